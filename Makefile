@@ -1,0 +1,40 @@
+# Everything on a fresh machine that has Python >= 3.10 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= nnunet-dro-demo
+
+.PHONY: install demo test test-fast lint format benchmarks clean
+
+install: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml nnunet_dro/trainers/discovery/nnUNetTrainer_nnunet_dro.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+demo: install
+	$(BIN)/nnunet-dro demo --out $(OUT)
+
+test: install
+	$(BIN)/python -m pytest --durations=15
+
+test-fast: install
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+benchmarks: install
+	$(BIN)/python benchmarks/sampler.py
+	$(BIN)/python benchmarks/train_step.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

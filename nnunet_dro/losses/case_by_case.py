@@ -1,0 +1,52 @@
+"""Any loss, evaluated case by case."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+class CaseByCaseLoss(nn.Module):
+    """A loss that knows nothing of cases, evaluated on each case alone.
+
+    The training loss is (1/b) sum_i w_i l_i. It costs one call per case, and differs from the loss on the batch where
+    that is no mean over cases (a batch Dice, the hardest voxels of a batch); prefer `DiceCELoss` where it applies.
+
+    Args:
+        loss: Called as ``loss(output, target)`` and returning a scalar; tensors or, with deep supervision, lists.
+    """
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__()
+        self.loss = loss
+        for module in loss.modules():
+            # A case alone has nothing to gather from the other ranks, who may have another number of cases.
+            if getattr(module, "ddp", False) is True and getattr(module, "batch_dice", False) is True:
+                module.ddp = False  # type: ignore[assignment]
+
+    def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "SingleCaseLosses":
+        """Evaluate a batch; shapes as `DiceCELoss`, whatever the loss itself accepts."""
+        n_cases = len(outputs) if isinstance(outputs, Tensor) else len(outputs[0])
+        losses = [self.loss(_case(outputs, i), _case(targets, i)) for i in range(n_cases)]
+        return SingleCaseLosses(torch.stack([loss.reshape(()).float() for loss in losses]))
+
+
+@dataclass(frozen=True)
+class SingleCaseLosses:
+    """The losses of the cases of one batch, shape (b,), with gradient."""
+
+    losses: Tensor
+
+    @property
+    def hardness(self) -> Tensor:
+        """The loss of each case alone, shape (b,), detached."""
+        return self.losses.detach()
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        """(1/b) sum_i w_i l_i, a scalar."""
+        return (weights * self.losses).mean()
+
+
+def _case(values: Tensor | Sequence[Tensor], i: int) -> Tensor | list[Tensor]:
+    return values[i : i + 1] if isinstance(values, Tensor) else [value[i : i + 1] for value in values]

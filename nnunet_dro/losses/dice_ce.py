@@ -1,0 +1,228 @@
+"""Dice + cross-entropy of a batch, case by case and weighted, from one pass over the voxels."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name everybody uses
+
+#: Sums a tensor over the processes of a distributed training, and lets the gradient flow back.
+SumOverRanks = Callable[[Tensor], Tensor]
+
+
+class CaseLosses(Protocol):
+    """What a per-case loss knows of one batch."""
+
+    @property
+    def hardness(self) -> Tensor:
+        """The loss of each case alone, shape (b,), detached."""
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        """The batch's training loss, a scalar, with one weight per case, shape (b,)."""
+
+
+class VoxelSums(nn.Module):
+    """The sums over voxels that soft Dice is made of.
+
+    Kept apart from the rest because this is what is worth compiling.
+
+    Args:
+        regions: The reference is one channel per region (sigmoid) instead of a label map (softmax).
+        do_bg: Whether the first channel of a label map counts as a class.
+        ignore_label: Voxels of this label take no part. With regions: whether a last channel says which voxels do not.
+    """
+
+    def __init__(self, *, regions: bool, do_bg: bool, ignore_label: int | None) -> None:
+        super().__init__()
+        self.regions = regions
+        self.first = 0 if do_bg else 1
+        self.ignore_label = ignore_label
+
+    def forward(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Sums of one resolution.
+
+        Args:
+            logits: Shape (b, channels, *spatial).
+            target: Shape (b, 1, *spatial) with labels, or (b, regions [+ 1], *spatial).
+
+        Returns:
+            Intersection, predicted volume and reference volume, each (b, classes) in soft voxels, and the number of
+            voxels that take part, (b,), or None where all do.
+        """
+        mask = None
+        if self.regions:
+            probabilities = torch.sigmoid(logits)
+            reference = target if self.ignore_label is None else target[:, :-1]
+            reference = reference.to(torch.bool)
+            if self.ignore_label is not None:
+                mask = ~target[:, -1:].to(torch.bool)
+                reference = reference & mask
+        else:
+            probabilities = torch.softmax(logits, 1)
+            classes = torch.arange(logits.shape[1], device=target.device, dtype=target.dtype)
+            reference = target == classes.view(-1, *[1] * (target.ndim - 2))
+            if self.ignore_label is not None:
+                mask = target != self.ignore_label
+        probabilities, reference = probabilities[:, self.first :], reference[:, self.first :]
+        voxels = tuple(range(2, logits.ndim))
+        predicted = probabilities if mask is None else probabilities * mask
+        return (
+            (probabilities * reference).sum(voxels, dtype=torch.float32),
+            predicted.sum(voxels, dtype=torch.float32),
+            reference.sum(voxels, dtype=torch.float32),
+            None if mask is None else mask.flatten(1).sum(1, dtype=torch.float32),
+        )
+
+
+class DiceCELoss(nn.Module):
+    """nnU-Net's Dice + cross-entropy, or Dice + binary cross-entropy for regions, with a weight per case.
+
+    The *hardness* of a case is this loss on the case alone. The *training loss* is the loss on the batch with the
+    weights inside, such that weights of 1 give nnU-Net's loss:
+
+    - Dice per case: the weighted mean (1/b) sum_i w_i Dice_i.
+    - ``batch_dice``: the weights multiply the intersection and the volumes of each case inside the one Dice of the
+      batch. Per-case Dice on slices without a class is what ``batch_dice`` is there to avoid.
+    - Cross-entropy: sum_i w_i CE_i / sum_i n_i over the voxels that take part; the (1/b) sum_i w_i mean(CE_i) of the
+      paper wherever the cases have equally many such voxels, which is always so without an ignore label.
+
+    Args:
+        regions: Labels are (overlapping) regions, one sigmoid channel each.
+        batch_dice: One Dice for the whole batch instead of one per case.
+        do_bg: Whether the Dice counts the first channel.
+        smooth: Added to numerator and denominator of the Dice.
+        ignore_label: Label without annotation, or None. With regions any value says that the target's last channel
+            marks the voxels to ignore.
+        weight_ce: Factor of the cross-entropy.
+        weight_dice: Factor of the Dice.
+        scale_weights: Factor of each output of deep supervision, highest resolution first. Outputs with factor 0 are
+            not looked at.
+        sum_over_ranks: Needed by ``batch_dice`` in distributed training, where the batch is all ranks' cases.
+    """
+
+    def __init__(
+        self,
+        *,
+        regions: bool = False,
+        batch_dice: bool,
+        do_bg: bool,
+        smooth: float = 1e-5,
+        ignore_label: int | None = None,
+        weight_ce: float = 1.0,
+        weight_dice: float = 1.0,
+        scale_weights: Sequence[float] = (1.0,),
+        sum_over_ranks: SumOverRanks | None = None,
+    ) -> None:
+        super().__init__()
+        self.batch_dice = batch_dice
+        self.regions = regions
+        self.smooth = smooth
+        self.ignore_label = ignore_label
+        self.weight_ce = weight_ce
+        self.weight_dice = weight_dice
+        self.scale_weights = tuple(float(weight) for weight in scale_weights)
+        used = torch.tensor([weight for weight in self.scale_weights if weight != 0], dtype=torch.float32)
+        self.register_buffer("factors", used, persistent=False)
+        self.sum_over_ranks = sum_over_ranks
+        self.voxel_sums: nn.Module = VoxelSums(regions=regions, do_bg=do_bg, ignore_label=ignore_label)
+
+    def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "DiceCECaseLosses":
+        """Look at a batch once.
+
+        Args:
+            outputs: Logits (b, channels, *spatial); a list with deep supervision, highest resolution first.
+            targets: Reference label maps (b, 1, *spatial) or regions (b, regions [+ 1 to ignore], *spatial), likewise.
+
+        Returns:
+            The batch's per-case losses.
+        """
+        if isinstance(outputs, Tensor):
+            outputs, targets = [outputs], [targets]  # type: ignore[list-item]
+        used = [
+            (logits, target)
+            for logits, target, factor in zip(outputs, targets, self.scale_weights, strict=True)
+            if factor != 0
+        ]
+        sums = [self.voxel_sums(logits, target) for logits, target in used]
+        n_voxels = [
+            torch.full_like(scale[0][:, 0], logits[0, 0].numel() * (logits.shape[1] if self.regions else 1))
+            if scale[3] is None
+            else scale[3]
+            for scale, (logits, _) in zip(sums, used, strict=True)
+        ]
+        return DiceCECaseLosses(
+            intersection=torch.stack([scale[0] for scale in sums]),
+            predicted=torch.stack([scale[1] for scale in sums]),
+            reference=torch.stack([scale[2] for scale in sums]),
+            cross_entropy=torch.stack([self._cross_entropy(logits, target) for logits, target in used]),
+            n_voxels=torch.stack(n_voxels),
+            settings=self,
+        )
+
+    def _cross_entropy(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Cross-entropy of each case, summed over its voxels, shape (b,)."""
+        if not self.regions:
+            ignored = -100 if self.ignore_label is None else self.ignore_label
+            voxelwise = F.cross_entropy(logits, target[:, 0].long(), ignore_index=ignored, reduction="none")
+            return voxelwise.flatten(1).sum(1)
+        reference = target if self.ignore_label is None else target[:, :-1]
+        voxelwise = F.binary_cross_entropy_with_logits(logits, reference.to(logits.dtype), reduction="none")
+        if self.ignore_label is not None:
+            voxelwise = voxelwise * ~target[:, -1:].to(torch.bool)
+        return voxelwise.flatten(1).sum(1, dtype=torch.float32)
+
+
+@dataclass(frozen=True)
+class DiceCECaseLosses:
+    """Sums over the voxels of each case of one batch: s resolutions, b cases, c classes.
+
+    Attributes:
+        intersection: Soft voxels, shape (s, b, c); `predicted` and `reference` likewise.
+        predicted: Predicted volume.
+        reference: Reference volume.
+        cross_entropy: Summed over voxels (and regions), shape (s, b).
+        n_voxels: What the cross-entropy is a mean over, shape (s, b).
+        settings: The loss these belong to.
+    """
+
+    intersection: Tensor
+    predicted: Tensor
+    reference: Tensor
+    cross_entropy: Tensor
+    n_voxels: Tensor
+    settings: DiceCELoss
+
+    @property
+    def hardness(self) -> Tensor:
+        """The loss of each case alone, shape (b,), detached."""
+        with torch.no_grad():
+            dice = self._dice(self.intersection, self.predicted, self.reference).mean(2)
+            cross_entropy = self.cross_entropy / self.n_voxels.clamp_min(1)
+            return self._total(dice, cross_entropy)
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        """The batch's training loss, a scalar, with one weight per case, shape (b,)."""
+        per_class = weights[None, :, None]
+        if self.settings.batch_dice:
+            totals = [
+                self._over_batch(volume * per_class) for volume in (self.intersection, self.predicted, self.reference)
+            ]
+            dice = self._dice(*totals).mean(1)
+        else:
+            dice = (per_class * self._dice(self.intersection, self.predicted, self.reference)).mean((1, 2))
+        cross_entropy = (weights * self.cross_entropy).sum(1) / self.n_voxels.sum(1).clamp_min(1)
+        return self._total(dice, cross_entropy)
+
+    def _total(self, dice: Tensor, cross_entropy: Tensor) -> Tensor:
+        loss = self.settings.weight_ce * cross_entropy - self.settings.weight_dice * dice
+        return torch.tensordot(self.settings.factors, loss, dims=1)
+
+    def _dice(self, intersection: Tensor, predicted: Tensor, reference: Tensor) -> Tensor:
+        smooth = self.settings.smooth
+        return (2 * intersection + smooth) / (reference + predicted + smooth).clamp_min(1e-8)
+
+    def _over_batch(self, volumes: Tensor) -> Tensor:
+        total = volumes.sum(1)
+        return total if self.settings.sum_over_ranks is None else self.settings.sum_over_ranks(total)

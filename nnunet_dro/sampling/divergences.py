@@ -1,0 +1,77 @@
+"""Stale losses to sampling probabilities: pure functions, one per divergence."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def kl_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
+    """Sampling probabilities of the KL-regularised worst case.
+
+    argmax_q  <q, losses> - KL(q || uniform) / beta  over the simplex, that is softmax(beta * losses).
+
+    Args:
+        losses: Stale per-case losses, shape (n,), finite.
+        beta: Robustness, 1/loss units, >= 0. 0 gives the uniform distribution, large values the hardest case.
+
+    Returns:
+        Probabilities, shape (n,), summing to 1.
+
+    Raises:
+        ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
+
+    Source: Fidon et al. 2022 (MELBA), the KL case of hardness weighted sampling.
+    """
+    losses = _checked_losses(losses)
+    check_beta(beta)
+    weights = np.exp(beta * (losses - losses.max()))
+    return np.asarray(weights / weights.sum())
+
+
+def with_exploration(probabilities: FloatArray, *, epsilon: float) -> FloatArray:
+    """Mix probabilities with the uniform distribution, so that no case is ever out of reach.
+
+    (1 - epsilon) p + epsilon / n
+
+    Args:
+        probabilities: Shape (n,), summing to 1.
+        epsilon: Share of the uniform distribution, in [0, 1].
+
+    Returns:
+        Probabilities, shape (n,), summing to 1, none below ``epsilon / n``.
+    """
+    return np.asarray((1 - epsilon) * probabilities + epsilon / len(probabilities))
+
+
+def effective_cases(probabilities: FloatArray) -> float:
+    """How many cases the sampling effectively uses: exp(entropy).
+
+    n for the uniform distribution, 1 when a single case takes all.
+
+    Args:
+        probabilities: Shape (n,), summing to 1; zeros are allowed.
+
+    Returns:
+        A number in [1, n].
+    """
+    positive = probabilities[probabilities > 0]
+    return float(np.exp(-np.sum(positive * np.log(positive))))
+
+
+def check_beta(beta: float) -> None:
+    """Raise ValueError unless ``beta`` is a finite number >= 0."""
+    if not (np.isfinite(beta) and beta >= 0):
+        raise ValueError(
+            f"`beta` must be a finite number >= 0, got {beta!r}. 0 is plain nnU-Net, 100 the paper's value."
+        )
+
+
+def _checked_losses(losses: FloatArray) -> FloatArray:
+    losses = np.asarray(losses, dtype=np.float64)
+    if losses.ndim != 1 or len(losses) == 0:
+        raise ValueError(f"`losses` must be a vector with at least one case, got shape {losses.shape}.")
+    if not np.isfinite(losses).all():
+        bad = np.flatnonzero(~np.isfinite(losses))
+        raise ValueError(f"`losses` must be finite, got {losses[bad[0]]!r} at position {bad[0]}.")
+    return losses

@@ -1,0 +1,13 @@
+"""Makes the trainers of nnunet-dro known to nnU-Net, which looks for `-tr NAME` in the modules of this folder.
+
+Installed by nnunet-dro beside nnU-Net's own trainer, and removed with it. It imports nothing until a name that starts
+like one of ours is asked for, so that every other trainer is found as if this file were not here.
+"""
+
+
+def __getattr__(name):
+    if not name.startswith("nnUNetTrainerDRO"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from nnunet_dro.trainers.registry import trainer_class
+
+    return trainer_class(name)

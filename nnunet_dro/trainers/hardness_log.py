@@ -1,0 +1,173 @@
+"""What a user sees of the hardness while training: hardness.csv, hardness.png, one line per epoch."""
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nnunet_dro.atomic import replacing
+from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.sampling import HardnessTable, effective_cases
+from nnunet_dro.trainers.hardness_plot import plot_hardness
+from nnunet_dro.trainers.weighted_loss import Step
+
+_COLUMNS = ("epoch", "case", "loss", "probability", "draws")
+
+
+@dataclass(frozen=True)
+class EpochSummary:
+    """Scalars of one epoch.
+
+    Attributes:
+        epoch: Counted from 0, as nnU-Net does.
+        effective_cases: exp(entropy) of the sampling probabilities at the end of the epoch.
+        clipped_share: Share of the epoch's importance weights that hit the clip, in [0, 1].
+        refused_losses: Losses of the epoch that were not finite and not stored.
+    """
+
+    epoch: int
+    effective_cases: float
+    clipped_share: float
+    refused_losses: int
+
+
+class HardnessLog:
+    """Counts an epoch's draws and weights, and writes what a user looks at.
+
+    Args:
+        table: The table of stale losses.
+        importance: The importance weights in use, or None.
+    """
+
+    def __init__(self, table: HardnessTable, importance: ImportanceWeights | None) -> None:
+        self.table = table
+        self.importance = importance
+        self.summaries: list[EpochSummary] = []
+        self._history: dict[int, NDArray[np.float32]] = {}
+        self._start_epoch()
+
+    def _start_epoch(self) -> None:
+        self._draws = np.zeros(len(self.table), dtype=np.int32)
+        self._n_clipped = 0
+        self._refused_before = self.table.refused
+
+    def record(self, step: Step) -> None:
+        """Count the draws and the clipped weights of one iteration."""
+        np.add.at(self._draws, step.indices, 1)
+        if self.importance is not None:
+            with np.errstate(invalid="ignore"):
+                change = self.importance.beta * (step.losses - step.stale_losses)
+            low, high = np.log(max(self.importance.low, 1e-300)), np.log(self.importance.high)
+            self._n_clipped += int(np.count_nonzero((change < low) | (change > high)))
+
+    def end_epoch(self, epoch: int, folder: Path) -> EpochSummary:
+        """Write the epoch's rows and the picture.
+
+        Args:
+            epoch: The epoch that ended, counted from 0.
+            folder: Of the fold, where nnU-Net keeps its own log.
+
+        Returns:
+            The epoch's scalars.
+
+        Raises:
+            OSError: If a file cannot be written; the epoch is recorded all the same.
+        """
+        probabilities = self.table.probabilities()
+        losses = self.table.losses
+        draws = self._draws
+        summary = EpochSummary(
+            epoch=epoch,
+            effective_cases=effective_cases(probabilities),
+            clipped_share=self._n_clipped / max(1, int(draws.sum())),
+            refused_losses=self.table.refused - self._refused_before,
+        )
+        self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
+        self._history[epoch] = losses.astype(np.float32)
+        self._start_epoch()
+        self._append_rows(folder / "hardness.csv", epoch, losses, probabilities, draws)
+        with replacing(folder / "hardness.png") as picture:
+            plot_hardness(self._history, self.table.cases, self.summaries, picture)
+        return summary
+
+    def line(self, summary: EpochSummary) -> str:
+        """One line for nnU-Net's log."""
+        losses = self.table.losses
+        n = len(losses)
+        hardest = sorted(np.flatnonzero(~np.isnan(losses)), key=lambda i: -losses[i])[:5]
+        named = ", ".join(f"{self.table.cases[i]} ({losses[i]:.3f})" for i in hardest)
+        return (
+            f"Hardness: effective cases {summary.effective_cases:.1f} of {n}, "
+            f"clipped weights {100 * summary.clipped_share:.1f} %, refused losses {summary.refused_losses}, "
+            + (f"never seen {self.table.n_unseen}, " if self.table.n_unseen else "")
+            + f"hardest: {named or 'none yet'}"
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint carries: the table and the epochs' scalars."""
+        return {"table": self.table.state_dict(), "epochs": [asdict(summary) for summary in self.summaries]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.table.load_state_dict(state["table"])
+        self.summaries = [EpochSummary(**summary) for summary in state["epochs"]]
+        self._start_epoch()
+
+    def keep_epochs_before(self, epoch: int, folder: Path) -> None:
+        """Drop what an earlier, interrupted training wrote from ``epoch`` on, and take over what is before.
+
+        Args:
+            epoch: The epoch the training starts with.
+            folder: Of the fold.
+        """
+        path = folder / "hardness.csv"
+        if not path.exists():
+            return
+        rows = _read_rows(path)
+        rows = rows[rows["epoch"] < epoch]
+        position = {case: i for i, case in enumerate(self.table.cases)}
+        for number, group in rows.groupby("epoch"):
+            losses = np.full(len(self.table), np.nan, dtype=np.float32)
+            known = group[group["case"].isin(position)]
+            losses[known["case"].map(position).to_numpy(dtype=np.int64)] = known["loss"].to_numpy(dtype=np.float32)
+            self._history[int(number)] = losses  # type: ignore[call-overload]
+        with replacing(path) as partial:
+            rows.to_csv(partial, index=False)
+
+    def _append_rows(
+        self,
+        path: Path,
+        epoch: int,
+        losses: NDArray[np.float64],
+        probabilities: NDArray[np.float64],
+        draws: NDArray[np.int32],
+    ) -> None:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not path.exists():
+            writer.writerow(_COLUMNS)
+        for case, loss, probability, n in zip(self.table.cases, losses, probabilities, draws, strict=True):
+            writer.writerow((epoch, case, "" if np.isnan(loss) else f"{loss:.6g}", f"{probability:.6g}", n))
+        with path.open("a", encoding="utf-8", newline="") as file:
+            file.write(text.getvalue())
+
+
+def _read_rows(path: Path) -> pd.DataFrame:
+    """Rows of a hardness.csv whose last line may be cut off."""
+    rows = pd.read_csv(
+        path,
+        dtype={"case": str},
+        keep_default_na=False,
+        na_values={"loss": [""], "probability": [""], "draws": [""]},
+        on_bad_lines="skip",
+    )
+    if tuple(rows.columns) != _COLUMNS:
+        return pd.DataFrame(columns=list(_COLUMNS))
+    rows = rows.dropna(subset=["draws"])
+    return rows.astype({"epoch": int, "draws": int})

@@ -1,0 +1,152 @@
+"""Hardness weighted sampling for any trainer of nnU-Net, as a mixin."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import distributed as dist
+from torch import nn
+
+from nnunet_dro.atomic import replacing
+from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.trainers.checkpoint import CheckpointedLogger
+from nnunet_dro.trainers.dataloading import DrawsByHardness, HardnessDataLoader
+from nnunet_dro.trainers.hardness_log import EpochSummary, HardnessLog
+from nnunet_dro.trainers.nnunet_loss import per_case_loss
+from nnunet_dro.trainers.options import DROOptions
+from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
+
+if TYPE_CHECKING:
+    from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer as _Trainer
+else:
+    _Trainer = object
+
+
+class HardnessWeighted(_Trainer):
+    """Mixin: a trainer of nnU-Net that shows its network the cases it is worst at.
+
+    ``class Mine(HardnessWeighted, nnUNetTrainerDA5)`` is all it takes. Set `options` to choose beta and the rest.
+
+    Source: Fidon et al. 2022 (MELBA), Algorithm 1.
+    """
+
+    options: ClassVar[DROOptions] = DROOptions()
+    #: Derive from `DrawsByHardness` and your trainer's own data loader if it has one.
+    loader_class: ClassVar[type[DrawsByHardness]] = HardnessDataLoader
+    #: Made with the data loaders, when the training cases are known.
+    hardness_log: HardnessLog | None = None
+    _restored: dict[str, Any] | None = None
+
+    # nnU-Net reads this signature and stores its own arguments by these names.
+    def __init__(
+        self,
+        plans: dict[str, Any],
+        configuration: str,
+        fold: int,
+        dataset_json: dict[str, Any],
+        device: torch.device = torch.device("cuda"),  # noqa: B008
+    ) -> None:
+        super().__init__(plans, configuration, fold, dataset_json, device)
+        self.logger = CheckpointedLogger(self.logger, save=self._hardness_state, load=self._remember_hardness_state)
+
+    @property
+    def importance(self) -> ImportanceWeights | None:
+        """The importance weights in use, or None without importance sampling."""
+        if not self.options.importance_sampling:
+            return None
+        low, high = self.options.clip
+        return ImportanceWeights(beta=self.options.beta, low=low, high=high)
+
+    def _build_loss(self) -> nn.Module:
+        plain = super()._build_loss()
+        n_ranks = dist.get_world_size() if self.is_ddp else 1
+        loss = HardnessWeightedLoss(
+            plain,
+            per_case_loss(plain),
+            importance=self.importance,
+            max_cases=-(-self.configuration_manager.batch_size // n_ranks),
+            is_ddp=self.is_ddp,
+        )
+        return loss.to(self.device)
+
+    def get_dataloaders(self) -> tuple[Any, Any]:
+        """nnU-Net's data loaders, the one for training drawing from the hardness table."""
+        train, validation = super().get_dataloaders()
+        # nnU-Net has started its workers; they are few batches into uniform sampling.
+        holder = "generator" if hasattr(train, "generator") else "data_loader"
+        loader = getattr(train, holder)
+        table = HardnessTable(
+            [str(case) for case in loader.indices], beta=self.options.beta, momentum=self.options.momentum
+        )
+        self.hardness_log = HardnessLog(table, self.importance)
+        if self._restored is not None:
+            self.hardness_log.load_state_dict(self._restored)
+        if len(table) == 1 and self.local_rank == 0:
+            self.print_to_log_file(
+                f"WARNING: fold {self.fold} has one training case, {table.cases[0]}: there is nothing to choose from, "
+                "and hardness weighted sampling is plain training."
+            )
+        setattr(train, holder, self.loader_class.taking_over(loader, table))
+        if hasattr(train, "restart"):
+            train.restart()
+        return train, validation
+
+    def on_train_start(self) -> None:
+        """Say what is trained, and keep the log of a training that is resumed."""
+        super().on_train_start()
+        if self.hardness_log is not None and self.local_rank == 0:
+            self.hardness_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
+            self.print_to_log_file(f"Hardness weighted sampling: {self.hardness_log.table}, {self.options}")
+
+    def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+        """nnU-Net's step with the weights inside; the loss it returns is nnU-Net's, without them."""
+        with self.loss.drawn(batch):
+            super().train_step(batch)
+        step = self.loss.step()
+        if self.hardness_log is not None:
+            self.hardness_log.table.update(step.indices, step.losses)
+            self.hardness_log.record(step)
+        return {"loss": np.array(step.mean_loss, dtype=np.float32)}
+
+    def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
+        """Log the epoch's hardness."""
+        super().on_train_epoch_end(train_outputs)
+        if self.hardness_log is None or self.local_rank != 0:
+            return
+        try:
+            summary = self.hardness_log.end_epoch(self.current_epoch, Path(self.output_folder))
+        except OSError as error:
+            # A picture is not worth a training.
+            self.print_to_log_file(f"WARNING: could not write the hardness of this epoch: {error}")
+            summary = self.hardness_log.summaries[-1]
+        self.print_to_log_file(self.hardness_log.line(summary))
+        self._log_elsewhere(summary)
+
+    def _log_elsewhere(self, summary: EpochSummary) -> None:
+        """The scalars for nnU-Net's other loggers (Weights & Biases); its local one takes no new keys."""
+        for logger in getattr(self.logger, "loggers", []):
+            logger.log("hardness/effective_cases", summary.effective_cases, summary.epoch)
+            logger.log("hardness/clipped_share", summary.clipped_share, summary.epoch)
+            logger.log("hardness/refused_losses", summary.refused_losses, summary.epoch)
+
+    def save_checkpoint(self, filename: str) -> None:
+        """nnU-Net's checkpoint, with the hardness table in it, whole or not at all."""
+        try:
+            with replacing(filename) as partial:
+                super().save_checkpoint(str(partial))
+        except (OSError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+            raise OSError(
+                f"Could not write the checkpoint {filename}: {reason}. The one before is still there: free some space "
+                f"in {os.path.dirname(filename)} and go on with --c."
+            ) from error
+
+    def _hardness_state(self) -> dict[str, Any] | None:
+        return self._restored if self.hardness_log is None else self.hardness_log.state_dict()
+
+    def _remember_hardness_state(self, state: dict[str, Any]) -> None:
+        self._restored = state

@@ -1,0 +1,206 @@
+"""Options of a trainer, and the one name that says them: `nnUNetTrainerDRO_beta10_noIS_20epochs`."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+#: nnU-Net's own length of a training; naming it would give one configuration two names.
+NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS = 1000, 250, 50
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option as it is written in a trainer's name.
+
+    Attributes:
+        field: The attribute of `DROOptions` it sets.
+        form: How it is written, for people.
+        pattern: How it is written, for the parser; its groups go to `read`.
+        read: Groups to value.
+        write: Value to the option's text.
+        help: One line.
+    """
+
+    field: str
+    form: str
+    pattern: re.Pattern[str]
+    read: Callable[..., Any]
+    write: Callable[[Any], str]
+    help: str
+
+
+def _number(value: float) -> str:
+    return np.format_float_positional(value, trim="-")
+
+
+_NUMBER = r"(\d+\.?\d*|\.\d+)"
+
+#: In the order in which a name gives them.
+OPTIONS = (
+    Option(
+        "beta",
+        "beta<x>",
+        re.compile(f"beta{_NUMBER}"),
+        float,
+        lambda beta: f"beta{_number(beta)}",
+        "robustness: volumes are drawn with probability softmax(x * stale loss); 0 is plain nnU-Net (default 100)",
+    ),
+    Option(
+        "importance_sampling",
+        "noIS",
+        re.compile("noIS"),
+        lambda: False,
+        lambda _: "noIS",
+        "no importance weights: every drawn volume counts the same (default: weights exp(beta * change of the loss))",
+    ),
+    Option(
+        "clip",
+        "clip<lo>to<hi>",
+        re.compile(f"clip{_NUMBER}to{_NUMBER}"),
+        lambda low, high: (float(low), float(high)),
+        lambda clip: f"clip{_number(clip[0])}to{_number(clip[1])}",
+        "smallest and largest importance weight (default 0.1to10)",
+    ),
+    Option(
+        "momentum",
+        "momentum<m>",
+        re.compile(f"momentum{_NUMBER}"),
+        float,
+        lambda momentum: f"momentum{_number(momentum)}",
+        "stale loss <- m * stale loss + (1 - m) * loss, 0 <= m < 1 (default 0: the last loss)",
+    ),
+    Option(
+        "plain_sgd",
+        "plainSGD",
+        re.compile("plainSGD"),
+        lambda: True,
+        lambda _: "plainSGD",
+        "SGD without momentum, instead of nnU-Net's Nesterov momentum of 0.99",
+    ),
+    Option(
+        "epochs",
+        "<n>epochs",
+        re.compile(r"(\d+)epochs"),
+        int,
+        lambda epochs: f"{epochs}epochs",
+        f"length of the training (default {NNUNET_EPOCHS}, as nnU-Net)",
+    ),
+    Option(
+        "iterations",
+        "<n>iters",
+        re.compile(r"(\d+)iters"),
+        int,
+        lambda iterations: f"{iterations}iters",
+        f"training iterations per epoch, validation in proportion (default {NNUNET_ITERATIONS}, as nnU-Net)",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class DROOptions:
+    """What `nnUNetTrainerDRO` can be told, checked.
+
+    Attributes:
+        beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net.
+        importance_sampling: Whether importance weights correct the stale losses.
+        clip: Smallest and largest importance weight, 0 <= low <= 1 <= high, low < high.
+        momentum: Weight of the past in the history of losses, in [0, 1).
+        plain_sgd: SGD without momentum instead of nnU-Net's Nesterov momentum (Fidon et al. 2022, Table 3).
+        epochs: Number of epochs.
+        iterations: Training iterations per epoch.
+
+    Raises:
+        ValueError: If a number is out of its range, or an option has no effect beside another.
+
+    Source: defaults from Fidon et al. 2022 (MELBA).
+    """
+
+    beta: float = 100.0
+    importance_sampling: bool = True
+    clip: tuple[float, float] = (0.1, 10.0)
+    momentum: float = 0.0
+    plain_sgd: bool = False
+    epochs: int = NNUNET_EPOCHS
+    iterations: int = NNUNET_ITERATIONS
+
+    def __post_init__(self) -> None:
+        low, high = self.clip
+        rules = (
+            (np.isfinite(self.beta) and self.beta >= 0, "beta", "a number >= 0"),
+            (low < high and 0 <= low <= 1 <= high < np.inf, "clip", "two numbers 0 <= lo <= 1 <= hi with lo < hi"),
+            (0 <= self.momentum < 1, "momentum", "a number in [0, 1)"),
+            (self.epochs >= 1, "epochs", "at least 1"),
+            (self.iterations >= 1, "iters", "at least 1"),
+        )
+        for holds, option, rule in rules:
+            if not holds:
+                value = getattr(self, "iterations" if option == "iters" else option)
+                raise ValueError(f"`{option}` must be {rule}, got {value!r}.")
+        default_clip = self.clip == DROOptions.clip
+        if not self.importance_sampling and not default_clip:
+            raise ValueError("`clip` has no effect with `noIS`: there are no weights to clip. Leave one of them out.")
+        if self.beta == 0 and not (self.importance_sampling and default_clip):
+            raise ValueError("`noIS` and `clip` have no effect with `beta0`: every weight is 1. Leave them out.")
+
+    @property
+    def validation_iterations(self) -> int:
+        """Validation iterations per epoch, in nnU-Net's proportion to the training iterations."""
+        return max(1, round(self.iterations * NNUNET_VALIDATION_ITERATIONS / NNUNET_ITERATIONS))
+
+    def suffix(self) -> str:
+        """The part of the name that says these options, '' for the defaults."""
+        defaults = {field.name: field.default for field in fields(self)}
+        values = {option: getattr(self, option.field) for option in OPTIONS}
+        return "".join(f"_{o.write(value)}" for o, value in values.items() if value != defaults[o.field])
+
+
+def options_from_name(name: str, *, base: str) -> DROOptions:
+    """Read the options that a trainer's name says.
+
+    Args:
+        name: What follows nnU-Net's ``-tr``.
+        base: The trainer's name without options, which ``name`` starts with.
+
+    Returns:
+        The options.
+
+    Raises:
+        ValueError: If an option is unknown, there twice, out of range, without effect, or not written in the one way
+            that finds the model again (another order, a default, 10.0 for 10); the message says what to write.
+    """
+    given: dict[str, Any] = {}
+    for word in name[len(base) :].split("_")[1:] if name != base else []:
+        option, groups = _option_for(word, name)
+        if option.field in given:
+            raise ValueError(f"`{name}` gives the option {option.form} twice. {_valid_options()}")
+        try:
+            given[option.field] = option.read(*groups)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"`{word}` in `{name}` is not a number nnunet-dro can read: {error}.") from error
+    if not name[len(base) :].startswith("_") and name != base:
+        raise ValueError(f"`{name}` must have an underscore after {base}. {_valid_options()}")
+    try:
+        options = DROOptions(**given)
+    except ValueError as error:
+        raise ValueError(f"`{name}`: {error} {_valid_options()}") from error
+    right = base + options.suffix()
+    if right != name:
+        raise ValueError(
+            f"`{name}` must be written `{right}`: one configuration has one name (fixed order, defaults left out), "
+            f"because nnU-Net finds the model again by its name."
+        )
+    return options
+
+
+def _option_for(word: str, name: str) -> tuple[Option, tuple[str, ...]]:
+    for option in OPTIONS:
+        if match := option.pattern.fullmatch(word):
+            return option, match.groups()
+    raise ValueError(f"`{word}` in `{name}` is not an option of this trainer. {_valid_options()}")
+
+
+def _valid_options() -> str:
+    return f"Options, in this order: {', '.join(option.form for option in OPTIONS)}."

@@ -1,0 +1,42 @@
+"""Trainer names to trainer classes."""
+
+import copyreg
+from functools import cache
+from typing import Any
+
+from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
+from nnunet_dro.trainers.options import options_from_name
+
+#: Every trainer a user can name, without options.
+TRAINERS: dict[str, type[nnUNetTrainerDRO]] = {cls.__name__: cls for cls in (nnUNetTrainerDRO,)}
+
+
+class _MadeByName(type):
+    """Metaclass of the classes made here: they pickle as their name, which may have dots in it (beta0.5)."""
+
+
+@cache
+def trainer_class(name: str) -> type[nnUNetTrainerDRO]:
+    """The trainer that a name says.
+
+    Args:
+        name: What follows nnU-Net's ``-tr``, for example ``nnUNetTrainerDRO_beta10_noIS_20epochs``.
+
+    Returns:
+        The class; the same one each time.
+
+    Raises:
+        AttributeError: If the name is not of this package.
+        ValueError: If it starts like ours and is not a name of ours; the message lists the options.
+    """
+    base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
+    if base is None:
+        raise AttributeError(f"{name} is not a trainer of nnunet-dro.")
+    if name == base:
+        return TRAINERS[base]
+    options = options_from_name(name, base=base)
+    namespace: dict[str, Any] = {"options": options, "__module__": __name__, "__doc__": TRAINERS[base].__doc__}
+    return _MadeByName(name, (TRAINERS[base],), namespace)
+
+
+copyreg.pickle(_MadeByName, lambda cls: (trainer_class, (cls.__name__,)))  # type: ignore[arg-type]

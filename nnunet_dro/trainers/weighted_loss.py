@@ -1,0 +1,124 @@
+"""The loss of a trainer, weighted by hardness where the batch was drawn by hardness."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one training iteration said about its cases, over all ranks; b cases.
+
+    Attributes:
+        indices: Positions of the cases in the hardness table, (b,).
+        losses: Loss of each case alone, (b,).
+        stale_losses: Loss at the draw, (b,), NaN at a first visit.
+        mean_loss: nnU-Net's loss of this rank's batch, all weights 1.
+    """
+
+    indices: NDArray[np.int64]
+    losses: NDArray[np.float64]
+    stale_losses: NDArray[np.float64]
+    mean_loss: float
+
+
+class HardnessWeightedLoss(nn.Module):
+    """A loss that weighs its cases while `drawn` is active, and is nnU-Net's own otherwise (validation).
+
+    Args:
+        plain: The loss as nnU-Net built it.
+        per_case: The same loss case by case.
+        importance: Importance weights, or None for weights of 1.
+        max_cases: The most cases a rank has in its batch.
+        is_ddp: Whether to exchange the losses with the other ranks.
+    """
+
+    def __init__(
+        self,
+        plain: nn.Module,
+        per_case: DiceCELoss | CaseByCaseLoss,
+        *,
+        importance: ImportanceWeights | None,
+        max_cases: int,
+        is_ddp: bool,
+    ) -> None:
+        super().__init__()
+        self.plain = plain
+        self.per_case = per_case
+        self.importance = importance
+        self.max_cases = max_cases
+        self.is_ddp = is_ddp
+        self._draws: tuple[Tensor, Tensor] | None = None
+        self._readback: Tensor | None = None
+
+    @contextmanager
+    def drawn(self, batch: dict[str, Any]) -> Iterator[None]:
+        """Within this context the loss belongs to ``batch`` and weighs its cases."""
+        self._draws = batch["case_indices"], batch["stale_losses"]
+        try:
+            yield
+        finally:
+            self._draws = None
+
+    def forward(self, output: Any, target: Any) -> Tensor:
+        """The training loss, a scalar."""
+        if self._draws is None:
+            loss: Tensor = self.plain(output, target)
+            return loss
+        cases = self.per_case(output, target)
+        hardness = cases.hardness
+        device = hardness.device
+        indices, stale_losses = (values.to(device, non_blocking=True) for values in self._draws)
+        ones = torch.ones_like(hardness)
+        weights = ones if self.importance is None else self.importance(hardness, stale_losses)
+        with torch.no_grad():
+            mean_loss = cases.weighted(ones)
+        self._send(torch.stack([indices.to(hardness.dtype), hardness, stale_losses.to(hardness.dtype)]), mean_loss)
+        return cases.weighted(weights)
+
+    def step(self) -> Step:
+        """What the last weighted call said of its cases; call it after the device was waited for."""
+        if self._readback is None:
+            raise RuntimeError(
+                "The training step did not call `self.loss`, so the losses of its cases are unknown. A trainer mixed "
+                "with HardnessWeighted must compute its loss as `self.loss(output, target)`."
+            )
+        values = self._readback.numpy()
+        self._readback = None
+        cases = values[1:].reshape(-1, 3)
+        cases = cases[cases[:, 0] >= 0]
+        indices = cases[:, 0].astype(np.int64)
+        return Step(indices, cases[:, 1].astype(np.float64), cases[:, 2].astype(np.float64), float(values[0]))
+
+    def _send(self, cases: Tensor, mean_loss: Tensor) -> None:
+        """Start moving the losses to the CPU.
+
+        nnU-Net's step ends with a wait for the device, when it reads its loss: this copy was queued before and is done
+        by then, so the losses cost no wait of their own.
+        """
+        cases = cases.T
+        if self.is_ddp:
+            cases = self._gather(cases)
+        values = torch.cat([mean_loss.detach().reshape(1).to(cases.dtype), cases.reshape(-1)])
+        if values.device.type == "cuda":
+            self._readback = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._readback.copy_(values, non_blocking=True)
+        else:
+            self._readback = values.cpu()
+
+    def _gather(self, cases: Tensor) -> Tensor:
+        """The cases of all ranks, in the same order on each; missing ones have the index -1."""
+        padded = cases.new_full((self.max_cases, cases.shape[1]), -1)
+        padded[: len(cases)] = cases
+        gathered = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
+        dist.all_gather(gathered, padded)
+        return torch.cat(gathered)
