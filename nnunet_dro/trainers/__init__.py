@@ -1,8 +1,5 @@
-"""nnU-Net trainers that train for the hardest patients: one file per trainer, file = class = name after -tr."""
+"""nnU-Net trainers that train for the hardest patients: one file per trainer, file = class = name after -tr.
 
-from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
-from nnunet_dro.trainers.options import DROOptions
-from nnunet_dro.trainers.registry import trainer_class
-
-__all__ = ["DROOptions", "HardnessWeighted", "nnUNetTrainerDRO", "trainer_class"]
+Import from the modules, as with nnU-Net's own trainers: `HardnessWeighted` from ``hardness_weighted``, `trainer_class`
+from ``registry``. This package imports none of them by itself, so that `discovery` works without nnU-Net.
+"""

@@ -1,0 +1,52 @@
+"""How nnU-Net finds the trainers of this package, and whether it does.
+
+This folder also serves as one of the folders of the environment variable ``nnUNet_extTrainer`` (nnunetv2 >= 2.8).
+"""
+
+import os
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+_MODULE = "nnUNetTrainer_nnunet_dro.py"
+_EXPORT = "export nnUNet_extTrainer=$(nnunet-dro trainers --path)"
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """Whether and where nnU-Net finds the trainers.
+
+    Attributes:
+        where: The file that makes them known to nnU-Net, or None.
+        cure: What to do if they are not found, else ''.
+    """
+
+    where: Path | None
+    cure: str = ""
+
+
+def discover() -> Discovery:
+    """Look for the trainers where nnU-Net looks, without importing it."""
+    spec = find_spec("nnunetv2")
+    if spec is None:
+        return Discovery(None, "nnU-Net is not installed here: pip install nnunetv2")
+    folders = [Path(folder) / "training" / "nnUNetTrainer" for folder in spec.submodule_search_locations or ()]
+    if spec.origin is None:
+        # Our module lies in a folder `nnunetv2` of its own, which hides an nnU-Net that is installed with -e.
+        return Discovery(
+            None,
+            f"nnU-Net is installed from its sources (pip install -e), and the folder {folders[0].parents[1]}, which "
+            f"only holds our module, hides it. Remove that folder, then: {_EXPORT}",
+        )
+    for folder in folders:
+        if (folder / _MODULE).exists():
+            return Discovery(folder / _MODULE)
+    for folder in os.environ.get("nnUNet_extTrainer", "").split(os.pathsep):
+        if folder.strip() and (Path(folder) / _MODULE).exists():
+            return Discovery(Path(folder) / _MODULE)
+    return Discovery(
+        None,
+        f"{folders[0] / _MODULE} is missing. Install nnunet-dro again (pip install --force-reinstall --no-deps "
+        f"nnunet-dro), or with nnunetv2 >= 2.8: {_EXPORT}",
+    )

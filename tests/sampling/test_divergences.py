@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from nnunet_dro.sampling import effective_cases, kl_probabilities, with_exploration
+
+losses_and_beta = st.tuples(
+    st.lists(st.floats(-5, 5), min_size=1, max_size=30).map(np.array), st.floats(0, 1000, allow_subnormal=False)
+)
+
+
+def test_kl_probabilities_match_a_value_computed_by_hand():
+    probabilities = kl_probabilities(np.array([0.0, np.log(3.0)]), beta=1.0)
+    np.testing.assert_allclose(probabilities, [0.25, 0.75])
+
+
+@given(losses_and_beta)
+def test_kl_probabilities_equal_scipys_softmax(case):
+    losses, beta = case
+    np.testing.assert_allclose(kl_probabilities(losses, beta=beta), softmax(beta * losses), rtol=1e-9, atol=1e-300)
+
+
+@given(losses_and_beta)
+def test_kl_probabilities_sum_to_one_and_follow_the_order_of_the_losses(case):
+    losses, beta = case
+    before = losses.copy()
+    probabilities = kl_probabilities(losses, beta=beta)
+    assert probabilities.sum() == pytest.approx(1)
+    order = np.argsort(losses)
+    assert (np.diff(probabilities[order]) >= 0).all()
+    np.testing.assert_array_equal(losses, before)
+
+
+def test_kl_probabilities_go_from_uniform_to_the_hardest_case():
+    losses = np.array([0.1, 0.5, 0.3])
+    np.testing.assert_array_equal(kl_probabilities(losses, beta=0.0), np.full(3, 1 / 3))
+    np.testing.assert_allclose(kl_probabilities(losses, beta=1e5), [0, 1, 0])
+
+
+def test_kl_probabilities_maximise_the_regularised_objective():
+    """argmax_q <q, L> - KL(q || uniform) / beta, checked against random distributions on the simplex."""
+    rng = np.random.default_rng(0)
+    losses, beta = rng.normal(size=6), 3.0
+
+    def objective(q):
+        return q @ losses - np.sum(q * np.log(q * 6)) / beta
+
+    best = objective(kl_probabilities(losses, beta=beta))
+    assert all(objective(q) < best for q in rng.dirichlet(np.ones(6), size=2000))
+
+
+@pytest.mark.parametrize(
+    ("losses", "beta", "message"),
+    [
+        ([], 1.0, "at least one case"),
+        ([0.0, np.nan], 1.0, "finite, got"),
+        ([0.0], -1.0, "`beta` must be"),
+        ([0.0], np.inf, "`beta` must be"),
+        ([[0.0]], 1.0, "vector"),
+    ],
+)
+def test_kl_probabilities_refuse_bad_input(losses, beta, message):
+    with pytest.raises(ValueError, match=message):
+        kl_probabilities(np.array(losses), beta=beta)
+
+
+def test_with_exploration_keeps_every_case_in_reach():
+    mixed = with_exploration(np.array([1.0, 0.0]), epsilon=0.1)
+    np.testing.assert_allclose(mixed, [0.95, 0.05])
+
+
+def test_effective_cases_are_n_when_uniform_and_one_when_concentrated():
+    assert effective_cases(np.full(7, 1 / 7)) == pytest.approx(7)
+    assert effective_cases(np.array([0.0, 1.0, 0.0])) == 1

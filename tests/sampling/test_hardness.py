@@ -1,0 +1,193 @@
+import logging
+import pickle
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from scipy.stats import chisquare
+
+from nnunet_dro.sampling import HardnessTable
+
+
+def table_with(losses, **options):
+    table = HardnessTable([f"case_{i}" for i in range(len(losses))], **{"beta": 5.0, **options})
+    table.update(np.arange(len(losses)), losses)
+    return table
+
+
+def draw_counts(table, n_draws, seed=0, size=50):
+    rng = np.random.default_rng(seed)
+    counts = np.zeros(len(table), dtype=int)
+    for _ in range(n_draws // size):
+        np.add.at(counts, table.draw(size, rng=rng).indices, 1)
+    return counts
+
+
+@pytest.mark.parametrize("n", [2, 20, 700, 3000])
+def test_draw_follows_the_probabilities(n):
+    losses = np.random.default_rng(1).normal(0, 0.4, size=n)
+    table = table_with(losses, exploration=0.1)
+    expected = 0.9 * softmax(5 * losses) + 0.1 / n
+    np.testing.assert_allclose(table.probabilities(), expected, rtol=1e-12)
+    counts = draw_counts(table, 100_000)
+    assert chisquare(counts, expected * counts.sum()).pvalue > 1e-3
+
+
+def test_draw_with_beta_zero_is_uniform():
+    table = table_with(np.random.default_rng(1).normal(size=40), beta=0.0)
+    assert chisquare(draw_counts(table, 40_000)).pvalue > 1e-3
+
+
+def test_draw_with_a_large_beta_takes_the_hardest():
+    table = table_with(np.random.default_rng(1).permutation(100) / 10, beta=1e4)
+    hardest = int(np.argmax(table.losses))
+    assert draw_counts(table, 10_000)[hardest] > 9_990
+
+
+def test_draw_reports_the_stale_losses_and_probabilities_it_was_made_with():
+    losses = np.random.default_rng(1).normal(size=2000)
+    table = table_with(losses)
+    draws = table.draw(64, rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(draws.stale_losses, losses[draws.indices])
+    np.testing.assert_allclose(draws.probabilities, table.probabilities()[draws.indices], rtol=1e-9)
+
+
+def test_draw_gives_the_importance_ratio_of_the_paper():
+    """Gradient of the robust loss = expectation of w_i grad l_i under draws by stale losses, up to a constant."""
+    rng = np.random.default_rng(0)
+    fresh = rng.normal(0, 0.1, size=30)
+    stale = fresh + rng.normal(0, 0.05, size=30)
+    gradients = rng.normal(size=30)
+    table = table_with(stale, beta=5.0, exploration=0.0)
+    draws = table.draw(400_000, rng=rng)
+    weights = np.exp(5.0 * (fresh[draws.indices] - draws.stale_losses))
+    estimate = np.mean(weights * gradients[draws.indices]) / np.mean(weights)
+    assert estimate == pytest.approx(softmax(5.0 * fresh) @ gradients, abs=5e-3)
+
+
+def test_unseen_cases_come_first_once_each():
+    table = HardnessTable([f"{i}" for i in range(1500)], beta=100.0)
+    rng = np.random.default_rng(0)
+    drawn = np.concatenate([table.draw(4, rng=rng).indices for _ in range(375)])
+    assert sorted(drawn) == list(range(1500)), "cases drawn but not yet seen are not drawn again while others wait"
+    assert np.isnan(table.draw(3, rng=rng).stale_losses).all(), "all are on their way: one of them again"
+
+
+def test_unseen_cases_are_drawn_uniformly():
+    first = [
+        HardnessTable(list("abcde"), beta=1.0).draw(1, rng=np.random.default_rng(seed)).indices[0]
+        for seed in range(2000)
+    ]
+    assert chisquare(np.bincount(first, minlength=5)).pvalue > 1e-3
+
+
+def test_unseen_cases_are_drawn_until_their_loss_is_back():
+    table = HardnessTable(list("abcd"), beta=1.0)
+    rng = np.random.default_rng(0)
+    table.update([0, 1, 3], [9.0, 9.0, 9.0])
+    assert set(table.draw(50, rng=rng).indices) == {2}
+    assert table.n_unseen == 1
+    table.update([2], [0.0])
+    assert table.n_unseen == 0
+    assert set(table.draw(200, rng=rng).indices) == {0, 1, 3}
+
+
+def test_update_keeps_block_sums_exact_after_many_updates():
+    rng = np.random.default_rng(0)
+    table = table_with(rng.normal(size=5000), beta=100.0)
+    for _ in range(3000):
+        table.update(rng.integers(5000, size=2), rng.normal(size=2))
+    draws = table.draw(1000, rng=rng)
+    np.testing.assert_allclose(draws.probabilities, table.probabilities()[draws.indices], rtol=1e-9)
+
+
+@pytest.mark.parametrize("beta", [1e-6, 1e4])
+def test_update_survives_losses_that_move_far(beta):
+    table = table_with(np.zeros(1000), beta=beta)
+    for loss in (1e3, -1e3, 1e6, 0.0):
+        table.update([7], [loss])
+        draws = table.draw(20, rng=np.random.default_rng(0))
+        assert np.isfinite(draws.probabilities).all()
+        assert table.probabilities().sum() == pytest.approx(1)
+
+
+def test_update_with_momentum_keeps_a_running_mean():
+    table = table_with([1.0], momentum=0.75)
+    table.update([0], [3.0])
+    assert table.losses[0] == pytest.approx(0.75 * 1 + 0.25 * 3)
+
+
+def test_update_takes_a_case_that_was_drawn_twice_in_order():
+    table = table_with([1.0, 1.0])
+    table.update([0, 0], [5.0, 7.0])
+    assert table.losses.tolist() == [7.0, 1.0]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_update_refuses_a_loss_that_is_not_finite(bad):
+    table = table_with([1.0, 2.0])
+    table.update([0], [bad])
+    assert table.losses.tolist() == [1.0, 2.0]
+    assert table.refused == 1
+
+
+def test_a_case_whose_losses_are_all_refused_keeps_the_exploration_floor():
+    table = HardnessTable(list("abc"), beta=1.0, exploration=0.03)
+    table.update([0, 1, 2], [np.nan, 1.0, 1.0])
+    assert table.n_unseen == 0
+    np.testing.assert_allclose(table.probabilities(), [0.01, 0.495, 0.495])
+    counts = draw_counts(table, 20_000)
+    assert chisquare(counts, table.probabilities() * counts.sum()).pvalue > 1e-3
+
+
+def test_draw_is_uniform_when_every_loss_was_refused():
+    table = HardnessTable(list("abc"), beta=1.0)
+    table.update([0, 1, 2], [np.nan] * 3)
+    assert chisquare(draw_counts(table, 3000)).pvalue > 1e-3
+    np.testing.assert_allclose(table.probabilities(), 1 / 3)
+
+
+def test_state_is_restored_by_case_name(caplog):
+    old = HardnessTable(["a", "b", "gone"], beta=1.0)
+    old.update([0, 2, 1], [0.1, 0.3, np.nan])
+    new = HardnessTable(["new", "b", "a"], beta=1.0)
+    with caplog.at_level(logging.WARNING):
+        new.load_state_dict(pickle.loads(pickle.dumps(old.state_dict())))
+    np.testing.assert_array_equal(new.losses, [np.nan, np.nan, 0.1])
+    assert new.n_unseen == 1, "b was seen, although its loss was refused"
+    assert new.refused == 1
+    assert new.draw(5, rng=np.random.default_rng(0)).indices.tolist() == [0] * 5
+    assert len(caplog.records) == 1
+    assert "1 new (start unseen: new), 1 gone (dropped: gone)" in caplog.text
+
+
+def test_state_of_the_same_cases_is_restored_silently(caplog):
+    old = table_with([0.1, 0.2])
+    new = HardnessTable(old.cases, beta=5.0)
+    new.load_state_dict(old.state_dict())
+    np.testing.assert_array_equal(new.losses, old.losses)
+    np.testing.assert_array_equal(new.probabilities(), old.probabilities())
+    assert not caplog.records
+
+
+def test_table_uses_at_most_three_numbers_per_case():
+    n = 100_000
+    table = HardnessTable([str(i) for i in range(n)], beta=1.0)
+    shared = sum(len(memory) * np.dtype(memory._type_).itemsize for memory in table._memory.values())
+    draws_in_the_log = 4 * n
+    assert shared + draws_in_the_log < 3 * 8 * n
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"cases": [], "beta": 1.0}, "at least one training case"),
+        ({"cases": ["a", "b", "a"], "beta": 1.0}, "unique, got a twice"),
+        ({"cases": ["a"], "beta": -1.0}, "`beta`"),
+        ({"cases": ["a"], "beta": 1.0, "momentum": 1.0}, "`momentum`"),
+        ({"cases": ["a"], "beta": 1.0, "exploration": 2.0}, "`exploration`"),
+    ],
+)
+def test_table_refuses_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        HardnessTable(**arguments)
