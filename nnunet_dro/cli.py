@@ -39,14 +39,14 @@ def trainers(
     ] = False,
 ) -> None:
     """List the trainers and their options, and say whether nnU-Net finds them."""
-    from nnunet_dro.trainers import discovery
+    from nnunet_dro.trainers.found import FOLDER, discover
 
     if path:
-        typer.echo(discovery.FOLDER)
+        typer.echo(FOLDER)
         return
     from rich.console import Console
 
-    found = discovery.discover()
+    found = discover()
     console = Console(soft_wrap=True, highlight=False)
     if found.where is None:
         console.print(f"[bold red]nnU-Net does not find the trainers.[/] {found.cure}")
@@ -79,3 +79,7 @@ def main() -> None:
     except (ValueError, FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError) as error:
         typer.echo(f"nnunet-dro: {error}", err=True)
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

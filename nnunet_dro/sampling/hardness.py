@@ -87,7 +87,7 @@ class HardnessTable:
         n = len(cases)
         self._block = max(_SMALLEST_BLOCK, math.isqrt(n))
         n_blocks = -(-n // self._block)
-        self._memory = {
+        self._memory: dict[str, Any] = {
             "losses": RawArray(ctypes.c_double, n),
             "weights": RawArray(ctypes.c_double, n),
             "seen": RawArray(ctypes.c_bool, n),

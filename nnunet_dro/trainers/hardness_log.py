@@ -159,15 +159,14 @@ class HardnessLog:
 
 
 def _read_rows(path: Path) -> pd.DataFrame:
-    """Rows of a hardness.csv whose last line may be cut off."""
-    rows = pd.read_csv(
-        path,
-        dtype={"case": str},
-        keep_default_na=False,
-        na_values={"loss": [""], "probability": [""], "draws": [""]},
-        on_bad_lines="skip",
-    )
-    if tuple(rows.columns) != _COLUMNS:
+    """Rows of a hardness.csv; a last line that was cut off is left out."""
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if not whole.startswith(",".join(_COLUMNS).encode() + b"\n"):
         return pd.DataFrame(columns=list(_COLUMNS))
-    rows = rows.dropna(subset=["draws"])
-    return rows.astype({"epoch": int, "draws": int})
+    return pd.read_csv(
+        io.BytesIO(whole),
+        dtype={"epoch": int, "case": str, "draws": int},
+        keep_default_na=False,
+        na_values={"loss": [""]},
+    )

@@ -39,6 +39,7 @@ class HardnessWeighted(_Trainer):
     loader_class: ClassVar[type[DrawsByHardness]] = HardnessDataLoader
     #: Made with the data loaders, when the training cases are known.
     hardness_log: HardnessLog | None = None
+    logger: Any
     _restored: dict[str, Any] | None = None
 
     # nnU-Net reads this signature and stores its own arguments by these names.

@@ -24,9 +24,9 @@ def per_case_loss(loss: nn.Module) -> DiceCELoss | CaseByCaseLoss:
         nnU-Net's own Dice + cross-entropy in one pass for the whole batch; any other loss case by case.
     """
     scale_weights: tuple[float, ...] = (1.0,)
-    inner = loss
+    inner: Any = loss
     if type(loss) is DeepSupervisionWrapper:
-        scale_weights, inner = loss.weight_factors, loss.loss
+        scale_weights, inner = tuple(inner.weight_factors), inner.loss
     settings = _dice_ce_settings(inner)
     if settings is None:
         return CaseByCaseLoss(loss)

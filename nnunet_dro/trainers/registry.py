@@ -36,7 +36,12 @@ def trainer_class(name: str) -> type[nnUNetTrainerDRO]:
         return TRAINERS[base]
     options = options_from_name(name, base=base)
     namespace: dict[str, Any] = {"options": options, "__module__": __name__, "__doc__": TRAINERS[base].__doc__}
-    return _MadeByName(name, (TRAINERS[base],), namespace)
+    made: Any = _MadeByName(name, (TRAINERS[base],), namespace)
+    return made
 
 
-copyreg.pickle(_MadeByName, lambda cls: (trainer_class, (cls.__name__,)))  # type: ignore[arg-type]
+def _reduce(cls: Any) -> tuple[Any, ...]:
+    return trainer_class, (cls.__name__,)
+
+
+copyreg.pickle(_MadeByName, _reduce)

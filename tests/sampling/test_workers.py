@@ -12,7 +12,7 @@ def _draw_forever(table, seed, stop, failures):
     rng = np.random.default_rng(seed)
     while not stop.is_set():
         draws = table.draw(8, rng=rng)
-        valid = (0 <= draws.indices).all() and (draws.indices < len(table)).all()
+        valid = (draws.indices >= 0).all() and (draws.indices < len(table)).all()
         # A probability may be a moment old, never nonsense.
         if not (valid and np.isfinite(draws.probabilities).all() and (draws.probabilities > 0).all()):
             failures.put(repr(draws))

@@ -5,7 +5,7 @@ like one of ours is asked for, so that every other trainer is found as if this f
 """
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> type:
     if not name.startswith("nnUNetTrainerDRO"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from nnunet_dro.trainers.registry import trainer_class

@@ -1,6 +1,8 @@
-"""How nnU-Net finds the trainers of this package, and whether it does.
+"""Whether nnU-Net finds the trainers of this package, and what to do if not.
 
-This folder also serves as one of the folders of the environment variable ``nnUNet_extTrainer`` (nnunetv2 >= 2.8).
+The one module of the folder ``discovery`` is installed inside nnU-Net's package, where it looks for trainers. The
+folder itself also serves as one of those of the environment variable ``nnUNet_extTrainer`` (nnunetv2 >= 2.8); it has no
+``__init__.py``, which would be installed over nnU-Net's.
 """
 
 import os
@@ -8,7 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "discovery"
 _MODULE = "nnUNetTrainer_nnunet_dro.py"
 _EXPORT = "export nnUNet_extTrainer=$(nnunet-dro trainers --path)"
 
@@ -42,9 +44,10 @@ def discover() -> Discovery:
     for folder in folders:
         if (folder / _MODULE).exists():
             return Discovery(folder / _MODULE)
-    for folder in os.environ.get("nnUNet_extTrainer", "").split(os.pathsep):
-        if folder.strip() and (Path(folder) / _MODULE).exists():
-            return Discovery(Path(folder) / _MODULE)
+    external = os.environ.get("nnUNet_extTrainer", "")
+    for folder in (Path(part) for part in external.split(os.pathsep) if part.strip()):
+        if (folder / _MODULE).exists():
+            return Discovery(folder / _MODULE)
     return Discovery(
         None,
         f"{folders[0] / _MODULE} is missing. Install nnunet-dro again (pip install --force-reinstall --no-deps "

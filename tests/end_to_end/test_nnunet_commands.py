@@ -1,0 +1,184 @@
+"""nnU-Net's real commands, as its user types them."""
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import SimpleITK as sitk  # noqa: N813
+
+from tests.nnunet_project import Project, add_small_configurations, environment
+
+pytestmark = pytest.mark.slow
+
+TRAINER = "nnUNetTrainerDRO_beta10_2epochs_5iters"
+HIPPOCAMPUS = Path(__file__).parents[3] / "shared" / "data" / "Dataset004_Hippocampus"
+
+
+def rows_of(folder: Path) -> pd.DataFrame:
+    return pd.read_csv(folder / "hardness.csv", dtype={"case": str})
+
+
+def check_fold(folder: Path, n_epochs: int, n_cases: int) -> None:
+    rows = rows_of(folder)
+    assert len(rows) == n_epochs * n_cases
+    assert (rows.groupby("epoch")["case"].nunique() == n_cases).all()
+    assert rows["probability"].groupby(rows["epoch"]).sum().tolist() == pytest.approx([1.0] * n_epochs, abs=1e-4)
+    assert (folder / "hardness.png").stat().st_size > 10_000
+    assert (folder / "checkpoint_final.pth").exists()
+    assert not list(folder.glob("*.partial*"))
+    log = next(iter(sorted(folder.glob("training_log_*.txt")))).read_text()
+    assert "Hardness: effective cases" in log
+    assert (folder / "validation" / "summary.json").exists()
+
+
+@pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
+def test_train_continue_validate_and_predict(project, configuration, tmp_path):
+    here = project("labels")
+    folder = here.fold_folder(TRAINER, configuration)
+    train = ("nnUNetv2_train", here.dataset_id, configuration, 0, "-tr", TRAINER, "-device", "cpu")
+    here.run(*train)
+    check_fold(folder, n_epochs=2, n_cases=8)
+
+    before = (folder / "hardness.csv").read_text()
+    here.run(*train, "--c")  # finished: nothing to train, validated again
+    assert (folder / "hardness.csv").read_text() == before
+
+    shutil.rmtree(folder / "validation")
+    here.run(*train, "--val")
+    assert (folder / "validation" / "summary.json").exists()
+    assert (folder / "hardness.csv").read_text() == before
+
+    output = tmp_path / "predictions"
+    here.run(
+        *("nnUNetv2_predict", "-d", here.dataset_id, "-c", configuration, "-tr", TRAINER, "-f", 0),
+        *("-i", here.raw / "imagesTs", "-o", output, "-device", "cpu", "--disable_tta"),
+    )
+    for i in range(2):
+        prediction = sitk.ReadImage(str(output / f"test_{i:02d}.nii.gz"))
+        assert prediction.GetSize() == sitk.ReadImage(str(here.raw / f"labelsTs/test_{i:02d}.nii.gz")).GetSize()
+
+
+def test_regions_with_an_ignore_label(project):
+    here = project("regions_ignore")
+    here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", TRAINER, "-device", "cpu")
+    check_fold(here.fold_folder(TRAINER, "3d_small"), n_epochs=2, n_cases=8)
+
+
+def test_all_training_cases_as_one_fold(project):
+    here = project("labels")
+    trainer = "nnUNetTrainerDRO_beta10_noIS_momentum0.5_1epochs_4iters"
+    here.run("nnUNetv2_train", here.dataset_id, "2d_small", "all", "-tr", trainer, "-device", "cpu")
+    check_fold(here.fold_folder(trainer, "2d_small", "all"), n_epochs=1, n_cases=10)
+
+
+def test_cascade(project):
+    here = project("labels")
+    plans_file = here.preprocessed / "nnUNetPlans.json"
+    before = plans_file.read_text()
+    plans = json.loads(before)
+    plans["configurations"]["3d_lowres"] = {
+        "inherits_from": "3d_small",
+        "data_identifier": "nnUNetPlans_3d_lowres",
+        "spacing": [2.0, 2.0, 2.0],
+        "patch_size": [12, 12, 12],
+        "batch_dice": True,
+        "next_stage": "3d_cascade",
+    }
+    plans["configurations"]["3d_cascade"] = {
+        "inherits_from": "3d_small",
+        "batch_dice": True,
+        "previous_stage": "3d_lowres",
+    }
+    plans_file.write_text(json.dumps(plans))
+    try:
+        here.run("nnUNetv2_preprocess", "-d", here.dataset_id, "-c", "3d_lowres", "-np", 2)
+        # Every case needs a prediction of the first stage: fold "all" validates them all.
+        trainer = "nnUNetTrainerDRO_beta10_1epochs_2iters"
+        for configuration in ("3d_lowres", "3d_cascade"):
+            here.run("nnUNetv2_train", here.dataset_id, configuration, "all", "-tr", trainer, "-device", "cpu")
+            check_fold(here.fold_folder(trainer, configuration, "all"), n_epochs=1, n_cases=10)
+    finally:
+        plans_file.write_text(before)
+
+
+def test_a_misspelt_option_stops_before_anything_is_written(project):
+    here = project("labels")
+    name = "nnUNetTrainerDRO_noIS_beta10"
+    result = here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False)
+    assert result.returncode != 0
+    assert (
+        result.stderr.strip()
+        .splitlines()[-1]
+        .startswith(f"ValueError: `{name}` must be written `nnUNetTrainerDRO_beta10_noIS`")
+    )
+    assert not here.fold_folder(name, "3d_small").exists()
+
+
+def test_a_training_that_is_killed_again_and_again_resumes(project):
+    """Ten kills at random moments, during saves too; every start goes on from the last checkpoint."""
+    here = project("labels")
+    n_epochs = 40
+    name = f"nnUNetTrainerDRO_beta10_{n_epochs}epochs_2iters"
+    folder = here.fold_folder(name, "2d_small")
+    program = Path(sys.executable).parent / "nnUNetv2_train"
+    train = [str(program), str(here.dataset_id), "2d_small", "0", "-tr", name, "-device", "cpu", "--c"]
+    moments = random.Random(0)
+    for _ in range(10):
+        shutil.rmtree(folder / "validation", ignore_errors=True)
+        log = (here.root / "killed.log").open("w")
+        process = subprocess.Popen(
+            train, env=environment(here.root), stdout=log, stderr=log, cwd=here.root, start_new_session=True
+        )
+        started = wait_for_an_epoch(process, folder)
+        time.sleep(moments.uniform(0.0, 1.5))
+        subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
+        process.wait()
+        log.close()
+        text = (here.root / "killed.log").read_text()
+        assert started, text[-3000:]
+        assert "Error" not in text, text[-3000:]
+    here.run(*train[:1], *train[1:])
+    check_fold(folder, n_epochs=n_epochs, n_cases=8)
+
+
+def wait_for_an_epoch(process: subprocess.Popen, folder: Path) -> bool:
+    known = set(folder.glob("training_log_*.txt"))
+    for _ in range(600):
+        logs = set(folder.glob("training_log_*.txt")) - known
+        if any("\nEpoch" in path.read_text() or " Epoch " in path.read_text() for path in logs):
+            return True
+        if process.poll() is not None:
+            return process.returncode == 0
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.skipif(not HIPPOCAMPUS.exists(), reason="needs the hippocampus data")
+def test_hippocampus(tmp_path):
+    for name in ("raw", "preprocessed", "results"):
+        (tmp_path / name).mkdir()
+    raw = tmp_path / "raw" / HIPPOCAMPUS.name
+    cases = sorted(path.name.removesuffix(".nii.gz") for path in (HIPPOCAMPUS / "labelsTr").iterdir())[::10]
+    assert len(cases) == 20
+    for case in cases:
+        for folder, name in (("imagesTr", f"{case}_0000.nii.gz"), ("labelsTr", f"{case}.nii.gz")):
+            (raw / folder).mkdir(parents=True, exist_ok=True)
+            shutil.copy(HIPPOCAMPUS / folder / name, raw / folder / name)
+    description = json.loads((HIPPOCAMPUS / "dataset.json").read_text())
+    (raw / "dataset.json").write_text(json.dumps({**description, "numTraining": len(cases)}))
+
+    class Hippocampus(Project):
+        dataset_id, dataset = 4, HIPPOCAMPUS.name
+
+    here = Hippocampus(tmp_path, "labels")
+    here.run("nnUNetv2_plan_and_preprocess", "-d", 4, "-c", "2d", "3d_fullres", "-np", 2)
+    add_small_configurations(here.preprocessed / "nnUNetPlans.json")
+    for configuration in ("2d_small", "3d_small"):
+        here.run("nnUNetv2_train", 4, configuration, 0, "-tr", TRAINER, "-device", "cpu")
+        check_fold(here.fold_folder(TRAINER, configuration), n_epochs=2, n_cases=16)

@@ -1,0 +1,35 @@
+import pytest
+
+from nnunet_dro.atomic import replacing
+
+
+def test_replacing_moves_the_complete_file(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("old")
+    with replacing(path) as partial:
+        partial.write_text("new")
+        assert path.read_text() == "old"
+        assert partial.suffix == ".csv"
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_replacing_keeps_the_old_file_when_writing_fails(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("old")
+
+    def write_half():
+        with replacing(path) as partial:
+            partial.write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk"):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_replacing_does_nothing_when_nothing_was_written(tmp_path):
+    with replacing(tmp_path / "a.csv"):
+        pass
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,137 @@
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from nnunet_dro.trainers.registry import trainer_class
+
+CLS = trainer_class("nnUNetTrainerDRO_beta10")
+
+
+def trained(make_trainer, n_steps=6):
+    trainer = make_trainer(CLS)
+    trainer.initialize()
+    trainer.network.train()
+    loader, _ = trainer.get_dataloaders()
+    for _ in range(n_steps):
+        trainer.train_step(next(loader))
+    return trainer
+
+
+def test_checkpoint_carries_the_table_that_belongs_to_it(make_trainer):
+    trainer = trained(make_trainer)
+    path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
+    trainer.save_checkpoint(path)
+    losses = trainer.hardness_log.table.losses
+    trainer.hardness_log.table.update(np.arange(8), np.full(8, 9.0))  # the training went on after the save
+
+    resumed = make_trainer(CLS)
+    resumed.load_checkpoint(path)
+    resumed.get_dataloaders()
+    np.testing.assert_array_equal(resumed.hardness_log.table.losses, losses)
+    for mine, theirs in zip(resumed.network.parameters(), trainer.network.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_checkpoint_is_nnunets_for_nnunet(make_trainer):
+    from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+
+    trainer = trained(make_trainer, 1)
+    path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
+    trainer.save_checkpoint(path)
+    plain = make_trainer(nnUNetTrainer)
+    plain_path = os.path.join(plain.output_folder, "checkpoint_latest.pth")
+    plain.initialize()
+    plain.save_checkpoint(plain_path)
+    mine, theirs = (torch.load(p, weights_only=False) for p in (path, plain_path))
+    assert mine.keys() == theirs.keys()
+    assert mine["trainer_name"] == "nnUNetTrainerDRO_beta10"
+    assert set(mine["logging"]) - set(theirs["logging"]) == {"nnunet_dro"}
+
+
+def test_a_checkpoint_of_plain_nnunet_starts_with_an_empty_table(make_trainer):
+    from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+
+    plain = make_trainer(nnUNetTrainer)
+    plain.initialize()
+    path = os.path.join(plain.output_folder, "checkpoint_latest.pth")
+    plain.save_checkpoint(path)
+    resumed = make_trainer(CLS)
+    resumed.load_checkpoint(path)
+    resumed.get_dataloaders()
+    assert resumed.hardness_log.table.n_unseen == 8
+
+
+def test_validation_of_a_resumed_training_keeps_the_table(make_trainer):
+    """`--val` never makes data loaders; saving again must not lose what was loaded."""
+    trainer = trained(make_trainer)
+    path = os.path.join(trainer.output_folder, "checkpoint_final.pth")
+    trainer.save_checkpoint(path)
+    resumed = make_trainer(CLS)
+    resumed.load_checkpoint(path)
+    resumed.save_checkpoint(path)
+    state = torch.load(path, weights_only=False)["logging"]["nnunet_dro"]
+    np.testing.assert_array_equal(state["table"]["losses"], trainer.hardness_log.table.losses)
+
+
+@pytest.mark.parametrize("limit", [0, 20_000])
+def test_full_disk_keeps_the_checkpoint_before_and_says_so(make_trainer, limit):
+    trainer = trained(make_trainer, 1)
+    path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
+    trainer.save_checkpoint(path)
+    with open(path, "rb") as file:
+        before = file.read()
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
+    try:
+        with pytest.raises(OSError, match=f"Could not write the checkpoint {re.escape(path)}: .* go on with --c"):
+            trainer.save_checkpoint(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)
+    with open(path, "rb") as file:
+        assert file.read() == before
+    assert sorted(os.listdir(trainer.output_folder)) == sorted(
+        ["checkpoint_latest.pth", os.path.basename(trainer.log_file)]
+    )
+
+
+def test_disabled_checkpointing_writes_nothing(make_trainer):
+    trainer = trained(make_trainer, 1)
+    trainer.disable_checkpointing = True
+    trainer.save_checkpoint(os.path.join(trainer.output_folder, "checkpoint_latest.pth"))
+    assert os.listdir(trainer.output_folder) == [os.path.basename(trainer.log_file)]
+
+
+_SAVE_FOREVER = """
+import sys, torch
+from nnunet_dro.atomic import replacing
+weights = torch.zeros(2_000_000)
+for i in range(10**6):
+    with replacing(sys.argv[1]) as partial:
+        torch.save({"i": i, "weights": weights + i}, partial)
+    print(i, flush=True)
+"""
+
+
+def test_a_kill_during_a_save_leaves_a_checkpoint_that_loads(tmp_path):
+    path = tmp_path / "checkpoint_latest.pth"
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        process = subprocess.Popen([sys.executable, "-c", _SAVE_FOREVER, str(path)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(rng.uniform(0.0, 0.3))
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        checkpoint = torch.load(path)
+        assert (checkpoint["weights"] == checkpoint["i"]).all()

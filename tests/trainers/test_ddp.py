@@ -1,0 +1,110 @@
+"""The exchange between the ranks, with gloo and two processes on the CPU."""
+
+import math
+import os
+import tempfile
+
+import numpy as np
+import pytest
+import torch
+from nnunetv2.training.loss.compound_losses import DC_and_CE_loss
+from nnunetv2.training.loss.dice import MemoryEfficientSoftDiceLoss
+from torch import distributed as dist
+from torch import multiprocessing as mp
+
+from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.trainers.nnunet_loss import per_case_loss
+from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
+
+# Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does not.
+PARTS, EQUAL_PARTS = ([0, 1, 2], [3]), ([0, 1], [2, 3])
+CASES, STALE = torch.tensor([4, 0, 2, 1]), torch.tensor([0.2, math.nan, 1.9, 0.1])
+
+
+def data():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(4, 3, 6, 6, generator=generator)
+    return logits.requires_grad_(), torch.randint(0, 3, (4, 1, 6, 6), generator=generator)
+
+
+def weighted_loss(batch_dice, ddp):
+    dice = {"batch_dice": batch_dice, "smooth": 1e-5, "do_bg": False, "ddp": ddp}
+    plain = DC_and_CE_loss(dice, {}, dice_class=MemoryEfficientSoftDiceLoss)
+    importance = ImportanceWeights(beta=1.0)
+    return HardnessWeightedLoss(plain, per_case_loss(plain), importance=importance, max_cases=3, is_ddp=ddp)
+
+
+def train(loss, cases):
+    logits, target = data()
+    with loss.drawn({"case_indices": CASES[cases], "stale_losses": STALE[cases]}):
+        value = loss(logits[cases], target[cases])
+    value.backward()
+    step = loss.step()
+    table = HardnessTable([f"case_{i}" for i in range(5)], beta=1.0)
+    table.update(step.indices, step.losses)
+    return {
+        "table": table.losses,
+        "stale": step.stale_losses,
+        "indices": step.indices,
+        "loss": float(value.detach()),
+        "mean_loss": step.mean_loss,
+    }
+
+
+def against_nnunet(loss, cases):
+    logits, target = data()
+    theirs = loss.plain(logits[cases], target[cases])
+    (theirs_gradient,) = torch.autograd.grad(theirs, logits)
+    mine = loss.per_case(logits[cases], target[cases]).weighted(torch.ones(len(cases)))
+    (my_gradient,) = torch.autograd.grad(mine, logits)
+    return {
+        "nnunet": float(theirs.detach()),
+        "nnunet_gradient": theirs_gradient.numpy(),
+        "unweighted": float(mine.detach()),
+        "unweighted_gradient": my_gradient.numpy(),
+    }
+
+
+def _rank(rank, folder, batch_dice):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    loss = weighted_loss(batch_dice, ddp=True)
+    result = train(loss, PARTS[rank]) | against_nnunet(loss, EQUAL_PARTS[rank])
+    torch.save(result, f"{folder}/{rank}.pth")
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["per-case Dice", "batch Dice"])
+def exchanged(request):
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(_rank, args=(folder, request.param), nprocs=2, join=True)
+        ranks = [torch.load(f"{folder}/{rank}.pth", weights_only=False) for rank in range(2)]
+    return ranks, train(weighted_loss(request.param, ddp=False), [0, 1, 2, 3]), request.param
+
+
+def test_every_rank_sees_the_losses_of_all(exchanged):
+    ranks, single, _ = exchanged
+    for rank in ranks:
+        np.testing.assert_array_equal(rank["indices"], single["indices"])
+        np.testing.assert_array_equal(rank["stale"], single["stale"])
+        np.testing.assert_allclose(rank["table"], single["table"], rtol=1e-6)
+    np.testing.assert_array_equal(ranks[0]["table"], ranks[1]["table"])
+    assert np.isfinite(single["table"]).sum() == 4
+
+
+def test_every_ranks_loss_with_weights_of_one_is_nnunets(exchanged):
+    for rank in exchanged[0]:
+        assert rank["unweighted"] == pytest.approx(rank["nnunet"], rel=1e-5)
+        np.testing.assert_allclose(rank["unweighted_gradient"], rank["nnunet_gradient"], rtol=1e-4, atol=1e-8)
+
+
+def test_weights_reach_the_batch_dice_of_all_ranks(exchanged):
+    """The Dice is of the whole weighted batch; the cross-entropy is nnU-Net's mean over the rank's own part."""
+    ranks, single, batch_dice = exchanged
+    mean = np.average([rank["loss"] for rank in ranks], weights=[len(part) for part in PARTS])
+    assert mean == pytest.approx(single["loss"], rel=1e-5)
+    assert single["loss"] != pytest.approx(single["mean_loss"], rel=1e-2), "the weights matter here"
+    if batch_dice:
+        assert any(abs(rank["loss"] - rank["mean_loss"]) > 1e-3 for rank in ranks)

@@ -1,0 +1,144 @@
+"""How nnU-Net finds us: the wheel installed beside a copy of nnU-Net, in a fresh virtual environment."""
+
+import os
+import shutil
+import site
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import nnunetv2
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+FIND = """
+import sys
+from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
+cls = recursive_find_trainer_class_by_name(sys.argv[1])
+print(cls.__module__, cls.__name__, "timm" in sys.modules)
+"""
+HIDE_TIMM = "import sys; sys.modules['timm'] = None  # importing it raises ImportError\n"
+
+
+class Environment:
+    """A virtual environment with its own nnU-Net; everything else comes from the one the tests run in."""
+
+    def __init__(self, root: Path) -> None:
+        venv.create(root, with_pip=True, symlinks=True)
+        self.root = root
+        self.python = root / "bin" / "python"
+        self.site = Path(self.run("-c", "import site; print(site.getsitepackages()[0])").stdout.strip())
+        self.nnunet = self.site / "nnunetv2"
+        shutil.copytree(Path(nnunetv2.__file__).parent, self.nnunet, ignore=shutil.ignore_patterns("*nnunet_dro*"))
+        (self.site / "zz_tests.pth").write_text(f"import site; site.addsitedir({site.getsitepackages()[0]!r})\n")
+
+    def run(self, *arguments: object, check: bool = True, **variables: str) -> subprocess.CompletedProcess:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment |= {"PYTHONWARNINGS": "ignore", **variables}
+        result = subprocess.run(
+            [self.python, *map(str, arguments)], capture_output=True, text=True, env=environment, cwd=self.root
+        )
+        if check and result.returncode != 0:
+            raise AssertionError(f"{arguments} failed:\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
+        return result
+
+    def find(self, name: str, *, before: str = "", check: bool = True, **variables: str) -> subprocess.CompletedProcess:
+        return self.run("-c", before + FIND, name, check=check, **variables)
+
+    def nnunet_files(self) -> set[Path]:
+        files = (path for path in self.nnunet.rglob("*") if path.is_file() and path.suffix != ".pyc")
+        return {path.relative_to(self.nnunet) for path in files}
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """With the wheel of this repository installed."""
+    environment = Environment(tmp_path_factory.mktemp("environment"))
+    wheels = tmp_path_factory.mktemp("wheels")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", wheels, "."]
+    subprocess.run(build, check=True, cwd=REPOSITORY, capture_output=True)
+    environment.before = environment.nnunet_files()
+    (environment.wheel,) = wheels.glob("*.whl")
+    environment.run("-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", environment.wheel)
+    return environment
+
+
+@pytest.mark.parametrize("name", ["nnUNetTrainerDRO", "nnUNetTrainerDRO_beta0.5_noIS_2epochs"])
+def test_nnunet_finds_the_trainers_without_its_other_packages(environment, name):
+    found = environment.find(name, before=HIDE_TIMM).stdout.split()
+    assert found[1:] == [name, "True"], "timm is there as None: hidden, and nobody missed it"
+    assert environment.find(name).stdout.split()[1:] == [name, "False"], "and nobody imported it"
+
+
+def test_other_trainers_are_found_as_before(environment):
+    assert environment.find("nnUNetTrainer").stdout.startswith("nnunetv2.training.nnUNetTrainer.nnUNetTrainer ")
+    assert ".variants." in environment.find("nnUNetTrainerDA5").stdout
+    unknown = environment.find("nnUNetTrainerNobody", check=False)
+    assert "Could not find requested nnunet trainer nnUNetTrainerNobody" in unknown.stderr
+    assert "nnunet_dro" not in environment.run(
+        "-c", "import sys, nnunetv2.training.nnUNetTrainer.nnUNetTrainer_nnunet_dro; print(*sys.modules)"
+    ).stdout.replace("nnUNetTrainer_nnunet_dro", ""), "the module imports nothing until it is asked for one of ours"
+
+
+def test_a_misspelt_option_reaches_the_user(environment):
+    result = environment.find("nnUNetTrainerDRO_bta10", check=False)
+    assert result.returncode != 0
+    assert result.stderr.splitlines()[-1].startswith("ValueError: `bta10` in `nnUNetTrainerDRO_bta10` is not an option")
+
+
+def test_a_broken_package_does_not_take_nnunet_down(environment):
+    hide = "import sys; sys.modules['nnunet_dro'] = None\n"
+    assert ".variants." in environment.find("nnUNetTrainerDA5", before=hide).stdout
+
+
+def test_the_command_says_where_nnunet_finds_them(environment):
+    module = environment.nnunet / "training/nnUNetTrainer/nnUNetTrainer_nnunet_dro.py"
+    result = environment.run("-m", "nnunet_dro.cli", "trainers")
+    assert f"nnU-Net finds them through {module}" in result.stdout
+    for expected in ("nnUNetTrainerDRO", "beta<x>", "noIS", "clip<lo>to<hi>", "momentum<m>", "plainSGD", "<n>epochs"):
+        assert expected in result.stdout
+    folder = Path(environment.run("-m", "nnunet_dro.cli", "trainers", "--path").stdout.strip())
+    assert (folder / module.name).exists()
+
+    hidden = module.with_suffix(".hidden")
+    module.rename(hidden)
+    try:
+        missing = environment.run("-m", "nnunet_dro.cli", "trainers", check=False)
+        assert missing.returncode == 1
+        assert f"{module} is missing" in missing.stdout
+        assert "export nnUNet_extTrainer=$(nnunet-dro trainers --path)" in missing.stdout
+        exported = environment.run("-m", "nnunet_dro.cli", "trainers", nnUNet_extTrainer=str(folder))
+        assert str(folder) in exported.stdout
+        found = environment.find("nnUNetTrainerDRO_beta10", nnUNet_extTrainer=str(folder)).stdout.splitlines()[-1]
+        assert "nnUNetTrainerDRO_beta10" in found
+    finally:
+        hidden.rename(module)
+
+
+def test_the_command_helps_when_our_folder_hides_an_editable_nnunet(environment):
+    init, hidden = environment.nnunet / "__init__.py", environment.nnunet / "__init__.hidden"
+    init.rename(hidden)
+    try:
+        result = environment.run("-S", "-c", _DISCOVER, environment.site, check=False)
+    finally:
+        hidden.rename(init)
+    assert f"Remove that folder, then: export nnUNet_extTrainer" in result.stdout, result.stderr  # noqa: F541
+    assert str(environment.nnunet) in result.stdout
+
+
+_DISCOVER = """
+import sys
+sys.path = [p for p in sys.path if "site-packages" not in p] + [sys.argv[1]]
+from nnunet_dro.trainers.found import discover
+print(discover().cure)
+"""
+
+
+def test_uninstalling_leaves_nnunet_as_it_was(environment):
+    """Last in this file: the environment is of no use afterwards."""
+    added = environment.nnunet_files() - environment.before
+    assert added == {Path("training/nnUNetTrainer/nnUNetTrainer_nnunet_dro.py")}
+    environment.run("-m", "pip", "uninstall", "--quiet", "--yes", "nnunet-dro")
+    assert environment.nnunet_files() == environment.before
+    assert environment.find("nnUNetTrainer").returncode == 0

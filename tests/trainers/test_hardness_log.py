@@ -1,0 +1,114 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.trainers.hardness_log import HardnessLog
+from nnunet_dro.trainers.weighted_loss import Step
+
+CASES = ["case, one", "001", "NA", "d"]
+
+
+def log_with_epochs(folder, n_epochs, log=None, start=0):
+    log = log or HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights(beta=10.0))
+    for epoch in range(start, n_epochs):
+        indices = np.array([epoch % 4, (epoch + 1) % 4])
+        losses = np.array([1.0, 0.5]) + 0.01 * epoch
+        stale = log.table.losses[indices]
+        log.table.update(indices, losses)
+        log.record(Step(indices, losses, stale, mean_loss=0.7))
+        log.end_epoch(epoch, folder)
+    return log
+
+
+def read(folder):
+    return pd.read_csv(folder / "hardness.csv", dtype={"case": str}, keep_default_na=False, na_values={"loss": [""]})
+
+
+def test_csv_has_a_row_per_epoch_and_case(tmp_path):
+    log = log_with_epochs(tmp_path, 3)
+    rows = read(tmp_path)
+    assert list(rows.columns) == ["epoch", "case", "loss", "probability", "draws"]
+    assert rows["case"].tolist() == CASES * 3
+    last = rows[rows["epoch"] == 2]
+    np.testing.assert_allclose(last["loss"], log.table.losses, rtol=1e-5)
+    np.testing.assert_allclose(last["probability"], log.table.probabilities(), rtol=1e-5)
+    assert last["draws"].tolist() == [0, 0, 1, 1], "times drawn in this epoch alone"
+    assert rows[rows["epoch"] == 0]["loss"].isna().tolist() == [False, False, True, True]
+
+
+def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_path):
+    log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights(beta=10.0, low=0.1, high=10.0))
+    log.table.update([0, 1, 2, 3, 0], [0.0, 0.0, 0.0, 0.0, np.nan])
+    log.record(Step(np.array([0, 1]), np.array([0.5, 0.1]), np.array([0.0, 0.0]), 0.0))
+    log.record(Step(np.array([2, 3]), np.array([-0.5, np.nan]), np.array([0.0, np.nan]), 0.0))
+    summary = log.end_epoch(0, tmp_path)
+    assert summary.effective_cases == pytest.approx(4)
+    assert summary.clipped_share == 0.5
+    assert summary.refused_losses == 1
+    assert log.end_epoch(1, tmp_path).refused_losses == 0
+    line = log.line(summary)
+    assert "effective cases 4.0 of 4, clipped weights 50.0 %, refused losses 1" in line
+    assert "\n" not in line
+
+
+def test_line_names_the_five_hardest():
+    log = HardnessLog(HardnessTable([f"c{i}" for i in range(9)], beta=1.0), None)
+    log.table.update(np.arange(8), np.arange(8) / 10)
+    summary = log.summaries[-1] if log.summaries else None
+    assert summary is None
+    from nnunet_dro.trainers.hardness_log import EpochSummary
+
+    line = log.line(EpochSummary(0, 1.0, 0.0, 0))
+    assert line.endswith("hardest: c7 (0.700), c6 (0.600), c5 (0.500), c4 (0.400), c3 (0.300)")
+    assert "never seen 1" in line
+
+
+@pytest.mark.parametrize("tail", ["", "4,d,0.5", "4", '4,"case, o'])
+def test_a_resumed_training_drops_later_epochs_and_a_torn_line(tmp_path, tail):
+    first = log_with_epochs(tmp_path, 4)
+    with (tmp_path / "hardness.csv").open("a") as file:
+        file.write(tail)
+    resumed = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights(beta=10.0))
+    resumed.load_state_dict(first.state_dict())
+    resumed.keep_epochs_before(3, tmp_path)
+    log_with_epochs(tmp_path, 6, log=resumed, start=3)
+    rows = read(tmp_path)
+    assert rows["epoch"].tolist() == list(np.repeat(range(6), 4))
+    assert rows["case"].tolist() == CASES * 6
+    assert [summary.epoch for summary in resumed.summaries] == list(range(6))
+    assert sorted(resumed._history) == list(range(6))
+
+
+def test_a_new_training_starts_a_new_csv(tmp_path):
+    log_with_epochs(tmp_path, 2)
+    log = HardnessLog(HardnessTable(CASES, beta=10.0), None)
+    log.keep_epochs_before(0, tmp_path)
+    log_with_epochs(tmp_path, 1, log=log)
+    assert len(read(tmp_path)) == len(CASES)
+
+
+def test_a_csv_of_something_else_is_not_continued(tmp_path):
+    (tmp_path / "hardness.csv").write_text("a,b\n1,2\n")
+    log = HardnessLog(HardnessTable(CASES, beta=10.0), None)
+    log.keep_epochs_before(5, tmp_path)
+    assert (tmp_path / "hardness.csv").read_text() == "epoch,case,loss,probability,draws\n"
+
+
+def test_a_changed_case_list_keeps_the_history_by_name(tmp_path):
+    log_with_epochs(tmp_path, 2)
+    log = HardnessLog(HardnessTable(["d", "new"], beta=10.0), None)
+    log.keep_epochs_before(2, tmp_path)
+    assert np.isnan(log._history[1][1])
+    assert len(read(tmp_path)) == 2 * len(CASES), "what was written stays"
+
+
+@pytest.mark.parametrize("n_cases", [1, 3, 3000])
+def test_picture_is_drawn_for_any_number_of_cases(tmp_path, n_cases):
+    log = HardnessLog(HardnessTable([f"c{i}" for i in range(n_cases)], beta=10.0), None)
+    log.end_epoch(0, tmp_path)  # no case was seen yet
+    log.table.update(np.arange(n_cases), np.random.default_rng(0).random(n_cases))
+    for epoch in range(1, 3):
+        log.end_epoch(epoch, tmp_path)
+    assert (tmp_path / "hardness.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,214 @@
+import logging
+
+import numpy as np
+import pytest
+import torch
+from batchgenerators.utilities.file_and_folder_operations import load_json, save_json
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+from nnunetv2.training.nnUNetTrainer.variants.data_augmentation.nnUNetTrainerDA5 import nnUNetTrainerDA5
+from nnunetv2.training.nnUNetTrainer.variants.loss.nnUNetTrainerTopkLoss import nnUNetTrainerDiceTopK10Loss
+from nnunetv2.training.nnUNetTrainer.variants.network_architecture.nnUNetTrainerNoDeepSupervision import (
+    nnUNetTrainerNoDeepSupervision,
+)
+
+from nnunet_dro.losses import CaseByCaseLoss, ImportanceWeights
+from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from nnunet_dro.trainers.options import DROOptions
+from nnunet_dro.trainers.registry import trainer_class
+
+
+class DROWithDA5(HardnessWeighted, nnUNetTrainerDA5):
+    options = DROOptions(beta=10.0)
+
+
+class DROWithoutDeepSupervision(HardnessWeighted, nnUNetTrainerNoDeepSupervision):
+    options = DROOptions(beta=10.0)
+
+
+class DROWithTopK(HardnessWeighted, nnUNetTrainerDiceTopK10Loss):
+    options = DROOptions(beta=10.0)
+
+
+def started(make_trainer, cls, configuration="3d_small", kind="labels", fold=0):
+    torch.manual_seed(0)
+    np.random.seed(0)
+    trainer = make_trainer(cls, configuration, kind, fold)
+    trainer.initialize()
+    trainer.network.train()
+    loader, _ = trainer.get_dataloaders()
+    return trainer, loader
+
+
+@pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
+def test_a_step_stores_the_loss_of_each_case(make_trainer, configuration):
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"), configuration)
+    batch = next(loader)
+    outputs = [output.detach() for output in trainer.network(batch["data"])]
+    expected = {
+        int(index): float(trainer.loss.plain([o[i : i + 1] for o in outputs], [t[i : i + 1] for t in batch["target"]]))
+        for i, index in enumerate(batch["case_indices"])
+    }
+    trainer.train_step(batch)
+    table = trainer.hardness_log.table
+    assert table.n_unseen == len(table) - len(expected)
+    for index, loss in expected.items():
+        assert table.losses[index] == pytest.approx(loss, rel=1e-4)
+
+
+def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(make_trainer):
+    """With Dice per case the gradient is the mean of the per-case gradients times their weights."""
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_clip0.01to100_plainSGD"))
+    batch = next(loader)
+    cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
+    batch["stale_losses"] = cases.hardness + torch.tensor([0.5, -0.5])
+    trainer.hardness_log.table.update([0, 1], [77.0, 77.0])  # what the table says by now does not matter
+    expected = cases.weighted(torch.exp(3 * torch.tensor([-0.5, 0.5])))
+    parameters = list(trainer.network.parameters())
+    gradients = torch.autograd.grad(expected, parameters, allow_unused=True)
+    gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)]
+    norm = torch.stack([g.norm() for g in gradients]).norm()
+    before = [p.detach().clone() for p in parameters]
+    trainer.train_step(batch)
+    group = trainer.optimizer.param_groups[0]
+    for old, new, gradient in zip(before, parameters, gradients, strict=True):
+        step = group["lr"] * (gradient * min(1.0, 12 / float(norm)) + group["weight_decay"] * old)
+        torch.testing.assert_close(new.detach(), old - step, rtol=1e-4, atol=1e-7)
+
+
+def test_without_importance_sampling_all_weights_are_one(make_trainer):
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_noIS"))
+    plain = started(make_trainer, nnUNetTrainer)[0]
+    batch = next(loader)
+    batch["stale_losses"] = torch.tensor([-50.0, 50.0])
+    trainer.train_step(batch)
+    plain.train_step(batch)
+    for mine, theirs in zip(trainer.network.parameters(), plain.network.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_plain_sgd_has_no_momentum_and_the_default_is_nnunets(make_trainer):
+    plain = started(make_trainer, trainer_class("nnUNetTrainerDRO_plainSGD"))[0].optimizer.param_groups[0]
+    usual = started(make_trainer, trainer_class("nnUNetTrainerDRO"))[0].optimizer.param_groups[0]
+    theirs = started(make_trainer, nnUNetTrainer)[0].optimizer.param_groups[0]
+    assert (plain["momentum"], plain["nesterov"], plain["lr"]) == (0, False, theirs["lr"])
+    for name in ("momentum", "nesterov", "lr", "weight_decay"):
+        assert usual[name] == theirs[name]
+
+
+@pytest.mark.parametrize("cls", [DROWithDA5, DROWithoutDeepSupervision, DROWithTopK])
+@pytest.mark.filterwarnings("ignore:size_average and reduce")
+def test_mixin_works_with_nnunets_other_trainers(make_trainer, cls):
+    trainer, loader = started(make_trainer, cls, "2d_small")
+    for _ in range(3):
+        step = trainer.train_step(next(loader))
+    assert np.isfinite(step["loss"])
+    assert np.isfinite(trainer.hardness_log.table.losses).any()
+    assert isinstance(trainer.loss.per_case, CaseByCaseLoss) == (cls is DROWithTopK)
+
+
+def test_mixin_says_when_a_trainer_does_not_use_its_loss(make_trainer):
+    class OwnStep(nnUNetTrainer):
+        def train_step(self, batch):
+            return {"loss": np.array(0.0)}
+
+    class Mixed(HardnessWeighted, OwnStep):
+        pass
+
+    trainer, loader = started(make_trainer, Mixed)
+    with pytest.raises(RuntimeError, match=r"did not call `self\.loss`"):
+        trainer.train_step(next(loader))
+
+
+def test_a_nan_loss_is_refused_counted_and_logged(make_trainer):
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10_2epochs_2iters"))
+    batch = next(loader)
+    batch["data"][0] = torch.nan
+    first, second = batch["case_indices"].tolist()
+    trainer.train_step(batch)
+    table = trainer.hardness_log.table
+    assert table.refused == 1
+    assert np.isnan(table.losses[first])
+    assert np.isfinite(table.losses[second])
+    trainer.on_train_epoch_start()
+    trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+    with open(trainer.log_file) as file:
+        assert "refused losses 1" in file.read()
+
+
+def test_a_fold_with_one_training_case_warns_and_trains(make_trainer, project):
+    here = project("labels")
+    splits_file = here.preprocessed / "splits_final.json"
+    before = load_json(str(splits_file)) if splits_file.exists() else None
+    save_json([{"train": ["case_00"], "val": ["case_01"]}], str(splits_file))
+    try:
+        trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"))
+        for _ in range(3):
+            trainer.train_step(next(loader))
+    finally:
+        splits_file.unlink()
+        if before is not None:
+            save_json(before, str(splits_file))
+    with open(trainer.log_file) as file:
+        assert "fold 0 has one training case, case_00" in file.read()
+    assert trainer.hardness_log.table.probabilities().tolist() == [1.0]
+
+
+def test_scalars_go_to_the_other_loggers(make_trainer):
+    class Recorder:
+        def __init__(self):
+            self.seen = {}
+
+        def log(self, key, value, step):
+            self.seen[key] = value
+
+        def update_config(self, config):
+            pass
+
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"))
+    recorder = Recorder()
+    trainer.logger.loggers.append(recorder)
+    trainer.train_step(next(loader))
+    trainer.on_train_epoch_start()
+    trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+    assert recorder.seen["hardness/refused_losses"] == 0
+    assert recorder.seen["hardness/effective_cases"] > 1
+    assert recorder.seen["hardness/clipped_share"] == 0
+
+
+def test_changed_case_list_is_one_line_in_the_log(make_trainer, caplog):
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"))
+    trainer.train_step(next(loader))
+    state = trainer.hardness_log.state_dict()
+    other = make_trainer(trainer_class("nnUNetTrainerDRO_beta10"), fold=1)
+    other.initialize()
+    other.logger.load_checkpoint({**other.logger.get_checkpoint(), "nnunet_dro": state})
+    with caplog.at_level(logging.WARNING, logger="nnunet_dro"):
+        other.get_dataloaders()
+    assert "The training cases changed since the checkpoint" in caplog.text
+    assert set(other.hardness_log.table.cases) != set(trainer.hardness_log.table.cases)
+
+
+def test_effective_gradient_is_that_of_the_robust_loss():
+    """E_p[w_i grad l_i] is parallel to the gradient of R = log mean exp(beta l) / beta (Fidon et al. 2022, eq. 10)."""
+    from nnunet_dro.sampling import HardnessTable
+
+    torch.manual_seed(0)
+    beta, n = 4.0, 12
+    features, targets = torch.randn(n, 3), torch.randn(n)
+    weights = torch.randn(3, requires_grad=True)
+
+    def losses_at(w):
+        return (features @ w - targets).square() / 4
+
+    stale = losses_at(weights.detach() + 0.1 * torch.randn(3))
+    table = HardnessTable([str(i) for i in range(n)], beta=beta, exploration=0.0)
+    table.update(np.arange(n), stale.numpy())
+    draws = table.draw(200_000, rng=np.random.default_rng(0))
+    losses = losses_at(weights)
+    importance = ImportanceWeights(beta=beta, low=0.0, high=1e6)
+    fresh, old = losses[draws.indices], torch.from_numpy(draws.stale_losses).float()
+    (estimate,) = torch.autograd.grad((importance(fresh, old) * fresh).mean(), weights, retain_graph=True)
+    (exact,) = torch.autograd.grad(torch.logsumexp(beta * losses, 0) / beta, weights)
+    # The factor between them is the ratio of the partition functions, which a learning rate absorbs.
+    ratio = torch.exp(torch.logsumexp(beta * losses.detach(), 0) - torch.logsumexp(beta * stale, 0))
+    torch.testing.assert_close(estimate, ratio * exact, rtol=0.02, atol=0.02 * float(exact.norm()))

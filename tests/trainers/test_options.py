@@ -1,0 +1,95 @@
+import pytest
+
+from nnunet_dro.trainers.options import (
+    NNUNET_EPOCHS,
+    NNUNET_ITERATIONS,
+    NNUNET_VALIDATION_ITERATIONS,
+    DROOptions,
+    options_from_name,
+)
+
+BASE = "nnUNetTrainerDRO"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "options"),
+    [
+        ("", {}),
+        ("_beta10", {"beta": 10.0}),
+        ("_beta0", {"beta": 0.0}),
+        ("_beta0.5_noIS", {"beta": 0.5, "importance_sampling": False}),
+        ("_clip0.5to2", {"clip": (0.5, 2.0)}),
+        ("_momentum0.9_plainSGD", {"momentum": 0.9, "plain_sgd": True}),
+        ("_beta10_noIS_20epochs", {"beta": 10.0, "importance_sampling": False, "epochs": 20}),
+        (
+            "_beta3_clip0to4_momentum0.25_plainSGD_2epochs_5iters",
+            {"beta": 3.0, "clip": (0, 4), "momentum": 0.25, "plain_sgd": True, "epochs": 2, "iterations": 5},
+        ),
+    ],
+)
+def test_a_name_says_its_options_and_options_their_name(suffix, options):
+    expected = DROOptions(**options)
+    assert options_from_name(BASE + suffix, base=BASE) == expected
+    assert expected.suffix() == suffix
+
+
+@pytest.mark.parametrize(
+    ("suffix", "right"),
+    [
+        ("_beta100", ""),
+        ("_noIS_beta10", "_beta10_noIS"),
+        ("_5iters_2epochs", "_2epochs_5iters"),
+        ("_beta10.0", "_beta10"),
+        ("_beta010", "_beta10"),
+        ("_beta.5", "_beta0.5"),
+        ("_beta10_1000epochs", "_beta10"),
+        ("_250iters", ""),
+        ("_clip0.1to10", ""),
+        ("_momentum0", ""),
+    ],
+)
+def test_another_spelling_stops_with_the_right_name(suffix, right):
+    with pytest.raises(ValueError, match=f"must be written `{BASE}{right}`: one configuration has one name"):
+        options_from_name(BASE + suffix, base=BASE)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "message"),
+    [
+        ("_bta10", "`bta10` in `nnUNetTrainerDRO_bta10` is not an option"),
+        ("_beta-1", "`beta-1` in .* is not an option"),
+        ("_beta1e3", "`beta1e3` in .* is not an option"),
+        ("_beta", "`beta` in .* is not an option"),
+        ("_beta10_beta20", "the option beta<x> twice"),
+        ("_noIS_noIS", "the option noIS twice"),
+        ("__beta10", "`` in .* is not an option"),
+        ("_", "`` in .* is not an option"),
+        ("beta10", "must have an underscore after nnUNetTrainerDRO"),
+        ("_clip2to3", "`clip` must be two numbers"),
+        ("_clip1to1", "`clip` must be two numbers"),
+        ("_momentum1", r"`momentum` must be a number in \[0, 1\)"),
+        ("_0epochs", "`epochs` must be at least 1"),
+        ("_0iters", "`iters` must be at least 1"),
+        ("_noIS_clip0.5to2", "`clip` has no effect with `noIS`"),
+        ("_beta0_noIS", "no effect with `beta0`"),
+        ("_beta" + "9" * 400, "`beta` must be a number >= 0"),
+    ],
+)
+def test_a_wrong_option_is_named_and_the_valid_ones_are_listed(suffix, message):
+    with pytest.raises(ValueError, match=message) as error:
+        options_from_name(BASE + suffix, base=BASE)
+    assert "Options, in this order: beta<x>, noIS, clip<lo>to<hi>, momentum<m>" in str(error.value)
+
+
+def test_validation_iterations_are_in_nnunets_proportion():
+    assert DROOptions().validation_iterations == NNUNET_VALIDATION_ITERATIONS
+    assert DROOptions(iterations=100).validation_iterations == 20
+    assert DROOptions(iterations=1).validation_iterations == 1
+
+
+def test_default_length_is_nnunets(make_trainer):
+    from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+
+    plain = make_trainer(nnUNetTrainer)
+    lengths = (plain.num_epochs, plain.num_iterations_per_epoch, plain.num_val_iterations_per_epoch)
+    assert lengths == (NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS)
