@@ -130,7 +130,7 @@ def add_small_configurations(plans_file: Path) -> None:
         )
         configurations[name] = {
             "inherits_from": base,
-            "patch_size": [16] * dimensions,
+            "patch_size": [32] * dimensions,
             "batch_size": batch_size,
             "architecture": architecture,
         }

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from nnunet_dro.atomic import replacing
@@ -129,16 +128,15 @@ class HardnessLog:
         path = folder / "hardness.csv"
         if not path.exists():
             return
-        rows = _read_rows(path)
-        rows = rows[rows["epoch"] < epoch]
-        position = {case: i for i, case in enumerate(self.table.cases)}
-        for number, group in rows.groupby("epoch"):
-            losses = np.full(len(self.table), np.nan, dtype=np.float32)
-            known = group[group["case"].isin(position)]
-            losses[known["case"].map(position).to_numpy(dtype=np.int64)] = known["loss"].to_numpy(dtype=np.float32)
-            self._history[int(number)] = losses  # type: ignore[call-overload]
+        text = _complete_lines(path)
+        kept = [line for line in text[1:] if int(line.split(",", 1)[0]) < epoch]
         with replacing(path) as partial:
-            rows.to_csv(partial, index=False)
+            partial.write_text("".join([*text[:1], *kept]), encoding="utf-8", newline="")
+        position = {case: i for i, case in enumerate(self.table.cases)}
+        for number, case, loss, *_ in csv.reader(kept):
+            losses = self._history.setdefault(int(number), np.full(len(position), np.nan, dtype=np.float32))
+            if loss and case in position:
+                losses[position[case]] = float(loss)
 
     def _append_rows(
         self,
@@ -158,15 +156,9 @@ class HardnessLog:
             file.write(text.getvalue())
 
 
-def _read_rows(path: Path) -> pd.DataFrame:
-    """Rows of a hardness.csv; a last line that was cut off is left out."""
-    text = path.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1]
-    if not whole.startswith(",".join(_COLUMNS).encode() + b"\n"):
-        return pd.DataFrame(columns=list(_COLUMNS))
-    return pd.read_csv(
-        io.BytesIO(whole),
-        dtype={"epoch": int, "case": str, "draws": int},
-        keep_default_na=False,
-        na_values={"loss": [""]},
-    )
+def _complete_lines(path: Path) -> list[str]:
+    """Lines of a hardness.csv, with its header; a last line that was cut off is left out."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
+    header = ",".join(_COLUMNS) + "\n"
+    return lines if lines[:1] == [header] else [header]
