@@ -63,13 +63,26 @@ def demo(
         "nnunet-dro-demo"
     ),
     data: Annotated[
-        Path | None,
-        typer.Option(help="Raw nnU-Net dataset with a cases.csv; default: a set made from an MRI template."),
+        Path | None, typer.Option(help="Raw nnU-Net dataset with a cases.csv; default: slices of an MRI template.")
     ] = None,
     by: Annotated[str, typer.Option(help="Column of cases.csv to report by.")] = "centre",
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    beta: Annotated[float, typer.Option(help="Robustness of the second method.")] = 3.0,
+    importance_sampling: Annotated[bool, typer.Option(help="Importance weights in the second method.")] = False,
+    epochs: Annotated[int, typer.Option(help="Length of both trainings.")] = 10,
+    iterations: Annotated[int, typer.Option(help="Training iterations per epoch, of both.")] = 70,
+    seed: Annotated[int, typer.Option(help="Of the made dataset, and of the choice of held-out cases.")] = 0,
 ) -> None:
     """Train plain nnU-Net and nnUNetTrainerDRO on small real images, and compare them per centre."""
+    from nnunet_dro.demo import DemoError, run_demo
+    from nnunet_dro.trainers.options import DROOptions
+
+    options = DROOptions(beta=beta, importance_sampling=importance_sampling, epochs=epochs, iterations=iterations)
+    try:
+        run_demo(out, data=data, by=by, device=device, options=options, seed=seed)
+    except DemoError as error:
+        typer.echo(f"nnunet-dro: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 def main() -> None:

@@ -1,0 +1,111 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nnunet_dro.demo import command
+from nnunet_dro.demo.command import DemoError, find_command, run_command
+
+
+def python(code):
+    return (os.path.basename(sys.executable), "-c", code)
+
+
+def run(tmp_path, code, while_running=lambda: None, **environment):
+    run_command(python(code), environment=environment, log=tmp_path / "logs" / "a.txt", while_running=while_running)
+    return (tmp_path / "logs" / "a.txt").read_text()
+
+
+def alive(pid):
+    """Whether a process runs; a zombie whose parent has not looked at it does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def pids_in(log):
+    """What `WAITS` printed; nothing while it has not."""
+    words = log.read_text().splitlines()[-1].split()
+    return words if len(words) == 2 and all(word.isdigit() for word in words) else []
+
+
+#: A command with a worker of its own, that says both numbers and waits.
+WAITS = """
+import os, subprocess, sys, time
+worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(os.getpid(), worker.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_output_and_command_are_in_the_log(tmp_path):
+    log = run(tmp_path, "import os; print(os.environ['SOME'])", SOME="thing")
+
+    assert log.startswith("$ python")
+    assert log.endswith("thing\n")
+
+
+def test_log_is_appended(tmp_path):
+    run(tmp_path, "print('first')")
+
+    assert run(tmp_path, "print('second')").count("$ ") == 2
+
+
+def test_failure_shows_the_last_lines_and_the_log(tmp_path):
+    with pytest.raises(DemoError) as error:
+        run(tmp_path, "import sys; [print('line', n) for n in range(100)]; sys.exit(3)")
+
+    message = str(error.value)
+    assert "failed with exit code 3" in message
+    assert "line 99" in message
+    assert "line 80" not in message
+    assert str(tmp_path / "logs" / "a.txt") in message
+
+
+def test_absent_command_is_named():
+    with pytest.raises(FileNotFoundError, match="`nnUNetv2_nothing` must be installed"):
+        find_command("nnUNetv2_nothing")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_whatever_ends_the_demo_ends_the_command_and_its_workers(tmp_path, monkeypatch, stop):
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+    log = tmp_path / "logs" / "a.txt"
+
+    def interrupt():
+        if pids_in(log):
+            raise stop
+
+    with pytest.raises(stop):
+        run(tmp_path, WAITS, interrupt)
+
+    assert wait_until(lambda: not any(alive(pid) for pid in pids_in(log)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_request_to_terminate_ends_the_command(tmp_path):
+    log = tmp_path / "a.txt"
+    code = (
+        "from pathlib import Path\nfrom nnunet_dro.demo.command import run_command\n"
+        f"run_command({python(WAITS)!r}, environment={{}}, log=Path({str(log)!r}), while_running=lambda: None)"
+    )
+    demo = subprocess.Popen([sys.executable, "-c", code])
+    assert wait_until(lambda: log.exists() and pids_in(log), 20)
+
+    demo.send_signal(signal.SIGTERM)
+
+    assert demo.wait(timeout=10) == 128 + signal.SIGTERM
+    assert wait_until(lambda: not any(alive(pid) for pid in pids_in(log)))

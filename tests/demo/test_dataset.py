@@ -1,0 +1,114 @@
+import filecmp
+from collections import Counter
+
+import numpy as np
+import pytest
+import SimpleITK
+
+from nnunet_dro.demo import dataset
+from nnunet_dro.demo.raw import divide, read_raw_dataset, strata_by
+
+pytest.importorskip("nilearn")
+
+N_FEW = {"train": {"A": 3, "B": 2, "C": 1}, "validation": {"A": 1}, "test": {"A": 1, "B": 1, "C": 1}}
+
+
+@pytest.fixture(scope="module")
+def template():
+    return dataset.read_template()
+
+
+@pytest.fixture(scope="module")
+def slices(template):
+    return dataset.split_slices(template)
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch, template):
+    monkeypatch.setattr(dataset, "read_template", lambda: template)
+    monkeypatch.setattr(dataset, "N_CASES", N_FEW)
+    return lambda name, seed: dataset.build_dataset(tmp_path / name, rng=np.random.default_rng(seed))
+
+
+def test_demo_has_centre_c_rarely_in_training_and_as_often_in_the_test():
+    n_training, n_test = sum(dataset.N_CASES["train"].values()), dataset.N_CASES["test"]
+
+    assert dataset.N_CASES["train"]["C"] >= 10
+    assert dataset.N_CASES["train"]["C"] / n_training == pytest.approx(0.02)
+    assert len(set(n_test.values())) == 1
+
+
+@pytest.mark.parametrize("orientation", dataset.ORIENTATIONS)
+def test_test_slices_keep_a_gap_to_training_slices(slices, orientation):
+    train, test = ({s.index for s in slices[part] if s.orientation == orientation} for part in ("train", "test"))
+
+    assert train
+    assert test
+    assert min(abs(a - b) for a in train for b in test) > dataset.GAP
+
+
+def test_sagittal_slices_come_from_one_hemisphere(slices, template):
+    sagittal = {s.index for part in slices.values() for s in part if s.orientation == "sagittal"}
+
+    assert max(sagittal) < template.shape[3] / 2
+
+
+def test_deformation_moves_image_and_tissues_alike(slices):
+    slice_ = slices["train"][0]
+    alike = dataset.Slice("axial", 0, slice_.grey, slice_.grey, slice_.white)
+    moved = dataset.deform(alike, rng=np.random.default_rng(0))
+
+    np.testing.assert_array_equal(moved.t1, moved.grey)
+    assert np.abs(moved.grey - slice_.grey).mean() > 0.01
+    assert moved.grey.sum() == pytest.approx(slice_.grey.sum(), rel=0.3)
+
+
+def test_centre_c_turns_the_contrast_of_grey_and_white_matter(slices):
+    slice_ = slices["train"][10]
+    labels = dataset.label_map(slice_)
+    means = {}
+    for centre in "ABC":
+        image = dataset.render(slice_, centre, rng=np.random.default_rng(0))
+        means[centre] = image[labels == 2].mean() - image[labels == 1].mean()
+
+    assert means["A"] > 5
+    assert means["B"] > 5
+    assert means["C"] < -5
+
+
+def test_unknown_centre_is_refused(slices):
+    with pytest.raises(ValueError, match="must be A, B or C, got 'D'"):
+        dataset.render(slices["train"][0], "D", rng=np.random.default_rng(0))
+
+
+def test_dataset_is_whole_and_divided_as_its_table_says(build):
+    raw = read_raw_dataset(build("raw", 0))
+    division = divide(raw, strata_by(raw, "centre"), rng=np.random.default_rng(0))
+
+    assert raw.name == "Dataset900_DemoBrain"
+    assert Counter(raw.table["centre"]) == {"A": 5, "B": 3, "C": 2}
+    assert [len(part) for part in (division.train, division.validation, division.test)] == [6, 1, 3]
+    for case in raw.training_cases + raw.test_cases:
+        values = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(raw.label_map(case))))
+        assert values.shape == (dataset.SIZE, dataset.SIZE)
+        assert set(np.unique(values)) == {0, 1, 2}
+        assert len(raw.images(case)) == 1
+
+
+def test_same_seed_gives_the_same_files(build):
+    first, again, other = build("first", 3), build("again", 3), build("other", 4)
+
+    names = [str(path.relative_to(first)) for path in first.rglob("*") if path.is_file()]
+    assert filecmp.cmpfiles(first, again, names, shallow=False)[1:] == ([], [])
+    assert len(filecmp.cmpfiles(first, other, names, shallow=False)[1]) > 10
+
+
+def test_interrupted_build_leaves_no_dataset_and_is_repeated(build, monkeypatch, tmp_path):
+    render = dataset.render
+    monkeypatch.setattr(dataset, "render", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        build("raw", 0)
+    assert not (tmp_path / "raw" / dataset.DATASET_NAME).exists()
+
+    monkeypatch.setattr(dataset, "render", render)
+    assert build("raw", 0).is_dir()

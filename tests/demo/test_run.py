@@ -1,0 +1,193 @@
+import json
+import shutil
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from nnunet_dro.demo import DEFAULT_OPTIONS, DemoError, run, run_demo
+from nnunet_dro.demo.plans import PLANS_NAME
+from nnunet_dro.trainers.options import DROOptions
+from tests.demo.conftest import write_png
+
+
+class NNUNet:
+    """Stands in for nnU-Net's commands: makes the files they make, and notes what was asked."""
+
+    def __init__(self, labels: Path):
+        self.labels, self.commands, self.fails = labels, [], None
+
+    def __call__(self, arguments, *, environment, log, while_running):
+        log.parent.mkdir(exist_ok=True)
+        log.write_text("2026-01-01 00:00:00.000000: Epoch 3\n")
+        while_running()
+        self.commands.append(arguments)
+        if self.fails and self.fails in arguments:
+            raise DemoError(f"{arguments[0]} failed")
+        getattr(self, arguments[0])(arguments, {name: Path(value) for name, value in environment.items()})
+
+    def nnUNetv2_plan_and_preprocess(self, _, environment):
+        folder = environment["nnUNet_preprocessed"] / "Dataset007_Tiny"
+        folder.mkdir(parents=True, exist_ok=True)
+        kwargs = {"n_stages": 2, "features_per_stage": [32, 64], "kernel_sizes": [[3, 3]] * 2}
+        kwargs |= {"strides": [[1, 1], [2, 2]], "n_conv_per_stage": [2, 2], "n_conv_per_stage_decoder": [2]}
+        parent = {"patch_size": [8, 8], "architecture": {"arch_kwargs": kwargs}}
+        (folder / "nnUNetPlans.json").write_text(json.dumps({"configurations": {"2d": parent}}))
+
+    def nnUNetv2_train(self, arguments, environment):
+        model = f"{arguments[arguments.index('-tr') + 1]}__{PLANS_NAME}__2d_small"
+        folder = environment["nnUNet_results"] / "Dataset007_Tiny" / model / "fold_0" / "validation"
+        folder.mkdir(parents=True)
+        (folder / "summary.json").write_text("{}")
+
+    def nnUNetv2_predict(self, arguments, _):
+        images, to = (Path(arguments[arguments.index(option) + 1]) for option in ("-i", "-o"))
+        to.mkdir(parents=True)
+        for image in images.iterdir():
+            case = image.name.replace("_0000.png", "")
+            if "beta0" in arguments[arguments.index("-tr") + 1]:
+                write_png(to / f"{case}.png", [[0, 1, 0]] * 3)
+            else:
+                shutil.copyfile(self.labels / f"{case}.png", to / f"{case}.png")
+
+
+@pytest.fixture
+def data(raw):
+    return raw({"A": 20, "B": 5})
+
+
+@pytest.fixture
+def nnunet(data, monkeypatch):
+    commands = NNUNet(data / "labelsTr")
+    monkeypatch.setattr(run, "run_command", commands)
+    return commands
+
+
+def demo(out, data, **options):
+    text = StringIO()
+    table = run_demo(out, data=data, console=Console(file=text, width=120), **options)
+    return table, text.getvalue()
+
+
+def test_demo_compares_both_methods_per_label_and_stratum(tmp_path, data, nnunet):
+    table, text = demo(tmp_path / "out", data)
+
+    means = table.set_index(["method", "label", "stratum"])["mean"].to_dict()
+    assert means["ERM", "grey_matter", "A"] == 1
+    assert means["ERM", "white_matter", "B"] == 0
+    assert {means["DRO", label, stratum] for label in ("grey_matter", "white_matter") for stratum in "AB"} == {1}
+    assert table["attribute"].unique() == ["centre"]
+    for heading in ("Mean", "Median", "IQR", "P25", "P10", "P5", "centre"):
+        assert heading in text
+
+
+def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, data, nnunet):
+    demo(tmp_path / "out", data, options=DROOptions(beta=7, epochs=2, iterations=3), device="cuda")
+
+    assert [command[0] for command in nnunet.commands] == [
+        "nnUNetv2_plan_and_preprocess",
+        *["nnUNetv2_train", "nnUNetv2_predict"] * 2,
+    ]
+    trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
+    assert trainers[::2] == trainers[1::2]
+    assert trainers[::2] == ["nnUNetTrainerDRO_beta0_2epochs_3iters", "nnUNetTrainerDRO_beta7_2epochs_3iters"]
+    assert all("cuda" in command for command in nnunet.commands[1:])
+
+
+def test_held_out_cases_are_in_no_part_of_the_training(tmp_path, data, nnunet):
+    demo(tmp_path / "out", data)
+
+    (split,) = json.loads(next((tmp_path / "out").rglob("splits_final.json")).read_text())
+    held_out = {path.stem for path in (tmp_path / "out" / "test" / "labels").iterdir()}
+    assert len(held_out) == 5
+    assert not held_out & {*split["train"], *split["val"]}
+    assert not set(split["train"]) & set(split["val"])
+
+
+def test_demo_writes_scores_table_and_commands(tmp_path, data, nnunet):
+    table, _ = demo(tmp_path / "out", data)
+
+    scores = pd.read_csv(tmp_path / "out" / "scores.csv", dtype={"case": str})
+    assert scores.columns[:5].tolist() == ["method", "case", "centre", "label", "dice"]
+    assert len(scores) == 2 * 5 * 2
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out" / "table.csv"), table, check_dtype=False)
+    commands = (tmp_path / "out" / "commands.sh").read_text()
+    assert commands.count("\nnnUNetv2_") == 5
+    assert f"export nnUNet_raw={data.parent}" in commands
+
+
+@pytest.mark.parametrize("failing", ["nnUNetv2_plan_and_preprocess", "nnUNetv2_train", "nnUNetv2_predict"])
+def test_second_run_continues_where_the_first_stopped(tmp_path, data, nnunet, failing):
+    nnunet.fails = failing
+    with pytest.raises(DemoError):
+        demo(tmp_path / "out", data)
+    before, nnunet.commands, nnunet.fails = nnunet.commands, [], None
+
+    table, text = demo(tmp_path / "out", data)
+
+    assert nnunet.commands[0] == before[-1]
+    assert len(before) + len(nnunet.commands) == 6
+    assert text.count("done before") == len(before)
+    assert len(table) == 8
+    nnunet.commands.clear()
+    demo(tmp_path / "out", data)
+    assert nnunet.commands == []
+
+
+def test_training_that_was_stopped_is_continued(tmp_path, data, nnunet):
+    nnunet.fails = "nnUNetv2_train"
+    with pytest.raises(DemoError):
+        demo(tmp_path / "out", data)
+    trainer = nnunet.commands[-1][nnunet.commands[-1].index("-tr") + 1]
+    fold = tmp_path / "out" / "nnUNet_results" / data.name / f"{trainer}__{PLANS_NAME}__2d_small" / "fold_0"
+    fold.mkdir(parents=True)
+    (fold / "checkpoint_best.pth").touch()
+    nnunet.commands, nnunet.fails = [], None
+
+    demo(tmp_path / "out", data)
+
+    assert nnunet.commands[0][-1] == "--c"
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"by": "other"}, {"options": DROOptions(beta=5)}])
+def test_folder_of_other_settings_is_refused(tmp_path, data, nnunet, change):
+    (data / "cases.csv").write_text((data / "cases.csv").read_text().replace("\n", ",x\n").replace(",x", ",other", 1))
+    demo(tmp_path / "out", data)
+
+    with pytest.raises(ValueError, match=f"which holds a run with {next(iter(change))} .*Choose another with --out"):
+        demo(tmp_path / "out", data, **change)
+
+
+def test_folder_with_other_files_is_refused(tmp_path, data, nnunet):
+    with pytest.raises(ValueError, match="must be empty or hold an earlier demo"):
+        demo(data, data)
+    with pytest.raises(ValueError, match="must be a folder, got the file"):
+        demo(data / "cases.csv", data)
+
+
+def test_bad_input_leaves_no_folder(tmp_path, data, nnunet):
+    out = tmp_path / "out"
+    with pytest.raises(ValueError, match="got 'scanner'. Choose one with --by: centre"):  # noqa: RUF043
+        demo(out, data, by="scanner")
+    with pytest.raises(ValueError, match="`by` must be a column of the demo's case table, got 'scanner'"):
+        demo(out, None, by="scanner")
+    with pytest.raises(ValueError, match="`device` must be one of cpu, cuda, mps, got 'tpu'"):
+        demo(out, data, device="tpu")
+    with pytest.raises(ValueError, match="`beta` must be greater than 0"):
+        demo(out, data, options=DROOptions(beta=0))
+    (data / "cases.csv").unlink()
+    with pytest.raises(FileNotFoundError, match=r"must hold cases\.csv"):
+        demo(out, data)
+    assert not out.exists()
+
+
+def test_default_trainers_are_found_by_nnunet_under_their_names():
+    from nnunet_dro.demo.settings import Settings
+    from nnunet_dro.trainers.options import options_from_name
+
+    trainers = Settings(None, "centre", DEFAULT_OPTIONS, 0).trainers
+
+    assert options_from_name(trainers["DRO"], base="nnUNetTrainerDRO") == DEFAULT_OPTIONS
+    assert options_from_name(trainers["ERM"], base="nnUNetTrainerDRO").beta == 0

@@ -1,0 +1,35 @@
+from io import StringIO
+
+import pandas as pd
+from rich.console import Console
+
+from nnunet_dro.demo.table import compare_methods, render_table
+
+
+def test_table_has_a_line_per_label_stratum_and_method():
+    cases = ["a", "b"]
+    scores = pd.concat(
+        pd.DataFrame({"method": method, "case": cases, "label": "tumour", "dice": values})
+        for method, values in (("ERM", [0.8, 0.1]), ("DRO", [0.78, float("nan")]))
+    )
+    table = compare_methods(scores, pd.Series({"a": "A", "b": "B"}), by="centre")
+    text = StringIO()
+    Console(file=text, width=100).print(render_table(table, {"A": 9, "B": 1}))
+
+    lines = [line.split() for line in text.getvalue().splitlines() if "ERM" in line or "DRO" in line]
+    assert lines == [
+        ["tumour", "A", "9", "ERM", "80.0", "80.0", "0.0", "80.0", "80.0", "80.0"],
+        ["DRO", "78.0", "78.0", "0.0", "78.0", "78.0", "78.0"],
+        ["tumour", "B", "1", "ERM", "10.0", "10.0", "0.0", "10.0", "10.0", "10.0"],
+        ["DRO", "-", "-", "-", "-", "-", "-"],
+    ]
+
+
+def test_notably_better_numbers_are_bold():
+    scores = pd.concat(
+        pd.DataFrame({"method": method, "case": ["a"], "label": "tumour", "dice": [dice]})
+        for method, dice in (("ERM", 0.7), ("DRO", 0.76))
+    )
+    table = compare_methods(scores, pd.Series({"a": "A"}), by="centre")
+
+    assert list(render_table(table, {}).columns[4].cells) == ["70.0", "[bold]76.0[/]"]
