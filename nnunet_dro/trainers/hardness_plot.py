@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -34,6 +36,15 @@ def plot_hardness(
         summaries: One per epoch.
         path: PNG to write.
     """
+    # nnU-Net's own plots leave their style, with letters for posters, in matplotlib's global settings.
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        _draw(history, cases, summaries).savefig(path, dpi=110)
+
+
+def _draw(
+    history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], summaries: Sequence["EpochSummary"]
+) -> Figure:
     epochs = np.array(sorted(history))
     if len(epochs) > _MOST_EPOCHS_DRAWN:
         epochs = epochs[np.unique(np.linspace(0, len(epochs) - 1, _MOST_EPOCHS_DRAWN).round().astype(int))]
@@ -46,7 +57,7 @@ def plot_hardness(
     middle.plot(numbers, [summary.effective_cases for summary in summaries], color="#0072B2", marker=_marker(numbers))
     middle.axhline(len(cases), color="0.5", linestyle=":", label=f"all {len(cases)} cases")
     middle.set(ylabel="effective cases\nexp(entropy of p)", ylim=(0, 1.08 * len(cases)))
-    middle.legend(loc="lower left", frameon=False)
+    middle.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     clipped = [100 * summary.clipped_share for summary in summaries]
     bottom.plot(numbers, clipped, color="#D55E00", marker=_marker(numbers))
     bottom.set(xlabel="epoch", ylabel="weights that\nhit the clip (%)", ylim=(0, max(5.0, 1.1 * max(clipped))))
@@ -54,13 +65,13 @@ def plot_hardness(
     for axes in (top, middle, bottom):
         axes.grid(color="0.92")
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    return figure
 
 
-def _draw_losses(axes, epochs, losses, cases) -> None:  # type: ignore[no-untyped-def]
+def _draw_losses(axes: Axes, epochs: NDArray[np.int64], losses: NDArray[np.float32], cases: Sequence[str]) -> None:
     last = losses[-1]
     seen = np.flatnonzero(~np.isnan(last))
-    hardest = sorted(seen, key=lambda i: -last[i])[:_N_NAMED]
+    hardest = sorted(seen.tolist(), key=lambda i: -last[i])[:_N_NAMED]
     others = np.setdiff1d(np.arange(len(cases)), hardest)
     if len(others) > _MOST_CASES_DRAWN:
         others = others[np.linspace(0, len(others) - 1, _MOST_CASES_DRAWN).astype(int)]
@@ -80,5 +91,5 @@ def _draw_losses(axes, epochs, losses, cases) -> None:  # type: ignore[no-untype
     axes.legend(title="hardest at the last epoch", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
-def _marker(epochs) -> str | None:  # type: ignore[no-untyped-def]
-    return "o" if len(epochs) < 3 else None
+def _marker(epochs: Sequence[int] | NDArray[np.int64]) -> str:
+    return "o" if len(epochs) < 3 else ""

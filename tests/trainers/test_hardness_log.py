@@ -112,3 +112,16 @@ def test_picture_is_drawn_for_any_number_of_cases(tmp_path, n_cases):
     for epoch in range(1, 3):
         log.end_epoch(epoch, tmp_path)
     assert (tmp_path / "hardness.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_picture_does_not_depend_on_the_style_that_nnunets_plots_leave(tmp_path):
+    """`progress.png` sets seaborn's poster-sized style for the whole process."""
+    import matplotlib
+
+    log = log_with_epochs(tmp_path, 2)
+    before = (tmp_path / "hardness.png").read_bytes()
+    with matplotlib.rc_context({"font.size": 40, "axes.facecolor": "red"}):
+        log._start_epoch()
+        log.end_epoch(1, tmp_path)
+        assert matplotlib.rcParams["font.size"] == 40
+    assert (tmp_path / "hardness.png").read_bytes() == before

@@ -165,6 +165,8 @@ def test_scalars_go_to_the_other_loggers(make_trainer):
             pass
 
     trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"))
+    if not hasattr(trainer.logger, "loggers"):
+        pytest.skip("this nnunetv2 has no other loggers")
     recorder = Recorder()
     trainer.logger.loggers.append(recorder)
     trainer.train_step(next(loader))
