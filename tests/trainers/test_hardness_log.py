@@ -1,3 +1,4 @@
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.hardness_log import HardnessLog
+from nnunet_dro.trainers.hardness_plot import plot_hardness
 from nnunet_dro.trainers.weighted_loss import Step
 
 CASES = ["case, one", "001", "NA", "d"]
@@ -116,12 +118,10 @@ def test_picture_is_drawn_for_any_number_of_cases(tmp_path, n_cases):
 
 def test_picture_does_not_depend_on_the_style_that_nnunets_plots_leave(tmp_path):
     """`progress.png` sets seaborn's poster-sized style for the whole process."""
-    import matplotlib
-
     log = log_with_epochs(tmp_path, 2)
-    before = (tmp_path / "hardness.png").read_bytes()
+    usual, poster = tmp_path / "usual.png", tmp_path / "poster.png"
+    plot_hardness(log._history, CASES, log.summaries, usual)
     with matplotlib.rc_context({"font.size": 40, "axes.facecolor": "red"}):
-        log._start_epoch()
-        log.end_epoch(1, tmp_path)
+        plot_hardness(log._history, CASES, log.summaries, poster)
         assert matplotlib.rcParams["font.size"] == 40
-    assert (tmp_path / "hardness.png").read_bytes() == before
+    assert poster.read_bytes() == usual.read_bytes()
