@@ -70,7 +70,7 @@ def demo(
     beta: Annotated[float, typer.Option(help="Robustness of the second method.")] = 3.0,
     importance_sampling: Annotated[bool, typer.Option(help="Importance weights in the second method.")] = False,
     epochs: Annotated[int, typer.Option(help="Length of both trainings.")] = 10,
-    iterations: Annotated[int, typer.Option(help="Training iterations per epoch, of both.")] = 70,
+    iterations: Annotated[int, typer.Option(help="Training iterations per epoch, of both.")] = 140,
     seed: Annotated[int, typer.Option(help="Of the made dataset, and of the choice of held-out cases.")] = 0,
 ) -> None:
     """Train plain nnU-Net and nnUNetTrainerDRO on small real images, and compare them per centre."""

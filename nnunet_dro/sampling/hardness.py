@@ -54,7 +54,7 @@ class HardnessTable:
     Args:
         cases: Names of the cases, unique.
         beta: Robustness, 1/loss units, >= 0: p = softmax(beta * stale losses). 0 is uniform sampling.
-        momentum: Weight of the past in the history, in [0, 1): L <- momentum L + (1 - momentum) l. 0 keeps the last loss.
+        momentum: Weight of the past in the history, in [0, 1): L <- momentum L + (1 - momentum) l. 0: the last loss.
         exploration: Share of the uniform distribution in every draw, in [0, 1].
 
     Raises:

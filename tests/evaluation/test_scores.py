@@ -78,7 +78,7 @@ def test_labels_read_names_regions_and_ignore():
 
 @pytest.mark.parametrize("entries", [None, {}, {"background": 0}, {"one": "a"}, {"one": []}])
 def test_labels_without_integers_are_refused(entries):
-    with pytest.raises(ValueError, match="`labels`.* must be"):
+    with pytest.raises(ValueError, match=r"`labels`.* must be"):
         Labels.from_dataset_json({"labels": entries})
 
 

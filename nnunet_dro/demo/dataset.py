@@ -1,0 +1,244 @@
+"""The demo's dataset: slices of one real brain, deformed, as three acquisition protocols would show them."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+FloatArray = npt.NDArray[np.float32]
+
+#: Folder name of the dataset, as nnU-Net wants it.
+DATASET_NAME = "Dataset900_DemoBrain"
+
+#: Cases of each split and centre. The third protocol is rare in training and as frequent as the others in the test.
+N_CASES = {
+    "train": {"A": 510, "B": 78, "C": 12},
+    "validation": {"A": 4, "B": 4, "C": 4},
+    "test": {"A": 30, "B": 30, "C": 30},
+}
+
+#: Side of a case in pixels of 2 mm.
+SIZE = 96
+
+#: What a slice must show of each tissue, as a fraction of its pixels, to be used.
+MIN_TISSUE = 0.05
+
+#: Where the test slices lie among the usable slices of an orientation, and how many slices (of 2 mm) on either side
+#: of them are used by nobody.
+TEST_RANGE, GAP = (0.6, 0.8), 3
+
+ORIENTATIONS = ("axial", "coronal", "sagittal")
+
+_TEMPLATE_FILE = "mni_icbm152_{}_tal_nlin_sym_09a_converted.nii.gz"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice of the template at 2 mm.
+
+    Attributes:
+        orientation: One of `ORIENTATIONS`.
+        index: Its number along that axis.
+        t1: Intensities in [0, 1], shape (SIZE, SIZE).
+        grey: Probability of grey matter, same shape.
+        white: Probability of white matter, same shape.
+    """
+
+    orientation: str
+    index: int
+    t1: FloatArray
+    grey: FloatArray
+    white: FloatArray
+
+
+def read_template() -> FloatArray:
+    """The ICBM 2009a symmetric template that ships with nilearn: T1, grey and white matter, in [0, 1], at 2 mm.
+
+    Returns:
+        Shape (3, z, y, x).
+
+    Raises:
+        FileNotFoundError: If nilearn is not installed or does not bring the template.
+    """
+    import importlib.resources
+
+    import SimpleITK
+
+    try:
+        folder = Path(str(importlib.resources.files("nilearn"))) / "datasets" / "data"
+        paths = [folder / _TEMPLATE_FILE.format(kind) for kind in ("t1", "gm", "wm")]
+        missing = next((path for path in paths if not path.is_file()), None)
+    except ModuleNotFoundError:
+        missing = Path("nilearn")
+    if missing is not None:
+        cure = 'Install it: pip install "nnunet-dro[demo]", or give your own dataset with --data.'
+        raise FileNotFoundError(f"`nilearn` must be there with its brain template, got no {str(missing)!r}. {cure}")
+    volumes = np.stack([SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))) for path in paths])
+    even = volumes[:, : volumes.shape[1] // 2 * 2, : volumes.shape[2] // 2 * 2, : volumes.shape[3] // 2 * 2]
+    depth, height, width = (n // 2 for n in even.shape[1:])
+    blocks = even.astype(np.float32).reshape(3, depth, 2, height, 2, width, 2)
+    template: FloatArray = blocks.mean(axis=(2, 4, 6)) / np.float32(255)
+    return template
+
+
+def split_slices(template: FloatArray) -> dict[str, list[Slice]]:
+    """The usable slices of the template, those for the test apart from those for training.
+
+    Args:
+        template: From `read_template`.
+
+    Returns:
+        The slices of ``train`` and ``test``. Sagittal slices come from one hemisphere: the template is symmetric, and
+        the other hemisphere would show the test slices in training.
+    """
+    split: dict[str, list[Slice]] = {"train": [], "test": []}
+    for axis, orientation in enumerate(ORIENTATIONS):
+        n_slices = template.shape[axis + 1] if orientation != "sagittal" else template.shape[axis + 1] // 2
+        usable = []
+        for index in range(n_slices):
+            t1, grey, white = (_centred(channel.take(index, axis=axis)) for channel in template)
+            if min((grey > 0.5).mean(), (white > 0.5).mean()) >= MIN_TISSUE:
+                usable.append(Slice(orientation, index, t1, grey, white))
+        first, last = (round(fraction * len(usable)) for fraction in TEST_RANGE)
+        split["test"] += usable[first:last]
+        split["train"] += usable[: first - GAP] + usable[last + GAP :]
+    return split
+
+
+def _centred(image: FloatArray) -> FloatArray:
+    """Crop or pad with zeros to SIZE x SIZE, the centre staying the centre."""
+    centred: FloatArray = np.zeros((SIZE, SIZE), dtype=np.float32)
+    into, out_of = [], []
+    for n in image.shape:
+        kept = min(n, SIZE)
+        into.append(slice((SIZE - kept) // 2, (SIZE - kept) // 2 + kept))
+        out_of.append(slice((n - kept) // 2, (n - kept) // 2 + kept))
+    centred[into[0], into[1]] = image[out_of[0], out_of[1]]
+    return centred
+
+
+def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
+    """Another anatomy: the slice under a smooth random displacement of up to about 12 mm, turned and scaled a little.
+
+    Args:
+        slice_: The slice.
+        rng: Draws the displacement.
+
+    Returns:
+        A new slice; image and tissue maps moved alike.
+    """
+    from scipy.ndimage import gaussian_filter, map_coordinates
+
+    grid = np.stack(np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij")).astype(np.float64)
+    centre = (SIZE - 1) / 2
+    angle, scale = np.deg2rad(rng.uniform(-10, 10)), rng.uniform(0.92, 1.08)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) * scale
+    positions = np.einsum("ij,jkl->ikl", turn, grid - centre) + centre
+    for sigma, amplitude in ((14.0, 4.0), (6.0, 2.0)):
+        noise = rng.standard_normal((2, SIZE, SIZE))
+        field = np.stack([gaussian_filter(part, sigma, mode="reflect") for part in noise])
+        positions += field / np.abs(field).max() * amplitude * rng.uniform(0.5, 1.0)
+    t1, grey, white = (
+        map_coordinates(channel, positions, order=1, mode="constant").astype(np.float32)
+        for channel in (slice_.t1, slice_.grey, slice_.white)
+    )
+    return Slice(slice_.orientation, slice_.index, t1, grey, white)
+
+
+def label_map(slice_: Slice) -> npt.NDArray[np.uint8]:
+    """The most probable tissue of each pixel: 0 other, 1 grey matter, 2 white matter."""
+    other = 1 - slice_.grey - slice_.white
+    return np.argmax(np.stack([other, slice_.grey, slice_.white]), axis=0).astype(np.uint8)
+
+
+def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """The slice as the protocol of a centre shows it.
+
+    Args:
+        slice_: The (deformed) slice.
+        centre: ``A`` plain T1; ``B`` stronger gamma and noise; ``C`` inverted, like T2.
+        rng: Draws bias field, gamma and noise.
+
+    Returns:
+        Image, shape (SIZE, SIZE), 0 to 255.
+
+    Raises:
+        ValueError: If the centre is not one of the three.
+    """
+    from scipy.ndimage import gaussian_filter
+
+    if centre not in ("A", "B", "C"):
+        raise ValueError(f"`centre` must be A, B or C, got {centre!r}. Choose one of them.")
+    brain = np.clip(slice_.t1 / 0.3, 0, 1)
+    if centre == "A":
+        image, noise = slice_.t1 ** rng.uniform(0.9, 1.1), 0.02
+    elif centre == "B":
+        image, noise = slice_.t1 ** rng.uniform(1.8, 2.6), 0.05
+    else:
+        image, noise = brain * (1.1 - slice_.t1) ** rng.uniform(0.9, 1.1), 0.03
+    field = gaussian_filter(rng.standard_normal((SIZE, SIZE)), 24.0, mode="reflect")
+    bias = np.exp(np.log(1.25) * field / np.abs(field).max())
+    noisy = np.abs(image * bias + noise * rng.standard_normal((SIZE, SIZE)))
+    return np.clip(noisy * 180, 0, 255).astype(np.uint8)
+
+
+def build_dataset(raw: Path, *, rng: np.random.Generator) -> Path:
+    """Write the dataset in nnU-Net's raw format, with its case table ``cases.csv``.
+
+    Args:
+        raw: nnU-Net's folder of raw datasets.
+        rng: Draws slices, deformations and intensities; the same state gives the same files.
+
+    Returns:
+        The dataset's folder. It is there whole or not at all.
+
+    Raises:
+        FileNotFoundError: If the brain template is not there.
+    """
+    slices = split_slices(read_template())
+    partial, folder = raw / f"{DATASET_NAME}.partial", raw / DATASET_NAME
+    shutil.rmtree(partial, ignore_errors=True)
+    for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
+        (partial / name).mkdir(parents=True)
+    rows = list(_write_cases(partial, slices, rng))
+    columns = ["case", "centre", "split", "orientation", "slice"]
+    pd.DataFrame(rows, columns=columns).to_csv(partial / "cases.csv", index=False)
+    dataset = {
+        "channel_names": {"0": "MRI"},
+        "labels": {"background": 0, "grey_matter": 1, "white_matter": 2},
+        "numTraining": sum(row[2] != "test" for row in rows),
+        "file_ending": ".png",
+        "reference": "ICBM 2009a nonlinear symmetric template (Fonov et al. 2009), as shipped with nilearn",
+        "description": "One real anatomy; deformations and acquisition protocols are simulated.",
+    }
+    (partial / "dataset.json").write_text(json.dumps(dataset, indent=2), encoding="utf-8")
+    partial.rename(folder)
+    return folder
+
+
+def _write_cases(
+    folder: Path, slices: dict[str, list[Slice]], rng: np.random.Generator
+) -> Iterator[tuple[str, str, str, str, int]]:
+    import SimpleITK
+
+    number = 0
+    for split, n_by_centre in N_CASES.items():
+        suffix = "Ts" if split == "test" else "Tr"
+        available = slices["test" if split == "test" else "train"]
+        for centre, n_cases in n_by_centre.items():
+            for _ in range(n_cases):
+                number += 1
+                slice_ = deform(available[rng.integers(len(available))], rng=rng)
+                case = f"brain_{number:03d}"
+                image, labels = render(slice_, centre, rng=rng), label_map(slice_)
+                image_path = folder / f"images{suffix}" / f"{case}_0000.png"
+                SimpleITK.WriteImage(SimpleITK.GetImageFromArray(image), str(image_path))
+                SimpleITK.WriteImage(
+                    SimpleITK.GetImageFromArray(labels), str(folder / f"labels{suffix}" / f"{case}.png")
+                )
+                yield case, centre, split, slice_.orientation, slice_.index

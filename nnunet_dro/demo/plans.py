@@ -1,0 +1,62 @@
+"""A small configuration for nnU-Net, by the documented way: plans with one that inherits from nnU-Net's own."""
+
+from copy import deepcopy
+from typing import Any
+
+#: Name of the plans file with the small configuration (nnU-Net's ``-p``).
+PLANS_NAME = "nnUNetPlansDemo"
+
+#: Stages of the small network, and its features and largest patch, by number of dimensions.
+N_STAGES = 3
+FEATURES = {2: (16, 32, 64), 3: (8, 16, 32)}
+MAX_PATCH = {2: 96, 3: 32}
+BATCH_SIZE = {2: 4, 3: 2}
+
+
+def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
+    """Plans with a configuration for a small network, called as ``parent`` is with ``_small`` behind.
+
+    Args:
+        plans: The contents of nnU-Net's plans file.
+        parent: The configuration to inherit from; its preprocessed data are used.
+
+    Returns:
+        New plans. The network keeps its parent's first stages (kernels, strides) with fewer features.
+
+    Raises:
+        ValueError: If the plans do not have the parent configuration.
+    """
+    configurations = plans["configurations"]
+    if parent not in configurations:
+        names = ", ".join(configurations)
+        raise ValueError(f"`parent` must be one of {names}, got {parent!r}. nnU-Net planned no other for these data.")
+    inherited = configurations[parent]
+    n_dimensions = len(inherited["patch_size"])
+    architecture = deepcopy(inherited["architecture"])
+    kwargs = architecture["arch_kwargs"]
+    kept = min(N_STAGES, kwargs["n_stages"])
+    kwargs["n_stages"] = kept
+    kwargs["features_per_stage"] = list(FEATURES[n_dimensions][:kept])
+    kwargs["kernel_sizes"], kwargs["strides"] = kwargs["kernel_sizes"][:kept], kwargs["strides"][:kept]
+    kwargs["n_conv_per_stage"], kwargs["n_conv_per_stage_decoder"] = [2] * kept, [2] * (kept - 1)
+    small = deepcopy(plans)
+    small["plans_name"] = PLANS_NAME
+    small["configurations"][f"{parent}_small"] = {
+        "inherits_from": parent,
+        "batch_size": BATCH_SIZE[n_dimensions],
+        "patch_size": _patch_size(inherited["patch_size"], kwargs["strides"]),
+        "architecture": architecture,
+    }
+    return small
+
+
+def _patch_size(parent: list[int], strides: list[list[int]]) -> list[int]:
+    """The parent's patch, cut to what is affordable and to what the strides divide."""
+    largest = MAX_PATCH[len(parent)]
+    patch = []
+    for axis, size in enumerate(parent):
+        divisor = 1
+        for stride in strides:
+            divisor *= stride[axis]
+        patch.append(max(divisor, min(size, largest) // divisor * divisor))
+    return patch

@@ -1,0 +1,285 @@
+"""The demo's steps, from raw images to a table; a second run continues where the first stopped."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from nnunet_dro.atomic import replacing
+from nnunet_dro.demo.command import run_command
+from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
+from nnunet_dro.demo.plans import PLANS_NAME, small_plans
+from nnunet_dro.demo.progress import StepProgress, step_progress
+from nnunet_dro.demo.raw import Division, RawDataset, divide, read_raw_dataset, strata_by
+from nnunet_dro.demo.settings import Settings, claim
+from nnunet_dro.demo.table import compare_methods, render_table
+from nnunet_dro.evaluation import score_folders
+from nnunet_dro.trainers.options import DROOptions
+
+DEVICES = ("cpu", "cuda", "mps")
+
+#: A stratum of 2 % of the cases is drawn more often without swamping the others, in 1,400 iterations.
+DEFAULT_OPTIONS = DROOptions(beta=3, importance_sampling=False, epochs=10, iterations=140)
+
+_ABOUT_THE_DATA = (
+    "One real anatomy (ICBM 2009a MRI template): deformations and the protocols A, B and C are simulated, and all "
+    "three equally frequent in the test. A demonstration of the method on small networks, not clinical evidence."
+)
+
+_EPOCH = re.compile(rb": Epoch (\d+) *\r?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to do once.
+
+    Attributes:
+        title: For people.
+        done: The last thing the step makes; if it is there, the step is complete.
+        run: Does it.
+        command: The command of nnU-Net it runs, if it does.
+    """
+
+    title: str
+    done: Path
+    run: Callable[[StepProgress], None]
+    command: tuple[str, ...] = ()
+
+
+def run_demo(
+    out: Path,
+    *,
+    data: Path | None = None,
+    by: str = "centre",
+    device: str = "cpu",
+    options: DROOptions = DEFAULT_OPTIONS,
+    seed: int = 0,
+    console: Console | None = None,
+) -> pd.DataFrame:
+    """Train plain nnU-Net and the robust trainer for the same time, and compare them on held-out cases.
+
+    Args:
+        out: Folder for everything the demo makes. One that holds an earlier run with the same settings is continued.
+        data: A raw nnU-Net dataset with a case table; None for the demo's own dataset.
+        by: Column of the case table to report by.
+        device: ``cpu``, ``cuda`` or ``mps``.
+        options: Of the robust trainer, with the length of both trainings.
+        seed: Of the demo's own dataset and of the choice of held-out cases.
+        console: Where to show progress and the result; None for standard output.
+
+    Returns:
+        Statistics per method, stratum and label, as in ``table.csv``.
+
+    Raises:
+        DemoError: If a command of nnU-Net fails.
+        FileNotFoundError: If data or a command that is needed is not there.
+        ValueError: If the input cannot be used, or ``out`` holds something else.
+    """
+    if device not in DEVICES:
+        raise ValueError(f"`device` must be one of {', '.join(DEVICES)}, got {device!r}. Choose one with --device.")
+    if options.beta == 0:
+        raise ValueError(f"`beta` must be greater than 0, got {options.beta!r}: both methods would be the same.")
+    console = console or Console()
+    settings = Settings(str(data.absolute()) if data is not None else None, by, options, seed)
+    if data is not None:
+        strata_by(read_raw_dataset(data), by)
+    elif by not in (own := ("centre", "orientation")):
+        raise ValueError(f"`by` must be a column of the demo's case table, got {by!r}. Choose from: {', '.join(own)}.")
+    out = out.absolute()
+    claim(out, settings)
+    return _Run(out, settings, device, console).result()
+
+
+class _Run:
+    """One run: where its files are, and its steps."""
+
+    def __init__(self, out: Path, settings: Settings, device: str, console: Console) -> None:
+        self.out, self.settings, self.device, self.console = out, settings, device, console
+        self.raw = Path(settings.data).parent if settings.data else out / "nnUNet_raw"
+        self.dataset_name = Path(settings.data).name if settings.data else DATASET_NAME
+        self.preprocessed = out / "nnUNet_preprocessed" / self.dataset_name
+        n_processes = str(min(os.cpu_count() or 1, 8))
+        self.environment = {
+            "nnUNet_raw": str(self.raw),
+            "nnUNet_preprocessed": str(out / "nnUNet_preprocessed"),
+            "nnUNet_results": str(out / "nnUNet_results"),
+            # On a CPU, workers take the cores from the network, and in their queue batches wait while losses change.
+            "nnUNet_n_proc_DA": os.environ.get("nnUNet_n_proc_DA", n_processes if device == "cuda" else "0"),
+            "nnUNet_def_n_proc": os.environ.get("nnUNet_def_n_proc", n_processes),
+            # Compiling takes longer than these trainings.
+            "nnUNet_compile": "false",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    @cached_property
+    def dataset(self) -> RawDataset:
+        return read_raw_dataset(self.raw / self.dataset_name)
+
+    @cached_property
+    def stratum_of_case(self) -> "pd.Series[str]":
+        return strata_by(self.dataset, self.settings.by)
+
+    @cached_property
+    def division(self) -> Division:
+        return divide(self.dataset, self.stratum_of_case, rng=np.random.default_rng(self.settings.seed))
+
+    @cached_property
+    def configuration(self) -> str:
+        """The planned configuration that fits the images: nnU-Net plans no 3d_fullres for slices."""
+        import SimpleITK
+
+        reader = SimpleITK.ImageFileReader()
+        reader.SetFileName(str(self.dataset.label_map(self.dataset.training_cases[0])))
+        reader.ReadImageInformation()
+        return "3d_fullres" if sum(n > 1 for n in reader.GetSize()) == 3 else "2d"
+
+    def result(self) -> pd.DataFrame:
+        """Do what is not done yet, and show the table."""
+        if not self.settings.data and not (self.raw / DATASET_NAME).is_dir():
+            with step_progress(self.console, "Build the dataset"):
+                build_dataset(self.raw, rng=np.random.default_rng(self.settings.seed))
+        steps = self.steps()
+        self._write_commands(steps)
+        for number, step in enumerate(steps, start=1):
+            title = f"{number}/{len(steps)} {step.title}"
+            if step.done.exists():
+                self.console.print(f"{title}: done before", highlight=False)
+                continue
+            with step_progress(self.console, title) as progress:
+                step.run(progress)
+        return self._evaluate()
+
+    def steps(self) -> list[Step]:
+        number, small = str(self.dataset.number), f"{self.configuration}_small"
+        plan: tuple[str, ...] = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", self.configuration, "--no_pbar")
+        plan += ("-npfp", self.environment["nnUNet_def_n_proc"], "-np", self.environment["nnUNet_def_n_proc"])
+        steps = [
+            Step("Collect the held-out cases", self.out / "test", self._collect_test_cases),
+            Step(
+                "Plan and preprocess", self.preprocessed / f"{PLANS_NAME}.json", partial(self._plan, command=plan), plan
+            ),
+        ]
+        for method, trainer in self.settings.trainers.items():
+            fold = self.out / "nnUNet_results" / self.dataset_name / f"{trainer}__{PLANS_NAME}__{small}" / "fold_0"
+            model = ("-tr", trainer, "-p", PLANS_NAME, "-device", self.device)
+            train = ("nnUNetv2_train", self.dataset_name, small, "0", *model)
+            predictions = self.out / "predictions" / method
+            predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.dataset_name, "-c", small, "-f", "0", *model)
+            predict += ("-i", str(self.out / "test" / "images"), "-o", str(predictions))
+            predict += ("--disable_tta", "-npp", "1", "-nps", "1", "--disable_progress_bar")
+            steps += [
+                # nnU-Net's own validation is the last it does; the final checkpoint is written before.
+                Step(
+                    f"Train {method} ({trainer})",
+                    fold / "validation" / "summary.json",
+                    partial(self._train, command=train, fold=fold),
+                    train,
+                ),
+                Step(
+                    f"Predict with {method}",
+                    predictions,
+                    partial(self._predict, command=predict, folder=predictions),
+                    predict,
+                ),
+            ]
+        return steps
+
+    def _write_commands(self, steps: list[Step]) -> None:
+        """A record of the run that a shell can repeat."""
+        lines = ["#!/bin/sh", "# The steps of this demo; those without a command were done by nnunet-dro itself."]
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in self.environment.items()]
+        for step in steps:
+            lines += ["", f"# {step.title}", *([shlex.join(step.command)] if step.command else [])]
+        with replacing(self.out / "commands.sh") as new:
+            new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def _command(self, command: tuple[str, ...], log: str, while_running: Callable[[], None] = lambda: None) -> None:
+        path = self.out / "logs" / f"{log}.txt"
+        run_command(command, environment=self.environment, log=path, while_running=while_running)
+
+    def _collect_test_cases(self, progress: StepProgress) -> None:
+        """Put the held-out images and label maps into one folder each; links where the file system has them."""
+        folder = self.out / "test"
+        unfinished = folder.with_name("test.partial")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        for name in ("images", "labels"):
+            (unfinished / name).mkdir(parents=True)
+        for n_done, case in enumerate(self.division.test):
+            progress.update(n_done, len(self.division.test))
+            for source in self.dataset.images(case):
+                _link(source, unfinished / "images" / source.name)
+            source = self.dataset.label_map(case)
+            _link(source, unfinished / "labels" / source.name)
+        unfinished.rename(folder)
+
+    def _plan(self, _: StepProgress, *, command: tuple[str, ...]) -> None:
+        self._command(command, "plan_and_preprocess")
+        splits = [{"train": list(self.division.train), "val": list(self.division.validation)}]
+        plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
+        small = small_plans(plans, parent=self.configuration)
+        # The plans come last: they say that the step is complete.
+        for name, content in (("splits_final", splits), (PLANS_NAME, small)):
+            with replacing(self.preprocessed / f"{name}.json") as new:
+                new.write_text(json.dumps(content, indent=2), encoding="utf-8")
+
+    def _train(self, progress: StepProgress, *, command: tuple[str, ...], fold: Path) -> None:
+        n_epochs = self.settings.options.epochs
+        log = f"train_{command[command.index('-tr') + 1]}"
+        path = self.out / "logs" / f"{log}.txt"
+        if any(fold.glob("checkpoint_*.pth")):
+            command = (*command, "--c")
+        self._command(command, log, lambda: progress.update(_last_epoch(path), n_epochs))
+
+    def _predict(self, progress: StepProgress, *, command: tuple[str, ...], folder: Path) -> None:
+        unfinished = folder.with_name(f"{folder.name}.partial")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        command = tuple(str(unfinished) if word == str(folder) else word for word in command)
+        n_cases = len(self.division.test)
+        pattern = f"*{self.dataset.file_ending}"
+        log = f"predict_{folder.name}"
+        self._command(command, log, lambda: progress.update(len(list(unfinished.glob(pattern))), n_cases))
+        unfinished.rename(folder)
+
+    def _evaluate(self) -> pd.DataFrame:
+        parts = []
+        for method in self.settings.trainers:
+            predictions = self.out / "predictions" / method
+            part = score_folders(self.out / "test" / "labels", predictions, self.dataset.labels)
+            part.insert(0, "method", method)
+            part.insert(2, self.settings.by, part["case"].map(self.stratum_of_case))
+            parts.append(part)
+        scores = pd.concat(parts, ignore_index=True)
+        table = compare_methods(scores, self.stratum_of_case, by=self.settings.by)
+        for name, frame in (("scores", scores), ("table", table)):
+            with replacing(self.out / f"{name}.csv") as new:
+                frame.to_csv(new, index=False)
+        n_training = Counter(self.stratum_of_case[list(self.division.train)])
+        self.console.print(render_table(table, n_training))
+        if not self.settings.data:
+            self.console.print(_ABOUT_THE_DATA, highlight=False)
+        self.console.print(f"scores.csv, table.csv, commands.sh and logs are in {self.out}", highlight=False)
+        return table
+
+
+def _last_epoch(log: Path) -> int:
+    """The epoch in which a training is, by its log; they count from 0."""
+    epochs = _EPOCH.findall(log.read_bytes())
+    return int(epochs[-1]) if epochs else 0
+
+
+def _link(source: Path, target: Path) -> None:
+    """Link a file, or copy it where links are not to be had."""
+    try:
+        target.symlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)

@@ -1,0 +1,62 @@
+"""What a run of the demo is made with, and the folder that belongs to it."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from nnunet_dro.atomic import replacing
+from nnunet_dro.trainers.options import DROOptions
+
+_SETTINGS_FILE = "demo.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run of the demo is made with; a folder holds runs of one setting only.
+
+    Attributes:
+        data: Raw dataset to use instead of the demo's own.
+        by: Column of the case table to report by.
+        options: Of the robust trainer; the plain one trains as long.
+        seed: Of the dataset and its division (nnU-Net's training is not seeded).
+    """
+
+    data: str | None
+    by: str
+    options: DROOptions
+    seed: int
+
+    @property
+    def trainers(self) -> dict[str, str]:
+        """Method to name of the trainer."""
+        erm = DROOptions(beta=0, epochs=self.options.epochs, iterations=self.options.iterations)
+        return {name: f"nnUNetTrainerDRO{o.suffix()}" for name, o in (("ERM", erm), ("DRO", self.options))}
+
+
+def claim(out: Path, settings: Settings) -> None:
+    """Make ``out`` a folder of this setting, or check that it is one."""
+    recorded = out / _SETTINGS_FILE
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"`out` must be a folder, got the file {str(out)!r}. Choose another with --out.")
+    if not recorded.is_file():
+        if out.is_dir() and any(path.name != recorded.name for path in out.iterdir()):
+            cure = "Choose another with --out."
+            raise ValueError(f"`out` must be empty or hold an earlier demo, got {str(out)!r} with other files. {cure}")
+        out.mkdir(parents=True, exist_ok=True)
+        with replacing(recorded) as new:
+            new.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
+        return
+    try:
+        before: Any = json.loads(recorded.read_text(encoding="utf-8"))
+        now = json.loads(json.dumps(asdict(settings)))
+        differing = next((f.name for f in fields(Settings) if before[f.name] != now[f.name]), None)
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"`out` must hold a readable {_SETTINGS_FILE}, got {str(recorded)!r}. Remove {out}."
+        ) from error
+    if differing:
+        was = f"{str(out)!r}, which holds a run with {differing} {before[differing]!r} instead of {now[differing]!r}"
+        raise ValueError(
+            f"`out` must be a new folder or one of the same settings, got {was}. Choose another with --out."
+        )

@@ -1,0 +1,84 @@
+"""The demo's result: statistics of every method, label and stratum."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from rich import box
+from rich.table import Table
+
+from nnunet_dro.evaluation import summarise
+
+#: What the table shows, with its heading and whether more is better.
+SHOWN = {
+    "mean": ("Mean", True),
+    "median": ("Median", True),
+    "iqr": ("IQR", False),
+    "p25": ("P25", True),
+    "p10": ("P10", True),
+    "p5": ("P5", True),
+}
+
+#: A difference to draw attention to.
+NOTABLE = 0.05
+
+
+def compare_methods(scores: pd.DataFrame, stratum_of_case: "pd.Series[str]", *, by: str) -> pd.DataFrame:
+    """Statistics per method, stratum and label.
+
+    Args:
+        scores: From `score_folders`, with a column ``method``.
+        stratum_of_case: Strata, indexed by case.
+        by: The strata's name.
+
+    Returns:
+        As `summarise`, with the column ``method`` in front; the methods in the order of ``scores``.
+    """
+    parts = {
+        method: summarise(scores[scores["method"] == method], {by: stratum_of_case})
+        for method in scores["method"].unique()
+    }
+    table: pd.DataFrame = pd.concat(parts, names=["method"]).reset_index(level="method").reset_index(drop=True)
+    return table
+
+
+def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
+    """The statistics side by side, in per cent of Dice.
+
+    Args:
+        table: From `compare_methods`.
+        n_training: Training cases of each stratum.
+
+    Returns:
+        A table with a line per label, stratum and method. A number is bold where it is better than that of every other
+        method by at least five points.
+    """
+    by = table["attribute"].iloc[0]
+    rendered = Table(title="Dice on held-out cases, per cent", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("label", by, "training", "method"):
+        rendered.add_column(heading, justify="right" if heading == "training" else "left", overflow="fold")
+    for heading, _ in SHOWN.values():
+        rendered.add_column(heading, justify="right", no_wrap=True)
+    for label in table["label"].unique():
+        for stratum in table["stratum"].unique():
+            rows = table[(table["label"] == label) & (table["stratum"] == stratum)]
+            for position, method in enumerate(rows["method"]):
+                names = (label, stratum, str(n_training.get(stratum, 0))) if position == 0 else ("", "", "")
+                cells = [
+                    _cell(rows[statistic].to_numpy(dtype=np.float64), position, more_is_better=more_is_better)
+                    for statistic, (_, more_is_better) in SHOWN.items()
+                ]
+                rendered.add_row(*names, method, *cells)
+        rendered.add_section()
+    return rendered
+
+
+def _cell(values: npt.NDArray[np.float64], position: int, *, more_is_better: bool) -> str:
+    value = float(values[position])
+    if np.isnan(value):
+        return "-"
+    others = np.delete(values, position)
+    gain = (value - others) if more_is_better else (others - value)
+    text = f"{100 * value:.1f}"
+    return f"[bold]{text}[/]" if len(others) and (gain >= NOTABLE).all() else text

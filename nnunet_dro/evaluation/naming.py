@@ -1,0 +1,17 @@
+"""How messages name cases and columns."""
+
+from collections.abc import Collection
+
+
+def name_some(names: Collection[str], *, at_most: int = 5) -> str:
+    """The first few names, and how many more there are.
+
+    Args:
+        names: What to name, in the order to name it.
+        at_most: How many to write out.
+
+    Returns:
+        Text such as ``a, b and 3 more``; ``none`` if there are no names.
+    """
+    shown = ", ".join(list(names)[:at_most]) or "none"
+    return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
