@@ -24,7 +24,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield partial
         if partial.exists():
-            with partial.open("rb") as file:
+            with partial.open("r+b") as file:
                 os.fsync(file.fileno())
             partial.replace(path)
     finally:

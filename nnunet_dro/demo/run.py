@@ -6,8 +6,8 @@ import re
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -48,12 +48,14 @@ class Step:
         done: The last thing the step makes; if it is there, the step is complete.
         run: Does it.
         command: The command of nnU-Net it runs, if it does.
+        environment: Variables for that command alone.
     """
 
     title: str
     done: Path
     run: Callable[[StepProgress], None]
     command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_demo(
@@ -113,13 +115,15 @@ class _Run:
             "nnUNet_raw": str(self.raw),
             "nnUNet_preprocessed": str(out / "nnUNet_preprocessed"),
             "nnUNet_results": str(out / "nnUNet_results"),
-            # On a CPU, workers take the cores from the network, and in their queue batches wait while losses change.
-            "nnUNet_n_proc_DA": os.environ.get("nnUNet_n_proc_DA", n_processes if device == "cuda" else "0"),
+            "nnUNet_n_proc_DA": os.environ.get("nnUNet_n_proc_DA", n_processes),
             "nnUNet_def_n_proc": os.environ.get("nnUNet_def_n_proc", n_processes),
             # Compiling takes longer than these trainings.
             "nnUNet_compile": "false",
             "PYTHONUNBUFFERED": "1",
         }
+        # On a CPU, workers take the cores from the network, and in their queue batches wait while the losses change.
+        in_process = device != "cuda" and "nnUNet_n_proc_DA" not in os.environ
+        self.training_environment = {"nnUNet_n_proc_DA": "0"} if in_process else {}
 
     @cached_property
     def dataset(self) -> RawDataset:
@@ -184,6 +188,7 @@ class _Run:
                     fold / "validation" / "summary.json",
                     partial(self._train, command=train, fold=fold),
                     train,
+                    self.training_environment,
                 ),
                 Step(
                     f"Predict with {method}",
@@ -199,13 +204,21 @@ class _Run:
         lines = ["#!/bin/sh", "# The steps of this demo; those without a command were done by nnunet-dro itself."]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in self.environment.items()]
         for step in steps:
-            lines += ["", f"# {step.title}", *([shlex.join(step.command)] if step.command else [])]
+            variables = "".join(f"{name}={shlex.quote(value)} " for name, value in step.environment.items())
+            lines += ["", f"# {step.title}", *([variables + shlex.join(step.command)] if step.command else [])]
         with replacing(self.out / "commands.sh") as new:
             new.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    def _command(self, command: tuple[str, ...], log: str, while_running: Callable[[], None] = lambda: None) -> None:
+    def _command(
+        self,
+        command: tuple[str, ...],
+        log: str,
+        while_running: Callable[[], None] = lambda: None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         path = self.out / "logs" / f"{log}.txt"
-        run_command(command, environment=self.environment, log=path, while_running=while_running)
+        variables = {**self.environment, **(environment or {})}
+        run_command(command, environment=variables, log=path, while_running=while_running)
 
     def _collect_test_cases(self, progress: StepProgress) -> None:
         """Put the held-out images and label maps into one folder each; links where the file system has them."""
@@ -238,7 +251,7 @@ class _Run:
         path = self.out / "logs" / f"{log}.txt"
         if any(fold.glob("checkpoint_*.pth")):
             command = (*command, "--c")
-        self._command(command, log, lambda: progress.update(_last_epoch(path), n_epochs))
+        self._command(command, log, lambda: progress.update(_last_epoch(path), n_epochs), self.training_environment)
 
     def _predict(self, progress: StepProgress, *, command: tuple[str, ...], folder: Path) -> None:
         unfinished = folder.with_name(f"{folder.name}.partial")

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from nnunet_dro.evaluation import summarise
@@ -55,7 +56,9 @@ def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
         method by at least five points.
     """
     by = table["attribute"].iloc[0]
-    rendered = Table(title="Dice on held-out cases, per cent", box=box.SIMPLE_HEAD, pad_edge=False)
+    rendered = Table(
+        title="Dice on held-out cases, per cent", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
+    )
     for heading in ("label", by, "training", "method"):
         rendered.add_column(heading, justify="right" if heading == "training" else "left", overflow="fold")
     for heading, _ in SHOWN.values():
@@ -69,7 +72,8 @@ def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
                     _cell(rows[statistic].to_numpy(dtype=np.float64), position, more_is_better=more_is_better)
                     for statistic, (_, more_is_better) in SHOWN.items()
                 ]
-                rendered.add_row(*names, method, *cells)
+                # Names come from files: brackets in them are no markup.
+                rendered.add_row(*map(escape, (*names, method)), *cells)
         rendered.add_section()
     return rendered
 

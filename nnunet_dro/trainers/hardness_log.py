@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ class EpochSummary:
     Attributes:
         epoch: Counted from 0, as nnU-Net does.
         effective_cases: exp(entropy) of the sampling probabilities at the end of the epoch.
-        clipped_share: Share of the epoch's importance weights that hit the clip, in [0, 1].
+        clipped_share: Share of the epoch's importance weights that hit the clip, in [0, 1]; NaN without such weights.
         refused_losses: Losses of the epoch that were not finite and not stored.
     """
 
@@ -84,7 +85,7 @@ class HardnessLog:
         summary = EpochSummary(
             epoch=epoch,
             effective_cases=effective_cases(probabilities),
-            clipped_share=self._n_clipped / max(1, int(draws.sum())),
+            clipped_share=math.nan if self.importance is None else self._n_clipped / max(1, int(draws.sum())),
             refused_losses=self.table.refused - self._refused_before,
         )
         self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
@@ -101,12 +102,13 @@ class HardnessLog:
         n = len(losses)
         hardest = sorted(np.flatnonzero(~np.isnan(losses)), key=lambda i: -losses[i])[:5]
         named = ", ".join(f"{self.table.cases[i]} ({losses[i]:.3f})" for i in hardest)
-        return (
-            f"Hardness: effective cases {summary.effective_cases:.1f} of {n}, "
-            f"clipped weights {100 * summary.clipped_share:.1f} %, refused losses {summary.refused_losses}, "
-            + (f"never seen {self.table.n_unseen}, " if self.table.n_unseen else "")
-            + f"hardest: {named or 'none yet'}"
-        )
+        parts = [f"effective cases {summary.effective_cases:.1f} of {n}"]
+        if self.importance is not None:
+            parts.append(f"clipped weights {100 * summary.clipped_share:.1f} %")
+        parts.append(f"refused losses {summary.refused_losses}")
+        if self.table.n_unseen:
+            parts.append(f"never seen {self.table.n_unseen}")
+        return "Hardness: " + ", ".join([*parts, f"hardest: {named or 'none yet'}"])
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: the table and the epochs' scalars."""

@@ -28,7 +28,7 @@ def plot_hardness(
     summaries: Sequence["EpochSummary"],
     path: Path,
 ) -> None:
-    """Draw the stale loss of every case over the epochs, the effective number of cases, and the clipped weights.
+    """Draw the stale loss of every case over the epochs, the effective number of cases, and the clipped weights if any.
 
     Args:
         history: Epoch to stale losses, (n,), NaN where a case has none.
@@ -49,8 +49,12 @@ def _draw(
     if len(epochs) > _MOST_EPOCHS_DRAWN:
         epochs = epochs[np.unique(np.linspace(0, len(epochs) - 1, _MOST_EPOCHS_DRAWN).round().astype(int))]
     losses = np.stack([history[epoch] for epoch in epochs])
-    figure = Figure(figsize=(11, 10), layout="constrained")
-    top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(3, 1, 1))
+    clipped = [100 * summary.clipped_share for summary in summaries]
+    weighted = not np.isnan(clipped).all()
+    ratios = (3, 1, 1) if weighted else (3, 1)
+    figure = Figure(figsize=(11, 2 * sum(ratios)), layout="constrained")
+    panels = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
+    top, middle = panels[:2]
 
     _draw_losses(top, epochs, losses, cases)
     numbers = [summary.epoch for summary in summaries]
@@ -58,11 +62,12 @@ def _draw(
     middle.axhline(len(cases), color="0.5", linestyle=":", label=f"all {len(cases)} cases")
     middle.set(ylabel="effective cases\nexp(entropy of p)", ylim=(0, 1.08 * len(cases)))
     middle.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-    clipped = [100 * summary.clipped_share for summary in summaries]
-    bottom.plot(numbers, clipped, color="#D55E00", marker=_marker(numbers))
-    bottom.set(xlabel="epoch", ylabel="weights that\nhit the clip (%)", ylim=(0, max(5.0, 1.1 * max(clipped))))
-    bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
-    for axes in (top, middle, bottom):
+    if weighted:
+        panels[2].plot(numbers, clipped, color="#D55E00", marker=_marker(numbers))
+        panels[2].set(ylabel="weights that\nhit the clip (%)", ylim=(0, max(5.0, 1.1 * np.nanmax(clipped))))
+    panels[-1].set(xlabel="epoch")
+    panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in panels:
         axes.grid(color="0.92")
         axes.spines[["top", "right"]].set_visible(False)
     return figure

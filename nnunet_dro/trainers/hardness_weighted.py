@@ -1,6 +1,7 @@
 """Hardness weighted sampling for any trainer of nnU-Net, as a mixin."""
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -101,7 +102,12 @@ class HardnessWeighted(_Trainer):
         super().on_train_start()
         if self.hardness_log is not None and self.local_rank == 0:
             self.hardness_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
-            self.print_to_log_file(f"Hardness weighted sampling: {self.hardness_log.table}, {self.options}")
+            table, importance = self.hardness_log.table, self.importance
+            clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
+            self.print_to_log_file(
+                f"Hardness weighted sampling: {len(table)} cases ({table.n_unseen} never seen), beta {table.beta:g}, "
+                f"importance weights {clip}, momentum of the losses {table.momentum:g}"
+            )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
         """nnU-Net's step with the weights inside; the loss it returns is nnU-Net's, without them."""
@@ -129,10 +135,10 @@ class HardnessWeighted(_Trainer):
 
     def _log_elsewhere(self, summary: EpochSummary) -> None:
         """The scalars for nnU-Net's other loggers (Weights & Biases); its local one takes no new keys."""
+        scalars = {name: value for name, value in asdict(summary).items() if name != "epoch" and not np.isnan(value)}
         for logger in getattr(self.logger, "loggers", []):
-            logger.log("hardness/effective_cases", summary.effective_cases, summary.epoch)
-            logger.log("hardness/clipped_share", summary.clipped_share, summary.epoch)
-            logger.log("hardness/refused_losses", summary.refused_losses, summary.epoch)
+            for name, value in scalars.items():
+                logger.log(f"hardness/{name}", value, summary.epoch)
 
     def save_checkpoint(self, filename: str) -> None:
         """nnU-Net's checkpoint, with the hardness table in it, whole or not at all."""

@@ -82,6 +82,7 @@ class HardnessWeightedLoss(nn.Module):
         weights = ones if self.importance is None else self.importance(hardness, stale_losses)
         with torch.no_grad():
             mean_loss = cases.weighted(ones)
+        # float32 holds indices up to 16 million exactly.
         self._send(torch.stack([indices.to(hardness.dtype), hardness, stale_losses.to(hardness.dtype)]), mean_loss)
         return cases.weighted(weights)
 
