@@ -142,6 +142,8 @@ class HardnessWeighted(_Trainer):
 
     def save_checkpoint(self, filename: str) -> None:
         """nnU-Net's checkpoint, with the hardness table in it, whole or not at all."""
+        if self.local_rank != 0:
+            return  # the first rank writes; the others would clear away its unfinished file
         try:
             with replacing(filename) as partial:
                 super().save_checkpoint(str(partial))

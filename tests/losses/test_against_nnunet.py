@@ -1,6 +1,7 @@
 """The per-case losses against nnU-Net's own, forward and gradient, for every configuration it has."""
 
 import itertools
+import shutil
 
 import pytest
 import torch
@@ -183,3 +184,23 @@ def test_a_subclass_of_a_known_loss_is_not_taken_for_it():
 
     assert isinstance(per_case_loss(Mine(dice_settings(), {}, dice_class=MemoryEfficientSoftDiceLoss)), CaseByCaseLoss)
     assert isinstance(per_case_loss(nn.CrossEntropyLoss()), CaseByCaseLoss)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize(("regions", "ignore"), [*itertools.product((False, True), repeat=2)])
+def test_compiled_as_nnunet_compiles_it_gives_the_same(regions, ignore):
+    loss = nnunet_loss(regions, False, ignore, True)
+    outputs, targets = batch(3, regions, ignore, True)
+    theirs = loss(outputs, targets)
+    theirs_gradient = torch.autograd.grad(theirs, outputs[:2])
+    loss.loss.dc = torch.compile(loss.loss.dc)  # what nnU-Net does with its Dice, on CUDA by default
+    mine = per_case_loss(loss)
+    assert isinstance(mine.voxel_sums, torch._dynamo.OptimizedModule)
+    torch._dynamo.utils.counters.clear()
+    value = mine(outputs, targets).weighted(torch.ones(N_CASES))
+    torch.testing.assert_close(value, theirs)
+    for here, there in zip(torch.autograd.grad(value, outputs[:2]), theirs_gradient, strict=True):
+        torch.testing.assert_close(here, there)
+    assert not torch._dynamo.utils.counters["graph_break"]

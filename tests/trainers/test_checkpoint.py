@@ -111,6 +111,17 @@ def test_disabled_checkpointing_writes_nothing(make_trainer):
     assert os.listdir(trainer.output_folder) == [os.path.basename(trainer.log_file)]
 
 
+def test_other_ranks_leave_the_file_that_the_first_is_writing(make_trainer):
+    trainer = trained(make_trainer, 1)
+    partial = os.path.join(trainer.output_folder, "checkpoint_latest.partial.pth")
+    with open(partial, "w") as file:
+        file.write("half a checkpoint")
+    trainer.local_rank = 1
+    trainer.save_checkpoint(os.path.join(trainer.output_folder, "checkpoint_latest.pth"))
+    assert os.path.exists(partial)
+    assert not os.path.exists(os.path.join(trainer.output_folder, "checkpoint_latest.pth"))
+
+
 _SAVE_FOREVER = """
 import sys, torch
 from nnunet_dro.atomic import replacing
