@@ -1,7 +1,6 @@
 """The table of stale losses: draw by hardness, update, save, restore; in shared memory."""
 
 import ctypes
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.sampling.divergences import FloatArray, check_beta, kl_probabilities, with_exploration
-
-logger = logging.getLogger(__name__)
 
 #: Share of the uniform distribution in every draw, so that no case is ever out of reach (the published code's floor).
 EXPLORATION = 1e-4
@@ -174,21 +171,19 @@ class HardnessTable:
             "refused": self.refused,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
         """Take over the losses of an earlier training, case by case, by name.
 
-        Cases the state does not know start unseen; cases that are gone are dropped, with one line in the log.
+        Cases the state does not know start unseen; cases that are gone are dropped.
+
+        Returns:
+            One line for the log if the cases changed, else None.
         """
         known = {case: i for i, case in enumerate(state["cases"])}
         here = np.array([i for case, i in self._position.items() if case in known], dtype=np.int64)
         there = np.array([known[case] for case in self._position if case in known], dtype=np.int64)
         new = [case for case in self._position if case not in known]
         gone = [case for case in known if case not in self._position]
-        if new or gone:
-            logger.warning(
-                "The training cases changed since the checkpoint: %d new (start unseen%s), %d gone (dropped%s).",
-                *(len(new), _examples(new), len(gone), _examples(gone)),
-            )
         self._losses[:] = np.nan
         self._seen[:] = False
         self._claimed[:] = False
@@ -196,6 +191,12 @@ class HardnessTable:
         self._seen[here] = np.asarray(state["seen"], dtype=bool)[there]
         self.refused = int(state["refused"])
         self._refresh(range(len(self._block_sum)))
+        if not new and not gone:
+            return None
+        return (
+            f"The training cases changed since the checkpoint: {len(new)} new (start unseen{_examples(new)}), "
+            f"{len(gone)} gone (dropped{_examples(gone)})."
+        )
 
     def __len__(self) -> int:
         return len(self._position)

@@ -114,11 +114,12 @@ class HardnessLog:
         """What a checkpoint carries: the table and the epochs' scalars."""
         return {"table": self.table.state_dict(), "epochs": [asdict(summary) for summary in self.summaries]}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        self.table.load_state_dict(state["table"])
+    def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
+        """Go on from a checkpoint; returns one line for the log if the training cases changed since."""
+        changed = self.table.load_state_dict(state["table"])
         self.summaries = [EpochSummary(**summary) for summary in state["epochs"]]
         self._start_epoch()
+        return changed
 
     def keep_epochs_before(self, epoch: int, folder: Path) -> None:
         """Drop what an earlier, interrupted training wrote from ``epoch`` on, and take over what is before.

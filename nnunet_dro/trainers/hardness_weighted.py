@@ -85,8 +85,8 @@ class HardnessWeighted(_Trainer):
             [str(case) for case in loader.indices], beta=self.options.beta, momentum=self.options.momentum
         )
         self.hardness_log = HardnessLog(table, self.importance)
-        if self._restored is not None:
-            self.hardness_log.load_state_dict(self._restored)
+        if self._restored is not None and (changed := self.hardness_log.load_state_dict(self._restored)):
+            self.print_to_log_file(changed)
         if len(table) == 1 and self.local_rank == 0:
             self.print_to_log_file(
                 f"WARNING: fold {self.fold} has one training case, {table.cases[0]}: there is nothing to choose from, "
