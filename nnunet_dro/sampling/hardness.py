@@ -256,15 +256,17 @@ class HardnessTable:
     def _draw_by_hardness(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], FloatArray]:
         n = len(self)
         uniform = rng.random((3, size))
-        largest = np.maximum.reduce(self._block_max)
+        # Copies: what another process changes meanwhile must not disagree with itself.
+        scale = self._block_max.copy()
+        largest = np.maximum.reduce(scale)
         if largest == -np.inf:  # every loss so far was refused
             return (uniform[0] * n).astype(np.int64), np.full(size, 1 / n)
-        scale = self._block_max - largest
+        scale -= largest
         scale *= self.beta
         np.exp(scale, out=scale)
         cumulative = np.add.accumulate(scale * self._block_sum)
         total = cumulative[-1]
-        blocks = cumulative.searchsorted(uniform[0] * total, side="right")
+        blocks = np.minimum(cumulative.searchsorted(uniform[0] * total, side="right"), len(cumulative) - 1)
         indices = np.empty(size, dtype=np.int64)
         for block in set(blocks.tolist()):
             mine = blocks == block
@@ -288,8 +290,9 @@ class HardnessTable:
 
     def _draw_unclaimed(self, rng: np.random.Generator) -> tuple[int, float] | None:
         """Draw among the unseen cases that no worker has drawn yet, and claim the case."""
-        while n_left := int(self._unclaimed.sum()):
-            block = int(self._unclaimed.cumsum().searchsorted(rng.integers(n_left), side="right"))
+        while (cumulative := self._unclaimed.cumsum())[-1]:
+            n_left = int(cumulative[-1])
+            block = int(cumulative.searchsorted(rng.integers(n_left), side="right"))
             here = self._slice(block)
             candidates = np.flatnonzero(~(self._seen[here] | self._claimed[here]))
             if len(candidates):
@@ -302,9 +305,10 @@ class HardnessTable:
 
     def _draw_claimed(self, rng: np.random.Generator) -> tuple[int, float]:
         """Draw among the unseen cases, all of which are on their way."""
-        while n_left := int(self._unseen.sum()):
-            block = int(self._unseen.cumsum().searchsorted(rng.integers(n_left), side="right"))
-            candidates = np.flatnonzero(~self._seen[self._slice(block)]) if block < len(self._unseen) else ()
+        while (cumulative := self._unseen.cumsum())[-1]:
+            n_left = int(cumulative[-1])
+            block = int(cumulative.searchsorted(rng.integers(n_left), side="right"))
+            candidates = np.flatnonzero(~self._seen[self._slice(block)])
             if len(candidates):
                 return block * self._block + int(rng.choice(candidates)), 1 / n_left
         indices, probabilities = self._draw_by_hardness(1, rng)  # the last loss has just come back

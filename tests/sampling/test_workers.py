@@ -9,6 +9,7 @@ from nnunet_dro.sampling import HardnessTable
 
 
 def _draw_forever(table, seed, stop, failures):
+    np.seterr(all="raise", under="ignore")
     rng = np.random.default_rng(seed)
     while not stop.is_set():
         draws = table.draw(8, rng=rng)
@@ -30,8 +31,12 @@ def test_draws_stay_valid_while_the_table_is_updated(start_method):
     for worker in workers:
         worker.start()
     rng = np.random.default_rng(0)
-    for step in range(20_000):
-        table.update(rng.integers(3000, size=2), rng.normal(scale=1 + step % 7, size=2))
+    nothing_seen = HardnessTable(table.cases, beta=100.0).state_dict()
+    for step in range(30_000):
+        if step % 3_000 == 0:
+            table.load_state_dict(nothing_seen)  # the first visits again
+        indices = rng.integers(3000, size=2) if step % 3_000 > 1_500 else (2 * step % 3_000, 2 * step % 3_000 + 1)
+        table.update(indices, rng.normal(scale=1 + step % 7, size=2))
     stop.set()
     assert [failures.get(timeout=60) for _ in workers] == [""] * 3
     for worker in workers:
