@@ -1,8 +1,10 @@
 """What a user sees of the hardness while training: hardness.csv, hardness.png, one line per epoch."""
 
 import csv
+import errno
 import io
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -155,8 +157,12 @@ class HardnessLog:
             writer.writerow(_COLUMNS)
         for case, loss, probability, n in zip(self.table.cases, losses, probabilities, draws, strict=True):
             writer.writerow((epoch, case, "" if np.isnan(loss) else f"{loss:.6g}", f"{probability:.6g}", n))
-        with path.open("a", encoding="utf-8", newline="") as file:
-            file.write(text.getvalue())
+        rows = text.getvalue().encode()
+        with path.open("ab", buffering=0) as file:
+            start = file.tell()
+            if file.write(rows) != len(rows):  # the disk is full: no half epoch, later ones may fit again
+                file.truncate(start)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def _complete_lines(path: Path) -> list[str]:

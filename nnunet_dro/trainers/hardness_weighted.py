@@ -78,7 +78,7 @@ class HardnessWeighted(_Trainer):
     def get_dataloaders(self) -> tuple[Any, Any]:
         """nnU-Net's data loaders, the one for training drawing from the hardness table."""
         train, validation = super().get_dataloaders()
-        # nnU-Net has started its workers; they are few batches into uniform sampling.
+        # nnU-Net has started its workers, which draw uniformly; `restart` below drops their batches.
         holder = "generator" if hasattr(train, "generator") else "data_loader"
         loader = getattr(train, holder)
         table = HardnessTable(

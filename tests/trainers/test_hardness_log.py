@@ -1,3 +1,6 @@
+import resource
+import signal
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -125,3 +128,22 @@ def test_picture_does_not_depend_on_the_style_that_nnunets_plots_leave(tmp_path)
         plot_hardness(log._history, CASES, log.summaries, poster)
         assert matplotlib.rcParams["font.size"] == 40
     assert poster.read_bytes() == usual.read_bytes()
+
+
+def test_a_full_disk_leaves_no_half_epoch(tmp_path):
+    log = log_with_epochs(tmp_path, 2)
+    path = tmp_path / "hardness.csv"
+    before = path.read_bytes()
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, old[1]))
+    try:
+        with pytest.raises(OSError, match=r"hardness\.csv"):
+            log.end_epoch(2, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == before
+    assert log.summaries[-1].epoch == 2, "the epoch is recorded all the same"
+    log.end_epoch(3, tmp_path)
+    assert read(tmp_path)["epoch"].tolist() == list(np.repeat([0, 1, 3], 4))

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -173,6 +175,18 @@ def test_scalars_go_to_the_other_loggers(make_trainer):
     assert recorder.seen["hardness/refused_losses"] == 0
     assert recorder.seen["hardness/effective_cases"] > 1
     assert recorder.seen["hardness/clipped_share"] == 0
+
+
+def test_a_log_that_cannot_be_written_does_not_stop_the_training(make_trainer):
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"))
+    os.mkdir(os.path.join(trainer.output_folder, "hardness.csv"))
+    trainer.train_step(next(loader))
+    trainer.on_train_epoch_start()
+    trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+    with open(trainer.log_file) as file:
+        text = file.read()
+    assert "WARNING: could not write the hardness of this epoch" in text
+    assert "Hardness: effective cases" in text
 
 
 def test_changed_case_list_is_one_line_in_the_log(make_trainer):
