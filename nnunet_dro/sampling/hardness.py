@@ -259,13 +259,14 @@ class HardnessTable:
         # Copies: what another process changes meanwhile must not disagree with itself.
         scale = self._block_max.copy()
         largest = np.maximum.reduce(scale)
-        if largest == -np.inf:  # every loss so far was refused
+        if largest > -np.inf:
+            scale -= largest
+            scale *= self.beta
+            np.exp(scale, out=scale)
+            cumulative = np.add.accumulate(scale * self._block_sum)
+            total = cumulative[-1]
+        if largest == -np.inf or not total > 0:  # every loss so far was refused, or the table is being filled
             return (uniform[0] * n).astype(np.int64), np.full(size, 1 / n)
-        scale -= largest
-        scale *= self.beta
-        np.exp(scale, out=scale)
-        cumulative = np.add.accumulate(scale * self._block_sum)
-        total = cumulative[-1]
         blocks = np.minimum(cumulative.searchsorted(uniform[0] * total, side="right"), len(cumulative) - 1)
         indices = np.empty(size, dtype=np.int64)
         for block in set(blocks.tolist()):
