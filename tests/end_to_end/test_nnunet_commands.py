@@ -123,7 +123,7 @@ def test_a_misspelt_option_stops_before_anything_is_written(project):
 def test_a_training_that_is_killed_again_and_again_resumes(project):
     """Ten kills at random moments, during saves too; every start goes on from the last checkpoint."""
     here = project("labels")
-    n_epochs = 40
+    n_epochs = 60
     name = f"nnUNetTrainerDRO_beta10_{n_epochs}epochs_2iters"
     folder = here.fold_folder(name, "2d_small")
     program = Path(sys.executable).parent / "nnUNetv2_train"
@@ -137,13 +137,15 @@ def test_a_training_that_is_killed_again_and_again_resumes(project):
         )
         started = wait_for_an_epoch(process, folder)
         time.sleep(moments.uniform(0.0, 1.5))
+        assert process.poll() is None, "the training must still run when it is killed"
         subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
         process.wait()
         log.close()
         text = (here.root / "killed.log").read_text()
         assert started, text[-3000:]
         assert "Error" not in text, text[-3000:]
-    here.run(*train[:1], *train[1:])
+        assert not (folder / "checkpoint_final.pth").exists(), "there must be something left to resume"
+    here.run(*train)
     check_fold(folder, n_epochs=n_epochs, n_cases=8)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.hardness_log import HardnessLog
+from nnunet_dro.trainers.hardness_log import EpochSummary, HardnessLog
 from nnunet_dro.trainers.hardness_plot import plot_hardness
 from nnunet_dro.trainers.weighted_loss import Step
 
@@ -61,10 +61,6 @@ def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_p
 def test_line_names_the_five_hardest():
     log = HardnessLog(HardnessTable([f"c{i}" for i in range(9)], beta=1.0), None)
     log.table.update(np.arange(8), np.arange(8) / 10)
-    summary = log.summaries[-1] if log.summaries else None
-    assert summary is None
-    from nnunet_dro.trainers.hardness_log import EpochSummary
-
     line = log.line(EpochSummary(0, 1.0, 0.0, 0))
     assert line.endswith("hardest: c7 (0.700), c6 (0.600), c5 (0.500), c4 (0.400), c3 (0.300)")
     assert "never seen 1" in line
