@@ -1,0 +1,107 @@
+"""The metrics there are: what each is called, measured in, and defined as."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from nnunet_dro.evaluation.naming import name_some
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number per case and label.
+
+    Attributes:
+        name: Its column in scores.csv and its name at the command line.
+        title: As a heading.
+        unit: ``fraction`` (0 to 1, shown in per cent) or ``mm``.
+        more_is_better: Whether larger values are better.
+        definition: In one line.
+        on_surfaces: Whether it needs the distances between the two borders.
+    """
+
+    name: str
+    title: str
+    unit: str
+    more_is_better: bool
+    definition: str
+    on_surfaces: bool = False
+
+    @property
+    def tail(self) -> str:
+        """The statistic, of those in strata.csv, that looks furthest into the bad cases without being one case."""
+        return "p5" if self.more_is_better else "p75"
+
+
+_BORDER = "border: voxels of the label with a face neighbour outside it, or at the image's edge"
+
+#: Name to metric, in the order of columns.
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("dice", "Dice", "fraction", True, "2 TP / (2 TP + FP + FN), over voxels"),
+        Metric("iou", "IoU", "fraction", True, "TP / (TP + FP + FN), over voxels"),
+        Metric("sensitivity", "Sensitivity", "fraction", True, "TP / (TP + FN), over voxels"),
+        Metric("precision", "Precision", "fraction", True, "TP / (TP + FP), over voxels"),
+        Metric(
+            "hd95",
+            "HD95",
+            "mm",
+            False,
+            f"larger of the directed 95th percentiles of the border voxels' distances to the other border ({_BORDER})",
+            on_surfaces=True,
+        ),
+        Metric(
+            "hd95_pooled",
+            "HD95 pooled",
+            "mm",
+            False,
+            f"95th percentile of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
+            on_surfaces=True,
+        ),
+        Metric(
+            "hd",
+            "HD",
+            "mm",
+            False,
+            f"largest distance of a border voxel of one label map to the other's border ({_BORDER})",
+            on_surfaces=True,
+        ),
+        Metric(
+            "assd",
+            "ASSD",
+            "mm",
+            False,
+            f"mean of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
+            on_surfaces=True,
+        ),
+        Metric(
+            "nsd",
+            "NSD",
+            "fraction",
+            True,
+            f"share of the border voxels of both that lie within the tolerance of the other border ({_BORDER})",
+            on_surfaces=True,
+        ),
+    )
+}
+
+
+def check_metrics(names: Collection[str]) -> tuple[str, ...]:
+    """Check the names of metrics.
+
+    Args:
+        names: As given by the user.
+
+    Returns:
+        The names, each once, in the given order.
+
+    Raises:
+        ValueError: If there is none, or one is not known; the message names those there are.
+    """
+    known = name_some(list(METRICS), at_most=20)
+    if not names:
+        raise ValueError(f"`metrics` must name at least one metric, got none. Choose from: {known}.")
+    for name in names:
+        if name not in METRICS:
+            raise ValueError(f"`metrics` must be among {known}, got {name!r}.")
+    return tuple(dict.fromkeys(names))
