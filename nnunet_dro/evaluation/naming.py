@@ -1,6 +1,7 @@
 """How messages name cases and columns."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 
 def name_some(names: Collection[str], *, at_most: int = 5) -> str:
@@ -15,3 +16,8 @@ def name_some(names: Collection[str], *, at_most: int = 5) -> str:
     """
     shown = ", ".join(list(names)[:at_most]) or "none"
     return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """The names that are there more than once, in the order of their first."""
+    return [name for name, n in Counter(names).items() if n > 1]

@@ -1,82 +1,24 @@
-"""The case table, and the strata its columns divide the cases into."""
+"""The strata that the columns of a case table divide the cases into."""
 
-from collections.abc import Collection
-from pathlib import Path
+import itertools
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
-from nnunet_dro.evaluation.naming import name_some
+from nnunet_dro.evaluation.cases import MISSING, attributes_of, check_cases
+from nnunet_dro.evaluation.naming import name_some, repeated
 
-#: The stratum of cases whose entry is empty.
-MISSING = "missing"
-
-#: Entries that say that a value is not known.
-_EMPTY_ENTRIES = ("", "n/a", "N/A", "NA", "nan", "NaN")
-
-
-def read_cases(path: Path) -> pd.DataFrame:
-    """Read a case table.
-
-    Args:
-        path: A CSV file (or TSV, if its name ends so) with a column ``case`` and a row per case.
-
-    Returns:
-        The table, every entry as text: a case called 001 stays 001. Empty entries, and those that say that a value is
-        not known (n/a, NA, NaN), become ``missing`` outside the column ``case``.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it cannot be read, is empty, has no column ``case``, or a case is unnamed or there twice.
-    """
-    if not path.is_file():
-        cure = "Write a table with a column `case` and a row per case."
-        raise FileNotFoundError(f"`cases` must be a case table, got {str(path)!r}, which is not there. {cure}")
-    try:
-        separator = "\t" if path.suffix.lower() == ".tsv" else ","
-        table: pd.DataFrame = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ValueError(f"`cases` must be a readable table, got {str(path)!r}: {reason}. Save it again.") from error
-    if not isinstance(table.index, pd.RangeIndex):
-        raise ValueError(f"`cases` must have a name for every column, got more columns in {str(path)!r}. Name them.")
-    table.columns = table.columns.str.strip()
-    table = table.apply(lambda column: column.str.strip())
-    if "case" not in table.columns:
-        columns = name_some(list(table.columns))
-        raise ValueError(f"`cases` must have a column `case`, got {columns} in {str(path)!r}. Rename the column.")
-    if table.empty:
-        raise ValueError(f"`cases` must have a row per case, got none in {str(path)!r}. Fill the table.")
-    if (table["case"] == "").any():
-        row = int((table["case"] == "").to_numpy().argmax()) + 2
-        raise ValueError(f"`cases` must name every case, got an empty name in row {row} of {str(path)!r}. Fill it in.")
-    if (twice := table["case"].duplicated()).any():
-        names = name_some(table.loc[twice, "case"].unique().tolist())
-        raise ValueError(f"`cases` must name every case once, got {names} twice in {str(path)!r}. Remove a row.")
-    attributes = attributes_of(table)
-    table[attributes] = table[attributes].replace(list(_EMPTY_ENTRIES), MISSING)
-    return table
-
-
-def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
-    """Check that a case table is about exactly these cases.
-
-    Args:
-        table: From `read_cases`.
-        cases: Identifiers of the cases there are.
-
-    Raises:
-        ValueError: If the table has cases that are not there, or lacks some that are; the message names them.
-    """
-    known, listed = set(cases), set(table["case"])
-    if unknown := sorted(listed - known):
-        cure = "Remove the rows, or name the cases as the images are (without _0000 and the file ending)."
-        raise ValueError(f"`cases` must name cases that are there, got {name_some(unknown)}. {cure}")
-    if missing := sorted(known - listed):
-        raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)}. Add the rows.")
+#: Attribute and stratum where nothing divides the cases.
+ALL = "all"
 
 
 def strata(table: pd.DataFrame, column: str) -> "pd.Series[str]":
-    """The stratum of every case.
+    """The entry of every case in one column.
 
     Args:
         table: From `read_cases`.
@@ -88,13 +30,220 @@ def strata(table: pd.DataFrame, column: str) -> "pd.Series[str]":
     Raises:
         ValueError: If there is no such column; the message names those there are.
     """
-    if column not in table.columns or column == "case":
-        columns = name_some(attributes_of(table), at_most=20)
-        raise ValueError(f"`by` must be a column of the case table, got {column!r}. Choose from: {columns}.")
+    if column not in attributes_of(table):
+        raise _absent(column, attributes_of(table))
     stratum_of_case: pd.Series[str] = table.set_index("case")[column]
     return stratum_of_case
 
 
-def attributes_of(table: pd.DataFrame) -> list[str]:
-    """The columns of a case table that can divide the cases."""
-    return [str(column) for column in table.columns if column != "case"]
+def _absent(column: str, attributes: list[str]) -> ValueError:
+    known = name_some(attributes, at_most=20)
+    return ValueError(f"`by` must be a column of the case table, got {column!r}. Choose from: {known}.")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One column that divides the cases.
+
+    Attributes:
+        column: Its name.
+        edges: Where to cut it, as written; none for its entries as they are.
+        n_quantiles: Into how many parts of equal size to cut it; 0 for none.
+    """
+
+    column: str
+    edges: tuple[str, ...] = ()
+    n_quantiles: int = 0
+
+
+def parse_by(spec: str, columns: Sequence[str]) -> tuple[Part, ...]:
+    """What a `--by` means.
+
+    Args:
+        spec: ``centre``; ``age:0,18,65`` (cut at these edges); ``volume:q3`` (cut into three parts of equal size);
+            several of them with commas between: ``centre,age:0,18,65,pathology``. A column whose whole name is the
+            spec wins.
+        columns: Of the case table.
+
+    Returns:
+        The columns and how each is cut, in the order given.
+
+    Raises:
+        ValueError: If a column is not there or twice, or the edges are not increasing numbers.
+    """
+    attributes = [column for column in columns if column != "case"]
+    if spec in attributes:
+        return (Part(spec),)
+    found: list[tuple[str, list[str]]] = []
+    for piece in (piece.strip() for piece in spec.split(",")):
+        column, _, cut = (text.strip() for text in piece.rpartition(":"))
+        if found and found[-1][1] and _number(piece) is not None:
+            found[-1][1].append(piece)
+        elif piece in attributes:
+            found.append((piece, []))
+        elif column in attributes:
+            found.append((column, [cut]))
+        else:
+            raise _absent(piece, attributes)
+    if len({column for column, _ in found}) < len(found):
+        raise ValueError(f"`by` must name every column once, got {spec!r}. Give --by once for each way to cut it.")
+    return tuple(_part(column, cuts) for column, cuts in found)
+
+
+def _part(column: str, cuts: list[str]) -> Part:
+    if not cuts:
+        return Part(column)
+    if len(cuts) == 1 and re.fullmatch(r"q0*([2-9]|[1-9]\d{1,3})", cuts[0]):
+        return Part(column, n_quantiles=int(cuts[0][1:]))
+    edges = [edge for cut in cuts if (edge := _number(cut)) is not None]
+    if len(edges) < max(2, len(cuts)) or any(low >= high for low, high in itertools.pairwise(edges)):
+        got = f"{column}:{','.join(cuts)}"
+        cure = "Write, for example, age:0,18,65 or volume:q3 (three parts of equal size)."
+        raise ValueError(f"`by` must cut a column at two or more increasing numbers, got {got!r}. {cure}")
+    return Part(column, edges=tuple(cuts))
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(value) or "_" in text else value
+
+
+def stratify(table: pd.DataFrame, spec: str) -> "tuple[str, pd.Series[str]]":
+    """The strata of one `--by`.
+
+    Args:
+        table: From `read_cases`, with the cases to divide: quantiles are those of its rows, all of them, within an
+            intersection, too.
+        spec: As for `parse_by`.
+
+    Returns:
+        The attribute (the names of the columns, with commas between), and the stratum of each case: ordered
+        categories, indexed by case. Numbers and numbered names are in the order of the numbers, ``missing`` is last,
+        intersections (``A,spina_bifida``) are in the order of their parts; strata without a case are left out. Between
+        edges: ``0 to 18`` holds 0 and not 18, the last stratum holds both its edges. Quantiles: ``q1: 0.4 to 1.2``
+        names the least and the largest entry in it; equal entries stay together.
+
+    Raises:
+        ValueError: If the spec is not usable, an entry to cut is not a finite number or outside the edges, a column
+            has fewer different numbers than quantiles, or two intersections would have the same name.
+    """
+    parts = parse_by(spec, [str(column) for column in table.columns])
+    ranked = [_ranked(part, table["case"].tolist(), table[part.column].tolist()) for part in parts]
+    intersections = list(zip(*(ranks for ranks, _ in ranked), strict=True))
+    name_of = {
+        ranks: ",".join(names[rank] for rank, (_, names) in zip(ranks, ranked, strict=True))
+        for ranks in sorted(set(intersections))
+    }
+    if twice := repeated(name_of.values()):
+        cure = "Replace the commas in the entries of the case table."
+        raise ValueError(f"`by` must give every stratum a name of its own, got {twice[0]!r} twice for {spec!r}. {cure}")
+    strata = pd.Categorical(
+        [name_of[ranks] for ranks in intersections], categories=list(name_of.values()), ordered=True
+    )
+    attribute = ",".join(part.column for part in parts)
+    return attribute, pd.Series(strata, index=pd.Index(table["case"], name="case"), name=attribute)
+
+
+def _ranked(part: Part, cases: list[str], entries: list[str]) -> tuple[list[int], list[str]]:
+    """The rank of each case's stratum, and the names by rank, ``missing`` last."""
+    if not part.edges and not part.n_quantiles:
+        names = _in_order(set(entries) - {MISSING})
+        rank_of = {name: rank for rank, name in enumerate([*names, MISSING])}
+        return [rank_of[entry] for entry in entries], [*names, MISSING]
+    values: list[float | None] = []
+    for case, entry in zip(cases, entries, strict=True):
+        value = None if entry == MISSING else _number(entry)
+        if entry != MISSING and (value is None or math.isinf(value)):
+            cure = "Correct the entry, or leave it empty."
+            raise ValueError(f"`{part.column}` must be a finite number to be cut, got {entry!r} for {case!r}. {cure}")
+        if value is not None and part.edges and not float(part.edges[0]) <= value <= float(part.edges[-1]):
+            rule = f"between the edges {part.edges[0]} and {part.edges[-1]}"
+            raise ValueError(f"`{part.column}` must be {rule}, got {entry!r} for {case!r}. Widen the edges in --by.")
+        values.append(value)
+    if part.n_quantiles:
+        starts, names = _quantiles(part, entries, values)
+    else:
+        starts = [float(edge) for edge in part.edges[:-1]]
+        names = [f"{low} to {high}" for low, high in itertools.pairwise(part.edges)]
+    return [len(names) if v is None else bisect_right(starts, v) - 1 for v in values], [*names, MISSING]
+
+
+def _quantiles(part: Part, entries: list[str], values: list[float | None]) -> tuple[list[float], list[str]]:
+    """The least value of each quantile, and the names."""
+    counts = Counter(value for value in values if value is not None)
+    distinct = sorted(counts)
+    if len(distinct) < part.n_quantiles:
+        rule = f"at least {part.n_quantiles} different numbers to be cut into as many quantiles"
+        raise ValueError(f"`{part.column}` must have {rule}, got {len(distinct)}. Ask for fewer, or give edges.")
+    written = dict(zip(values, entries, strict=True))
+    starts, names, position, n_left = [], [], 0, sum(counts.values())
+    for n_parts in range(part.n_quantiles, 0, -1):
+        start, n_inside = position, 0
+        # As near to an equal share of what is left as whole values allow, with a value left for each later part.
+        while position <= len(distinct) - n_parts and (
+            n_inside == 0
+            or abs(n_inside + counts[distinct[position]] - n_left / n_parts) <= abs(n_inside - n_left / n_parts)
+        ):
+            n_inside += counts[distinct[position]]
+            position += 1
+        n_left -= n_inside
+        ends = dict.fromkeys(_shown(written[value], value) for value in (distinct[start], distinct[position - 1]))
+        starts.append(distinct[start])
+        names.append(f"q{len(starts)}: {' to '.join(ends)}")
+    return starts, names
+
+
+def _shown(entry: str, value: float) -> str:
+    if len(entry) <= 7:
+        return entry
+    return f"{value:.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:.5g}"
+
+
+def _in_order(names: Collection[str]) -> list[str]:
+    """By value if all are numbers, or else so that site2 comes before site10."""
+    values = {name: _number(name) for name in names}
+    if None not in values.values():
+        return sorted(names, key=lambda name: (values[name], name))
+    chunks = {name: re.split(r"([0-9]{1,18})", name.casefold()) for name in names}
+    # Text and numbers alternate, beginning with (maybe empty) text: like is compared with like.
+    return sorted(names, key=lambda name: ([int(c) if n % 2 else c for n, c in enumerate(chunks[name])], name))
+
+
+def stratify_all(
+    table: pd.DataFrame | None, specs: Sequence[str], cases: Collection[str]
+) -> "dict[str, pd.Series[str]]":
+    """The strata of every `--by`.
+
+    Args:
+        table: From `read_cases`; rows of other cases play no part.
+        specs: As for `parse_by`; none puts all cases in one stratum, ``all``.
+        cases: The cases to divide.
+
+    Returns:
+        Attribute to the stratum of each of the cases, in their order, as from `stratify`. The same spec twice counts
+        once; another way to cut a column that was given before has its whole spec as attribute, and so has a cut
+        column that is also given as it is.
+
+    Raises:
+        ValueError: If there are specs and no table, a case has no row, or for the reasons of `stratify`.
+    """
+    if not specs:
+        strata = pd.Categorical([ALL] * len(cases), categories=[ALL], ordered=True)
+        return {ALL: pd.Series(strata, index=pd.Index(list(cases), name="case"), name=ALL)}
+    if table is None:
+        raise ValueError(f"`by` must come with a case table, got {specs[0]!r} alone. Name the table with --cases.")
+    check_cases(table, cases, unknown="ignore")
+    evaluated = table.set_index("case").loc[list(cases)].reset_index()
+    spec_of: dict[tuple[Part, ...], str] = {}
+    for spec in specs:
+        spec_of.setdefault(parse_by(spec, [str(column) for column in table.columns]), spec)
+    stratum_of_case: dict[str, pd.Series[str]] = {}
+    for spec in spec_of.values():
+        attribute, strata_of_spec = stratify(evaluated, spec)
+        if attribute in stratum_of_case or (attribute != spec and attribute in spec_of.values()):
+            attribute = spec
+        stratum_of_case[attribute] = strata_of_spec.rename(attribute)
+    return stratum_of_case

@@ -1,0 +1,174 @@
+"""The case table: what is known of every case besides its images."""
+
+import csv
+import datetime
+import json
+import warnings
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from nnunet_dro.evaluation.naming import name_some, repeated
+
+#: The entry of a case whose value is not known, and so its stratum.
+MISSING = "missing"
+
+#: Entries that say that a value is not known.
+_EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"))
+
+#: Columns that can name the cases; the first of them that is there does.
+_IDENTIFIERS = ("case", "case_id", "participant_id")
+
+
+def read_cases(path: Path) -> pd.DataFrame:
+    """Read a case table.
+
+    Args:
+        path: A CSV (commas or semicolons), TSV, XLSX (its first sheet) or JSON file. A column ``case``, or else
+            ``case_id``, or else ``participant_id``, names the cases, one a row. JSON is a list of records, a mapping
+            from case to attributes, or a mapping from column to entries.
+
+    Returns:
+        The table with the column ``case``, every entry as text without spaces around it: a case called 001 stays 001.
+        Numbers that are whole are written so (1.0 is 1), truth values are ``true`` and ``false``. Empty entries, and
+        those that say that a value is not known (n/a, NA, NaN), become ``missing`` outside the column ``case``.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it cannot be read, is empty, has no column for the cases, a column or case is unnamed or there
+            twice, or a row is longer or shorter than the first.
+    """
+    if not path.is_file():
+        cure = "Write a table with a column `case` and a row per case."
+        raise FileNotFoundError(f"`cases` must be a case table, got {str(path)!r}, which is not there. {cure}")
+    if (ending := path.suffix.lower()) not in (".csv", ".tsv", ".xlsx", ".json"):
+        raise _refusal("end in .csv, .tsv, .xlsx or .json", "", path, "Save the table in one of these formats.")
+    read = {".xlsx": _read_xlsx, ".json": _read_json}.get(ending, _read_text)
+    try:
+        # Rows are counted as an editor does; the records of JSON have no row for the names.
+        rows = [(n, row) for n, row in enumerate(read(path), 0 if ending == ".json" else 1) if any(row)]
+    except (csv.Error, ValueError, RecursionError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise ValueError(f"`cases` must be a readable table, got {str(path)!r}: {reason}. Save it again.") from error
+    return _checked_table(rows, path)
+
+
+def _refusal(rule: str, got: str, path: Path, cure: str) -> ValueError:
+    return ValueError(f"`cases` must {rule}, got {got}{' in ' if got else ''}{str(path)!r}. {cure}")
+
+
+def _read_text(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        first = file.readline()
+        file.seek(0)
+        # Spreadsheets write semicolons where the decimal mark is a comma.
+        separator = "\t" if path.suffix.lower() == ".tsv" else ";" if ";" in first and "," not in first else ","
+        return [[_text(entry) for entry in row] for row in csv.reader(file, delimiter=separator, strict=True)]
+
+
+def _read_xlsx(path: Path) -> list[list[str]]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # openpyxl's, about styles and drop-down lists
+            sheet = pd.read_excel(path, header=None, dtype=object, na_filter=False, engine="openpyxl")
+    except ImportError as error:
+        raise ValueError("XLSX needs openpyxl; install it (pip install openpyxl) or use CSV") from error
+    except Exception as error:  # openpyxl lets through whatever unzipping and XML raise on a damaged file
+        raise ValueError(f"it is not a whole spreadsheet ({error})") from error
+    return [[_text(entry) for entry in row] for row in sheet.itertuples(index=False)]
+
+
+def _read_json(path: Path) -> list[list[str]]:
+    content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_without_twins)
+    named = isinstance(content, dict)
+    records = list(content.values()) if named else content
+    if named and records and all(isinstance(entries, list) for entries in records):
+        if len({len(entries) for entries in records}) > 1:
+            raise ValueError("its columns are not equally long")
+        return [list(content), *([_text(entry) for entry in row] for row in zip(*records, strict=True))]
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise ValueError("it is no list of records, mapping from case to attributes, or from column to entries")
+    names = list(dict.fromkeys(name for record in records for name in record))
+    rows = [[_text(record.get(name)) for name in names] for record in records]
+    if not named:
+        return [names, *rows]
+    # With an attribute called `case`, that column is there twice, and refused.
+    return [["case", *names], *([case, *row] for case, row in zip(content, rows, strict=True))]
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if twice := repeated([name for name, _ in pairs]):
+        raise ValueError(f"{twice[0]!r} is there twice")
+    return {name.strip(): value for name, value in pairs}
+
+
+def _text(entry: Any) -> str:
+    if entry is None or entry != entry:
+        return ""
+    if isinstance(entry, (dict, list)):
+        raise ValueError(f"an entry holds several values: {json.dumps(entry, ensure_ascii=False)[:40]}")
+    if isinstance(entry, bool):
+        return str(entry).lower()
+    if isinstance(entry, float) and entry.is_integer() and abs(entry) < 1e15:
+        return str(int(entry))
+    if isinstance(entry, datetime.datetime) and entry.time() == datetime.time():
+        return entry.date().isoformat()
+    return str(entry).strip()
+
+
+def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFrame:
+    if not rows:
+        raise _refusal("be a readable table", "nothing", path, "Fill the table.")
+    (_, names), *rows = rows
+    for number, row in rows:
+        if len(row) != len(names):
+            rule = f"have {'a name' if len(row) > len(names) else 'an entry'} for every column"
+            got = f"{len(row)} entries under {len(names)} names in row {number}"
+            raise _refusal(rule, got, path, "Correct the row; put quotes around an entry that holds the separator.")
+    # Spreadsheets leave columns behind that are empty from top to bottom.
+    kept = [n for n, name in enumerate(names) if name or any(row[n] for _, row in rows)]
+    if unnamed := [str(n + 1) for n in kept if not names[n]]:
+        got = f"none for column {name_some(unnamed)}"
+        raise _refusal("have a name for every column", got, path, "Name it, or remove it.")
+    if twice := repeated(names[n] for n in kept):
+        raise _refusal("name every column once", f"{name_some(twice)} twice", path, "Rename one.")
+    columns = {names[n]: [row[n] for _, row in rows] for n in kept}
+    if not (identifiers := [name for name in _IDENTIFIERS if name in columns]):
+        cure = "Rename the column that names the cases (`case_id` and `participant_id` will do, too)."
+        raise _refusal("have a column `case`", name_some(list(columns)), path, cure)
+    cases = columns[identifiers[0]]
+    if not cases:
+        raise _refusal("have a row per case", "none", path, "Fill the table.")
+    if "" in cases:
+        got = f"an empty name in row {rows[cases.index('')][0]}"
+        raise _refusal("name every case", got, path, "Fill it in.")
+    if twice := repeated(cases):
+        raise _refusal("name every case once", f"{name_some(twice)} twice", path, "Remove a row.")
+    cleaned = {name: [MISSING if e in _EMPTY_ENTRIES else e for e in entries] for name, entries in columns.items()}
+    return pd.DataFrame(cleaned | {identifiers[0]: cases}).rename(columns={identifiers[0]: "case"})
+
+
+def check_cases(table: pd.DataFrame, cases: Collection[str], *, unknown: Literal["error", "ignore"] = "error") -> None:
+    """Check that a case table is about exactly these cases.
+
+    Args:
+        table: From `read_cases`.
+        cases: Identifiers of the cases there are.
+        unknown: ``ignore`` lets rows of other cases be.
+
+    Raises:
+        ValueError: If the table has cases that are not there, or lacks some that are; the message names them.
+    """
+    known, listed = set(cases), set(table["case"])
+    if unknown == "error" and (strangers := sorted(listed - known)):
+        cure = "Name the cases as the label maps are (without the file ending), or give --ignore-unknown-cases."
+        raise ValueError(f"`cases` must name cases that are there, got {name_some(strangers)}. {cure}")
+    if missing := sorted(known - listed):
+        raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)}. Add the rows.")
+
+
+def attributes_of(table: pd.DataFrame) -> list[str]:
+    """The columns of a case table that can divide the cases."""
+    return [str(column) for column in table.columns if column != "case"]
