@@ -1,219 +1,154 @@
-"""Pairs of label maps to one row per case and label."""
+"""Files of label maps to one row per case and label."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.evaluation.counting import JointCounts
+from nnunet_dro.evaluation.grid import onto
+from nnunet_dro.evaluation.label_maps import LabelMap, list_label_maps, read_label_map
+from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.naming import name_some
-
-#: The formats nnU-Net reads; the first that fits a file's name gives the case's identifier.
-LABEL_MAP_ENDINGS = (".nii.gz", ".nii", ".nrrd", ".mha", ".png", ".bmp", ".tiff", ".tif")
-
-#: How far a stored value may lie from an integer: label maps saved as scaled integers read back as 3.00000006.
-INTEGER_TOLERANCE = 1e-3
-
-#: Up to this many pairs of values, counting by index is faster than sorting the values.
-_MAX_INDEXED_PAIRS = 1 << 22
-
-IntegerArray = npt.NDArray[np.integer[Any]]
+from nnunet_dro.evaluation.scoring import COUNTS, Scoring, score_counted
 
 
 @dataclass(frozen=True)
-class Labels:
-    """The foreground labels of a dataset and its ignore value.
+class PairOfFiles:
+    """The files of a case; no prediction where it is missing."""
 
-    Attributes:
-        values: Name to the label values it consists of; a region has several.
-        ignore: Voxels with this reference value are left out of every count; None if there is no such value.
-
-    Raises:
-        ValueError: If there is no label, or one without values.
-    """
-
-    values: Mapping[str, tuple[int, ...]]
-    ignore: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.values:
-            raise ValueError("`labels` must be at least one foreground label, got none. Name them in dataset.json.")
-        for name, values in self.values.items():
-            if not values:
-                raise ValueError(f"`labels` must be lists of values, got {values!r} for {name!r}. Give its values.")
-
-    @classmethod
-    def from_dataset_json(cls, dataset: Mapping[str, Any]) -> "Labels":
-        """Labels as nnU-Net's dataset.json says them.
-
-        Args:
-            dataset: The contents of dataset.json. Its ``labels`` map names to an integer, or to several for a region;
-                ``background`` (or the value 0) is not a label, ``ignore`` is the ignore value.
-
-        Returns:
-            The labels, in the order of the file.
-
-        Raises:
-            ValueError: If there is no ``labels`` entry, or a value in it is not an integer.
-        """
-        entries = dataset.get("labels")
-        if not isinstance(entries, Mapping):
-            raise ValueError(f"`labels` in dataset.json must be a mapping of names, got {entries!r}. Add it.")
-        values = {str(name): _label_values(str(name), value) for name, value in entries.items()}
-        ignore = values.pop("ignore", None)
-        foreground = {name: v for name, v in values.items() if name != "background" and v != (0,)}
-        return cls(foreground, ignore=ignore[0] if ignore else None)
-
-
-def _label_values(name: str, value: Any) -> tuple[int, ...]:
-    values = value if isinstance(value, list | tuple) else (value,)
-    try:
-        return tuple(int(v) for v in values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`labels` must be integers, got {value!r} for {name!r}. Correct dataset.json.") from error
+    case: str
+    reference: Path
+    prediction: Path | None
 
 
 @dataclass(frozen=True)
-class JointCounts:
-    """How often each pair of reference and prediction value occurs.
+class ScoredPair:
+    """What one case gave.
 
     Attributes:
-        reference: Reference value of each pair, shape (n_pairs,).
-        prediction: Prediction value of each pair, shape (n_pairs,).
-        n_voxels: Number of voxels with this pair, shape (n_pairs,), > 0.
+        case: Its identifier.
+        rows: Its scores, a row per label.
+        reference_values: The foreground values of its reference.
+        absent: The values of a row whose label is in neither map.
     """
 
-    reference: npt.NDArray[np.int64]
-    prediction: npt.NDArray[np.int64]
-    n_voxels: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, reference: IntegerArray, prediction: IntegerArray) -> "JointCounts":
-        """Count the pairs of two label maps of the same shape, in one pass for all labels and regions."""
-        reference_codes, reference_values = _codes(reference)
-        prediction_codes, prediction_values = _codes(prediction)
-        n_reference, n_prediction = len(reference_values), len(prediction_values)
-        if n_reference * n_prediction <= _MAX_INDEXED_PAIRS:
-            counts = np.bincount(reference_codes * n_prediction + prediction_codes, minlength=1)
-            pairs = np.flatnonzero(counts)
-            n_voxels = counts[pairs]
-        else:
-            pairs, n_voxels = np.unique(reference_codes * n_prediction + prediction_codes, return_counts=True)
-        return cls(reference_values[pairs // n_prediction], prediction_values[pairs % n_prediction], n_voxels)
+    case: str
+    rows: list[dict[str, Any]] = field(repr=False)
+    reference_values: tuple[int, ...]
+    absent: Mapping[str, float] = field(repr=False)
 
 
-def _codes(label_map: IntegerArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Voxels as indices into a list of values, and that list; small label values are their own indices."""
-    flat = label_map.ravel().astype(np.int64)
-    if not flat.size:
-        return flat, np.zeros(1, dtype=np.int64)
-    if flat.min() >= 0 and flat.max() < 1024:
-        return flat, np.arange(int(flat.max()) + 1, dtype=np.int64)
-    values, codes = np.unique(flat, return_inverse=True)
-    return codes.astype(np.int64), values
-
-
-def score_case(reference: IntegerArray, prediction: IntegerArray, labels: Labels) -> list[dict[str, Any]]:
-    """Scores of one case, a row per label.
-
-    Dice = 2 n_intersection / (n_reference + n_prediction).
+def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
+    """Read the files of a case and score them.
 
     Args:
-        reference: Label map, any shape.
-        prediction: Label map, same shape.
-        labels: The labels to score.
+        pair: The files.
+        labels: The labels to score; None for the values found in the two files, each a label.
+        scoring: The metrics and their options.
 
     Returns:
-        A row per label with the keys ``label``, ``dice`` (NaN where the label is in neither, 0 where it is in one),
-        ``n_reference``, ``n_prediction`` and ``n_intersection`` (voxels).
+        The scores.
 
     Raises:
-        ValueError: If the shapes differ.
+        ValueError: If a file cannot be used, the grids differ, or a value is no label; the message names the file.
     """
-    if reference.shape != prediction.shape:
-        raise ValueError(f"`prediction` must be of the reference's shape {reference.shape}, got {prediction.shape}.")
-    counts = JointCounts.of(reference, prediction)
-    n_voxels = counts.n_voxels
-    if labels.ignore is not None:
-        n_voxels = np.where(counts.reference == labels.ignore, 0, n_voxels)
-    rows = []
-    for name, values in labels.values.items():
-        in_reference = np.isin(counts.reference, values)
-        in_prediction = np.isin(counts.prediction, values)
-        n_reference, n_prediction = int(n_voxels[in_reference].sum()), int(n_voxels[in_prediction].sum())
-        n_intersection = int(n_voxels[in_reference & in_prediction].sum())
-        total = n_reference + n_prediction
-        row: dict[str, Any] = {"label": name, "dice": 2 * n_intersection / total if total else float("nan")}
-        rows.append(row | {"n_reference": n_reference, "n_prediction": n_prediction, "n_intersection": n_intersection})
-    return rows
-
-
-def read_label_map(path: Path) -> IntegerArray:
-    """Read a label map in any format nnU-Net reads.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Integers, in SimpleITK's axis order (z, y, x).
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it cannot be read, has several channels, or holds values that are not integers.
-    """
-    import SimpleITK
-
-    if not path.is_file():
-        raise FileNotFoundError(f"`path` must be a label map, got {str(path)!r}. Check the folder and the case's name.")
+    reference = read_label_map(pair.reference)
+    if pair.prediction is None:
+        prediction = LabelMap(np.zeros_like(reference.values), reference.grid)
+    else:
+        prediction = read_label_map(pair.prediction)
     try:
-        image = SimpleITK.ReadImage(str(path))
-    except RuntimeError as error:
-        raise ValueError(f"`path` must be a readable label map, got {str(path)!r}. Write it again.") from error
-    if image.GetNumberOfComponentsPerPixel() != 1:
-        raise ValueError(f"`path` must have one channel, got {str(path)!r}. Store label values, not colours.")
-    values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
-    if np.issubdtype(values.dtype, np.integer):
-        label_map: IntegerArray = values
-        return label_map
-    rounded: npt.NDArray[Any] = np.rint(values)
-    if not np.all(np.abs(values - rounded) <= INTEGER_TOLERANCE):
-        raise ValueError(f"`path` must hold integers, got others in {str(path)!r}. Store label values.")
-    label_map = rounded.astype(np.int64)
-    return label_map
+        values = onto(prediction.values, prediction.grid, reference.grid)
+    except ValueError as error:
+        cure = "Predict it again, or resample it to the reference."
+        raise ValueError(f"{error} The file is {str(pair.prediction)!r}. {cure}") from error
+    counts = JointCounts.of(reference.values, values)
+    found = {"reference": np.unique(counts.reference), "prediction": np.unique(counts.prediction)}
+    if labels is not None:
+        for which, path in (("reference", pair.reference), ("prediction", pair.prediction)):
+            allowed = labels.known if which == "reference" else labels.known - {labels.ignore}
+            if unknown := sorted(set(found[which].tolist()) - allowed):
+                names = name_some([str(v) for v in unknown])
+                cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
+                raise ValueError(
+                    f"`labels` in dataset.json must list every value, got {names} in {str(path)!r}. {cure}"
+                )
+    scored = labels or Labels.of_values([*found["reference"], *found["prediction"]])
+    rows = score_counted(counts, reference.values, values, scored, scoring, reference.grid.spacing) if scored else []
+    worst = scoring.worst(reference.grid.diagonal_mm) if pair.prediction is None else {}
+    for row in rows:
+        row |= worst
+        row["reference_ml"] = row["n_reference"] * reference.grid.voxel_ml
+        row["prediction_ml"] = row["n_prediction"] * reference.grid.voxel_ml
+    empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(("reference_ml", "prediction_ml"), 0 * reference.grid.voxel_ml)
+    absent = scoring.of_counts(0, 0, 0) | worst | empty
+    return ScoredPair(pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent)
 
 
-def list_label_maps(folder: Path) -> dict[str, Path]:
-    """Case identifier to file, for the label maps directly in a folder, sorted by case.
+def score_pairs(
+    pairs: Collection[PairOfFiles],
+    labels: Labels | None,
+    scoring: Scoring,
+    *,
+    jobs: int | None = None,
+    progress: Callable[[int], None] = lambda n_done: None,
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Score many cases, several at a time.
+
+    Args:
+        pairs: The files.
+        labels: The labels; None for the values found in any reference.
+        scoring: The metrics and their options.
+        jobs: How many threads; None for what joblib's configuration says (one, unless there is a configuration: within
+            ``joblib.parallel_config(backend="dask")`` the cases are spread over that cluster).
+        progress: Called with the number of finished cases.
+
+    Returns:
+        A row per case and label, sorted by case: ``case`` and `Scoring.columns`; and the values that occur in
+        predictions only, if ``labels`` is None: they are not scored.
 
     Raises:
-        FileNotFoundError: If the folder is not there or holds no label map.
-        ValueError: If a case has more than one file.
+        ValueError: If a file cannot be used; the message names it.
     """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"`folder` must be a folder of label maps, got {str(folder)!r}. Check the path.")
-    files: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()):
-        ending = next((e for e in LABEL_MAP_ENDINGS if path.name.lower().endswith(e)), None)
-        if ending is None or path.name.startswith("."):
-            continue
-        case = path.name[: -len(ending)]
-        if case in files:
-            names = f"{files[case].name} and {path.name}"
-            raise ValueError(f"`folder` must hold one file per case, got {names} in {str(folder)!r}. Remove one.")
-        files[case] = path
-    if not files:
-        endings = ", ".join(LABEL_MAP_ENDINGS)
-        raise FileNotFoundError(f"`folder` must hold label maps ({endings}), got none in {str(folder)!r}.")
-    return files
+    from joblib import Parallel, delayed
+
+    # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
+    parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
+    scored: list[ScoredPair] = []
+    for one in parallel(delayed(score_pair)(pair, labels, scoring) for pair in pairs):
+        scored.append(one)
+        progress(len(scored))
+    scored.sort(key=lambda one: one.case)
+    left_out: tuple[str, ...] = ()
+    if labels is None:
+        scored, left_out = _same_labels(scored)
+    rows = [{"case": one.case} | row for one in scored for row in one.rows]
+    scores: pd.DataFrame = pd.DataFrame(rows, columns=["case", *scoring.columns])
+    return scores, left_out
+
+
+def _same_labels(scored: list[ScoredPair]) -> tuple[list[ScoredPair], tuple[str, ...]]:
+    """Give every case a row for each value that is in any reference, and no others."""
+    values = sorted({value for one in scored for value in one.reference_values})
+    if not values:
+        raise ValueError("`reference` must have label maps with a label, got only background. Check the folder.")
+    complete, only_predicted = [], set()
+    for one in scored:
+        by_label = {row["label"]: row for row in one.rows}
+        only_predicted |= by_label.keys() - {str(v) for v in values}
+        rows = [by_label.get(str(v), {"label": str(v)} | dict(one.absent)) for v in values]
+        complete.append(ScoredPair(one.case, rows, one.reference_values, one.absent))
+    return complete, tuple(sorted(only_predicted, key=int))
 
 
 def score_folders(
     reference: Path, prediction: Path, labels: Labels, *, cases: Collection[str] | None = None
 ) -> pd.DataFrame:
-    """Scores of every case of a folder.
+    """Dice of every case of a folder.
 
     Args:
         reference: Folder of reference label maps.
@@ -222,8 +157,7 @@ def score_folders(
         cases: The cases to score; None for every case of ``reference``.
 
     Returns:
-        A row per case and label, sorted by case: ``case``, ``label``, ``dice``, ``n_reference``, ``n_prediction``,
-        ``n_intersection``.
+        As `score_pairs`.
 
     Raises:
         FileNotFoundError: If a folder or the label map of a case is missing; the message names the cases.
@@ -232,18 +166,19 @@ def score_folders(
     references, predictions = list_label_maps(reference), list_label_maps(prediction)
     wanted = sorted(references) if cases is None else sorted(cases)
     for name, folder, files in (("reference", reference, references), ("prediction", prediction, predictions)):
-        if missing := [case for case in wanted if case not in files]:
-            raise FileNotFoundError(
-                f"`{name}` must have a label map for every case, got none for {name_some(missing)} in {str(folder)!r}. "
-                "Add the files or leave the cases out."
-            )
-    rows = []
-    for case in wanted:
-        reference_map, prediction_map = read_label_map(references[case]), read_label_map(predictions[case])
-        try:
-            rows += [{"case": case} | row for row in score_case(reference_map, prediction_map, labels)]
-        except ValueError as error:
-            raise ValueError(f"{error} The file is {str(predictions[case])!r}; predict it again.") from error
-    columns = ["case", "label", "dice", "n_reference", "n_prediction", "n_intersection"]
-    scores: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return scores
+        check_complete(name, folder, files, wanted)
+    pairs = [PairOfFiles(case, references[case], predictions[case]) for case in wanted]
+    return score_pairs(pairs, labels, Scoring())[0]
+
+
+def check_complete(name: str, folder: Path, files: Mapping[str, Path], cases: Collection[str]) -> None:
+    """Check that a folder has a label map for every case.
+
+    Raises:
+        FileNotFoundError: If not; the message names the cases.
+    """
+    if missing := [case for case in cases if case not in files]:
+        raise FileNotFoundError(
+            f"`{name}` must have a label map for every case, got none for {name_some(missing)} in {str(folder)!r}. "
+            "Add the files or leave the cases out."
+        )

@@ -109,7 +109,7 @@ def test_another_shape_names_the_file(tmp_path):
     write(tmp_path / "reference" / "a.png", [[1, 1]])
     write(tmp_path / "prediction" / "a.png", [[1]])
 
-    with pytest.raises(ValueError, match=r"shape \(1, 2\), got \(1, 1\).*prediction/a\.png"):
+    with pytest.raises(ValueError, match=r"shape \(2, 1, 1\), got \(1, 1, 1\).*prediction/a\.png"):
         score_folders(tmp_path / "reference", tmp_path / "prediction", LABELS)
 
 
@@ -131,7 +131,7 @@ def test_empty_folder_is_refused(tmp_path):
 def test_label_map_a_rounding_error_from_integers_is_read(tmp_path):
     write(tmp_path / "a.nii.gz", [[[0, 1.0004, 3.00000006]]], np.float32)
 
-    assert read_label_map(tmp_path / "a.nii.gz").tolist() == [[[0, 1, 3]]]
+    assert read_label_map(tmp_path / "a.nii.gz").values.tolist() == [[[0, 1, 3]]]
 
 
 @pytest.mark.parametrize("value", [0.5, np.nan])

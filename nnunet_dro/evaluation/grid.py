@@ -1,0 +1,113 @@
+"""Where the voxels of a label map lie, and whether two maps lie on the same grid."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+#: How far the corners of two maps may lie apart, in voxels, to be the same grid: headers store rounded numbers.
+TOLERANCE_VOXELS = 0.05
+
+FloatArray = npt.NDArray[np.float64]
+IntegerArray = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The voxel grid of an image.
+
+    Attributes:
+        shape: Voxels (z, y, x).
+        affine: Voxel index (x, y, z, 1) to position in mm, towards left, posterior, superior (DICOM's and ITK's
+            axes), shape (4, 4). None for formats that do not store one, such as PNG.
+    """
+
+    shape: tuple[int, ...]
+    affine: FloatArray | None = None
+
+    @property
+    def spacing(self) -> tuple[float, float, float]:
+        """Voxel size (z, y, x), mm; 1 where the format stores none."""
+        if self.affine is None:
+            return (1.0, 1.0, 1.0)
+        x, y, z = (float(length) for length in np.linalg.norm(self.affine[:3, :3], axis=0))
+        return (z, y, x)
+
+    @property
+    def voxel_ml(self) -> float:
+        """Volume of a voxel, millilitres; NaN where the format stores no voxel size."""
+        return float("nan") if self.affine is None else float(np.prod(self.spacing)) / 1000
+
+    @property
+    def diagonal_mm(self) -> float:
+        """Length of the image's diagonal, mm: no two voxels lie farther apart."""
+        return float(np.linalg.norm((np.array(self.shape) - 1) * np.array(self.spacing)))
+
+
+def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
+    """The voxels of a map in the order of a reference that covers the same physical grid.
+
+    A map that is stored flipped, or with its axes in another order, is turned; nothing is interpolated.
+
+    Args:
+        values: Voxels (z, y, x).
+        grid: Their grid.
+        reference: The grid to bring them onto.
+
+    Returns:
+        Voxels in the reference's order; ``values`` itself where that is the order they have.
+
+    Raises:
+        ValueError: If the voxels do not lie where the reference's do; the message says what differs.
+    """
+    if grid.affine is None or reference.affine is None:
+        if grid.shape != reference.shape:
+            raise ValueError(_difference("shape", grid.shape, reference.shape))
+        return values
+    if grid.shape == reference.shape and np.array_equal(grid.affine, reference.affine):
+        return values
+    # Prediction's voxel indices to the reference's, both (x, y, z).
+    mapping = np.linalg.solve(reference.affine, grid.affine)
+    turn, shift = np.rint(mapping[:3, :3]), np.rint(mapping[:3, 3])
+    far_corner = np.array(grid.shape[::-1]) - 1
+    drift = (np.abs(mapping[:3, :3] - turn) * far_corner).sum(axis=1) + np.abs(mapping[:3, 3] - shift)
+    axes_match = (np.abs(turn).sum(axis=0) == 1).all() and (np.abs(turn).sum(axis=1) == 1).all()
+    first, last = shift, turn @ far_corner + shift
+    size = np.array(reference.shape[::-1])
+    if (
+        not axes_match
+        or (drift > TOLERANCE_VOXELS).any()
+        or (np.minimum(first, last) != 0).any()
+        or (np.maximum(first, last) != size - 1).any()
+    ):
+        raise ValueError(_what_differs(grid, reference))
+    source = [int(np.flatnonzero(turn[axis])[0]) for axis in range(3)]
+    turned = values.transpose([2 - source[2 - axis] for axis in range(3)])
+    # Arrays are (z, y, x), affines (x, y, z).
+    flips = tuple(slice(None, None, -1) if turn[2 - axis, source[2 - axis]] < 0 else slice(None) for axis in range(3))
+    return turned[flips]
+
+
+def _what_differs(grid: Grid, reference: Grid) -> str:
+    assert grid.affine is not None
+    assert reference.affine is not None
+    if grid.shape != reference.shape:
+        return _difference("shape", grid.shape, reference.shape)
+    spacings = [np.array(g.spacing) for g in (grid, reference)]
+    directions = [g.affine[:3, :3] / np.linalg.norm(g.affine[:3, :3], axis=0) for g in (grid, reference)]  # type: ignore[index]
+    corners = np.max(reference.shape)
+    if (np.abs(spacings[0] / spacings[1] - 1) * corners > TOLERANCE_VOXELS).any():
+        return _difference("spacing", grid.spacing, reference.spacing)
+    if (np.abs(directions[0] - directions[1]) * corners > TOLERANCE_VOXELS).any():
+        return _difference("direction", directions[0].T.ravel(), directions[1].T.ravel())
+    return _difference("origin", grid.affine[:3, 3], reference.affine[:3, 3])
+
+
+def _difference(what: str, got: Any, expected: Any) -> str:
+    # Shapes are told as (x, y, z), as viewers show them.
+    texts = []
+    for numbers in (got, expected):
+        ordered = tuple(numbers)[::-1] if what in ("shape", "spacing") else tuple(numbers)
+        texts.append("(" + ", ".join(f"{float(n):.6g}" for n in ordered) + ")")
+    return f"`prediction` must have the reference's {what} {texts[1]}, got {texts[0]}."

@@ -1,0 +1,103 @@
+"""The labels of a dataset: names, regions and the ignore value."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The foreground labels of a dataset and its ignore value.
+
+    Attributes:
+        values: Name to the label values it consists of; a region has several.
+        ignore: Voxels with this reference value are left out of every count; None if there is no such value.
+
+    Raises:
+        ValueError: If there is no label, or one without values.
+    """
+
+    values: Mapping[str, tuple[int, ...]]
+    ignore: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise ValueError("`labels` must be at least one foreground label, got none. Name them in dataset.json.")
+        for name, values in self.values.items():
+            if not values:
+                raise ValueError(f"`labels` must be lists of values, got {values!r} for {name!r}. Give its values.")
+
+    @classmethod
+    def from_dataset_json(cls, dataset: Mapping[str, Any]) -> "Labels":
+        """Labels as nnU-Net's dataset.json says them.
+
+        Args:
+            dataset: The contents of dataset.json. Its ``labels`` map names to an integer, or to several for a region;
+                ``background`` (or the value 0) is not a label, ``ignore`` is the ignore value.
+
+        Returns:
+            The labels, in the order of the file.
+
+        Raises:
+            ValueError: If there is no ``labels`` entry, or a value in it is not an integer.
+        """
+        entries = dataset.get("labels")
+        if not isinstance(entries, Mapping):
+            raise ValueError(f"`labels` in dataset.json must be a mapping of names, got {entries!r}. Add it.")
+        values = {str(name): _label_values(str(name), value) for name, value in entries.items()}
+        ignore = values.pop("ignore", None)
+        foreground = {name: v for name, v in values.items() if name != "background" and v != (0,)}
+        return cls(foreground, ignore=ignore[0] if ignore else None)
+
+    @classmethod
+    def of_values(cls, values: Collection[int]) -> "Labels | None":
+        """One label for each value but 0, named by the value; None if there is none."""
+        found = {str(value): (value,) for value in sorted({int(v) for v in values}) if value != 0}
+        return cls(found) if found else None
+
+    @property
+    def known(self) -> frozenset[int]:
+        """Every value that a reference may hold."""
+        return frozenset({0, *(v for values in self.values.values() for v in values)} | {self.ignore or 0})
+
+
+def _label_values(name: str, value: Any) -> tuple[int, ...]:
+    values = value if isinstance(value, list | tuple) else (value,)
+    try:
+        return tuple(int(v) for v in values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`labels` must be integers, got {value!r} for {name!r}. Correct dataset.json.") from error
+
+
+def find_dataset_json(reference: Path) -> Path | None:
+    """The dataset.json in a folder of references, or in one of the two folders above it."""
+    folder = reference.absolute()
+    candidates = (parent / "dataset.json" for parent in (folder, folder.parent, folder.parent.parent))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def read_labels(path: Path) -> Labels:
+    """Labels of a dataset.json.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+        ValueError: If it cannot be read, or does not say the labels; the message names the file.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"`dataset_json` must be a file, got {str(path)!r}, which is not there. Check the path."
+        )
+    try:
+        dataset = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"`dataset_json` must be JSON, got {str(path)!r}, which is not: {error}. Correct it."
+        ) from error
+    if not isinstance(dataset, Mapping):
+        raise ValueError(f"`dataset_json` must be a mapping, got {str(path)!r}. Give nnU-Net's dataset.json.")
+    try:
+        return Labels.from_dataset_json(dataset)
+    except ValueError as error:
+        raise ValueError(f"{error} The file is {str(path)!r}.") from error

@@ -1,0 +1,206 @@
+"""A pair of label maps to a row per label: which metrics, and what they are of a label that is empty."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nnunet_dro.evaluation.counting import JointCounts
+from nnunet_dro.evaluation.grid import IntegerArray
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.metrics import METRICS, check_metrics
+
+#: What to do with a label that is empty: in reference and prediction, or in one of the two.
+EMPTY_RULES = ("undefined", "one", "brats")
+
+#: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
+BRATS_DISTANCE_MM = 374.0
+
+#: find_objects makes a list as long as the largest value.
+_MAX_INDEXED_VALUE = 1 << 12
+
+#: Voxel counts of a row.
+COUNTS = ("n_reference", "n_prediction", "n_intersection")
+
+_NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How a pair of label maps is scored.
+
+    Attributes:
+        metrics: Names from `METRICS`.
+        nsd_tolerance_mm: Border voxels count as agreeing up to this distance, mm, > 0.
+        empty: ``undefined``: a label in neither has no value, one in a single map has Dice 0 and no distance. ``one``:
+            a label in neither has Dice 1 and distance 0. ``brats``: that, and one in a single map has distance 374 mm.
+
+    Raises:
+        ValueError: If a value is not allowed.
+    """
+
+    metrics: tuple[str, ...] = ("dice",)
+    nsd_tolerance_mm: float = 1.0
+    empty: str = "undefined"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", check_metrics(self.metrics))
+        if not (np.isfinite(self.nsd_tolerance_mm) and self.nsd_tolerance_mm > 0):
+            raise ValueError(f"`nsd_tolerance_mm` must be > 0, got {self.nsd_tolerance_mm!r}. Give millimetres.")
+        if self.empty not in EMPTY_RULES:
+            raise ValueError(f"`empty` must be one of {', '.join(EMPTY_RULES)}, got {self.empty!r}.")
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of a row, after ``case``."""
+        return ["label", *self.metrics, *COUNTS, "reference_ml", "prediction_ml"]
+
+    def of_counts(self, n_reference: int, n_prediction: int, n_intersection: int) -> dict[str, float]:
+        """The metrics that follow from counts alone; distances only where one of the maps lacks the label."""
+        n_both = n_reference + n_prediction
+        if n_both == 0:
+            return {m: _NAN if self.empty == "undefined" else float(METRICS[m].more_is_better) for m in self.metrics}
+        values = {
+            "dice": 2 * n_intersection / n_both,
+            "iou": n_intersection / (n_both - n_intersection),
+            "sensitivity": n_intersection / n_reference if n_reference else _NAN,
+            "precision": n_intersection / n_prediction if n_prediction else _NAN,
+            "nsd": 0.0,
+        }
+        distance = BRATS_DISTANCE_MM if self.empty == "brats" else _NAN
+        return {metric: values.get(metric, distance) for metric in self.metrics}
+
+    def worst(self, diagonal_mm: float) -> dict[str, float]:
+        """The values of a case without a prediction."""
+        distance = BRATS_DISTANCE_MM if self.empty == "brats" else diagonal_mm
+        return {metric: 0.0 if METRICS[metric].more_is_better else distance for metric in self.metrics}
+
+
+def score_case(
+    reference: IntegerArray,
+    prediction: IntegerArray,
+    labels: Labels,
+    scoring: Scoring | None = None,
+    *,
+    spacing: tuple[float, ...] = (1.0, 1.0, 1.0),
+) -> list[dict[str, Any]]:
+    """Scores of one case, a row per label.
+
+    Args:
+        reference: Label map (z, y, x) or (y, x).
+        prediction: Label map, same shape.
+        labels: The labels to score.
+        scoring: The metrics and their options; default: Dice.
+        spacing: Voxel size along the axes, mm; only distances depend on it.
+
+    Returns:
+        A row per label: ``label``, the metrics (NaN where undefined; see `Scoring`), and ``n_reference``,
+        ``n_prediction`` and ``n_intersection`` (voxels).
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    if reference.shape != prediction.shape:
+        raise ValueError(f"`prediction` must be of the reference's shape {reference.shape}, got {prediction.shape}.")
+    shape = (1,) * (3 - reference.ndim) + reference.shape
+    reference, prediction = reference.reshape(shape), prediction.reshape(shape)
+    size = (*(1.0,) * (3 - len(spacing)), *spacing)
+    counts = JointCounts.of(reference, prediction)
+    return score_counted(counts, reference, prediction, labels, scoring or Scoring(), size)
+
+
+def score_counted(
+    counts: JointCounts,
+    reference: IntegerArray,
+    prediction: IntegerArray,
+    labels: Labels,
+    scoring: Scoring,
+    spacing: tuple[float, ...],
+) -> list[dict[str, Any]]:
+    """As `score_case`, for volumes (z, y, x) that are counted already."""
+    n_voxels = counts.n_voxels
+    if labels.ignore is not None:
+        n_voxels = np.where(counts.reference == labels.ignore, 0, n_voxels)
+    rows = []
+    for name, values in labels.values.items():
+        in_reference, in_prediction = np.isin(counts.reference, values), np.isin(counts.prediction, values)
+        voxels = [int(n_voxels[where].sum()) for where in (in_reference, in_prediction, in_reference & in_prediction)]
+        rows.append({"label": name} | scoring.of_counts(*voxels) | dict(zip(COUNTS, voxels, strict=True)))
+    wanted = [metric for metric in scoring.metrics if METRICS[metric].on_surfaces]
+    with_surfaces = [row for row in rows if row["n_reference"] and row["n_prediction"]] if wanted else []
+    if with_surfaces:
+        _add_distances(with_surfaces, counts.box, reference, prediction, labels, scoring, spacing)
+    return rows
+
+
+def _add_distances(
+    rows: list[dict[str, Any]],
+    box: tuple[slice, ...],
+    reference: IntegerArray,
+    prediction: IntegerArray,
+    labels: Labels,
+    scoring: Scoring,
+    spacing: tuple[float, ...],
+) -> None:
+    """Fill in the metrics of labels that both maps have."""
+    from nnunet_dro.evaluation.surfaces import SurfaceDistances
+
+    # Axes of length 1 in the image, not in the box, are no axes: a label one slice thick has a border all over.
+    flat = tuple(axis for axis, n in enumerate(reference.shape) if n == 1)
+    size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
+    reference, prediction = reference[box], prediction[box]
+    if labels.ignore is not None:
+        prediction = np.where(reference == labels.ignore, 0, prediction)
+    boxes = _Boxes(reference, prediction)
+    for row in rows:
+        values = labels.values[row["label"]]
+        around = boxes.around(values)
+        in_reference, in_prediction = (
+            np.squeeze(_mask(of_map[around], values), axis=flat) for of_map in (reference, prediction)
+        )
+        distances = SurfaceDistances(in_reference, in_prediction, size)
+        measured = {
+            "hd95": distances.hd95,
+            "hd95_pooled": distances.hd95_pooled,
+            "hd": distances.hd,
+            "assd": distances.assd,
+            "nsd": partial(distances.nsd, scoring.nsd_tolerance_mm),
+        }
+        row |= {metric: measured[metric]() for metric in scoring.metrics if metric in measured}
+
+
+def _mask(values: IntegerArray, wanted: tuple[int, ...]) -> Any:
+    mask = values == wanted[0]
+    for value in wanted[1:]:
+        mask |= values == value
+    return mask
+
+
+class _Boxes:
+    """The boxes of labels in a pair of maps."""
+
+    def __init__(self, *maps: IntegerArray) -> None:
+        from scipy import ndimage
+
+        self._maps = maps
+        # Values that find_objects does not serve are looked for one by one.
+        indexed = all(m.min() >= 0 and m.max() < _MAX_INDEXED_VALUE for m in maps)
+        self._found = (
+            [ndimage.find_objects(m.astype(np.int32) if m.itemsize > 2 else m) for m in maps] if indexed else None
+        )
+
+    def around(self, values: tuple[int, ...]) -> tuple[slice, ...]:
+        """The smallest box that holds these values in both maps; at least one voxel has one."""
+        if self._found is None:
+            found = [
+                tuple(slice(int(axis.min()), int(axis.max()) + 1) for axis in np.nonzero(mask))
+                for mask in (_mask(m, values) for m in self._maps)
+                if mask.any()
+            ]
+        else:
+            found = [o[v - 1] for o in self._found for v in values if 0 < v <= len(o) and o[v - 1] is not None]
+        return tuple(
+            slice(min(side.start for side in sides), max(side.stop for side in sides))
+            for sides in zip(*found, strict=True)
+        )

@@ -1,0 +1,210 @@
+"""Distances between the borders of two masks.
+
+Most border voxels of a usable prediction lie within a few voxels of the reference's border. So the neighbourhood of
+each is looked through first, nearest offsets first, for all voxels at once; the first hit is the nearest. Only what is
+left then needs a search tree, and a percentile often does not depend on what is left.
+"""
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+#: How far the neighbourhood reaches, in voxels of the finest axis.
+_REACH = 3
+
+BoolArray = npt.NDArray[np.bool_]
+IndexArray = npt.NDArray[np.intp]
+FloatArray = npt.NDArray[np.float64]
+
+
+@functools.lru_cache(maxsize=64)
+def _shells(spacing: tuple[float, ...]) -> tuple[tuple[float, tuple[tuple[int, ...], ...]], ...]:
+    """Offsets (in voxels) of the neighbourhood, grouped by their length (in mm), nearest first."""
+    reach_mm = _REACH * min(spacing) * (1 + 1e-9)
+    extent = [int(reach_mm / s) for s in spacing]
+    grids = np.meshgrid(*(np.arange(-e, e + 1) for e in extent), indexing="ij")
+    offsets = np.stack([g.ravel() for g in grids], axis=1)
+    lengths = np.sqrt(((offsets * np.array(spacing)) ** 2).sum(axis=1))
+    shells: dict[float, list[tuple[int, ...]]] = {}
+    for k in np.argsort(lengths, kind="stable"):
+        if lengths[k] <= reach_mm:
+            # Offsets whose lengths differ by rounding only are one shell.
+            shells.setdefault(round(float(lengths[k]), 9), []).append(tuple(int(o) for o in offsets[k]))
+    return tuple((length, tuple(of_length)) for length, of_length in sorted(shells.items()))
+
+
+@dataclass
+class _Border:
+    """The border of a mask in a padded box.
+
+    Attributes:
+        dense: Whether a voxel of the padded box belongs to the border, flat.
+        voxels: Where it does, as flat indices, increasing.
+        shape: The padded box.
+        spacing: Voxel size in mm.
+    """
+
+    dense: BoolArray
+    voxels: IndexArray
+    shape: tuple[int, ...]
+    spacing: tuple[float, ...]
+
+    @classmethod
+    def of(cls, mask: BoolArray, spacing: tuple[float, ...], margin: tuple[int, ...]) -> "_Border":
+        shape = tuple(n + 2 * m for n, m in zip(mask.shape, margin, strict=True))
+        padded = np.zeros(shape, dtype=np.bool_)
+        padded[tuple(slice(m, m + n) for m, n in zip(margin, mask.shape, strict=True))] = mask
+        flat = padded.ravel()
+        inside = flat.copy()
+        # The padding is background, so a step past the end of a row never meets the next row's voxels.
+        for step in _strides(shape):
+            inside[step:] &= flat[:-step]
+            inside[:-step] &= flat[step:]
+        dense = flat & ~inside
+        return cls(dense, np.flatnonzero(dense), shape, spacing)
+
+    def points(self, voxels: IndexArray) -> FloatArray:
+        """Positions of voxels in mm, shape (n, n_axes)."""
+        return np.stack(np.unravel_index(voxels, self.shape), axis=1) * np.array(self.spacing)
+
+    @functools.cached_property
+    def tree(self) -> Any:
+        from scipy.spatial import cKDTree
+
+        # An unbalanced tree is built several times faster, and few voxels are looked up in it.
+        return cKDTree(self.points(self.voxels), balanced_tree=False, compact_nodes=False)
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    return [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+
+
+@dataclass
+class DirectedDistances:
+    """Distances of one border's voxels to the nearest voxel of another border, found as far as they are needed.
+
+    Attributes:
+        n: How many voxels the border has.
+        lengths: The distances that the neighbourhood holds, mm, increasing.
+        counts: How many voxels have each.
+    """
+
+    n: int
+    lengths: FloatArray
+    counts: npt.NDArray[np.int64]
+    _rest: IndexArray = field(repr=False)
+    _from: _Border = field(repr=False)
+    _to: _Border = field(repr=False)
+
+    @classmethod
+    def between(cls, source: _Border, target: _Border) -> "DirectedDistances":
+        """Look through the neighbourhood of every voxel of ``source`` for one of ``target``."""
+        rest, lengths, counts = source.voxels, [], []
+        strides = np.array(_strides(source.shape))
+        for length, offsets in _shells(source.spacing):
+            hit = np.zeros(len(rest), dtype=np.bool_)
+            for offset in offsets:
+                hit |= target.dense[rest + int(strides @ offset)]
+            lengths.append(length)
+            counts.append(int(np.count_nonzero(hit)))
+            rest = rest[~hit]
+            if not len(rest):
+                break
+        return cls(len(source.voxels), np.array(lengths), np.array(counts, dtype=np.int64), rest, source, target)
+
+    @functools.cached_property
+    def far(self) -> FloatArray:
+        """Distances of the voxels whose neighbourhood had no hit, mm, sorted."""
+        if not len(self._rest):
+            return np.zeros(0)
+        distances: FloatArray = self._to.tree.query(self._from.points(self._rest))[0]
+        return np.sort(distances)
+
+    @functools.cached_property
+    def _cumulative(self) -> npt.NDArray[np.int64]:
+        return np.cumsum(self.counts)
+
+    def smallest(self, rank: int) -> float:
+        """The distance with this rank (0 is the smallest), mm."""
+        n_near = self.n - len(self._rest)
+        if rank < n_near:
+            return float(self.lengths[np.searchsorted(self._cumulative, rank, side="right")])
+        return float(self.far[rank - n_near])
+
+    def n_within(self, tolerance_mm: float) -> int:
+        """How many voxels lie within a distance of the other border."""
+        near = int(self.counts[self.lengths <= tolerance_mm].sum())
+        if not len(self._rest) or tolerance_mm < _REACH * min(self._from.spacing):
+            return near
+        return near + int(np.searchsorted(self.far, tolerance_mm, side="right"))
+
+    def total(self) -> float:
+        """The sum of all distances, mm."""
+        return float(self.lengths @ self.counts + self.far.sum())
+
+
+def _percentile(smallest: Any, n: int, percent: float) -> float:
+    """Linear interpolation between order statistics, as numpy's default."""
+    position = percent / 100 * (n - 1)
+    low = int(position)
+    value: float = smallest(low)
+    return value if low == position else value + (smallest(low + 1) - value) * (position - low)
+
+
+class SurfaceDistances:
+    """Distances between the borders of a label in reference and prediction, both ways.
+
+    A voxel belongs to the border if it is in the label and one of its face neighbours is not, or lies outside the
+    image. Axes of length 1 do not count: a slice is a plane, not a slab.
+
+    Args:
+        reference: Mask, shape (z, y, x), with at least one voxel set.
+        prediction: Mask of the same shape, with at least one voxel set.
+        spacing: Voxel size (z, y, x), mm.
+    """
+
+    def __init__(self, reference: BoolArray, prediction: BoolArray, spacing: tuple[float, ...]) -> None:
+        axes = [axis for axis, n in enumerate(reference.shape) if n > 1] or [0]
+        shape = tuple(reference.shape[axis] for axis in axes)
+        kept = tuple(float(spacing[axis]) for axis in axes)
+        margin = tuple(max(1, int(_REACH * min(kept) * (1 + 1e-9) / s)) for s in kept)
+        borders = [_Border.of(mask.reshape(shape), kept, margin) for mask in (reference, prediction)]
+        self._to_prediction = DirectedDistances.between(*borders)
+        self._to_reference = DirectedDistances.between(*reversed(borders))
+        self._both = (self._to_prediction, self._to_reference)
+        self._n = sum(one.n for one in self._both)
+
+    def hd95(self) -> float:
+        """The larger of the two directed 95th percentiles, mm."""
+        return max(_percentile(one.smallest, one.n, 95) for one in self._both)
+
+    def hd95_pooled(self) -> float:
+        """The 95th percentile of both directions together, mm."""
+        if (beyond := sum(len(one._rest) for one in self._both)) and 0.95 * (self._n - 1) > self._n - beyond - 1:
+            pooled = np.sort(np.concatenate([self._all(one) for one in self._both]))
+            return float(np.percentile(pooled, 95))
+        counts = np.zeros(len(_shells(self._to_prediction._from.spacing)), dtype=np.int64)
+        for one in self._both:
+            counts[: len(one.counts)] += one.counts
+        lengths = [length for length, _ in _shells(self._to_prediction._from.spacing)]
+        cumulative = np.cumsum(counts)
+        return _percentile(lambda rank: lengths[int(np.searchsorted(cumulative, rank, side="right"))], self._n, 95)
+
+    def hd(self) -> float:
+        """The largest distance, mm."""
+        return max(one.smallest(one.n - 1) for one in self._both)
+
+    def assd(self) -> float:
+        """The mean distance, both directions together, mm."""
+        return sum(one.total() for one in self._both) / self._n
+
+    def nsd(self, tolerance_mm: float) -> float:
+        """The share of the border voxels of both that lie within a tolerance of the other border."""
+        return sum(one.n_within(tolerance_mm) for one in self._both) / self._n
+
+    @staticmethod
+    def _all(one: DirectedDistances) -> FloatArray:
+        return np.concatenate([np.repeat(one.lengths, one.counts), one.far])
