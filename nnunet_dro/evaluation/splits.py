@@ -1,0 +1,323 @@
+"""Folds for nnU-Net's cross-validation that keep strata balanced, patients together or centres apart."""
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nnunet_dro.atomic import replacing
+from nnunet_dro.evaluation.cases import MISSING, attributes_of, check_cases
+from nnunet_dro.evaluation.naming import name_some
+from nnunet_dro.evaluation.strata import strata, stratify_all
+
+_SPLITS_FILE = "splits_final.json"
+
+_ATTEMPTS = 50
+
+
+def find_raw_dataset(name: str) -> Path:
+    """The folder of a raw dataset.
+
+    Args:
+        name: A path, or the name (Dataset123_Name) or number (123) of a dataset in the folder that the environment
+            variable nnUNet_raw names. A folder at this path comes first.
+
+    Returns:
+        The absolute path of a folder with a dataset.json.
+
+    Raises:
+        FileNotFoundError: If there is no such folder, or no dataset.json in it.
+        ValueError: If nnUNet_raw is needed and not set, or several datasets have the number.
+    """
+    folder = Path(name).absolute()
+    is_number = re.fullmatch(r"\d+", name, re.ASCII) is not None
+    if not folder.is_dir() and (is_number or re.fullmatch(r"Dataset\d{3,}_[^/\\]+", name)):
+        raw = _folder_of("nnUNet_raw", "Set it as for nnU-Net (export nnUNet_raw=...), or give the dataset's path.")
+        prefix = f"Dataset{int(name):03d}_" if is_number else name
+        there = sorted(path.name for path in raw.iterdir() if path.is_dir()) if raw.is_dir() else []
+        found = [other for other in there if other == name or (is_number and other.startswith(prefix))]
+        if len(found) > 1:
+            raise ValueError(f"`dataset` must be one dataset, got {name!r} for {name_some(found)}. Give its name.")
+        if not found:
+            cure = f"Choose from: {name_some(there, at_most=20)}."
+            raise FileNotFoundError(f"`dataset` must be in {str(raw)!r}, got {name!r}, which is not there. {cure}")
+        folder = raw / found[0]
+    if not (folder / "dataset.json").is_file():
+        cure = "Check the path, or give a name or number in $nnUNet_raw."
+        raise FileNotFoundError(f"`dataset` must be a folder with a dataset.json, got {str(folder)!r}. {cure}")
+    return folder
+
+
+def _folder_of(variable: str, cure: str) -> Path:
+    if not (value := os.environ.get(variable)):
+        raise ValueError(f"`{variable}` must be set in the environment, got nothing. {cure}")
+    return Path(value).absolute()
+
+
+def training_cases(raw_dataset: Path) -> list[str]:
+    """The training cases of a raw dataset.
+
+    Args:
+        raw_dataset: Its folder.
+
+    Returns:
+        Identifiers, sorted: the keys of ``dataset`` in dataset.json, or else the file names in labelsTr without
+        dataset.json's ``file_ending`` (hidden files left out).
+
+    Raises:
+        FileNotFoundError: If dataset.json is not there, or there is no labelsTr where it is needed.
+        ValueError: If dataset.json cannot be used, or there is no case.
+    """
+    path = raw_dataset / "dataset.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"`dataset` must hold dataset.json, got none in {str(raw_dataset)!r}. Check the path.")
+    try:
+        dataset = json.loads(path.read_text(encoding="utf-8-sig"))
+        listed = dataset.get("dataset")
+        ending = "" if listed is not None else str(dataset["file_ending"])
+        cases = sorted(listed.keys()) if listed is not None else []
+    except (ValueError, KeyError, AttributeError) as error:
+        cure = "Correct it: nnU-Net, too, needs `file_ending`, or `dataset` with an entry per case."
+        raise ValueError(f"`dataset` must have a usable dataset.json, got {str(path)!r}. {cure}") from error
+    if listed is None:
+        folder = raw_dataset / "labelsTr"
+        if not folder.is_dir():
+            raise FileNotFoundError(f"`dataset` must hold labelsTr, got none in {str(raw_dataset)!r}. Check the path.")
+        names = [file.name for file in folder.iterdir() if not file.name.startswith(".")]
+        cases = sorted(name[: -len(ending)] for name in names if ending and name.endswith(ending))
+    if not cases:
+        raise ValueError(f"`dataset` must have label maps *{ending} in labelsTr, got none in {str(raw_dataset)!r}.")
+    return cases
+
+
+def make_splits(
+    raw_dataset: Path,
+    table: pd.DataFrame | None,
+    *,
+    stratify: str | None = None,
+    group: str | None = None,
+    leave_out: str | None = None,
+    folds: int = 5,
+    seed: int = 12345,
+) -> list[dict[str, list[str]]]:
+    """Divide the training cases of a dataset into folds.
+
+    Without options, and with nnU-Net's own number of folds and seed as defaults, these are nnU-Net's own folds.
+
+    Args:
+        raw_dataset: The folder of the raw dataset.
+        table: From `read_cases`; rows of other cases (those of the test set) play no part. None if no option needs it.
+        stratify: As for `parse_by`: every stratum is spread evenly over the folds. A missing entry is a stratum.
+        group: A column; cases with the same entry (a patient's) are never in two folds.
+        leave_out: A column; each of its entries (a centre) is a fold of its own, in the order of `stratify`. ``folds``
+            and ``seed`` do not matter then.
+        folds: How many folds, at least 2.
+        seed: Draws the folds.
+
+    Returns:
+        nnU-Net's form: per fold ``train`` and ``val``, sorted; every case is in exactly one ``val``.
+
+    Raises:
+        FileNotFoundError: If the dataset lacks dataset.json or labelsTr.
+        ValueError: If the options do not go together, a column or the row of a case is not there, a case has no entry
+            in the columns ``group`` and ``leave_out``, a patient is in two centres, or there are fewer cases or groups
+            than folds, fewer than two centres, or no way is found to give every fold a case.
+    """
+    if folds < 2:
+        raise ValueError(f"`folds` must be at least 2, got {folds}. Give more folds.")
+    if leave_out is not None and stratify is not None:
+        raise ValueError(
+            f"`stratify` must be left out where every centre is a fold, got {stratify!r} with `leave_out` "
+            f"{leave_out!r}. Give one of --stratify and --leave-out."
+        )
+    cases = training_cases(raw_dataset)
+    groups = _entries(table, group, cases, option="group")
+    if leave_out is not None:
+        _entries(table, leave_out, cases, option="leave_out")
+        (centre_of_case,) = stratify_all(table, [leave_out], cases).values()
+        _check_patients(centre_of_case, groups)
+        return _in_form(cases, _leaving_out(centre_of_case))
+    n_units = len(cases) if groups is None else groups.nunique()
+    if n_units < folds:
+        unit = "cases" if groups is None else f"entries of {group!r}"
+        raise ValueError(f"`folds` must be at most the number of {unit}, {n_units}, got {folds}. Give fewer folds.")
+    stratum_of_case = None
+    if stratify is not None:
+        (stratum_of_case,) = stratify_all(table, [stratify], cases).values()
+    return _in_form(cases, _validation_sets(stratum_of_case, groups, len(cases), folds, seed))
+
+
+def _entries(
+    table: pd.DataFrame | None, column: str | None, cases: list[str], *, option: str
+) -> "pd.Series[str] | None":
+    """The entries of a column in which every case has one, in the order of the cases."""
+    if column is None:
+        return None
+    if table is None:
+        raise ValueError(f"`{option}` must come with a case table, got {column!r} alone. Name the table with --cases.")
+    check_cases(table, cases, unknown="ignore")
+    if column not in (known := attributes_of(table)):
+        cure = f"Choose from: {name_some(known, at_most=20)}."
+        raise ValueError(f"`{option}` must be a column of the case table, got {column!r}. {cure}")
+    entries = strata(table, column).loc[cases]
+    if without := entries.index[entries == MISSING].tolist():
+        cure = "Fill in the entries."
+        raise ValueError(f"`{column}` must have an entry for every case, got none for {name_some(without)}. {cure}")
+    return entries
+
+
+def _check_patients(centre_of_case: "pd.Series[str]", patients: "pd.Series[str] | None") -> None:
+    if patients is None:
+        return
+    for patient, centres in centre_of_case.astype(str).groupby(patients.to_numpy()):
+        if centres.nunique() > 1:
+            got = f"{patient!r} in {name_some(sorted(centres.unique()))}"
+            cure = "Correct the case table, or leave out another column."
+            raise ValueError(f"`leave_out` must keep the cases of {patients.name!r} together, got {got}. {cure}")
+
+
+def _leaving_out(centre_of_case: "pd.Series[str]") -> Iterable[npt.NDArray[np.intp]]:
+    from sklearn.model_selection import LeaveOneGroupOut  # type: ignore[import-untyped]
+
+    if len(centre_of_case.cat.categories) < 2:
+        got = f"{centre_of_case.iloc[0]!r} only"
+        raise ValueError(f"`{centre_of_case.name}` must have two entries or more to leave one out, got {got}.")
+    ranks = centre_of_case.cat.codes.to_numpy()
+    return [validation for _, validation in LeaveOneGroupOut().split(ranks, groups=ranks)]
+
+
+def _validation_sets(
+    stratum_of_case: "pd.Series[str] | None", groups: "pd.Series[str] | None", n: int, folds: int, seed: int
+) -> list[npt.NDArray[np.intp]]:
+    """The positions of the validation cases of each fold."""
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
+    # Which group comes first must not depend on the names: sites number their patients.
+    codes = None if groups is None else np.random.default_rng(seed).permutation(n)[pd.factorize(groups)[0]]
+    if stratum_of_case is None and codes is None:
+        splitter = KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n))
+        return [validation for _, validation in splitter]
+    if stratum_of_case is None:
+        return [validation for _, validation in GroupKFold(folds).split(np.zeros(n), groups=codes)]
+    ranks = stratum_of_case.cat.codes.to_numpy().astype(np.intp)
+    if np.bincount(ranks).max() < folds:
+        # scikit-learn refuses if every stratum is rarer than the folds are many. A made-up stratum with one case per
+        # fold lets it deal out the others as usual; its cases are dropped again.
+        ranks = np.concatenate([ranks, np.full(folds, ranks.max() + 1)])
+        codes = None if codes is None else np.concatenate([codes, n + np.arange(folds)])
+    kind = StratifiedKFold if codes is None else StratifiedGroupKFold
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # rare strata: `split_notes` says so
+        # With few groups a fold can come out empty; another order of the groups mends that.
+        for attempt in range(_ATTEMPTS):
+            splitter = kind(folds, shuffle=True, random_state=seed + attempt)
+            splits = splitter.split(ranks, ranks, groups=codes)
+            validations = [validation[validation < n] for _, validation in splits]
+            if all(len(validation) for validation in validations):
+                return validations
+    cure = "Give fewer folds, or leave out --stratify."
+    raise ValueError(f"`folds` must be few enough for every fold to have a case, got {folds}. {cure}")
+
+
+def _in_form(cases: Sequence[str], validations: Iterable[npt.NDArray[np.intp]]) -> list[dict[str, list[str]]]:
+    held_out = [{cases[position] for position in validation} for validation in validations]
+    return [{"train": [case for case in cases if case not in inside], "val": sorted(inside)} for inside in held_out]
+
+
+def split_notes(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> list[str]:
+    """What a reader of stratified folds has to know.
+
+    Args:
+        splits: From `make_splits`.
+        stratum_of_case: Indexed by case, from `stratify_all`.
+
+    Returns:
+        A sentence for every stratum that has fewer cases than there are folds.
+    """
+    table = fold_table(splits, stratum_of_case)
+    n_of_stratum = table.groupby("stratum", sort=False, observed=True)["n_validation"].sum()
+    return [
+        f"{stratum_of_case.name}={stratum} has {n} case{'' if n == 1 else 's'} for {len(splits)} folds: "
+        f"some folds validate on none of them."
+        for stratum, n in n_of_stratum.items()
+        if n < len(splits)
+    ]
+
+
+def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> pd.DataFrame:
+    """How many cases of every stratum each fold trains and validates on.
+
+    Args:
+        splits: From `make_splits`.
+        stratum_of_case: Indexed by case, from `stratify_all` (categories give the order), or any series of text.
+
+    Returns:
+        A row per fold (from 0, as nnU-Net counts) and stratum, with 0 where there is none: ``fold``, ``stratum``,
+        ``n_training``, ``n_validation``.
+    """
+    strata = stratum_of_case.astype("category")
+    rows: list[dict[str, object]] = []
+    for fold, split in enumerate(splits):
+        # Counts of a categorical have every category, in its order.
+        n_training, n_validation = (strata.loc[list(split[part])].value_counts(sort=False) for part in ("train", "val"))
+        rows += [
+            {
+                "fold": fold,
+                "stratum": str(stratum),
+                "n_training": int(n_training[stratum]),
+                "n_validation": int(n_validation[stratum]),
+            }
+            for stratum in strata.cat.categories
+        ]
+    return pd.DataFrame(rows, columns=["fold", "stratum", "n_training", "n_validation"])
+
+
+def splits_path(raw_dataset: Path) -> Path:
+    """Where nnU-Net looks for the folds of a dataset.
+
+    Args:
+        raw_dataset: The folder of the raw dataset.
+
+    Returns:
+        splits_final.json in the dataset's folder, which need not be there yet, in the folder that the environment
+        variable nnUNet_preprocessed names.
+
+    Raises:
+        ValueError: If the variable is not set, or the dataset is not named DatasetXXX_Name.
+    """
+    cure = "Set it as for nnU-Net (export nnUNet_preprocessed=...), or name the file with --output."
+    preprocessed = _folder_of("nnUNet_preprocessed", cure)
+    name = raw_dataset.absolute().name
+    if not re.fullmatch(r"Dataset\d{3,}_.+", name):
+        cure = "Rename the folder, or name the file with --output."
+        raise ValueError(f"`dataset` must be named DatasetXXX_Name, as nnU-Net wants it, got {name!r}. {cure}")
+    return preprocessed / name / _SPLITS_FILE
+
+
+def write_splits(splits: Sequence[Mapping[str, Sequence[str]]], path: Path, *, force: bool = False) -> None:
+    """Write folds as nnU-Net reads them.
+
+    Args:
+        splits: From `make_splits`.
+        path: The file; its folder is made if it is not there.
+        force: Replace a file that is there.
+
+    Raises:
+        FileExistsError: If the file is there, and not ``force``.
+        ValueError: If the path is that of a folder.
+    """
+    if path.is_dir():
+        raise ValueError(f"`output` must be a file, got the folder {str(path)!r}. Add a name, such as {_SPLITS_FILE}.")
+    if path.exists() and not force:
+        cure = "Networks may have been trained with its folds; replace it with --force."
+        raise FileExistsError(f"`output` must not be there yet, got {str(path)!r}. {cure}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        # ASCII: nnU-Net reads the file in the encoding of the locale.
+        partial.write_text(json.dumps(list(splits), indent=4) + "\n", encoding="ascii")
