@@ -1,0 +1,276 @@
+"""Two or more methods on the same cases: paired differences, how sure they are, and which cases changed."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nnunet_dro import __version__
+from nnunet_dro.evaluation.bootstrap import STATISTICS, difference_intervals
+from nnunet_dro.evaluation.comparability import CommonGround, find_common_ground, find_common_strata
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.naming import name_some
+from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.significance import holm, wilcoxon_p
+from nnunet_dro.evaluation.statistics import describe, divide, summarise
+
+#: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
+NOTABLE = 0.05
+
+#: The columns of the comparison's table.
+COLUMNS = (
+    *("attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"),
+    *(
+        f"{statistic}_{what}"
+        for statistic in STATISTICS
+        for what in ("baseline", "method", "difference", "difference_low", "difference_high")
+    ),
+    *("wilcoxon_p", "holm_p", "wins", "ties", "losses"),
+)
+
+#: How many cases `Comparison.changed` has in each direction, for each method, metric and label.
+N_CHANGED = 5
+
+_CHANGED_COLUMNS = ("method", "metric", "label", "case", "baseline_value", "method_value", "difference")
+
+_FloatArray = npt.NDArray[np.float64]
+
+#: Method and metric to the values, shape (n_cases, n_labels).
+_Values = Mapping[tuple[str, str], _FloatArray]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How methods differ from a baseline on the same cases.
+
+    Attributes:
+        methods: Their names, the baseline first.
+        table: A row per attribute, stratum, label, metric and method, with `COLUMNS`. Differences are method minus
+            baseline, over the ``n`` cases of the stratum less the ``n_undefined`` without a value in one of the two;
+            their bounds are 95 % intervals of the paired bootstrap. ``wins``, ``ties`` and ``losses`` count the cases
+            where the method is better, equal and worse.
+        strata: As from `summarise` for each method, over the cases with a value in *every* method, with the column
+            ``method`` first. (With three or more methods ``table`` can rest on more cases.)
+        changed: The cases that changed most: for each method, metric and label up to `N_CHANGED` improvements, the
+            largest first, then as many deteriorations, with the stratum of each attribute.
+        scores: All methods' scores of the compared cases, with the column ``method`` first.
+        stratum_of_case: Attribute to the stratum of each compared case (ordered categories, indexed by case).
+        about: ``versions``, ``options``, and each method's own ``about`` under ``methods``.
+        notes: What a reader has to know, a sentence each.
+    """
+
+    methods: tuple[str, ...]
+    table: pd.DataFrame
+    strata: pd.DataFrame
+    changed: pd.DataFrame
+    scores: pd.DataFrame
+    stratum_of_case: "Mapping[str, pd.Series[str]]"
+    about: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def compare(
+    evaluations: Mapping[str, Evaluation],
+    *,
+    by: Sequence[str] | None = None,
+    intersect: bool = False,
+    n_resamples: int = 2000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare methods with the first of them, paired by case and label.
+
+    Args:
+        evaluations: Method to its evaluation; the first is the baseline.
+        by: Attributes of the first evaluation, or specs over the columns of its case table (see `parse_by`). None for
+            the first evaluation's attributes.
+        intersect: Whether to compare the cases that all have, where not all have the same.
+        n_resamples: Bootstrap resamples; 0 makes the intervals NaN.
+        seed: Of the resampling, >= 0.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        ValueError: If the evaluations cannot be compared; see `find_common_ground` and `find_common_strata`.
+    """
+    ground = find_common_ground(evaluations, intersect=intersect)
+    strata = find_common_strata(evaluations, ground, by=by)
+    values = {
+        (method, metric): ground.align(evaluation.scores, metric)
+        for method, evaluation in evaluations.items()
+        for metric in ground.metrics
+    }
+    methods = tuple(evaluations)
+    notes = [*ground.notes]
+    for method, evaluation in evaluations.items():
+        notes += [f"{method}: {note}" for note in evaluation.notes]
+    options = {"by": list(strata), "intersect": intersect, "n_resamples": n_resamples, "seed": seed}
+    versions = {"nnunet-dro": __version__, "python": platform.python_version()}
+    versions |= {package: version(package) for package in ("numpy", "pandas", "scipy")}
+    return Comparison(
+        methods=methods,
+        table=_table(values, methods, ground, strata, n_resamples=n_resamples, seed=seed),
+        strata=_strata_of_methods(values, methods, ground, strata, n_resamples=n_resamples, seed=seed),
+        changed=_changed(values, methods, ground, strata),
+        scores=_scores(evaluations, ground),
+        stratum_of_case=strata,
+        about={
+            "versions": versions,
+            "options": options,
+            "definitions": {metric: METRICS[metric].definition for metric in ground.metrics},
+            "methods": {method: dict(evaluation.about) for method, evaluation in evaluations.items()},
+        },
+        notes=(*notes, *_notes_on_one_sided(values, methods, ground)),
+    )
+
+
+def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:
+    """Whether a difference is an improvement worth pointing out.
+
+    Args:
+        difference: Method minus baseline, as a fraction; NaN is not notable.
+        metric: Name of the metric. Distances in mm have no such limit: never notable.
+        statistic: One of `STATISTICS`; of ``std`` and ``iqr`` less is better.
+
+    Returns:
+        Whether it is at least `NOTABLE` in the better direction.
+    """
+    if METRICS[metric].unit != "fraction":
+        return False
+    spread = statistic in ("std", "iqr")
+    gain = difference if METRICS[metric].more_is_better != spread else -difference
+    # 0.35 - 0.3 is a little less than 0.05.
+    return bool(gain >= NOTABLE - 1e-9)
+
+
+def _table(
+    values: _Values,
+    methods: tuple[str, ...],
+    ground: CommonGround,
+    strata: "Mapping[str, pd.Series[str]]",
+    *,
+    n_resamples: int,
+    seed: int,
+) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    pairs: list[tuple[_FloatArray, _FloatArray]] = []
+    for attribute, stratum_of_case in strata.items():
+        codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
+        for code, stratum in enumerate(names):
+            inside = np.flatnonzero(codes == code)
+            for position, label in enumerate(ground.labels):
+                for metric in ground.metrics:
+                    baseline = values[methods[0], metric][inside, position]
+                    for method in methods[1:]:
+                        pairs.append((baseline, values[method, metric][inside, position]))
+                        key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
+                        rows.append(key | {"baseline": methods[0], "method": method} | _pair_row(*pairs[-1], metric))
+    bounds = difference_intervals(pairs, n_resamples=n_resamples, seed=seed)
+    for row, of_row in zip(rows, bounds, strict=True):
+        for statistic, (low, high) in zip(STATISTICS, of_row, strict=True):
+            row |= {f"{statistic}_difference_low": low, f"{statistic}_difference_high": high}
+    table: pd.DataFrame = pd.DataFrame(rows)
+    table["holm_p"] = np.nan
+    for _, family in table.groupby(["metric", "method"], sort=False):
+        table.loc[family.index, "holm_p"] = holm(family["wilcoxon_p"].to_numpy(dtype=np.float64))
+    return table[list(COLUMNS)]
+
+
+def _pair_row(baseline: _FloatArray, method: _FloatArray, metric: str) -> dict[str, Any]:
+    """What the table says of one stratum, label, metric and method, but for intervals and correction."""
+    both = ~np.isnan(baseline) & ~np.isnan(method)
+    before, after = describe(baseline[both]), describe(method[both])
+    row: dict[str, Any] = {"n": len(both), "n_undefined": int((~both).sum())}
+    for statistic in STATISTICS:
+        row[f"{statistic}_baseline"], row[f"{statistic}_method"] = before[statistic], after[statistic]
+        row[f"{statistic}_difference"] = after[statistic] - before[statistic]
+    differences = (method - baseline)[both]
+    gains = differences if METRICS[metric].more_is_better else -differences
+    counts = {"wins": int((gains > 0).sum()), "ties": int((gains == 0).sum()), "losses": int((gains < 0).sum())}
+    return row | {"wilcoxon_p": wilcoxon_p(differences)} | counts
+
+
+def _strata_of_methods(
+    values: _Values,
+    methods: tuple[str, ...],
+    ground: CommonGround,
+    strata: "Mapping[str, pd.Series[str]]",
+    *,
+    n_resamples: int,
+    seed: int,
+) -> pd.DataFrame:
+    pairs = pd.MultiIndex.from_product([ground.cases, ground.labels], names=["case", "label"])
+    everywhere = {
+        metric: ~np.isnan([values[method, metric] for method in methods]).any(axis=0) for metric in ground.metrics
+    }
+    parts = []
+    for method in methods:
+        columns = {m: np.where(everywhere[m], values[method, m], np.nan).ravel() for m in ground.metrics}
+        scores = pd.DataFrame(columns, index=pairs).reset_index()
+        part = summarise(scores, strata, metrics=ground.metrics, n_resamples=n_resamples, seed=seed)
+        part.insert(0, "method", method)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _changed(
+    values: _Values, methods: tuple[str, ...], ground: CommonGround, strata: "Mapping[str, pd.Series[str]]"
+) -> pd.DataFrame:
+    # An attribute may have the name of a column.
+    column_of = {a: f"{a} (stratum)" if a in _CHANGED_COLUMNS else a for a in strata}
+    stratum_of = {column_of[a]: strata[a].astype(str).to_dict() for a in strata}
+    rows = []
+    for method in methods[1:]:
+        for metric in ground.metrics:
+            before, after = values[methods[0], metric], values[method, metric]
+            for position, label in enumerate(ground.labels):
+                differences = after[:, position] - before[:, position]
+                gains = differences if METRICS[metric].more_is_better else -differences
+                # Stable: of equal changes, the case that is named first.
+                better = [i for i in np.argsort(-gains, kind="stable") if gains[i] > 0][:N_CHANGED]
+                worse = [i for i in np.argsort(gains, kind="stable") if gains[i] < 0][:N_CHANGED]
+                for i in (*better, *worse):
+                    case, pair = ground.cases[i], (before[i, position], after[i, position])
+                    fixed = (method, metric, label, case, *pair, differences[i])
+                    stratum = {column: of_case[case] for column, of_case in stratum_of.items()}
+                    rows.append(dict(zip(_CHANGED_COLUMNS, fixed, strict=True)) | stratum)
+    return pd.DataFrame(rows, columns=[*_CHANGED_COLUMNS, *stratum_of])
+
+
+def _scores(evaluations: Mapping[str, Evaluation], ground: CommonGround) -> pd.DataFrame:
+    parts = []
+    for method, evaluation in evaluations.items():
+        part = evaluation.scores[evaluation.scores["case"].isin(ground.cases)]
+        # The case table may have a column of this name.
+        part = part.rename(columns={"method": "method (case table)"})
+        part.insert(0, "method", method)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _notes_on_one_sided(values: _Values, methods: tuple[str, ...], ground: CommonGround) -> list[str]:
+    """A false positive is Dice 0 in one method and undefined in the other: no pair, but not nothing either."""
+    notes = []
+    for metric in ground.metrics:
+        for method in methods[1:]:
+            absent = {name: np.isnan(values[name, metric]) for name in (methods[0], method)}
+            lacking = {
+                name: [
+                    f"{ground.cases[i]} ({ground.labels[j]})"
+                    for i, j in np.argwhere(absent[name] & ~absent[method if name == methods[0] else methods[0]])
+                ]
+                for name in absent
+            }
+            if n_pairs := sum(map(len, lacking.values())):
+                where = "; ".join(f"{name} has none for {name_some(names)}" for name, names in lacking.items() if names)
+                pairs = "1 pair has" if n_pairs == 1 else f"{n_pairs} pairs have"
+                why = "one of the two predicts the label and the other does not"
+                notes.append(
+                    f"{METRICS[metric].title}: {pairs} a value in one method only and are left out: {where}; {why}."
+                )
+    return notes
