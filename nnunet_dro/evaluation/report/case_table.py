@@ -1,0 +1,189 @@
+"""The rows of the case table, as the page's script reads them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nnunet_dro.evaluation.metrics import Metric
+from nnunet_dro.evaluation.report.formatting import difference_unit, metric_named, unit_sign
+from nnunet_dro.evaluation.statistics import ALL
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the case table.
+
+    Attributes:
+        title: Its heading.
+        kind: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign) or ``volume`` (ml).
+        values: A value per row: text, or numbers in shown units.
+        filtered: Whether the page offers a choice of its values.
+    """
+
+    title: str
+    kind: str
+    values: Sequence[Any]
+    filtered: bool = False
+
+    def payload(self) -> dict[str, Any]:
+        """As JSON: text as codes into its values, numbers with three decimals, null where undefined."""
+        head = {"title": self.title, "kind": self.kind, "filtered": self.filtered}
+        if self.kind != "text":
+            return head | {"values": [round(float(v), 3) if math.isfinite(v) else None for v in self.values]}
+        codes, names = pd.factorize(np.asarray([str(value) for value in self.values], dtype=object))
+        return head | {"names": [str(name) for name in names], "codes": codes.tolist()}
+
+
+@dataclass(frozen=True)
+class CaseTable:
+    """All rows of the case table.
+
+    Attributes:
+        columns: The first two are the case and the label.
+        sorted_by: Column it is sorted by at first.
+        descending: Whether largest first.
+    """
+
+    columns: tuple[Column, ...]
+    sorted_by: int
+    descending: bool
+
+    def column(self, title: str) -> int:
+        """Index of the last column of this title: an attribute may be called like a metric."""
+        titles = [column.title for column in self.columns]
+        return len(titles) - 1 - titles[::-1].index(title)
+
+    def payload(self, pictures: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+        """Everything the page's script needs, as JSON.
+
+        Args:
+            pictures: (case, label) to the id of its picture in the page.
+        """
+        pairs = zip(self.columns[0].values, self.columns[1].values, strict=True)
+        found = {row: pictures[pair] for row, pair in enumerate(pairs) if pair in pictures}
+        columns = [column.payload() for column in self.columns]
+        return {"columns": columns, "sortedBy": self.sorted_by, "descending": self.descending, "pictures": found}
+
+
+def scores_table(
+    scores: pd.DataFrame, metrics: Sequence[str], stratum_of_case: "Mapping[str, pd.Series[str]]"
+) -> CaseTable:
+    """The case table of an evaluation.
+
+    Args:
+        scores: The scores frame; its rows are the rows of the table.
+        metrics: Columns of it to show.
+        stratum_of_case: Attribute to strata.
+
+    Returns:
+        Case, label, attributes, metrics, and the volumes where they are known; worst value of the first metric first.
+    """
+    columns = _names(scores, stratum_of_case)
+    first = len(columns)
+    for name in metrics:
+        metric = metric_named(name)
+        columns.append(Column(metric_title(metric), "number", shown(scores[name], metric)))
+    for name, title in (("reference_ml", "Reference (ml)"), ("prediction_ml", "Prediction (ml)")):
+        if name in scores.columns and scores[name].notna().any():
+            columns.append(Column(title, "volume", scores[name].tolist()))
+    return CaseTable(tuple(columns), first, descending=not metric_named(metrics[0]).more_is_better)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The scores of several methods side by side.
+
+    Attributes:
+        rows: ``case`` and ``label``, a row each.
+        methods: Names, the baseline first.
+        values: (metric, method) to a value per row, in shown units; NaN where undefined or not scored.
+    """
+
+    rows: pd.DataFrame
+    methods: tuple[str, ...]
+    values: Mapping[tuple[str, str], npt.NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, scores: pd.DataFrame, metrics: Sequence[str], methods: Sequence[str]) -> "Pairs":
+        """Pair the rows of a scores frame that has a column ``method``, in the order of the baseline's."""
+        rows = scores[["case", "label"]].drop_duplicates().reset_index(drop=True)
+        keys = pd.MultiIndex.from_frame(rows)
+        values = {}
+        for method in methods:
+            of_method = scores[scores["method"] == method].set_index(["case", "label"])
+            for name in metrics:
+                values[name, method] = np.asarray(shown(of_method[name].reindex(keys), metric_named(name)))
+        return cls(rows, tuple(methods), values)
+
+
+def pairs_table(pairs: Pairs, metrics: Sequence[str], stratum_of_case: "Mapping[str, pd.Series[str]]") -> CaseTable:
+    """The case table of a comparison.
+
+    Args:
+        pairs: The scores of the methods.
+        metrics: Names.
+        stratum_of_case: Attribute to strata.
+
+    Returns:
+        Case, label, attributes, then per metric the methods' values and their differences from the baseline; the case
+        that lost most first.
+    """
+    columns = _names(pairs.rows, stratum_of_case)
+    first = 0
+    for name in metrics:
+        metric = metric_named(name)
+        for method in pairs.methods:
+            columns.append(Column(_method_title(metric, method), "number", pairs.values[name, method].tolist()))
+        for method in pairs.methods[1:]:
+            change = pairs.values[name, method] - pairs.values[name, pairs.methods[0]]
+            first = first or len(columns)
+            columns.append(Column(_change_title(metric, method), "difference", change.tolist()))
+    return CaseTable(tuple(columns), first, descending=not metric_named(metrics[0]).more_is_better)
+
+
+def pair_columns(table: CaseTable, metric: Metric, baseline: str, method: str) -> list[int]:
+    """Indices of the columns of one pair of methods: baseline, method, difference."""
+    titles = (_method_title(metric, baseline), _method_title(metric, method), _change_title(metric, method))
+    return [table.column(title) for title in titles]
+
+
+def _method_title(metric: Metric, method: str) -> str:
+    return f"{metric_title(metric)}, {method}"
+
+
+def _change_title(metric: Metric, method: str) -> str:
+    return f"Change of {metric.title} ({difference_unit(metric)}), {method}"
+
+
+def metric_title(metric: Metric) -> str:
+    """A metric's heading with its unit."""
+    return f"{metric.title} ({unit_sign(metric)})"
+
+
+def shown(values: "pd.Series[float]", metric: Metric) -> list[float]:
+    """Values in shown units."""
+    numbers = values.to_numpy(dtype=np.float64)
+    return (numbers * 100 if metric.unit == "fraction" else numbers).tolist()
+
+
+def single_attributes(stratum_of_case: "Mapping[str, pd.Series[str]]") -> list[str]:
+    """The attributes that are not the intersection of others, nor ``all``."""
+    names = list(stratum_of_case)
+    return [
+        name for name in names if name != ALL and not ("," in name and all(part in names for part in name.split(",")))
+    ]
+
+
+def _names(rows: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]") -> list[Column]:
+    cases = rows["case"].astype(object)
+    columns = [Column("Case", "text", cases.tolist())]
+    columns.append(Column("Label", "text", rows["label"].astype(object).tolist(), filtered=True))
+    for attribute in single_attributes(stratum_of_case):
+        strata = cases.map(stratum_of_case[attribute].astype(object)).tolist()
+        columns.append(Column(attribute, "text", strata, filtered=True))
+    return columns

@@ -1,0 +1,143 @@
+"""What an evaluation found, in sentences: the worst strata first."""
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.evaluation.metrics import Metric
+from nnunet_dro.evaluation.report.formatting import (
+    at_start,
+    attribute_title,
+    count,
+    difference_unit,
+    interval,
+    metric_named,
+    number,
+    quantity,
+    stratum_title,
+)
+from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.statistics import ALL, enough_cases, percentile_notes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence of the summary, in parts.
+
+    Attributes:
+        title: What is worst where, such as ``Cerebellum is worst in spina_bifida``.
+        detail: The number in words, with its interval and the best stratum for comparison; sentences.
+        value: The number as written, with unit.
+        caption: What the number is, in a few words.
+        attribute: Which attribute the strata are of, as a heading.
+        tone: ``worse`` or ``better`` where the number is to be read as bad or good news; else empty.
+    """
+
+    title: str
+    detail: str
+    value: str
+    caption: str
+    attribute: str
+    tone: str = ""
+
+
+def findings(evaluation: Evaluation) -> list[Finding]:
+    """The worst stratum of every attribute and label, by the first metric, worst first.
+
+    The statistic is the metric's tail (of Dice, the 5th percentile) where the worst stratum has enough cases for it,
+    else the mean.
+
+    Args:
+        evaluation: The evaluation.
+
+    Returns:
+        A finding per attribute and label with a defined value; none if nothing has.
+    """
+    if not evaluation.metrics:
+        return []
+    metric = metric_named(evaluation.metrics[0])
+    of_metric = evaluation.worst[evaluation.worst["metric"] == metric.name]
+    rows = evaluation.strata[evaluation.strata["metric"] == metric.name].to_dict("records")
+    of_stratum = {(str(r["attribute"]), str(r["stratum"]), str(r["label"])): r for r in rows}
+    found: list[tuple[float, Finding]] = []
+    for (attribute, label), group in _pairs(of_metric):
+        by_statistic = {str(record["statistic"]): record for record in group.to_dict("records")}
+        tail = by_statistic.get(metric.tail)
+        row = of_stratum.get((attribute, str(tail["worst_stratum"]), label)) if tail else None
+        if tail is None or row is None or not enough_cases(metric.tail, _n_defined(row)):
+            tail = by_statistic.get("mean", tail)
+        if tail is None or math.isnan(float(tail["worst"])):
+            continue
+        stratum_row = of_stratum.get((attribute, str(tail["worst_stratum"]), label), {})
+        badness = float(tail["worst"]) * (-1 if metric.more_is_better else 1)
+        found.append((badness, _finding(metric, attribute, label, tail, stratum_row)))
+    return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
+
+
+def share_in_words(metric: Metric, statistic: str, value: float) -> str:
+    """What a statistic says of the cases, such as ``one case in twenty scores below 61.2 % Dice``.
+
+    Args:
+        metric: The metric.
+        statistic: ``mean`` or a percentile.
+        value: Fraction or mm.
+    """
+    written = quantity(value, metric)
+    if statistic == "p5" and value <= 0:
+        return f"one case in twenty scores {written} {metric.title}, the lowest there is"
+    whose = {
+        "p5": f"one case in twenty scores below {written} {metric.title}",
+        "p10": f"one case in ten scores below {written} {metric.title}",
+        "p25": f"one case in four scores below {written} {metric.title}",
+        "p75": f"one case in four has {metric.title} above {written}",
+    }
+    return whose.get(statistic, f"the mean {metric.title} is {written}")
+
+
+def all_notes(given: Sequence[str], strata: pd.DataFrame) -> list[str]:
+    """The notes of the run, and those on percentiles of too few cases that are not among them."""
+    # A comparison has the notes of its evaluations with the method before them.
+    return [*given, *(note for note in percentile_notes(strata) if not any(g.endswith(note) for g in given))]
+
+
+def _finding(
+    metric: Metric, attribute: str, label: str, worst: "dict[Hashable, Any]", row: "dict[Hashable, Any]"
+) -> Finding:
+    statistic = str(worst["statistic"])
+    value, best = float(worst["worst"]), float(worst["best"])
+    names = [stratum_title(attribute, str(worst[f"{which}_stratum"])) for which in ("worst", "best")]
+    written = quantity(value, metric)
+    low, high = (float(row.get(f"{statistic}_{end}", math.nan)) for end in ("low", "high"))
+    words = share_in_words(metric, statistic, value)
+    sentence = words[0].upper() + words[1:]
+    if ends := interval(low, high, metric):
+        sentence += f" (95 % interval {ends})"
+    n_defined = _n_defined(row) if row else 0
+    sentence += f", among {count(n_defined, 'case')} with a value."
+    if not enough_cases(metric.tail, n_defined):
+        sentence += f" With so few cases the mean stands here: {_rare(metric)} cannot be known from them."
+    alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
+    if not alone:
+        gap = f"{number(float(worst['gap']), metric)} {difference_unit(metric)}"
+        sentence += f" The best stratum is {names[1]} with {quantity(best, metric)}: a gap of {gap}."
+    title = f"{at_start(label)}, {names[0]}" if alone else f"{at_start(label)} is worst in {names[0]}"
+    heading = "mean" if statistic == "mean" else {"p5": "5th percentile", "p75": "75th percentile"}[statistic]
+    return Finding(title, sentence, written, f"{metric.title}, {heading}", attribute_title(attribute), tone="worse")
+
+
+def _rare(metric: Metric) -> str:
+    return "the worst case in twenty" if metric.tail == "p5" else "the worst case in four"
+
+
+def _pairs(worst: pd.DataFrame) -> Iterable[tuple[tuple[str, str], pd.DataFrame]]:
+    for attribute in worst["attribute"].unique():
+        of_attribute = worst[worst["attribute"] == attribute]
+        for label in of_attribute["label"].unique():
+            yield (str(attribute), str(label)), of_attribute[of_attribute["label"] == label]
+
+
+def _n_defined(row: "dict[Hashable, Any]") -> int:
+    return int(row["n"]) - int(row["n_undefined"])

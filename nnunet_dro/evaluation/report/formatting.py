@@ -1,0 +1,154 @@
+"""How numbers, names and statistics are written in every report."""
+
+import math
+
+from nnunet_dro.evaluation.metrics import METRICS, Metric
+from nnunet_dro.evaluation.statistics import ALL
+
+#: What stands where there is no number.
+NO_VALUE = "–"
+
+#: Statistic to its heading.
+TITLES: dict[str, str] = {
+    "mean": "Mean",
+    "std": "SD",
+    "median": "Median",
+    "iqr": "IQR",
+    "p75": "P75",
+    "p25": "P25",
+    "p10": "P10",
+    "p5": "P5",
+    "min": "Min",
+    "max": "Max",
+}
+
+#: Statistic to what it is, in one line.
+STATISTIC_DEFINITIONS: dict[str, str] = {
+    "mean": "arithmetic mean over the cases with a value",
+    "std": "sample standard deviation (n - 1)",
+    "median": "half of the cases lie below it",
+    "iqr": "interquartile range, P75 - P25; smaller is more consistent",
+    "p75": "75th percentile: one case in four lies above it",
+    "p25": "25th percentile: one case in four lies below it",
+    "p10": "10th percentile: one case in ten lies below it",
+    "p5": "5th percentile: one case in twenty lies below it",
+    "min": "smallest value of any case",
+    "max": "largest value of any case",
+}
+
+#: Statistics where a smaller number is better whatever the metric.
+SPREAD = frozenset({"std", "iqr"})
+
+
+def metric_named(name: str) -> Metric:
+    """The metric of a column.
+
+    Raises:
+        ValueError: If there is no such metric.
+    """
+    if name not in METRICS:
+        raise ValueError(f"`metric` must be among {', '.join(METRICS)}, got {name!r}. Leave it out of the report.")
+    return METRICS[name]
+
+
+def shown_statistics(metric: Metric) -> tuple[str, ...]:
+    """The statistics that tables show: the centre, the spread, then the bad side of the distribution."""
+    tail = ("p25", "p10", "p5") if metric.more_is_better else ("p75", "max")
+    return ("mean", "median", "iqr", *tail)
+
+
+def less_is_better(metric: Metric, statistic: str) -> bool:
+    """Whether a smaller number of this statistic is the better one."""
+    return statistic in SPREAD or not metric.more_is_better
+
+
+def scaled(value: float, metric: Metric) -> float:
+    """A value as it is shown: fractions in per cent, distances in mm."""
+    return value * 100 if metric.unit == "fraction" else value
+
+
+def unit_sign(metric: Metric) -> str:
+    """The unit of shown values: ``%`` or ``mm``."""
+    return "%" if metric.unit == "fraction" else metric.unit
+
+
+def difference_unit(metric: Metric) -> str:
+    """The unit of differences of shown values: ``points`` (percentage points) or ``mm``."""
+    return "points" if metric.unit == "fraction" else metric.unit
+
+
+def number(value: float, metric: Metric) -> str:
+    """A value in its shown unit with one decimal, without the unit; `NO_VALUE` for NaN."""
+    return _decimal(scaled(value, metric), signed=False)
+
+
+def quantity(value: float, metric: Metric) -> str:
+    """A value with its unit, such as ``61.2 %``; `NO_VALUE` for NaN."""
+    return NO_VALUE if math.isnan(value) else f"{number(value, metric)} {unit_sign(metric)}"
+
+
+def difference(value: float, metric: Metric) -> str:
+    """A difference in percentage points or mm with its sign, such as ``+3.1``; `NO_VALUE` for NaN."""
+    return _decimal(scaled(value, metric), signed=True)
+
+
+def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -> str:
+    """An interval such as ``[50.1, 70.3]``; empty text where an end is not defined."""
+    if math.isnan(low) or math.isnan(high):
+        return ""
+    write = difference if signed else number
+    return f"[{write(low, metric)}, {write(high, metric)}]"
+
+
+def p_value(value: float) -> str:
+    """A p value with three decimals, ``<0.001`` below that; `NO_VALUE` for NaN."""
+    if math.isnan(value):
+        return NO_VALUE
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def volume(value: float) -> str:
+    """A volume in ml, three significant digits; `NO_VALUE` for NaN."""
+    if math.isnan(value):
+        return NO_VALUE
+    if value == 0:
+        return "0"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{min(decimals, 4)}f}"
+
+
+def count(n: int, noun: str) -> str:
+    """A number of things: ``1 case``, ``1,200 cases``; nouns in -um and -y take their plurals."""
+    if n == 1:
+        return f"1 {noun}"
+    plural = {"stratum": "strata"}.get(noun, f"{noun}s")
+    return f"{n:,} {plural}"
+
+
+def attribute_title(attribute: str) -> str:
+    """The heading of an attribute: ``All cases``, ``centre``, or ``centre × pathology`` for an intersection."""
+    return "All cases" if attribute == ALL else attribute.replace(",", " × ")
+
+
+def stratum_title(attribute: str, stratum: str) -> str:
+    """The heading of a stratum; ``all cases`` where there is no attribute."""
+    if attribute == ALL and stratum == ALL:
+        return "all cases"
+    return " × ".join(stratum.split(",")) if "," in attribute else stratum
+
+
+def at_start(name: str) -> str:
+    """A name as a sentence begins with it: only all-lower-case words are changed, never a name such as eTIV."""
+    return name[:1].upper() + name[1:] if name.islower() else name
+
+
+def _decimal(value: float, *, signed: bool) -> str:
+    if math.isnan(value):
+        return NO_VALUE
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    rounded = round(value, 1) + 0.0  # + 0.0 turns -0.0 into 0.0
+    text = f"{abs(rounded):.1f}"
+    if rounded < 0:
+        return f"−{text}"
+    return f"+{text}" if signed and rounded > 0 else text

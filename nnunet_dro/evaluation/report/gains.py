@@ -1,0 +1,155 @@
+"""What a comparison found, in sentences: where a method gained most, and where it lost most."""
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nnunet_dro.evaluation.metrics import Metric
+from nnunet_dro.evaluation.report.findings import Finding, share_in_words
+from nnunet_dro.evaluation.report.formatting import (
+    at_start,
+    attribute_title,
+    count,
+    difference,
+    difference_unit,
+    interval,
+    metric_named,
+    quantity,
+    stratum_title,
+)
+from nnunet_dro.evaluation.statistics import enough_cases
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.comparison import Comparison
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one method against the baseline.
+
+    Attributes:
+        method: Name.
+        summary: How many differences are better, worse or undecided; a sentence or two.
+        findings: The largest gain, the largest loss, and what became of the baseline's worst stratum.
+    """
+
+    method: str
+    summary: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """A difference of one statistic, as a gain: positive is better."""
+
+    row: dict[Hashable, Any]
+    statistic: str
+    gain: float
+    worst: float
+    best: float
+
+    @property
+    def is_better(self) -> bool:
+        return self.worst > 0
+
+    @property
+    def is_worse(self) -> bool:
+        return self.best < 0
+
+
+def verdicts(comparison: "Comparison") -> list[Verdict]:
+    """A verdict per method, by the first metric, over the differences of its mean and its tail.
+
+    Differences of a tail that rests on too few cases are left out.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        In the order of the methods, without the baseline.
+    """
+    table = comparison.table
+    if table.empty:
+        return []
+    metric = metric_named(str(table["metric"].iloc[0]))
+    found = []
+    for method in comparison.methods[1:]:
+        rows = table[(table["method"] == method) & (table["metric"] == metric.name)].to_dict("records")
+        changes = list(_changes(rows, metric))
+        found.append(Verdict(method, _summary(changes, rows, metric), tuple(_extremes(changes, metric))))
+    return found
+
+
+def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_Change]:
+    sign = 1 if metric.more_is_better else -1
+    for row in rows:
+        for statistic in ("mean", metric.tail):
+            value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
+            if math.isnan(value) or not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"])):
+                continue
+            worst, best = sorted((sign * low, sign * high))
+            yield _Change(row, statistic, sign * value, worst, best)
+
+
+def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], metric: Metric) -> str:
+    if not changes:
+        return "No difference is defined: no stratum has enough cases with a value for both methods."
+    if all(change.gain == 0 for change in changes):
+        return f"Nothing changed: all {count(len(changes), 'difference')} of {_statistics(metric)} are 0."
+    better = sum(change.is_better for change in changes)
+    worse = sum(change.is_worse for change in changes)
+    unchanged = sum(change.gain == 0 for change in changes)
+    undecided = len(changes) - better - worse - unchanged
+    text = (
+        f"Of {count(len(changes), 'difference')} of {_statistics(metric)} (strata × labels), {better} are improvements "
+        f"and {worse} losses by their 95 % intervals, {undecided} may be chance and {unchanged} are 0."
+    )
+    tests = [float(row["holm_p"]) for row in rows if not math.isnan(float(row["holm_p"]))]
+    if tests:
+        significant = sum(p < 0.05 for p in tests)
+        text += f" After Holm's correction {significant} of {count(len(tests), 'paired test')} have p < 0.05."
+    return text
+
+
+def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Finding]:
+    if not changes:
+        return
+    most, least = max(changes, key=lambda c: c.gain), min(changes, key=lambda c: c.gain)
+    told = []
+    if most.gain > 0:
+        told.append(most)
+        yield _finding(most, metric, "gains most")
+    if least.gain < 0:
+        told.append(least)
+        yield _finding(least, metric, "loses most")
+    # The stratum that robust training is for: a gain elsewhere must not hide it.
+    tails = [change for change in changes if change.statistic == metric.tail] or list(changes)
+    sign = 1 if metric.more_is_better else -1
+    weakest = min(tails, key=lambda c: sign * float(c.row[f"{c.statistic}_baseline"]))
+    if told and weakest not in told:
+        yield _finding(weakest, metric, f"was the worst with {weakest.row['baseline']}")
+
+
+def _finding(change: _Change, metric: Metric, verb: str) -> Finding:
+    row, statistic = change.row, change.statistic
+    attribute = str(row["attribute"])
+    baseline, method = str(row["baseline"]), str(row["method"])
+    before, after = (float(row[f"{statistic}_{side}"]) for side in ("baseline", "method"))
+    value = difference(float(row[f"{statistic}_difference"]), metric)
+    low, high = (float(row[f"{statistic}_difference_{end}"]) for end in ("low", "high"))
+    written = interval(low, high, metric, signed=True)
+    sentence = f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {quantity(after, metric)}"
+    sentence += f" (95 % interval of the difference {written})." if written else "."
+    if change.gain and not (change.is_better or change.is_worse):
+        sentence += " The interval includes 0: this may be chance."
+    stratum = stratum_title(attribute, str(row["stratum"]))
+    title = f"{at_start(str(row['label']))} in {stratum} {verb}"
+    tone = "better" if change.is_better else "worse" if change.is_worse else ""
+    heading = {"mean": "mean", "p5": "5th percentile", "p75": "75th percentile"}[statistic]
+    caption = f"{metric.title}, {heading}, {count(int(row['n']) - int(row['n_undefined']), 'case')}"
+    return Finding(title, sentence, f"{value} {difference_unit(metric)}", caption, attribute_title(attribute), tone)
+
+
+def _statistics(metric: Metric) -> str:
+    return f"mean and {metric.tail.upper()} {metric.title}"

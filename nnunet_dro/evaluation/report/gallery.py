@@ -1,0 +1,314 @@
+"""Pictures of the worst cases: planes through the largest disagreement, with both contours."""
+
+import base64
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.evaluation.grid import Grid, onto
+from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.report.contours import outline
+from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
+from nnunet_dro.evaluation.report.orientation import PLANES, Orientation, read_image
+from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.statistics import ALL
+
+#: A reader of label maps.
+Reader = Callable[[Path], LabelMap]
+
+#: Longest side of a picture in pixels, and its bytes: a page with 60 cases in three planes stays below 5 MB.
+_LONGEST, _MOST_BYTES = 288, 16_000
+
+#: Qualities of WebP to try until a picture is small enough; only noise needs the last ones.
+_QUALITIES = (80, 60, 40, 20, 5)
+
+#: Share of the label's extent shown around it, and the least, in voxels.
+_MARGIN, _LEAST_MARGIN = 0.5, 12
+
+#: Percentiles of the image that become black and white.
+_WINDOW = (0.5, 99.5)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A case to show.
+
+    Attributes:
+        attribute: Name.
+        stratum: Name.
+        label: Name.
+        case: Identifier.
+        value: The metric's value, fraction or mm.
+    """
+
+    attribute: str
+    stratum: str
+    label: str
+    case: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One picture.
+
+    Attributes:
+        name: ``axial``, ``coronal`` or ``sagittal``; ``slice`` in two dimensions.
+        width: Columns of the cut-out, in voxels.
+        height: Rows of the cut-out, in voxels.
+        aspect: Physical width / height.
+        image: The image in grey, as a data URI.
+        reference: Outline of the reference, as an SVG path in voxels.
+        prediction: Outline of the prediction.
+    """
+
+    name: str
+    width: int
+    height: int
+    aspect: float
+    image: str
+    reference: str
+    prediction: str
+
+
+@dataclass(frozen=True)
+class GalleryEntry:
+    """The pictures of one case and label.
+
+    Attributes:
+        case: Identifier.
+        label: Name.
+        score: The metric and its value, as text.
+        strata: The strata it is among the worst of, as text.
+        planes: Three; in two dimensions one.
+    """
+
+    case: str
+    label: str
+    score: str
+    strata: tuple[str, ...]
+    planes: tuple[Plane, ...]
+
+
+def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 60) -> list[Choice]:
+    """The worst cases of every stratum and label by the first metric.
+
+    Args:
+        evaluation: The evaluation.
+        per_stratum: Cases per attribute, stratum and label.
+        at_most: Choices in all. Every stratum's worst case goes before any second-worst, worse values first.
+
+    Returns:
+        The choices in the order of the strata and labels, worst first; cases without a value are never chosen.
+
+    Raises:
+        ValueError: If ``per_stratum`` or ``at_most`` is negative.
+    """
+    for name, number in (("per_stratum", per_stratum), ("at_most", at_most)):
+        if number < 0:
+            raise ValueError(f"`{name}` must be 0 or more, got {number!r}. Use 0 for no pictures.")
+    if not evaluation.metrics:
+        return []
+    metric = metric_named(evaluation.metrics[0])
+    sign = 1 if metric.more_is_better else -1
+    ranked: list[tuple[int, float, Choice]] = []
+    defined = evaluation.scores[evaluation.scores[metric.name].notna()]
+    strata = evaluation.strata[["attribute", "stratum", "label"]].drop_duplicates()
+    for attribute, stratum, label in strata.itertuples(index=False):
+        of_case = evaluation.stratum_of_case[attribute].astype(object)
+        inside = defined[(defined["label"] == label) & (defined["case"].map(of_case) == stratum)]
+        order = np.lexsort((inside["case"].to_numpy(dtype=object).astype(str), sign * inside[metric.name].to_numpy()))
+        for rank, place in enumerate(order[:per_stratum]):
+            row = inside.iloc[int(place)]
+            value = float(row[metric.name])
+            ranked.append((rank, sign * value, Choice(attribute, stratum, label, str(row["case"]), value)))
+    chosen = {id(choice) for _, _, choice in sorted(ranked, key=lambda entry: entry[:2])[:at_most]}
+    return [choice for _, _, choice in ranked if id(choice) in chosen]
+
+
+def gallery_entries(
+    evaluation: Evaluation,
+    images: Path,
+    files: Mapping[str, tuple[Path, Path]],
+    *,
+    labels: Labels,
+    read: Reader = read_label_map,
+    choices: Sequence[Choice] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[GalleryEntry]:
+    """The pictures of the worst cases.
+
+    Args:
+        evaluation: The evaluation.
+        images: Folder of nnU-Net images, ``case_0000`` with any ending nnU-Net reads; the first channel is shown.
+        files: Case to its reference and its prediction.
+        labels: The values of the labels.
+        read: The reader of label maps, for those who have them in memory.
+        choices: What to show; None for `worst_cases`.
+        progress: Called with the number of pictures made and to make.
+
+    Returns:
+        An entry per case and label; one that is among the worst of several strata is there once.
+
+    Raises:
+        FileNotFoundError: If a case has no image or no label maps; the message names it.
+        ValueError: If a label has no values, or the image, the reference and the prediction are not of one shape.
+    """
+    metric = metric_named(evaluation.metrics[0]) if evaluation.metrics else None
+    wanted: dict[tuple[str, str], list[Choice]] = {}
+    for choice in worst_cases(evaluation) if choices is None else choices:
+        wanted.setdefault((choice.case, choice.label), []).append(choice)
+    for case, label in wanted:
+        if label not in labels.values:
+            raise ValueError(f"`labels` must have the values of every label, got none of {label!r}. Add them.")
+        if case not in files:
+            raise FileNotFoundError(f"`files` must have the label maps of every case, got none of {case!r}. Add them.")
+    # All pictures of a case at once: its files are read once.
+    planes: dict[tuple[str, str], tuple[Plane, ...]] = {}
+    for case in dict.fromkeys(case for case, _ in wanted):
+        names = [label for other, label in wanted if other == case]
+        pictured = _case_planes(_image_file(images, case), files[case], read, {n: labels.values[n] for n in names})
+        planes |= {(case, name): planes_ for name, planes_ in pictured.items()}
+        if progress:
+            progress(len(planes), len(wanted))
+    entries = []
+    for (case, label), reasons in wanted.items():
+        score = f"{metric.title} {quantity(reasons[0].value, metric)}" if metric else ""
+        strata = tuple(_reason(choice) for choice in reasons)
+        entries.append(GalleryEntry(case, label, score, strata, planes[case, label]))
+    return entries
+
+
+def _reason(choice: Choice) -> str:
+    if choice.attribute == ALL:
+        return "among the worst of all cases"
+    return f"{attribute_title(choice.attribute)}: {stratum_title(choice.attribute, choice.stratum)}"
+
+
+def _image_file(images: Path, case: str) -> Path:
+    for ending in LABEL_MAP_ENDINGS:
+        path = images / f"{case}_0000{ending}"
+        # Two-dimensional colour images have one file without a channel number in some datasets.
+        for candidate in (path, images / f"{case}{ending}"):
+            if candidate.is_file():
+                return candidate
+    cure = f"Name it {case}_0000.nii.gz, or leave the pictures out."
+    raise FileNotFoundError(
+        f"`images` must have an image for every case, got none for {case!r} in {str(images)!r}. {cure}"
+    )
+
+
+def _case_planes(
+    image_file: Path,
+    files: tuple[Path, Path],
+    read: Reader,
+    labels: Mapping[str, tuple[int, ...]],
+) -> dict[str, tuple[Plane, ...]]:
+    reference, prediction = read(files[0]), read(files[1])
+    grid = reference.grid
+    image, image_grid = read_image(image_file)
+    volumes = [
+        (files[1], prediction.values, prediction.grid),
+        (image_file, image, image_grid),
+    ]
+    predicted, image = (_beside(values, its, grid, path, files[0]) for path, values, its in volumes)
+    step = max(1, image.size // 2_000_000)
+    low, high = np.percentile(image.ravel()[::step], _WINDOW)
+    grey = np.clip((image - low) / max(float(high - low), 1e-9), 0, 1)
+    orientation = Orientation.of(grid)
+    turned = [orientation.apply(volume) for volume in (grey, reference.values, predicted)]
+    return {
+        name: _planes(turned[0], np.isin(turned[1], v), np.isin(turned[2], v), orientation.spacing(grid.spacing))
+        for name, v in labels.items()
+    }
+
+
+def _beside(
+    values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path
+) -> npt.NDArray[Any]:
+    """A volume in the order of the reference's voxels."""
+    try:
+        return onto(values, grid, reference)
+    except ValueError as error:
+        # Headers that differ a little are no reason to show nothing: nnU-Net reads voxels, too.
+        if grid.shape == reference.shape:
+            return values
+        shapes = f"{grid.shape} in {str(path)!r} and {reference.shape} in {str(reference_path)!r}"
+        cure = "Use the images that the label maps belong to."
+        raise ValueError(f"`images` must have the shape of the label maps, got {shapes}. {cure}") from error
+
+
+def _planes(
+    grey: npt.NDArray[np.float64],
+    reference: npt.NDArray[np.bool_],
+    prediction: npt.NDArray[np.bool_],
+    spacing: Sequence[float],
+) -> tuple[Plane, ...]:
+    wrong = reference != prediction
+    # A perfect case can be the worst of its stratum: then the plane where most of the label is.
+    shown = wrong if wrong.any() else reference
+    made = []
+    for axis in range(3) if grey.shape[0] > 1 else (0,):
+        others = tuple(a for a in range(3) if a != axis)
+        index = int(shown.sum(axis=others).argmax())
+        cut = [np.take(volume, index, axis=axis) for volume in (grey, reference, prediction)]
+        if axis:  # superior is up
+            cut = [plane[::-1] for plane in cut]
+        name = PLANES[axis] if grey.shape[0] > 1 else "slice"
+        made.append(_plane(name, *cut, spacing=(spacing[others[0]], spacing[others[1]])))
+    return tuple(made)
+
+
+def _plane(
+    name: str,
+    grey: npt.NDArray[np.float64],
+    reference: npt.NDArray[np.bool_],
+    prediction: npt.NDArray[np.bool_],
+    *,
+    spacing: tuple[float, float],
+) -> Plane:
+    window = tuple(_span(reference | prediction, axis) for axis in (0, 1))
+    grey, reference, prediction = grey[window], reference[window], prediction[window]
+    height, width = grey.shape
+    aspect = round(width * spacing[1] / (height * spacing[0]), 4)
+    return Plane(name, width, height, aspect, data_uri(grey), outline(reference), outline(prediction))
+
+
+def _span(mask: npt.NDArray[np.bool_], axis: int) -> slice:
+    """The label's extent along an axis with a margin; everything where the label is not in this plane."""
+    size = mask.shape[axis]
+    inside = np.flatnonzero(mask.any(axis=1 - axis))
+    if not len(inside):
+        return slice(0, size)
+    first, last = int(inside[0]), int(inside[-1]) + 1
+    # The same margin on both axes, or a long thin label would be shown without its surroundings.
+    across = np.flatnonzero(mask.any(axis=axis))
+    longest = max(last - first, int(across[-1]) - int(across[0]) + 1)
+    margin = max(_LEAST_MARGIN, round(_MARGIN * longest))
+    return slice(max(0, first - margin), min(size, last + margin))
+
+
+def data_uri(grey: npt.NDArray[np.float64]) -> str:
+    """A grey image as WebP in a data URI.
+
+    Args:
+        grey: Shape (rows, columns), 0 (black) to 1 (white).
+    """
+    from PIL import Image
+
+    picture = Image.fromarray(np.rint(grey * 255).astype(np.uint8))
+    picture.thumbnail((_LONGEST, _LONGEST), Image.Resampling.LANCZOS)
+    encoded = b""
+    for quality in _QUALITIES:
+        buffer = io.BytesIO()
+        picture.save(buffer, "WEBP", quality=quality, method=4)
+        encoded = buffer.getvalue()
+        if len(encoded) <= _MOST_BYTES:
+            break
+    return "data:image/webp;base64," + base64.b64encode(encoded).decode("ascii")

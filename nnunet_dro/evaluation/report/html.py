@@ -1,0 +1,98 @@
+"""One self-contained HTML page: no request leaves it, and nothing in it comes from elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.report.comparison_page import comparison_content
+from nnunet_dro.evaluation.report.evaluation_page import evaluation_content
+from nnunet_dro.evaluation.report.formatting import STATISTIC_DEFINITIONS, TITLES, metric_named, stratum_title
+from nnunet_dro.evaluation.report.tables import SHADES, SPREAD_SHADES, Row, Table
+from nnunet_dro.evaluation.results import Evaluation
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.report.gallery import GalleryEntry
+
+
+def evaluation_html(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]" = ()) -> str:
+    """The page of an evaluation.
+
+    Args:
+        evaluation: The evaluation.
+        gallery: Pictures of the worst cases, from `gallery_entries`.
+
+    Returns:
+        HTML, the same for the same input. All names from files are escaped.
+
+    Raises:
+        ValueError: If the evaluation has a metric that is not known.
+    """
+    return _page("evaluation.html", evaluation_content(evaluation, gallery), evaluation.metrics, evaluation.about)
+
+
+def comparison_html(comparison: "Comparison") -> str:
+    """The page of a comparison.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        HTML, the same for the same input. All names from files are escaped.
+
+    Raises:
+        ValueError: If the comparison has a metric that is not known.
+    """
+    metrics = [str(name) for name in comparison.table["metric"].unique()]
+    return _page("comparison.html", comparison_content(comparison), metrics, comparison.about)
+
+
+def _page(template: str, content: Mapping[str, Any], metrics: Sequence[str], about: Mapping[str, Any]) -> str:
+    environment = _environment()
+    source = environment.loader.get_source(environment, "page.js")[0] if environment.loader else ""
+    definitions = about["definitions"] if isinstance(about.get("definitions"), Mapping) else {}
+    shared = {
+        "style": Markup(environment.get_template("style.css").render()),
+        "script": Markup(source),
+        "metrics": [(metric, definitions.get(metric.name, metric.definition)) for metric in map(metric_named, metrics)],
+        "statistics": [(TITLES[name], text) for name, text in STATISTIC_DEFINITIONS.items()],
+        "definitions": [(name, text) for name, text in definitions.items() if name not in METRICS],
+        "about": {key: value for key, value in about.items() if key != "definitions"},
+        "titles": TITLES,
+        "stratum_title": stratum_title,
+        "by_label": _by_label,
+        "shade_steps": list(pairwise(f"{100 - step:g}" for step in (0, *SHADES, 100))),
+        "spread_steps": _spread_steps(),
+    }
+    return environment.get_template(template).render({**shared, **content})
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _by_label(table: Table) -> list[tuple[str, list[Row]]]:
+    """Rows per label: side by side, strata compare at a glance."""
+    groups: dict[str, list[Row]] = {}
+    for row in table.rows:
+        groups.setdefault(row.label, []).append(row)
+    return list(groups.items())
+
+
+def _spread_steps() -> list[str]:
+    ends = [f"{step:g}" for step in SPREAD_SHADES]
+    between = [f"{low}–{high}" for low, high in pairwise(ends)]
+    return [f"up to {ends[0]}", *between, f"above {ends[-1]}"]

@@ -1,0 +1,132 @@
+"""Tables in markdown."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nnunet_dro.evaluation.report.findings import all_notes, findings
+from nnunet_dro.evaluation.report.formatting import (
+    TITLES,
+    attribute_title,
+    difference,
+    difference_unit,
+    interval,
+    metric_named,
+    number,
+    p_value,
+    stratum_title,
+    unit_sign,
+)
+from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.tables import Table, strata_tables
+from nnunet_dro.evaluation.results import Evaluation
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.comparison import Comparison
+
+_FEW = "† Too few cases for this statistic."
+
+
+def evaluation_markdown(evaluation: Evaluation) -> str:
+    """The findings and the strata tables of an evaluation.
+
+    Args:
+        evaluation: The evaluation.
+
+    Returns:
+        Markdown that ends with a line break; names from files are escaped.
+    """
+    lines = [f"# {escape(evaluation.method)}", ""]
+    lines += [
+        f"- **{escape(found.title)}** ({escape(found.attribute)}): {escape(found.detail)}"
+        for found in findings(evaluation)
+    ]
+    lines += ["", *(f"> {escape(note)}  " for note in all_notes(evaluation.notes, evaluation.strata)), ""]
+    for table in strata_tables(evaluation.strata):
+        lines += _strata_section(table, with_method=False)
+    return _joined(lines)
+
+
+def comparison_markdown(comparison: "Comparison") -> str:
+    """The verdicts, the differences and the strata tables of a comparison.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        Markdown that ends with a line break; names from files are escaped.
+    """
+    baseline = comparison.methods[0]
+    lines = [f"# {escape(' and '.join(comparison.methods[1:]))} against {escape(baseline)}", ""]
+    for verdict in verdicts(comparison):
+        lines.append(f"**{escape(verdict.method)}**: {escape(verdict.summary)}")
+        lines += [
+            "",
+            *(f"- **{escape(f.title)}** ({escape(f.value)}): {escape(f.detail)}" for f in verdict.findings),
+            "",
+        ]
+    lines += [*(f"> {escape(note)}  " for note in all_notes(comparison.notes, comparison.strata)), ""]
+    lines += _differences(comparison)
+    for table in strata_tables(comparison.strata):
+        lines += _strata_section(table, with_method=True)
+    return _joined(lines)
+
+
+def escape(text: str) -> str:
+    """Text that markdown shows as it is, on one line, also inside a table and where HTML is allowed."""
+    # An entity, not a backslash, before what begins HTML: every flavour knows it.
+    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", flat)
+
+
+def _strata_section(table: Table, *, with_method: bool) -> list[str]:
+    heading = f"{attribute_title(table.attribute)}: {table.metric.title} ({unit_sign(table.metric)})"
+    names = ["Stratum", "Method", "Label"] if with_method else ["Stratum", "Label"]
+    lines = [f"## {escape(heading)}", "", *_head(names, ["n", "undefined", *(TITLES[s] for s in table.statistics)])]
+    for row in table.rows:
+        stratum = stratum_title(table.attribute, row.stratum)
+        first = [stratum, row.method, row.label] if with_method else [stratum, row.label]
+        cells = [
+            " ".join(filter(None, (cell.text + ("†" if cell.too_few else ""), escape(cell.interval))))
+            for cell in row.cells
+        ]
+        lines.append(_line([*map(escape, first), str(row.n), str(row.n_undefined), *cells]))
+    return [*lines, "", *([_FEW, ""] if table.has_few else [])]
+
+
+def _differences(comparison: "Comparison") -> list[str]:
+    lines: list[str] = []
+    table = comparison.table
+    for attribute in table["attribute"].unique():
+        for name in table["metric"].unique():
+            metric = metric_named(str(name))
+            rows = table[(table["attribute"] == attribute) & (table["metric"] == name)].to_dict("records")
+            heading = f"{attribute_title(str(attribute))}: change of {metric.title} ({difference_unit(metric)})"
+            columns = ["n", "Mean", TITLES[metric.tail], "Holm p", "wins / ties / losses"]
+            lines += [f"## {escape(heading)}", "", *_head(["Stratum", "Label", "Method"], columns)]
+            for row in rows:
+                cells = []
+                for statistic in ("mean", metric.tail):
+                    value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
+                    before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
+                    ends = escape(interval(low, high, metric, signed=True))
+                    cells.append(f"{before} → {after}: {difference(value, metric)} {ends}".rstrip())
+                first = (stratum_title(str(attribute), str(row["stratum"])), str(row["label"]), str(row["method"]))
+                record = " / ".join(str(int(row[column])) for column in ("wins", "ties", "losses"))
+                p = escape(p_value(float(row["holm_p"])))
+                lines.append(_line([*map(escape, first), str(int(row["n"])), *cells, p, record]))
+            lines.append("")
+    return lines
+
+
+def _head(names: Sequence[str], numbers: Sequence[str]) -> list[str]:
+    return [_line([*names, *numbers]), "|" + " --- |" * len(names) + " ---: |" * len(numbers)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Lines with at most one empty line between them."""
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"

@@ -1,0 +1,84 @@
+"""Images and their anatomical axes: which plane is axial, and where is up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.evaluation.grid import Grid
+
+#: Plane across each anatomical axis: superior, posterior, left.
+PLANES = ("axial", "coronal", "sagittal")
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """How to turn an array so that its axes point superior, posterior and left, the nearest to it without resampling.
+
+    Attributes:
+        order: The array axis that becomes each of the three.
+        flipped: Whether each of the three is reversed then.
+    """
+
+    order: tuple[int, int, int] = (0, 1, 2)
+    flipped: tuple[bool, bool, bool] = (False, False, False)
+
+    @classmethod
+    def of(cls, grid: Grid) -> "Orientation":
+        """From a grid; images of one plane, and those that store no position, stay as they are."""
+        if grid.affine is None or grid.shape[0] == 1:
+            return cls()
+        direction = grid.affine[:3, :3] / np.linalg.norm(grid.affine[:3, :3], axis=0)
+        remaining = [0, 1, 2]
+        order, flipped = [], []
+        for anatomical in (2, 1, 0):
+            column = max(remaining, key=lambda c: abs(direction[anatomical, c]))
+            remaining.remove(column)
+            order.append(2 - column)
+            flipped.append(bool(direction[anatomical, column] < 0))
+        return cls((order[0], order[1], order[2]), (flipped[0], flipped[1], flipped[2]))
+
+    def apply(self, volume: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Turn an array (z, y, x) to (superior, posterior, left); a view, no copy."""
+        turned = volume.transpose(self.order)
+        return turned[tuple(slice(None, None, -1 if flip else 1) for flip in self.flipped)]
+
+    def spacing(self, spacing: Sequence[float]) -> tuple[float, ...]:
+        """The voxel size in the order of the turned axes."""
+        return tuple(float(spacing[axis]) for axis in self.order)
+
+
+def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
+    """Read an image in any format nnU-Net reads.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Grey values (z, y, x), the mean of the colours of a colour image, z being 1 in two dimensions; and their grid.
+
+    Raises:
+        ValueError: If the file cannot be read.
+    """
+    import SimpleITK
+
+    try:
+        image = SimpleITK.ReadImage(str(path))
+    except RuntimeError as error:
+        raise ValueError(f"`images` must be readable images, got {str(path)!r}. Write it again.") from error
+    values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
+    if image.GetNumberOfComponentsPerPixel() > 1:
+        values = values.mean(axis=-1)
+    if values.ndim not in (2, 3):
+        raise ValueError(f"`images` must hold one volume each, got {values.ndim} axes in {str(path)!r}. Divide it.")
+    grey = np.nan_to_num(np.asarray(values if values.ndim == 3 else values[np.newaxis], dtype=np.float64))
+    n_axes = values.ndim
+    affine = np.eye(4)
+    direction = np.asarray(image.GetDirection(), dtype=np.float64).reshape(n_axes, n_axes)
+    affine[:n_axes, :n_axes] = direction * np.asarray(image.GetSpacing())
+    affine[:n_axes, 3] = image.GetOrigin()
+    has_position = path.suffix.lower() not in (".png", ".bmp", ".tiff", ".tif")
+    return grey, Grid(tuple(int(n) for n in grey.shape), affine if has_position else None)

@@ -1,0 +1,160 @@
+"""The strata frame as tables of written cells: what HTML, markdown, LaTeX and the terminal have in common."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from nnunet_dro.evaluation.metrics import Metric
+from nnunet_dro.evaluation.report.formatting import interval, less_is_better, metric_named, number, shown_statistics
+from nnunet_dro.evaluation.statistics import enough_cases
+
+#: Shades of the strata table: 0 (none) to this.
+DARKEST = 6
+
+#: Where the shades 1 to `DARKEST` begin: per cent below the best possible value, and percentage points of IQR.
+SHADES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
+SPREAD_SHADES = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One statistic of one stratum.
+
+    Attributes:
+        statistic: Its name.
+        value: Fraction or mm; NaN if undefined.
+        text: The value as written, without unit.
+        interval: Its interval as written; empty if there is none.
+        shade: 0 (good, or not defined) to `DARKEST` (bad).
+        too_few: Whether it rests on too few cases to be read as what its name says.
+    """
+
+    statistic: str
+    value: float
+    text: str
+    interval: str
+    shade: int
+    too_few: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """The statistics of one stratum, label and method.
+
+    Attributes:
+        stratum: Name.
+        method: Name; empty where there is one method only.
+        label: Name.
+        n: Cases of the stratum.
+        n_undefined: Those of them without a value.
+        cells: A cell per statistic of the table.
+    """
+
+    stratum: str
+    method: str
+    label: str
+    n: int
+    n_undefined: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The statistics of one attribute and metric.
+
+    Attributes:
+        attribute: Name.
+        metric: The metric.
+        statistics: Names of the columns.
+        rows: In the order to show them.
+    """
+
+    attribute: str
+    metric: Metric
+    statistics: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def has_few(self) -> bool:
+        """Whether any cell needs the footnote about too few cases."""
+        return any(cell.too_few for row in self.rows for cell in row.cells)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any cell has an interval."""
+        return any(cell.interval for row in self.rows for cell in row.cells)
+
+    @property
+    def cases_of_stratum(self) -> dict[str, int]:
+        """Stratum to its number of cases."""
+        return {row.stratum: row.n for row in self.rows}
+
+
+def strata_tables(strata: pd.DataFrame) -> list[Table]:
+    """Tables per attribute and metric, metrics of one attribute together.
+
+    Args:
+        strata: The strata frame, with or without a column ``method`` and with or without intervals.
+
+    Returns:
+        The tables; rows in the order of the frame.
+    """
+    return [_table(str(attribute), str(metric), group) for (attribute, metric), group in _groups(strata)]
+
+
+def _groups(strata: pd.DataFrame) -> Iterator[tuple[tuple[object, object], pd.DataFrame]]:
+    for attribute in strata["attribute"].unique():
+        of_attribute = strata[strata["attribute"] == attribute]
+        for metric in of_attribute["metric"].unique():
+            yield (attribute, metric), of_attribute[of_attribute["metric"] == metric]
+
+
+def _table(attribute: str, metric_name: str, group: pd.DataFrame) -> Table:
+    metric = metric_named(metric_name)
+    statistics = shown_statistics(metric)
+    finite = [
+        float(v) for v in group[[s for s in statistics if s != "max"]].to_numpy(dtype=float).ravel() if math.isfinite(v)
+    ]
+    largest = max(finite, default=0.0)
+    rows = []
+    for record in group.to_dict("records"):
+        n, n_undefined = int(record["n"]), int(record["n_undefined"])
+        cells = []
+        for statistic in statistics:
+            value = float(record[statistic])
+            low, high = (float(record.get(f"{statistic}_{end}", float("nan"))) for end in ("low", "high"))
+            too_few = n > n_undefined and not enough_cases(statistic, n - n_undefined)
+            shade = shade_of(value, metric, statistic, largest=largest)
+            written = number(value, metric), interval(low, high, metric)
+            cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few))
+        names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
+        rows.append(Row(*names, n, n_undefined, tuple(cells)))
+    # The methods of a stratum and label one below the other; without methods this is the order they have.
+    places = [list(dict.fromkeys(names)) for names in zip(*((r.stratum, r.label, r.method) for r in rows), strict=True)]
+    rows.sort(key=lambda r: tuple(p.index(n) for p, n in zip(places, (r.stratum, r.label, r.method), strict=True)))
+    return Table(attribute, metric, statistics, tuple(rows))
+
+
+def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0.0) -> int:
+    """How dark the background of a number is: the worse, the darker.
+
+    Args:
+        value: Fraction or mm.
+        metric: What it is a value of.
+        statistic: Fractions have fixed shades (`SHADES`, `SPREAD_SHADES`), which can be compared between pages.
+        largest: For mm, which have no natural scale, the value of the darkest shade.
+
+    Returns:
+        0 to `DARKEST`; 0 where the value is not defined.
+    """
+    if math.isnan(value):
+        return 0
+    if metric.unit != "fraction":
+        share = min(1.0, value / largest) if largest > 0 else 0.0
+        return min(DARKEST, int(share * (DARKEST + 1)))
+    steps = SPREAD_SHADES if less_is_better(metric, statistic) else SHADES
+    badness = value * 100 if less_is_better(metric, statistic) else (1 - value) * 100
+    # Shown with one decimal, so compared with one decimal: 90.0 and its shade never disagree.
+    return sum(round(badness, 1) > step for step in steps)

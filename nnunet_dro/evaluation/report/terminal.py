@@ -1,0 +1,140 @@
+"""Tables for the terminal."""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from nnunet_dro.evaluation.report.findings import all_notes, findings
+from nnunet_dro.evaluation.report.formatting import (
+    NO_VALUE,
+    TITLES,
+    attribute_title,
+    difference,
+    interval,
+    metric_named,
+    number,
+    p_value,
+    stratum_title,
+    unit_sign,
+)
+from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.tables import Table, strata_tables
+from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.statistics import ALL, enough_cases
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.comparison import Comparison
+
+
+def evaluation_table(evaluation: Evaluation) -> RenderableType:
+    """A table per attribute and metric, and a line on the worst stratum of each label.
+
+    Args:
+        evaluation: The evaluation.
+
+    Returns:
+        What rich's console prints. Names from files are shown as they are, never read as markup; numbers that rest on
+        too few cases are dim.
+    """
+    parts: list[RenderableType] = [_strata_table(table) for table in strata_tables(evaluation.strata)]
+    for found in findings(evaluation):
+        where = "" if found.attribute == attribute_title(ALL) else f" ({found.attribute})"
+        parts.append(Text.assemble((plain(f"{found.title}{where}: "), "bold"), plain(found.detail)))
+    parts += [Text(plain(f"Note: {note}"), style="yellow") for note in all_notes(evaluation.notes, evaluation.strata)]
+    return Group(*parts)
+
+
+def comparison_table(comparison: "Comparison") -> RenderableType:
+    """The verdicts, and a table of differences per attribute and metric.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        What rich's console prints; names from files are shown as they are.
+    """
+    parts: list[RenderableType] = []
+    table = comparison.table
+    for attribute in table["attribute"].unique():
+        for metric in table["metric"].unique():
+            inside = table[(table["attribute"] == attribute) & (table["metric"] == metric)]
+            parts.append(_difference_table(str(attribute), str(metric), inside.to_dict("records"), comparison.methods))
+    for verdict in verdicts(comparison):
+        parts.append(Text.assemble((plain(f"{verdict.method}: "), "bold"), plain(verdict.summary)))
+        parts += [Text(plain(f"  {f.title}: {f.value}. {f.detail}")) for f in verdict.findings]
+    parts += [Text(plain(f"Note: {note}"), style="yellow") for note in all_notes(comparison.notes, comparison.strata)]
+    return Group(*parts)
+
+
+def plain(name: str) -> str:
+    """Text without control characters: a name must not move the cursor."""
+    return "".join(character if character.isprintable() else "�" for character in name)
+
+
+def _strata_table(table: Table) -> RichTable:
+    title = f"{attribute_title(table.attribute)}: {table.metric.title} ({unit_sign(table.metric)})"
+    shown = _titled(title)
+    shown.add_column("label", overflow="fold")
+    if table.attribute != ALL:
+        shown.add_column("stratum", overflow="fold")
+    for name in ("n", *(TITLES[s] for s in table.statistics)):
+        shown.add_column(name, justify="right", no_wrap=True)
+    undefined = any(row.n_undefined for row in table.rows)
+    if undefined:
+        shown.add_column("undefined", justify="right", no_wrap=True)
+    rows = [row for label in dict.fromkeys(r.label for r in table.rows) for row in table.rows if row.label == label]
+    for place, row in enumerate(rows):
+        names = [Text(plain(row.label))]
+        if table.attribute != ALL:
+            names.append(Text(plain(stratum_title(table.attribute, row.stratum))))
+        cells = [Text(cell.text, style="dim" if cell.too_few or cell.text == NO_VALUE else "") for cell in row.cells]
+        counts = [Text(str(row.n_undefined))] if undefined else []
+        last = place + 1 == len(rows) or rows[place + 1].label != row.label
+        shown.add_row(*names, Text(str(row.n)), *cells, *counts, end_section=last)
+    return shown
+
+
+def _difference_table(
+    attribute: str, metric_name: str, rows: list[dict[Hashable, Any]], methods: tuple[str, ...]
+) -> RichTable:
+    metric = metric_named(metric_name)
+    several = len(methods) > 2
+    labels = list(dict.fromkeys(str(row["label"]) for row in rows))
+    against = methods[0] if several else f"{methods[1]} against {methods[0]}"
+    shown = _titled(f"{attribute_title(attribute)}: {metric.title} ({unit_sign(metric)}), {against}")
+    headings = ["label", *(["stratum"] if attribute != ALL else []), *(["method"] if several else [])]
+    for heading in headings:
+        shown.add_column(heading, overflow="fold")
+    for name in ("n", "Mean", "change", TITLES[metric.tail], "change", "Holm p", "W/T/L"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for row in sorted(rows, key=lambda r: labels.index(str(r["label"]))):
+        names = [str(row["label"])]
+        names += [stratum_title(attribute, str(row["stratum"]))] if attribute != ALL else []
+        names += [str(row["method"])] if several else []
+        cells = [Text(plain(name)) for name in names] + [Text(str(int(row["n"])))]
+        for statistic in ("mean", metric.tail):
+            value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
+            before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
+            few = not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"]))
+            cells.append(Text(f"{before} → {after}", style="dim" if few else ""))
+            change = f"{difference(value, metric)} {interval(low, high, metric, signed=True)}".rstrip()
+            cells.append(Text(change, style="dim" if few else _colour(value, low, high, metric.more_is_better)))
+        record = "/".join(str(int(row[name])) for name in ("wins", "ties", "losses"))
+        shown.add_row(*cells, Text(p_value(float(row["holm_p"]))), Text(record))
+    return shown
+
+
+def _colour(value: float, low: float, high: float, more_is_better: bool) -> str:
+    """Green or red where the interval lies on one side of 0."""
+    if not (low > 0 or high < 0):
+        return ""
+    return "green" if (value > 0) == more_is_better else "red"
+
+
+def _titled(title: str) -> RichTable:
+    return RichTable(
+        title=Text(plain(title), style="bold"), title_justify="left", box=None, pad_edge=False, padding=(0, 1)
+    )

@@ -1,0 +1,290 @@
+import time
+
+import pytest
+
+from nnunet_dro.evaluation.report import comparison_html, evaluation_html
+from nnunet_dro.evaluation.report.gallery import GalleryEntry, Plane
+
+from .made import HOSTILE, comparison_of, evaluation_of, scores_of
+
+PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+
+
+def report(n_cases=30, **options):
+    return evaluation_html(evaluation_of(*scores_of(n_cases, **options)))
+
+
+def comparison(n_cases=30, **options):
+    before, strata = scores_of(n_cases, **options)
+    after, _ = scores_of(n_cases, gain=0.1, **options)
+    return comparison_html(comparison_of({"ERM": before, "DRO": after}, strata))
+
+
+def focused_row(page):
+    return page.run("return document.activeElement.dataset.row")
+
+
+@pytest.mark.parametrize("make", [report, comparison])
+def test_page_asks_for_nothing_and_reports_no_error(open_page, make):
+    page = open_page(make())
+
+    assert page.text("#count").startswith("Rows 1 to 50 of 90")
+    assert page.requests() == []
+    assert page.errors() == []
+
+
+def test_request_check_sees_a_request(open_page):
+    html = (
+        report().replace("img-src data:;", "img-src *;").replace("</main>", '<img src="http://127.0.0.1:9/x"></main>')
+    )
+    page = open_page(html)
+    assert page.requests() == ["http://127.0.0.1:9/x"]
+
+
+@pytest.mark.parametrize("make", [report, comparison])
+def test_hostile_names_are_text(open_page, make):
+    attributes = {"pathology": list(HOSTILE), "</style>": list(HOSTILE[::-1])}
+    page = open_page(make(cases=list(HOSTILE), labels=(HOSTILE[0], HOSTILE[3]), attributes=attributes))
+
+    page.run("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+    for dot in page.all(".dot")[:3]:
+        page.run("arguments[0].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))", dot)
+
+    assert page.run("return window.hurt === undefined")
+    assert page.all("img") == []
+    assert set(page.column(0)) == set(HOSTILE)
+    assert page.errors() == []
+    page.run("document.querySelector('.dot').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    assert set(page.column(0)) <= set(HOSTILE)
+    assert page.run("return window.hurt === undefined")
+
+
+def test_clicking_a_heading_sorts_and_says_so(open_page):
+    page = open_page(report())
+    headings = [heading.text for heading in page.all("#casetable th button")]
+    dice = headings.index("Dice (%)")
+    assert page.one("#casetable th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    worst_first = [float(text) for text in page.column(dice)]
+    assert worst_first == sorted(worst_first)
+
+    page.all("#casetable th button")[dice].click()
+
+    best_first = [float(text) for text in page.column(dice)]
+    assert best_first == sorted(best_first, reverse=True)
+    assert best_first[0] > worst_first[-1]
+    sorted_by = page.all("#casetable th[aria-sort]")
+    assert [(th.text.split()[0], th.get_attribute("aria-sort")) for th in sorted_by] == [("Dice", "descending")]
+
+
+def test_heading_sorts_by_keyboard(open_page):
+    page = open_page(report())
+    heading = page.all("#casetable th button")[0]
+
+    heading.send_keys("\ue007")  # Enter
+    assert page.column(0)[:3] == ["case_0000"] * 3
+    heading.send_keys(" ")
+    assert page.column(0)[:3] == ["case_0029"] * 3
+
+
+def test_cases_without_value_come_last_in_both_directions(open_page):
+    scores, strata = scores_of(10, labels=("one",))
+    scores.loc[3, "dice"] = float("nan")
+    page = open_page(evaluation_html(evaluation_of(scores, strata)))
+
+    assert page.column(4)[-1] == "–"
+    page.all("#casetable th button")[4].click()
+    assert page.column(4)[-1] == "–"
+
+
+def test_filters_by_text_and_stratum(open_page):
+    page = open_page(report())
+
+    page.one("#filters input").send_keys("CASE_0007")
+    assert set(page.column(0)) == {"case_0007"}
+    assert page.text("#count") == "Rows 1 to 3 of 3"
+    page.one("#filters input").send_keys("nowhere")
+    assert page.text("#count") == "No row fits the filters."
+    page.run("const i = arguments[0]; i.value = ''; i.dispatchEvent(new Event('input'))", page.one("#filters input"))
+    page.all("#filters select")[1].send_keys("spina_bifida")
+    assert set(page.column(2)) == {"spina_bifida"}
+    assert page.text("#count") == "Rows 1 to 30 of 30"
+
+
+def test_pages_of_the_table_hold_every_row_once(open_page):
+    page = open_page(report(40))
+    seen = list(zip(page.column(0), page.column(1), strict=True))
+    for _ in range(2):
+        page.one('[data-do="next"]').click()
+        seen += zip(page.column(0), page.column(1), strict=True)
+
+    assert len(seen) == len(set(seen)) == 120
+    assert not page.one('[data-do="next"]').is_enabled()
+
+
+def test_clicking_a_dot_opens_its_case_and_back(open_page):
+    page = open_page(report())
+    dot = page.all("#by-0 .dot")[0]
+    row = dot.get_attribute("data-row")
+
+    page.run("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", dot)
+
+    assert len(set(page.column(0))) == 1
+    assert len(page.column(0)) == 3
+    assert page.one("tr.chosen").get_attribute("data-row") == row == focused_row(page)
+    assert page.text("#selected span") == f"Only case {page.column(0)[0]} is shown."
+    assert page.run("return arguments[0].classList.contains('chosen')", dot)
+    top = page.run("return document.querySelector('tr.chosen').getBoundingClientRect().top")
+    assert 0 <= top <= 900
+    page.one('[data-do="back"]').click()
+    assert page.run("return document.activeElement === arguments[0]", dot)
+    page.run("document.querySelector('[data-do=clear]').click()")
+    assert page.text("#count") == "Rows 1 to 50 of 90"
+    assert page.all(".dot.chosen") == []
+
+
+def test_click_at_a_dot_s_place_reaches_it(open_page):
+    page = open_page(report())
+    dot = page.all("#by-0 .dot")[0]
+    page.scroll_to(dot)
+
+    dot.click()
+
+    assert focused_row(page) == dot.get_attribute("data-row")
+
+
+def test_dots_are_one_stop_of_the_tab_key_and_arrows_walk_them(open_page):
+    page = open_page(report())
+    charts = len(page.all("svg.chart"))
+    stops = page.all('.dot[tabindex="0"]')
+    assert 0 < len(stops) <= charts < len(page.all(".dot"))
+
+    page.run("arguments[0].focus()", stops[0])
+    assert page.text("#tooltip b").startswith("case_")
+    stops[0].send_keys("\ue014")  # arrow to the right
+    second = page.run("return document.activeElement")
+    assert second != stops[0]
+    label = second.get_attribute("aria-label")
+    assert "Dice (%): " in label
+    assert "white matter" in label
+    assert len(page.run("return arguments[0].closest('svg').querySelectorAll('[tabindex=\"0\"]')", second)) == 1
+    second.send_keys("\ue007")
+    assert focused_row(page) == second.get_attribute("data-row")
+
+
+def test_tooltip_shows_case_stratum_and_value(open_page):
+    scores, strata = scores_of(10, labels=("one",))
+    page = open_page(evaluation_html(evaluation_of(scores, strata)))
+    dot = page.one('#by-0 .dot[data-row="4"]')
+
+    page.scroll_to(dot)
+    page.run("arguments[0].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))", dot)
+
+    lines = page.text("#tooltip").splitlines()
+    assert lines == ["case_0004", "one · spina_bifida · A", f"Dice (%): {100 * scores.loc[4, 'dice']:.1f}"]
+
+
+@pytest.mark.parametrize("make", [report, comparison])
+def test_nothing_overflows_a_phone(open_page, make):
+    long = {"pathology": ["x" * 70, "a name of several words that goes on and on"] * 15}
+    page = open_page(make(labels=("w" * 60, "v"), attributes=long), width=390)
+    page.run("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+
+    assert page.run("return document.documentElement.scrollWidth") == 390
+    too_wide = page.run(
+        "return [...document.querySelectorAll('main *, header *')].filter(e => !e.closest('.scroll, svg, .unseen') "
+        "&& e.getBoundingClientRect().right > 391).map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert too_wide == []
+
+
+def test_dark_follows_the_system_and_the_button(open_page):
+    def background(page):
+        return page.run("return getComputedStyle(document.body).backgroundColor")
+
+    html = report()
+    light = background(open_page(html))
+    page = open_page(html, prefers_color_scheme="dark")
+    dark = background(page)
+    assert light == "rgb(252, 251, 248)"
+    assert dark == "rgb(20, 23, 26)"
+
+    assert page.text("#theme") == "Light theme"
+    page.one("#theme").click()
+    assert background(page) == light
+    assert page.text("#theme") == "Dark theme"
+    page.one("#theme").click()
+    assert background(page) == dark
+
+
+def test_paper_is_white_and_folded_parts_are_printed(open_page):
+    page = open_page(report(metrics=("dice",)), prefers_color_scheme="dark")
+    page.run("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.run("return [...document.querySelectorAll('details')].every(part => part.open)")
+
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert page.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.run("return getComputedStyle(document.body).color") == "rgb(29, 33, 38)"
+    page.resize(690)
+    assert page.run("return document.documentElement.scrollWidth") == 690
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_on_every_shade_can_be_read(open_page, scheme):
+    # Contrast as WCAG 2.1 defines it, of the colours the browser computed.
+    page = open_page(report(), prefers_color_scheme=scheme)
+    ratios = page.run(
+        """
+        const channel = v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+        const rgb = text => text.match(/[\\d.]+/g).map(Number);
+        const weights = [0.2126, 0.7152, 0.0722];
+        const light = text => weights.reduce((sum, weight, i) => sum + weight * channel(rgb(text)[i]), 0);
+        const cell = document.createElement('td');
+        cell.innerHTML = '<span class="ci">[1, 2]</span>';
+        document.querySelector('.strata tbody tr').append(cell);
+        const paper = getComputedStyle(document.body).backgroundColor;
+        const names = [0, 1, 2, 3, 4, 5, 6].map(n => 'shade' + n).concat('better', 'worse');
+        return names.flatMap(name => {
+          cell.className = 'num ' + name;
+          let behind = getComputedStyle(cell).backgroundColor;
+          if (rgb(behind)[3] === 0) behind = paper;
+          return [cell, cell.firstChild].map(e => {
+            const [a, b] = [light(getComputedStyle(e).color), light(behind)];
+            return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+          });
+        });
+        """
+    )
+    assert len(ratios) == 18
+    assert min(ratios) >= 4.5
+
+
+def test_picture_and_row_lead_to_each_other(open_page):
+    evaluation = evaluation_of(*scores_of(6, labels=("one",)))
+    plane = Plane("slice", 4, 4, 1.0, PIXEL, "M1 1h2v2h-2z", "M1 1h1v1h-1z")
+    page = open_page(
+        evaluation_html(evaluation, [GalleryEntry("case_0003", "one", "Dice 50.0 %", ("centre: B",), (plane,))])
+    )
+
+    page.one('#casetable tr[data-row="3"] button').click()
+    assert page.run("return document.activeElement.id") == "picture-0"
+    assert len(page.all("#casetable td button")) == 1
+    page.run("document.querySelector('.dot[data-row=\"3\"]').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    assert page.run("return document.querySelector('#picture-0').classList.contains('chosen')")
+    page.one("#contours").click()
+    assert page.one("#contours").get_attribute("aria-pressed") == "false"
+    assert page.run("return getComputedStyle(document.querySelector('.lines')).visibility") == "hidden"
+    assert page.errors() == []
+
+
+def test_table_of_5000_cases_sorts_within_a_second(open_page):
+    page = open_page(report(5000))
+    assert page.text("#count") == "Rows 1 to 50 of 15,000"
+
+    start = time.perf_counter()
+    page.run("document.querySelectorAll('#casetable th button')[0].click()")
+    page.run(
+        "const i = document.querySelector('#filters input'); i.value = '0049'; i.dispatchEvent(new Event('input'))"
+    )
+    assert time.perf_counter() - start < 2
+    assert page.column(0)[:3] == ["case_0049"] * 3

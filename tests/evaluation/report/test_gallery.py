@@ -1,0 +1,227 @@
+import base64
+import io
+import re
+
+import numpy as np
+import pytest
+import SimpleITK
+
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.report import evaluation_html, gallery_entries, worst_cases
+from nnunet_dro.evaluation.report.contours import outline
+from nnunet_dro.evaluation.report.gallery import data_uri
+
+from .made import evaluation_of, scores_of
+
+LABELS = Labels({"one": (1,), "two": (2, 3)})
+
+
+def write(path, values, *, spacing=(1.0, 1.0, 1.0), direction=None, is_vector=False):
+    image = SimpleITK.GetImageFromArray(values, isVector=is_vector)
+    image.SetSpacing(spacing[: image.GetDimension()])
+    if direction is not None:
+        image.SetDirection(direction)
+    SimpleITK.WriteImage(image, str(path))
+
+
+def evaluation(n_cases=4):
+    return evaluation_of(*scores_of(n_cases, labels=("one", "two")))
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    """Cases whose prediction of label 1 lacks one plane: z = 3, of a box of 2 x 3 x 4 voxels at (2..3, 5..7, 8..11)."""
+    files = {}
+    for n in range(4):
+        case = f"case_{n:04d}"
+        reference = np.zeros((10, 20, 24), dtype=np.uint8)
+        reference[2:4, 5:8, 8:12] = 1
+        reference[6:8, 12:16, 3:9] = 3
+        prediction = reference.copy()
+        prediction[3] = 0
+        image = np.arange(reference.size, dtype=np.float32).reshape(reference.shape)
+        for name, values in (("reference", reference), ("prediction", prediction)):
+            write(tmp_path / f"{case}_{name}.nii.gz", values, spacing=(1, 2, 5))
+        write(tmp_path / f"{case}_0000.nii.gz", image, spacing=(1, 2, 5))
+        files[case] = (tmp_path / f"{case}_reference.nii.gz", tmp_path / f"{case}_prediction.nii.gz")
+    return tmp_path, files
+
+
+def test_worst_cases_are_the_lowest_of_every_stratum():
+    given = evaluation(30)
+    chosen = worst_cases(given, per_stratum=2)
+
+    assert len(chosen) == 2 * 2 * 6
+    scores = given.scores
+    inside = scores[(scores["label"] == "two") & (scores["centre"] == "C")].sort_values("dice")
+    names = [choice.case for choice in chosen if (choice.stratum, choice.label) == ("C", "two")]
+    assert names == inside["case"].tolist()[:2]
+
+
+def test_worst_cases_at_most_keeps_every_stratum_s_worst():
+    given = evaluation(30)
+    all_of_them, few = worst_cases(given, per_stratum=3), worst_cases(given, per_stratum=3, at_most=12)
+    assert len(few) == 12
+    assert {(c.attribute, c.stratum, c.label) for c in few} == {(c.attribute, c.stratum, c.label) for c in all_of_them}
+    assert worst_cases(given, at_most=0) == []
+
+
+def test_worst_cases_have_a_value():
+    scores, strata = scores_of(3, labels=("one",))
+    scores["dice"] = [np.nan, 0.5, np.nan]
+    assert {choice.case for choice in worst_cases(evaluation_of(scores, strata))} == {"case_0001"}
+
+
+def test_worst_distances_are_the_largest():
+    scores, strata = scores_of(10, labels=("one",), metrics=("dice", "hd95"))
+    chosen = worst_cases(evaluation_of(scores, strata, ("hd95",)), per_stratum=1)
+    assert scores.loc[scores["hd95"].idxmax(), "case"] in {choice.case for choice in chosen}
+
+
+def test_negative_numbers_of_cases_are_refused():
+    with pytest.raises(ValueError, match="`per_stratum` must be 0 or more, got -1"):
+        worst_cases(evaluation(), per_stratum=-1)
+
+
+def test_planes_go_through_the_largest_disagreement(dataset):
+    images, files = dataset
+    entries = gallery_entries(evaluation(), images, files, labels=LABELS)
+
+    entry = next(e for e in entries if e.label == "one")
+    axial, coronal, sagittal = entry.planes
+    assert [plane.name for plane in entry.planes] == ["axial", "coronal", "sagittal"]
+    # z = 3 is missing from the prediction: the axial plane shows the reference alone, 4 wide and 3 high.
+    assert axial.reference.endswith("h4v3h-4z")
+    assert axial.prediction == ""
+    # The others show two planes of the reference, one of the prediction; superior is up, so the lower one stays.
+    assert re.sub(r"M\S+ \S+?(?=h)", "", coronal.reference) == "h4v2h-4z"
+    assert re.sub(r"M\S+ \S+?(?=h)", "", coronal.prediction) == "h4v1h-4z"
+    y_reference, y_prediction = (int(re.match(r"M\d+ (\d+)", p)[1]) for p in (coronal.reference, coronal.prediction))
+    assert y_prediction == y_reference + 1
+    assert sagittal.aspect == pytest.approx(sagittal.width * 2 / (sagittal.height * 5), abs=1e-3)
+    assert axial.aspect == pytest.approx(axial.width * 1 / (axial.height * 2), abs=1e-3)
+
+
+def test_pictures_of_a_case_in_several_strata_are_made_once(dataset):
+    images, files = dataset
+    seen = []
+    entries = gallery_entries(evaluation(), images, files, labels=LABELS, progress=lambda *n: seen.append(n))
+
+    assert len(entries) == len({(e.case, e.label) for e in entries})
+    assert any(len(e.strata) > 1 for e in entries)
+    assert seen[-1] == (len(entries), len(entries))
+    html = evaluation_html(evaluation(), entries)
+    assert html.count('class="picture"') == len(entries)
+    assert "data:image/webp;base64," in html
+
+
+def test_prediction_stored_flipped_is_turned(dataset):
+    images, files = dataset
+    plain = gallery_entries(evaluation(), images, files, labels=LABELS)
+    for _, path in files.values():
+        SimpleITK.WriteImage(SimpleITK.Flip(SimpleITK.ReadImage(str(path)), (True, False, True)), str(path))
+
+    assert gallery_entries(evaluation(), images, files, labels=LABELS) == plain
+
+
+def test_orientation_of_the_file_does_not_change_the_pictures(dataset):
+    images, files = dataset
+    plain = gallery_entries(evaluation(), images, files, labels=LABELS)
+    for path in images.glob("*.nii.gz"):
+        SimpleITK.WriteImage(SimpleITK.DICOMOrient(SimpleITK.ReadImage(str(path)), "ASR"), str(path))
+
+    turned = gallery_entries(evaluation(), images, files, labels=LABELS)
+    assert [(e.planes[0].reference, e.planes[1].prediction) for e in turned] == [
+        (e.planes[0].reference, e.planes[1].prediction) for e in plain
+    ]
+
+
+def test_missing_image_is_named(dataset):
+    images, files = dataset
+    (images / "case_0002_0000.nii.gz").unlink()
+    with pytest.raises(
+        FileNotFoundError, match=r"`images` must have an image for every case, got none for 'case_0002'"
+    ):
+        gallery_entries(evaluation(), images, files, labels=LABELS)
+
+
+def test_label_or_case_without_files_is_named(dataset):
+    images, files = dataset
+    with pytest.raises(ValueError, match="`labels` must have the values of every label, got none of 'two'"):
+        gallery_entries(evaluation(), images, files, labels=Labels({"one": (1,)}))
+    del files["case_0001"]
+    with pytest.raises(FileNotFoundError, match="got none of 'case_0001'"):
+        gallery_entries(evaluation(), images, files, labels=LABELS)
+
+
+def test_image_of_another_shape_is_refused(dataset):
+    images, files = dataset
+    write(images / "case_0000_0000.nii.gz", np.zeros((10, 20, 23), dtype=np.float32))
+    with pytest.raises(ValueError, match=r"\(10, 20, 23\) in .*case_0000_0000.* and \(10, 20, 24\) in .*_reference"):
+        gallery_entries(evaluation(), images, files, labels=LABELS)
+
+
+def test_image_with_a_slightly_other_header_is_shown(dataset):
+    images, files = dataset
+    write(images / "case_0000_0000.nii.gz", np.zeros((10, 20, 24), dtype=np.float32), spacing=(1, 2, 5.5))
+    assert gallery_entries(evaluation(), images, files, labels=LABELS)
+
+
+def test_colour_pictures_have_one_plane(tmp_path):
+    files = {}
+    for n in range(4):
+        label_map = np.zeros((30, 40), dtype=np.uint8)
+        label_map[10:12, 20:23] = 1
+        write(tmp_path / f"case_{n:04d}.png", label_map)
+        colours = np.random.default_rng(n).integers(0, 255, (30, 40, 3), dtype=np.uint8)
+        write(tmp_path / f"case_{n:04d}_0000.png", colours, is_vector=True)
+        files[f"case_{n:04d}"] = (tmp_path / f"case_{n:04d}.png",) * 2
+    entries = gallery_entries(evaluation(), tmp_path, files, labels=LABELS)
+
+    plane = next(e for e in entries if e.label == "one").planes
+    assert [(p.name, p.reference == p.prediction) for p in plane] == [("slice", True)]
+    assert plane[0].reference.endswith("h3v2h-3z")
+
+
+def test_picture_is_small_even_of_noise():
+    from PIL import Image
+
+    uri = data_uri(np.random.default_rng(0).random((800, 800)))
+    picture = Image.open(io.BytesIO(base64.b64decode(uri.removeprefix("data:image/webp;base64,"))))
+    assert picture.size == (288, 288)
+    # Three planes of 60 cases, and the rest of the page.
+    assert 180 * len(uri) < 4_500_000
+
+
+@pytest.mark.parametrize(
+    ("mask", "path"),
+    [
+        ([[0, 0], [0, 0]], ""),
+        ([[1]], "M0 0h1v1h-1z"),
+        ([[1, 1], [1, 1]], "M0 0h2v2h-2z"),
+        ([[0, 0], [0, 1]], "M1 1h1v1h-1z"),
+        ([[1, 0], [1, 1]], "M0 0h1v1h1v1h-2z"),
+    ],
+)
+def test_outline_follows_the_pixels(mask, path):
+    assert outline(np.array(mask, dtype=bool)) == path
+
+
+def test_outline_of_a_ring_has_two_loops():
+    ring = np.ones((3, 3), dtype=bool)
+    ring[1, 1] = False
+    assert outline(ring).count("M") == outline(ring).count("z") == 2
+
+
+def test_outline_encloses_the_mask():
+    # The shoelace formula over all loops gives the number of pixels, whatever touches at a corner.
+    mask = np.random.default_rng(1).random((20, 20)) < 0.5
+    area = 0
+    for loop in outline(mask).split("z")[:-1]:
+        x, y = (int(n) for n in re.match(r"M(\d+) (\d+)", loop).groups())
+        corners = [(x, y)]
+        for kind, step in re.findall(r"([hv])(-?\d+)", loop):
+            x, y = (x + int(step), y) if kind == "h" else (x, y + int(step))
+            corners.append((x, y))
+        area += sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in zip(corners, corners[1:] + corners[:1], strict=True))
+    assert area / 2 == mask.sum()

@@ -1,0 +1,178 @@
+import json
+import math
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from nnunet_dro.evaluation.report import comparison_html, evaluation_html
+
+from .made import HOSTILE, comparison_of, evaluation_of, scores_of
+
+
+class Outline(HTMLParser):
+    """Ids, links and whether every element that was opened is closed again."""
+
+    VOID = frozenset({"meta", "link", "br", "input", "img"})
+
+    def __init__(self, html):
+        super().__init__()
+        self.ids, self.links, self.open, self.tags = [], [], [], set()
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.tags.add(tag)
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given["href"]] if tag == "a" else []
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def payload(html):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
+
+
+def reports(n_cases=12, **options):
+    before, strata = scores_of(n_cases, **options)
+    after, _ = scores_of(n_cases, gain=0.1, **options)
+    comparison = comparison_of({"ERM": before, "DRO": after}, strata)
+    return [evaluation_html(evaluation_of(before, strata)), comparison_html(comparison)]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_page_is_well_formed_and_links_lead_somewhere(which):
+    outline = Outline(reports()[which])
+    assert outline.open == []
+    assert len(outline.ids) == len(set(outline.ids))
+    assert {link.removeprefix("#") for link in outline.links} <= set(outline.ids)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_hostile_names_add_no_element(which):
+    plain, hostile = reports(6)[which], None
+    attributes = {"pathology": list(HOSTILE), "centre": list(HOSTILE[::-1])}
+    hostile = reports(cases=list(HOSTILE), labels=HOSTILE[:3], attributes=attributes)[which]
+
+    assert Outline(hostile).tags <= Outline(plain).tags
+    assert payload(hostile)["columns"][0]["names"] == list(HOSTILE)
+    assert "49" not in payload(hostile)["columns"][0]["names"]
+
+
+def test_page_says_the_same_for_the_same_input():
+    assert reports() == reports()
+
+
+def test_page_names_nothing_outside_itself():
+    for html in reports():
+        addresses = set(re.findall(r"https?://[^\"' ]+|url\([^)]*\)|@import", html))
+        assert addresses == set()
+        assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:" in html
+
+
+def test_page_shows_every_number_of_the_strata_table():
+    evaluation = evaluation_of(*scores_of(30))
+    html = evaluation_html(evaluation)
+    for record in evaluation.strata.to_dict("records"):
+        for statistic in ("mean", "median", "iqr", "p25", "p10", "p5"):
+            assert f"<b>{100 * record[statistic]:.1f}" in html
+
+
+def test_page_of_200_cases_is_below_5_megabytes():
+    evaluation = evaluation_of(*scores_of(200, metrics=("dice", "hd95", "nsd")), ("dice", "hd95", "nsd"))
+    assert len(evaluation_html(evaluation).encode()) < 1_500_000
+
+
+def test_page_of_5000_cases_draws_every_case_and_stays_small():
+    html = evaluation_html(evaluation_of(*scores_of(5000)))
+    assert html.count('class="dot ') == 5000 * 3 * 3
+    assert len(html.encode()) < 6_000_000
+
+
+def test_page_with_more_dots_than_a_browser_draws_says_what_it_leaves_out():
+    labels = tuple(f"label {n}" for n in range(14))
+    html = evaluation_html(evaluation_of(*scores_of(5000, labels=labels)))
+    assert html.count('class="dot ') <= 120_000
+    assert "the worst 714 of each stratum; lines and bands are of all cases" in html
+    assert "Only the worst 4285 cases of each label are drawn." in html
+
+
+@pytest.mark.parametrize("values", [[math.nan], [1.0], [0.0]])
+def test_page_of_one_case(values):
+    scores, strata = scores_of(1, labels=("one",))
+    scores["dice"] = values
+    html = evaluation_html(evaluation_of(scores, strata))
+    other = comparison_html(comparison_of({"ERM": scores, "DRO": scores}, strata))
+    assert payload(html)["columns"][4]["values"] == [None if math.isnan(values[0]) else 100 * values[0]]
+    assert len(payload(other)["columns"][0]["codes"]) == 1
+    assert "nan" not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+
+
+def test_page_without_strata_has_one_stratum_column_less():
+    scores, _ = scores_of(6)
+    html = evaluation_html(evaluation_of(scores, {}))
+    assert "All cases" in html
+    assert ">Stratum<" not in html
+    assert [column["title"] for column in payload(html)["columns"]][:3] == ["Case", "Label", "Dice (%)"]
+
+
+def test_page_without_volumes_skips_the_figure_of_sizes():
+    scores, strata = scores_of(6)
+    scores[["reference_ml", "prediction_ml"]] = math.nan
+    assert 'id="volumes"' not in evaluation_html(evaluation_of(scores, strata))
+    assert 'id="volumes"' in evaluation_html(evaluation_of(*scores_of(6)))
+
+
+def test_intersections_are_strata_but_not_columns():
+    scores, strata = scores_of(12)
+    pairs = strata["centre"].astype(object) + "," + strata["pathology"].astype(object)
+    strata["centre,pathology"] = pairs.astype("category").cat.as_ordered()
+    html = evaluation_html(evaluation_of(scores, strata))
+    assert "By centre × pathology" in html
+    assert "A × control" in html
+    assert "centre,pathology" not in [column["title"] for column in payload(html)["columns"]]
+
+
+def test_infinite_distances_leave_the_page_whole():
+    scores, strata = scores_of(6, labels=("one",), metrics=("dice", "hd95"))
+    evaluation = evaluation_of(scores, strata, ("hd95",))
+    scores.loc[0, "hd95"] = math.inf
+    html = evaluation_html(evaluation)
+    assert payload(html)["columns"][4]["values"][0] is None
+    assert html.count('class="dot ') == 5 * 2 + 5
+
+
+def test_notes_and_definitions_are_in_the_page():
+    scores, strata = scores_of(6)
+    html = evaluation_html(evaluation_of(scores, strata, notes=("Two <b>predictions</b> were left out.",)))
+    assert "Two &lt;b&gt;predictions&lt;/b&gt; were left out." in html
+    assert "2 TP / (2 TP + FP + FN), over voxels" in html
+    assert "95 % percentile bootstrap, cases resampled within their stratum" in html
+    assert "p5 is uncertain in" in html
+
+
+def test_comparison_marks_gains_of_five_points():
+    scores, strata = scores_of(30)
+    after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
+    lost = comparison_html(comparison_of({"ERM": scores, "DRO": after}, strata))
+    gained = comparison_html(comparison_of({"DRO": after, "ERM": scores}, strata))
+    assert "<b>▼ −6.0" in lost
+    assert "<b>▲ +6.0" in gained
+    assert "<b>▲" not in lost
+
+
+def test_reports_start_without_plotting_libraries():
+    code = (
+        "import sys, nnunet_dro.evaluation.report;"
+        "print([n for n in ('matplotlib', 'PIL', 'scipy', 'SimpleITK', 'torch') if n in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"

@@ -1,0 +1,65 @@
+import io
+
+from rich.console import Console
+
+from nnunet_dro.evaluation.report import comparison_table, evaluation_table
+
+from .made import comparison_of, evaluation_of, scores_of
+
+
+def printed(renderable, *, width=160, **options):
+    console = Console(file=io.StringIO(), width=width, **options)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def test_table_has_the_statistics_in_per_cent():
+    evaluation = evaluation_of(*scores_of(60))
+    first = evaluation.strata.iloc[0]
+    text = printed(evaluation_table(evaluation))
+
+    row = next(line for line in text.splitlines() if line.startswith("white matter") and "control" in line)
+    expected = [f"{100 * first[name]:.1f}" for name in ("mean", "median", "iqr", "p25", "p10", "p5")]
+    assert row.split()[3:] == ["20", *expected]
+    assert "Cerebellum is worst in spina_bifida (pathology): One case in twenty" in text
+
+
+def test_numbers_of_too_few_cases_are_dim():
+    few = printed(evaluation_table(evaluation_of(*scores_of(12))), force_terminal=True, color_system="standard")
+    many = printed(evaluation_table(evaluation_of(*scores_of(300))), force_terminal=True, color_system="standard")
+    assert "\x1b[2m" in few
+    assert "\x1b[2m" not in many
+
+
+def test_names_are_never_markup_or_control_sequences():
+    names = ("[bold red]x[/]", "[/]", "\x1b[31mred", "a\nb")
+    attributes = {"[b]": list(names)}
+    scores, strata = scores_of(cases=list(names), labels=names[:2], attributes=attributes)
+    evaluation = evaluation_of(scores, strata, notes=("[link=x]a note[/link]",))
+    text = printed(evaluation_table(evaluation)) + printed(
+        comparison_table(comparison_of({"[i]": scores, "b": scores}, strata))
+    )
+    for name in ("[bold red]x[/]", "�[31mred", "a�b", "[link=x]a note[/link]", "b against [i]"):
+        assert name in text
+    assert "\x1b" not in text
+
+
+def test_comparison_shows_before_after_and_the_difference():
+    scores, strata = scores_of(60, labels=("one",))
+    after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
+    text = printed(comparison_table(comparison_of({"ERM": scores, "DRO": after}, strata)))
+    assert "−6.0 [−9.0, −3.0]" in text
+    assert "DRO against ERM" in text
+    assert "loses most" in text
+
+
+def test_three_methods_have_a_column_for_their_name():
+    scores, strata = scores_of(30, labels=("one",))
+    text = printed(comparison_table(comparison_of({"ERM": scores, "DRO": scores, "CVaR": scores}, strata)))
+    assert "method" in text
+    assert "Nothing changed" in text
+
+
+def test_table_fits_a_narrow_terminal():
+    text = printed(evaluation_table(evaluation_of(*scores_of(60))), width=80)
+    assert max(len(line) for line in text.splitlines()) <= 80
