@@ -1,24 +1,47 @@
-"""Per-case scores, strata of cases, and statistics per stratum."""
+"""Per-case scores, strata of cases, statistics per stratum, comparisons and reports.
+
+`evaluate` and `compare` are what the commands of the same names call; the rest is what they are made of.
+"""
 
 from nnunet_dro.evaluation.cases import MISSING, attributes_of, check_cases, read_cases
-from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, read_label_map
+from nnunet_dro.evaluation.comparison import Comparison, compare
+from nnunet_dro.evaluation.evaluation import evaluate
+from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.output import read_evaluation
+from nnunet_dro.evaluation.requirements import check_requirements, parse_requirement
+from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.scores import score_folders
-from nnunet_dro.evaluation.scoring import score_case
-from nnunet_dro.evaluation.statistics import STATISTICS, summarise
-from nnunet_dro.evaluation.strata import strata
+from nnunet_dro.evaluation.scoring import Scoring, score_case
+from nnunet_dro.evaluation.splits import make_splits
+from nnunet_dro.evaluation.statistics import STATISTICS, summarise, worst_strata
+from nnunet_dro.evaluation.strata import strata, stratify
 
 __all__ = [
     "LABEL_MAP_ENDINGS",
+    "METRICS",
     "MISSING",
     "STATISTICS",
+    "Comparison",
+    "Evaluation",
+    "LabelMap",
     "Labels",
+    "Scoring",
     "attributes_of",
     "check_cases",
+    "check_requirements",
+    "compare",
+    "evaluate",
+    "make_splits",
+    "parse_requirement",
     "read_cases",
+    "read_evaluation",
     "read_label_map",
     "score_case",
     "score_folders",
     "strata",
+    "stratify",
     "summarise",
+    "worst_strata",
 ]

@@ -88,7 +88,7 @@ def _read_with_itk(path: Path) -> LabelMap:
         sizes = ", ".join(map(str, image.GetSize()))
         raise ValueError(f"`path` must hold one volume, got {values.ndim} axes ({sizes}) in {str(path)!r}. Divide it.")
     values = values.reshape((1,) * (3 - values.ndim) + values.shape)
-    shape = tuple(int(n) for n in values.shape)
+    shape: tuple[int, ...] = values.shape
     return LabelMap(_as_integers(values, path), Grid(shape, _affine(image, path)))
 
 

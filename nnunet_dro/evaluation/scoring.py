@@ -1,5 +1,6 @@
 """A pair of label maps to a row per label: which metrics, and what they are of a label that is empty."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -160,7 +161,7 @@ def _add_distances(
             np.squeeze(_mask(of_map[around], values), axis=flat) for of_map in (reference, prediction)
         )
         distances = SurfaceDistances(in_reference, in_prediction, size)
-        measured = {
+        measured: dict[str, Callable[[], float]] = {
             "hd95": distances.hd95,
             "hd95_pooled": distances.hd95_pooled,
             "hd": distances.hd,

@@ -1,10 +1,9 @@
 """Folds for nnU-Net's cross-validation that keep strata balanced, patients together or centres apart."""
 
 import json
-import os
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,88 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.evaluation.cases import MISSING, attributes_of, check_cases
+from nnunet_dro.evaluation.cases import MISSING, attributes_of, check_cases, read_cases
+from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.naming import name_some
+from nnunet_dro.evaluation.raw_datasets import SPLITS_FILE, find_raw_dataset, splits_path, training_cases
 from nnunet_dro.evaluation.strata import strata, stratify_all
 
-_SPLITS_FILE = "splits_final.json"
-
 _ATTEMPTS = 50
-
-
-def find_raw_dataset(name: str) -> Path:
-    """The folder of a raw dataset.
-
-    Args:
-        name: A path, or the name (Dataset123_Name) or number (123) of a dataset in the folder that the environment
-            variable nnUNet_raw names. A folder at this path comes first.
-
-    Returns:
-        The absolute path of a folder with a dataset.json.
-
-    Raises:
-        FileNotFoundError: If there is no such folder, or no dataset.json in it.
-        ValueError: If nnUNet_raw is needed and not set, or several datasets have the number.
-    """
-    folder = Path(name).absolute()
-    is_number = re.fullmatch(r"\d+", name, re.ASCII) is not None
-    if not folder.is_dir() and (is_number or re.fullmatch(r"Dataset\d{3,}_[^/\\]+", name)):
-        raw = _folder_of("nnUNet_raw", "Set it as for nnU-Net (export nnUNet_raw=...), or give the dataset's path.")
-        prefix = f"Dataset{int(name):03d}_" if is_number else name
-        there = sorted(path.name for path in raw.iterdir() if path.is_dir()) if raw.is_dir() else []
-        found = [other for other in there if other == name or (is_number and other.startswith(prefix))]
-        if len(found) > 1:
-            raise ValueError(f"`dataset` must be one dataset, got {name!r} for {name_some(found)}. Give its name.")
-        if not found:
-            cure = f"Choose from: {name_some(there, at_most=20)}."
-            raise FileNotFoundError(f"`dataset` must be in {str(raw)!r}, got {name!r}, which is not there. {cure}")
-        folder = raw / found[0]
-    if not (folder / "dataset.json").is_file():
-        cure = "Check the path, or give a name or number in $nnUNet_raw."
-        raise FileNotFoundError(f"`dataset` must be a folder with a dataset.json, got {str(folder)!r}. {cure}")
-    return folder
-
-
-def _folder_of(variable: str, cure: str) -> Path:
-    if not (value := os.environ.get(variable)):
-        raise ValueError(f"`{variable}` must be set in the environment, got nothing. {cure}")
-    return Path(value).absolute()
-
-
-def training_cases(raw_dataset: Path) -> list[str]:
-    """The training cases of a raw dataset.
-
-    Args:
-        raw_dataset: Its folder.
-
-    Returns:
-        Identifiers, sorted: the keys of ``dataset`` in dataset.json, or else the file names in labelsTr without
-        dataset.json's ``file_ending`` (hidden files left out).
-
-    Raises:
-        FileNotFoundError: If dataset.json is not there, or there is no labelsTr where it is needed.
-        ValueError: If dataset.json cannot be used, or there is no case.
-    """
-    path = raw_dataset / "dataset.json"
-    if not path.is_file():
-        raise FileNotFoundError(f"`dataset` must hold dataset.json, got none in {str(raw_dataset)!r}. Check the path.")
-    try:
-        dataset = json.loads(path.read_text(encoding="utf-8-sig"))
-        listed = dataset.get("dataset")
-        ending = "" if listed is not None else str(dataset["file_ending"])
-        cases = sorted(listed.keys()) if listed is not None else []
-    except (ValueError, KeyError, AttributeError) as error:
-        cure = "Correct it: nnU-Net, too, needs `file_ending`, or `dataset` with an entry per case."
-        raise ValueError(f"`dataset` must have a usable dataset.json, got {str(path)!r}. {cure}") from error
-    if listed is None:
-        folder = raw_dataset / "labelsTr"
-        if not folder.is_dir():
-            raise FileNotFoundError(f"`dataset` must hold labelsTr, got none in {str(raw_dataset)!r}. Check the path.")
-        names = [file.name for file in folder.iterdir() if not file.name.startswith(".")]
-        cases = sorted(name[: -len(ending)] for name in names if ending and name.endswith(ending))
-    if not cases:
-        raise ValueError(f"`dataset` must have label maps *{ending} in labelsTr, got none in {str(raw_dataset)!r}.")
-    return cases
 
 
 def make_splits(
@@ -278,26 +202,69 @@ def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "
     return pd.DataFrame(rows, columns=["fold", "stratum", "n_training", "n_validation"])
 
 
-def splits_path(raw_dataset: Path) -> Path:
-    """Where nnU-Net looks for the folds of a dataset.
+@dataclass(frozen=True)
+class WrittenSplits:
+    """Folds that were written.
+
+    Attributes:
+        path: The file.
+        table: From `fold_table`, by what the folds were divided by.
+        notes: From `split_notes`.
+    """
+
+    path: Path
+    table: pd.DataFrame
+    notes: tuple[str, ...]
+
+
+def split_dataset(
+    dataset: str,
+    cases: Path | None = None,
+    *,
+    stratify: str | None = None,
+    group: str | None = None,
+    leave_out: str | None = None,
+    folds: int = 5,
+    output: Path | None = None,
+    ignore_unknown_cases: bool = False,
+    force: bool = False,
+) -> WrittenSplits:
+    """Divide the training cases of a dataset into folds, where nnU-Net reads them.
 
     Args:
-        raw_dataset: The folder of the raw dataset.
+        dataset: As for `find_raw_dataset`.
+        cases: The case table; needed for any of the three options that name a column.
+        stratify: As for `make_splits`.
+        group: As for `make_splits`.
+        leave_out: As for `make_splits`.
+        folds: As for `make_splits`.
+        output: The file to write; None for `splits_path`.
+        ignore_unknown_cases: Let rows of the table be whose case has no label map in labelsTr or labelsTs.
+        force: Replace a file that is there.
 
     Returns:
-        splits_final.json in the dataset's folder, which need not be there yet, in the folder that the environment
-        variable nnUNet_preprocessed names.
+        Where they are, and what is in them.
 
     Raises:
-        ValueError: If the variable is not set, or the dataset is not named DatasetXXX_Name.
+        FileExistsError: If the file is there, and not ``force``.
+        FileNotFoundError: If the dataset or the table is not there.
+        ValueError: If they cannot be used; see `make_splits`.
     """
-    cure = "Set it as for nnU-Net (export nnUNet_preprocessed=...), or name the file with --output."
-    preprocessed = _folder_of("nnUNet_preprocessed", cure)
-    name = raw_dataset.absolute().name
-    if not re.fullmatch(r"Dataset\d{3,}_.+", name):
-        cure = "Rename the folder, or name the file with --output."
-        raise ValueError(f"`dataset` must be named DatasetXXX_Name, as nnU-Net wants it, got {name!r}. {cure}")
-    return preprocessed / name / _SPLITS_FILE
+    folder = find_raw_dataset(dataset)
+    path = output or splits_path(folder)
+    training = training_cases(folder)
+    table = read_cases(cases) if cases else None
+    if table is not None:
+        test = set(list_label_maps(folder / "labelsTs")) if (folder / "labelsTs").is_dir() else set()
+        # The table of a study covers its test set, too.
+        known = {*training, *(test & set(table["case"]))}
+        check_cases(table, known, unknown="ignore" if ignore_unknown_cases else "error")
+    splits = make_splits(folder, table, stratify=stratify, group=group, leave_out=leave_out, folds=folds)
+    by = stratify or leave_out
+    (stratum_of_case,) = stratify_all(table, [by] if by else [], training).values()
+    write_splits(splits, path, force=force)
+    notes = split_notes(splits, stratum_of_case) if stratify else []
+    return WrittenSplits(path, fold_table(splits, stratum_of_case), tuple(notes))
 
 
 def write_splits(splits: Sequence[Mapping[str, Sequence[str]]], path: Path, *, force: bool = False) -> None:
@@ -313,7 +280,7 @@ def write_splits(splits: Sequence[Mapping[str, Sequence[str]]], path: Path, *, f
         ValueError: If the path is that of a folder.
     """
     if path.is_dir():
-        raise ValueError(f"`output` must be a file, got the folder {str(path)!r}. Add a name, such as {_SPLITS_FILE}.")
+        raise ValueError(f"`output` must be a file, got the folder {str(path)!r}. Add a name, such as {SPLITS_FILE}.")
     if path.exists() and not force:
         cure = "Networks may have been trained with its folds; replace it with --force."
         raise FileExistsError(f"`output` must not be there yet, got {str(path)!r}. {cure}")

@@ -6,15 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.splits import (
-    find_raw_dataset,
-    fold_table,
-    make_splits,
-    split_notes,
-    splits_path,
-    training_cases,
-    write_splits,
-)
+from nnunet_dro.evaluation.raw_datasets import find_raw_dataset, splits_path, training_cases
+from nnunet_dro.evaluation.splits import fold_table, make_splits, split_notes, write_splits
 from nnunet_dro.evaluation.strata import stratify_all
 
 

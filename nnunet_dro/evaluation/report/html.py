@@ -63,7 +63,7 @@ def _page(template: str, content: Mapping[str, Any], metrics: Sequence[str], abo
         "metrics": [(metric, definitions.get(metric.name, metric.definition)) for metric in map(metric_named, metrics)],
         "statistics": [(TITLES[name], text) for name, text in STATISTIC_DEFINITIONS.items()],
         "definitions": [(name, text) for name, text in definitions.items() if name not in METRICS],
-        "about": {key: value for key, value in about.items() if key != "definitions"},
+        "about": _readable(about),
         "titles": TITLES,
         "stratum_title": stratum_title,
         "by_label": _by_label,
@@ -71,6 +71,16 @@ def _page(template: str, content: Mapping[str, Any], metrics: Sequence[str], abo
         "spread_steps": _spread_steps(),
     }
     return environment.get_template(template).render({**shared, **content})
+
+
+def _readable(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What was done, without what the page says elsewhere and the paths of all files."""
+    left_out = ("definitions", "requirements", "files")
+    return {
+        key: _readable(value) if isinstance(value, Mapping) else value
+        for key, value in about.items()
+        if key not in left_out
+    }
 
 
 @cache

@@ -1,8 +1,9 @@
 """Tables for the terminal."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -67,6 +68,28 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
         parts += [Text(plain(f"  {f.title}: {f.value}. {f.detail}")) for f in verdict.findings]
     parts += [Text(plain(f"Note: {note}"), style="yellow") for note in all_notes(comparison.notes, comparison.strata)]
     return Group(*parts)
+
+
+def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableType:
+    """Validation and training cases of every fold and stratum.
+
+    Args:
+        folds: From `fold_table`.
+        notes: A sentence each.
+
+    Returns:
+        What rich's console prints; names from files are shown as they are.
+    """
+    shown = _titled("Cases to validate on, and to train on, in each fold")
+    shown.add_column("fold", justify="right")
+    strata = list(dict.fromkeys(folds["stratum"]))
+    for stratum in strata:
+        shown.add_column(Text(plain(stratum)), justify="right", overflow="fold")
+    for fold, rows in folds.groupby("fold"):
+        of_stratum = rows.set_index("stratum")
+        counts = (of_stratum.loc[stratum] for stratum in strata)
+        shown.add_row(Text(str(fold)), *(Text(f"{row['n_validation']} | {row['n_training']}") for row in counts))
+    return Group(shown, *(Text(plain(f"Note: {note}"), style="yellow") for note in notes))
 
 
 def plain(name: str) -> str:

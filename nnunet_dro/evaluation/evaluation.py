@@ -1,0 +1,230 @@
+"""From files to an evaluation: score every case, divide the cases into strata, describe the strata."""
+
+import hashlib
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro import __version__
+from nnunet_dro.evaluation.cases import attributes_of, check_cases, read_cases
+from nnunet_dro.evaluation.inputs import Inputs, find_inputs, read_summary
+from nnunet_dro.evaluation.label_maps import list_label_maps
+from nnunet_dro.evaluation.labels import Labels, find_dataset_json, read_labels
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.naming import name_some
+from nnunet_dro.evaluation.requirements import Requirement, check_requirements
+from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.scores import score_pairs
+from nnunet_dro.evaluation.scoring import Scoring
+from nnunet_dro.evaluation.statistics import false_positives, percentile_notes, summarise, worst_strata
+from nnunet_dro.evaluation.strata import stratify_all
+
+#: What the statistics of a stratum are.
+STATISTICS_DEFINITIONS = {
+    "mean": "mean of the cases with a value",
+    "std": "sample standard deviation (n - 1)",
+    "percentiles": "linear interpolation between order statistics; p5 is the value that 5 % of the cases lie below",
+    "iqr": "p75 - p25",
+    "interval": "95 % percentile bootstrap interval: the stratum's cases with a value, drawn with replacement",
+    "empty": {
+        "undefined": "a label in neither reference nor prediction has no value and is left out; one in only one of the "
+        "two has Dice 0 and no distance",
+        "one": "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the two has "
+        "Dice 0 and no distance",
+        "brats": "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the two "
+        "has Dice 0 and distance 374 mm",
+    },
+}
+
+
+def evaluate(
+    reference: Path,
+    prediction: Path,
+    *,
+    dataset_json: Path | None = None,
+    cases: Path | None = None,
+    by: Sequence[str] = (),
+    metrics: Sequence[str] = ("dice",),
+    nsd_tolerance_mm: float = 1.0,
+    empty: str = "undefined",
+    missing: str = "error",
+    ignore_unknown_cases: bool = False,
+    n_resamples: int = 2000,
+    seed: int = 0,
+    jobs: int | None = None,
+    method: str | None = None,
+    requirements: Sequence[Requirement] = (),
+    progress: Callable[[int, int], None] = lambda n_done, n_cases: None,
+) -> Evaluation:
+    """Evaluate predictions, by strata of the cases.
+
+    Args:
+        reference: Folder of reference label maps.
+        prediction: Folder of predicted label maps; or a model folder of nnU-Net (its folds' validation predictions
+            together); or a summary.json of nnU-Net (then no label map is read).
+        dataset_json: Names of labels and regions; None looks in and above ``reference``, and without one takes each
+            value found in the references as a label.
+        cases: The case table.
+        by: What divides the cases: columns, intersections, cut columns; see `parse_by`.
+        metrics: Names from `METRICS`.
+        nsd_tolerance_mm: Of the normalised surface distance, mm.
+        empty: What a label gets that reference or prediction lacks; see `Scoring`.
+        missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
+            the image).
+        ignore_unknown_cases: Let rows of the case table be whose case has no reference.
+        n_resamples: Bootstrap resamples per stratum; 0 for no intervals.
+        seed: Of the bootstrap.
+        jobs: How many cases at a time; None for what joblib's configuration says, one without a configuration.
+        method: A name for what made the predictions; None takes it from the path.
+        requirements: What has to hold; the outcomes are in ``about["requirements"]``.
+        progress: Called with the number of cases that are done, and of all.
+
+    Returns:
+        Scores and statistics.
+
+    Raises:
+        FileNotFoundError: If a file is missing; the message names it or its case.
+        ValueError: If an input cannot be used; the message names it.
+    """
+    scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty)
+    dataset_json = dataset_json or find_dataset_json(reference)
+    labels = read_labels(dataset_json) if dataset_json else None
+    if prediction.suffix == ".json":
+        summary = read_summary(prediction, labels, scoring)
+        inputs, references = summary.inputs, set(list_label_maps(reference))
+    else:
+        summary, inputs = None, find_inputs(reference, prediction, missing=missing)
+        references = set(list_label_maps(reference))
+    evaluated = [pair.case for pair in inputs.pairs]
+    # A table that does not fit is told before the long work.
+    table = _case_table(cases, references, evaluated, ignore_unknown=ignore_unknown_cases)
+    strata = stratify_all(table, list(by), evaluated)
+    if labels:
+        _check_requirements_apply(requirements, evaluated, labels, strata, scoring)
+    only_predicted: tuple[str, ...] = ()
+    if summary:
+        scores = summary.scores
+    else:
+        scores, only_predicted = score_pairs(
+            inputs.pairs, labels, scoring, jobs=jobs, progress=lambda n_done: progress(n_done, len(evaluated))
+        )
+    statistics = summarise(scores, strata, metrics=scoring.metrics, n_resamples=n_resamples, seed=seed)
+    outcomes = check_requirements(statistics, requirements) if requirements else []
+    options = {
+        "reference": str(reference),
+        "prediction": str(prediction),
+        "dataset_json": str(dataset_json) if dataset_json else None,
+        "cases": str(cases) if cases else None,
+        "by": list(by),
+        "metrics": list(scoring.metrics),
+        "nsd_tolerance_mm": nsd_tolerance_mm,
+        "empty": empty,
+        "missing": missing,
+        "n_resamples": n_resamples,
+        "seed": seed,
+    }
+    return Evaluation(
+        method=method or inputs.method,
+        scores=scores if table is None else _with_attributes(scores, table),
+        strata=statistics,
+        stratum_of_case=strata,
+        worst=worst_strata(statistics),
+        false_positives=false_positives(scores),
+        about=_about(options, scoring, inputs)
+        | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
+        notes=tuple(_notes(inputs, scores, scoring, only_predicted, statistics)),
+    )
+
+
+def _case_table(
+    path: Path | None, references: set[str], evaluated: Sequence[str], *, ignore_unknown: bool
+) -> pd.DataFrame | None:
+    if path is None:
+        return None
+    table = read_cases(path)
+    try:
+        # Rows of references that are not evaluated, such as those of other folds, are no mistake.
+        others = references & set(table["case"])
+        check_cases(table, {*evaluated, *others}, unknown="ignore" if ignore_unknown else "error")
+    except ValueError as error:
+        raise ValueError(f"{error} The table is {str(path)!r}.") from error
+    return table
+
+
+def _check_requirements_apply(
+    requirements: Sequence[Requirement],
+    cases: Sequence[str],
+    labels: Labels,
+    strata: "Mapping[str, pd.Series[str]]",
+    scoring: Scoring,
+) -> None:
+    """A requirement on a stratum or label that is not there is told before the long work."""
+    if not requirements:
+        return
+    rows = pd.MultiIndex.from_product([cases, labels.values], names=["case", "label"]).to_frame(index=False)
+    unknown = rows.assign(**dict.fromkeys(scoring.metrics, float("nan")))
+    check_requirements(summarise(unknown, strata, metrics=scoring.metrics, n_resamples=0), requirements)
+
+
+def _with_attributes(scores: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    if both := [column for column in attributes_of(table) if column in scores.columns]:
+        cure = "Rename the column."
+        raise ValueError(f"`cases` must have columns of other names than the scores, got {name_some(both)}. {cure}")
+    joined: pd.DataFrame = scores.merge(table, on="case", how="left")
+    return joined
+
+
+def _about(options: dict[str, Any], scoring: Scoring, inputs: Inputs) -> dict[str, Any]:
+    versions = {"nnunet-dro": __version__, "python": platform.python_version()}
+    # The names the packages are installed by; scipy is asked for only where distances were computed.
+    versions |= {package: version(package) for package in ("numpy", "pandas", "SimpleITK")}
+    definitions: dict[str, Any] = {metric: METRICS[metric].definition for metric in scoring.metrics}
+    if "nsd" in scoring.metrics:
+        definitions["nsd"] += f"; tolerance {scoring.nsd_tolerance_mm:g} mm"
+    rule = {"empty": STATISTICS_DEFINITIONS["empty"][scoring.empty]}  # type: ignore[index]
+    # Absolute, so that the report can be made again from anywhere.
+    files = {
+        pair.case: [str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)]
+        for pair in inputs.pairs
+    }
+    return {
+        "versions": versions,
+        "options": options,
+        "definitions": definitions | STATISTICS_DEFINITIONS | rule,
+        "inputs": {
+            "n_cases": len(inputs.pairs),
+            "missing_predictions": inputs.missing,
+            "reference_names_sha256": _digest(pair.reference.name for pair in inputs.pairs),
+            "prediction_names_sha256": _digest(pair.prediction.name for pair in inputs.pairs if pair.prediction),
+            "files": files,
+        },
+    }
+
+
+def _digest(names: Iterable[str]) -> str:
+    """SHA-256 of file names, one a line, in the order of the cases."""
+    return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _notes(
+    inputs: Inputs, scores: pd.DataFrame, scoring: Scoring, only_predicted: Sequence[str], statistics: pd.DataFrame
+) -> list[str]:
+    notes = list(inputs.notes)
+    if only_predicted:
+        names = name_some(only_predicted)
+        notes.append(f"Values that only predictions hold, not scored: {names}. A dataset.json would say what they are.")
+    one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
+    for metric in scoring.metrics:
+        if METRICS[metric].unit != "mm" or not (lost := int((one_sided & scores[metric].isna()).sum())):
+            continue
+        notes.append(
+            f"{METRICS[metric].title} leaves out {lost} row{'' if lost == 1 else 's'} of scores.csv where only "
+            "the reference or only the prediction has the label; Dice counts them as 0."
+        )
+    if scores["reference_ml"].isna().all():
+        notes.append("The voxel size is not known: volumes in ml are missing, and distances, if any, are in pixels.")
+    return [*notes, *percentile_notes(statistics)]

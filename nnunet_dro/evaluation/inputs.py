@@ -1,0 +1,237 @@
+"""Where predictions are: a folder of label maps, a model folder of nnU-Net, or the summary.json it wrote."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, list_label_maps
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.naming import name_some, repeated
+from nnunet_dro.evaluation.scores import PairOfFiles
+from nnunet_dro.evaluation.scoring import COUNTS, Scoring
+
+#: What to do with a reference that has no prediction.
+MISSING_RULES = ("error", "worst")
+
+_FOLD = re.compile(r"fold_(\d+|all)")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files to evaluate.
+
+    Attributes:
+        method: A name for what made the predictions, from the path.
+        pairs: The files of every case, sorted by case.
+        notes: What a reader has to know of them, a sentence each.
+    """
+
+    method: str
+    pairs: tuple[PairOfFiles, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> list[str]:
+        """The cases without a prediction."""
+        return [pair.case for pair in self.pairs if pair.prediction is None]
+
+
+def find_inputs(reference: Path, prediction: Path, *, missing: str = "error") -> Inputs:
+    """Pair the files of references and predictions.
+
+    Args:
+        reference: Folder of reference label maps.
+        prediction: Folder of predicted label maps, named like the references; or a model folder of nnU-Net
+            (``Trainer__Plans__configuration``, or one ``fold_X`` of it), whose validation predictions are taken.
+        missing: ``error``, or ``worst`` to keep references without a prediction as such. In a model folder they are
+            noted, because the folds that are there need not hold every case.
+
+    Returns:
+        The files.
+
+    Raises:
+        FileNotFoundError: If a folder or a prediction is missing; the message names the cases.
+        ValueError: If no file names agree, a case is predicted twice, or ``missing`` is not one of the two.
+    """
+    if missing not in MISSING_RULES:
+        raise ValueError(f"`missing` must be one of {', '.join(MISSING_RULES)}, got {missing!r}.")
+    references = list_label_maps(reference)
+    if not prediction.is_dir():
+        cure = "Give a folder of label maps, a model folder of nnU-Net, or a summary.json."
+        raise FileNotFoundError(f"`prediction` must be a folder, got {str(prediction)!r}. {cure}")
+    notes: list[str] = []
+    folders = _validation_folders(prediction, notes)
+    predictions: dict[str, Path] = {}
+    for folder in folders or [prediction]:
+        found = list_label_maps(folder)
+        if both := sorted(found.keys() & predictions.keys()):
+            cure = "Give one fold, or the folder of one training."
+            raise ValueError(f"`prediction` must hold a case once, got {name_some(both)} in several folds. {cure}")
+        predictions |= found
+    common = references.keys() & predictions.keys()
+    if not common:
+        examples = f"{next(iter(references.values())).name} and {next(iter(predictions.values())).name}"
+        raise ValueError(
+            f"`reference` and `prediction` must have file names in common, got none in {str(reference)!r} and "
+            f"{str(prediction)!r} (there are {examples}). Name the predictions as the references are."
+        )
+    lacking = [case for case in references if case not in predictions]
+    if lacking and missing == "error" and not folders:
+        raise FileNotFoundError(
+            f"`prediction` must have a label map for every reference, got none for {name_some(lacking)} in "
+            f"{str(prediction)!r}. Predict them, or give --missing worst to score them as failed."
+        )
+    if lacking and missing == "error":
+        notes.append(
+            f"{len(lacking)} of {len(references)} references have no prediction in these folds: not evaluated."
+        )
+    if extra := sorted(predictions.keys() - references.keys()):
+        notes.append(f"Predictions without a reference, not evaluated: {name_some(extra, at_most=20)}.")
+    cases = sorted(references if missing == "worst" else common)
+    if lacking and missing == "worst":
+        notes.append(f"Without a prediction, scored as failed: {name_some(lacking, at_most=20)}.")
+    pairs = tuple(PairOfFiles(case, references[case], predictions.get(case)) for case in cases)
+    return Inputs(_method(prediction), pairs, tuple(notes))
+
+
+def _validation_folders(folder: Path, notes: list[str]) -> list[Path]:
+    """The folders of validation predictions in a model folder or fold; none in any other folder."""
+    if _FOLD.fullmatch(folder.name) and (folder / "validation").is_dir():
+        return [folder / "validation"]
+    folds = sorted(path for path in folder.iterdir() if path.is_dir() and _FOLD.fullmatch(path.name))
+    if not folds or any(path.name.lower().endswith(LABEL_MAP_ENDINGS) for path in folder.iterdir()):
+        return []
+    if len(folds) > 1:
+        # The network of fold_all was trained on the cases it was validated on.
+        folds = [fold for fold in folds if fold.name != "fold_all"]
+    elif folds[0].name == "fold_all":
+        notes.append("fold_all was trained on these very cases: its scores say nothing about new patients.")
+    with_validation = [fold / "validation" for fold in folds if (fold / "validation").is_dir()]
+    if not with_validation:
+        cure = "Let nnU-Net validate it: nnUNetv2_train ... --val"
+        raise FileNotFoundError(
+            f"`prediction` must have folds with a folder validation, got none in {str(folder)!r}. {cure}"
+        )
+    if without := [fold.name for fold in folds if not (fold / "validation").is_dir()]:
+        notes.append(f"Folds without validation predictions, not evaluated: {name_some(without)}.")
+    return with_validation
+
+
+def _method(prediction: Path) -> str:
+    """The part of a path that tells methods apart."""
+    names = [name for name in prediction.absolute().parts[::-1] if name not in ("validation", "summary.json")]
+    return next((name for name in names if not _FOLD.fullmatch(name)), prediction.name)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a summary.json of nnU-Net says.
+
+    Attributes:
+        scores: As `score_pairs` returns them; volumes in ml are NaN, the file does not say the voxel size.
+        inputs: The files it names.
+    """
+
+    scores: pd.DataFrame
+    inputs: Inputs
+
+
+def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> Summary:
+    """Scores from the summary.json that nnU-Net writes; no label map is read.
+
+    Args:
+        path: The file.
+        labels: The labels to report; None for those of the file, named by their values.
+        scoring: The metrics and what empty labels get; computed from the file's voxel counts.
+
+    Returns:
+        The scores and the files that were compared.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is no summary.json of nnU-Net, lacks a label, or a metric cannot be had from it.
+    """
+    if surfaces := [metric for metric in scoring.metrics if METRICS[metric].on_surfaces]:
+        raise ValueError(
+            f"`metrics` must follow from voxel counts where a summary.json is evaluated, got {name_some(surfaces)}, "
+            f"which {str(path)!r} lacks. Give the folder of the predictions instead."
+        )
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))["metric_per_case"]
+        cases = [_case_of(str(entry["prediction_file"])) for entry in entries]
+        rows = [row for case, entry in zip(cases, entries, strict=True) for row in _rows(case, entry, labels, scoring)]
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"`prediction` must be there, got {str(path)!r}, which is not. Check the path."
+        ) from error
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        cure = "Give the one that nnU-Net writes beside the predictions."
+        raise ValueError(
+            f"`prediction` must be a summary.json of nnU-Net, got {str(path)!r}, which is not. {cure}"
+        ) from error
+    if not cases:
+        raise ValueError(f"`prediction` must have cases, got none in {str(path)!r}. Predict and evaluate again.")
+    if twice := repeated(cases):
+        raise ValueError(f"`prediction` must hold a case once, got {name_some(twice)} twice in {str(path)!r}.")
+    scores = pd.DataFrame(rows, columns=["case", *scoring.columns])
+    order = {name: k for k, name in enumerate(scores["label"].unique())}
+    scores = scores.sort_values(
+        ["case", "label"], key=lambda c: c.map(order) if c.name == "label" else c, kind="stable"
+    )
+    files = (
+        PairOfFiles(c, Path(e["reference_file"]), Path(e["prediction_file"]))
+        for c, e in zip(cases, entries, strict=True)
+    )
+    inputs = Inputs(_method(path), tuple(sorted(files, key=lambda pair: pair.case)))
+    return Summary(scores.reset_index(drop=True), inputs)
+
+
+def _case_of(file: str) -> str:
+    # The file may come from another system.
+    name = re.split(r"[/\\]", file)[-1]
+    ending = next((e for e in LABEL_MAP_ENDINGS if name.lower().endswith(e)), "")
+    return name[: len(name) - len(ending)]
+
+
+def _rows(case: str, entry: Mapping[str, Any], labels: Labels | None, scoring: Scoring) -> list[dict[str, Any]]:
+    metrics = entry["metrics"]
+    keys = {name: _key(values) for name, values in labels.values.items()} if labels else {_name(k): k for k in metrics}
+    if absent := [name for name, key in keys.items() if key not in metrics]:
+        cure = "Give the dataset.json that the predictions were evaluated with."
+        raise ValueError(f"`labels` must be in the summary.json, got none for {name_some(absent)} of {case!r}. {cure}")
+    rows = []
+    for name, key in keys.items():
+        n_intersection, n_extra, n_lost = (int(metrics[key][count]) for count in ("TP", "FP", "FN"))
+        counts = (n_intersection + n_lost, n_intersection + n_extra, n_intersection)
+        row = {"case": case, "label": name} | scoring.of_counts(*counts) | dict(zip(COUNTS, counts, strict=True))
+        rows.append(row | dict.fromkeys(("reference_ml", "prediction_ml"), float("nan")))
+    return rows
+
+
+def _key(values: Sequence[int]) -> str:
+    """What nnU-Net calls a label or region: a value, or a tuple of them, as text."""
+    return str(values[0]) if len(values) == 1 else str(tuple(values))
+
+
+def _name(key: str) -> str:
+    return "+".join(re.findall(r"-?\d+", key)) or key
+
+
+def labels_by_value(names: Sequence[str]) -> Labels:
+    """The labels that are named by their values: ``1``, or ``1+2`` for a region.
+
+    Raises:
+        ValueError: If a name is another.
+    """
+    try:
+        return Labels({name: tuple(int(value) for value in name.split("+")) for name in names})
+    except ValueError as error:
+        raise ValueError(
+            f"`labels` must be named by their values without a dataset.json, got {list(names)}."
+        ) from error

@@ -1,0 +1,197 @@
+"""The files of an evaluation or a comparison: written whole or not at all, and read again."""
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.atomic import replacing
+from nnunet_dro.evaluation.comparison import Comparison
+from nnunet_dro.evaluation.naming import name_some
+from nnunet_dro.evaluation.results import Evaluation
+
+#: What the format of summary.json is called; another number is another format.
+FORMAT = "nnunet-dro evaluation 1"
+COMPARISON_FORMAT = "nnunet-dro comparison 1"
+
+
+def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
+    """The tables of an evaluation: name to content.
+
+    Args:
+        evaluation: The evaluation.
+
+    Returns:
+        ``scores.csv``, ``strata.csv`` and ``summary.json``; undefined values are empty, or null.
+    """
+    summary = {
+        "format": FORMAT,
+        "method": evaluation.method,
+        **evaluation.about,
+        "notes": list(evaluation.notes),
+        "worst": _records(evaluation.worst),
+        "false_positives": _records(evaluation.false_positives),
+        "strata": _records(evaluation.strata),
+        "scores": _records(evaluation.scores),
+        "stratum_of_case": {
+            attribute: {"order": [str(c) for c in strata.cat.categories], "cases": strata.astype(str).to_dict()}
+            for attribute, strata in evaluation.stratum_of_case.items()
+        },
+    }
+    return {
+        "scores.csv": evaluation.scores.to_csv(index=False),
+        "strata.csv": evaluation.strata.to_csv(index=False),
+        "summary.json": json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+    }
+
+
+def comparison_files(comparison: Comparison) -> dict[str, str]:
+    """The tables of a comparison: name to content.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        ``comparison.csv``, ``changed.csv`` (the cases that changed most) and ``summary.json``.
+    """
+    summary = {
+        "format": COMPARISON_FORMAT,
+        "methods": list(comparison.methods),
+        "about": comparison.about,
+        "notes": list(comparison.notes),
+        "comparison": _records(comparison.table),
+        "changed": _records(comparison.changed),
+    }
+    return {
+        "comparison.csv": comparison.table.to_csv(index=False),
+        "changed.csv": comparison.changed.to_csv(index=False),
+        "summary.json": json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+    }
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as dictionaries, with None for NaN: JSON has no NaN."""
+    rows = table.to_dict(orient="records")
+    return [{str(k): None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
+
+
+def read_evaluation(folder: Path) -> Evaluation:
+    """Read what `nnunet-dro evaluate` wrote.
+
+    Args:
+        folder: Its output folder.
+
+    Returns:
+        The evaluation.
+
+    Raises:
+        FileNotFoundError: If there is no summary.json in the folder.
+        ValueError: If it is not one of an evaluation.
+    """
+    path = folder / "summary.json"
+    if not path.is_file():
+        cure = "Give the folder that `nnunet-dro evaluate` wrote."
+        raise FileNotFoundError(f"`evaluation` must be a folder with a summary.json, got {str(folder)!r}. {cure}")
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        if summary["format"] != FORMAT:
+            raise ValueError(summary["format"])
+        tables = {name: _table(summary[name]) for name in ("scores", "strata", "worst", "false_positives")}
+        strata = {
+            attribute: pd.Series(entry["cases"], dtype=object).astype(pd.CategoricalDtype(entry["order"], ordered=True))
+            for attribute, entry in summary["stratum_of_case"].items()
+        }
+        about = {name: summary[name] for name in ("versions", "options", "definitions", "inputs", "requirements")}
+        return Evaluation(
+            method=summary["method"], stratum_of_case=strata, about=about, notes=tuple(summary["notes"]), **tables
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        cure = "Evaluate again with this version of nnunet-dro."
+        raise ValueError(f"`evaluation` must be one of nnunet-dro, got {str(path)!r}, which is not. {cure}") from error
+
+
+def _table(records: list[dict[str, Any]]) -> pd.DataFrame:
+    table = pd.DataFrame(records)
+    for column in table.columns:
+        # A column without any value would be read as text.
+        if table[column].isna().all():
+            table[column] = table[column].astype(float)
+    return table
+
+
+def check_output(folder: Path, *, overwrite: bool) -> None:
+    """Check, before long work, that results can be written to a folder.
+
+    Args:
+        folder: Where to write; it need not be there.
+        overwrite: Whether files of an earlier run may be replaced.
+
+    Raises:
+        FileExistsError: If the folder holds files and ``overwrite`` is not set.
+        NotADirectoryError: If there is a file of that name.
+        PermissionError: If it, or the folder it would be made in, may not be written to.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"`output` must be a folder, got the file {str(folder)!r}. Name another.")
+    if not overwrite and folder.is_dir() and any(folder.iterdir()):
+        raise FileExistsError(
+            f"`output` must be a new or empty folder, got {str(folder)!r}, which holds files. "
+            "Name another, or give --overwrite to replace what an earlier run wrote."
+        )
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not os.access(existing, os.W_OK):
+        raise PermissionError(f"`output` must be writable, got {str(existing)!r}. Name another folder.")
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files into a folder: a new folder appears with all of them, an old one gets each whole.
+
+    Args:
+        folder: Where to write. Other files in it stay.
+        files: Name to content.
+    """
+    folder = folder.absolute()
+    if folder.is_dir() and any(folder.iterdir()):
+        for name, content in files.items():
+            with replacing(folder / name) as new:
+                _write(new, content)
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        for name, content in files.items():
+            _write(partial / name, content)
+        if folder.is_dir():
+            folder.rmdir()
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write(path: Path, content: str) -> None:
+    # File names that are no UTF-8 come as surrogates; they are written as the bytes they are.
+    path.write_text(content, encoding="utf-8", errors="surrogateescape", newline="")
+
+
+def named_evaluations(folders: list[str]) -> dict[str, Path]:
+    """Methods and their folders, from ``NAME=FOLDER``.
+
+    Raises:
+        ValueError: If an entry has another form, or a name is there twice.
+    """
+    named: dict[str, Path] = {}
+    for entry in folders:
+        name, separator, folder = entry.partition("=")
+        if not separator or not name.strip() or not folder:
+            raise ValueError(f"`evaluations` must be NAME=FOLDER, got {entry!r}. Write, for example, ERM=results/erm.")
+        if name in named:
+            raise ValueError(f"`evaluations` must have a name each, got {name_some([name])} twice. Choose others.")
+        named[name] = Path(folder)
+    return named

@@ -1,0 +1,73 @@
+"""The report files of an evaluation or a comparison."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nnunet_dro.evaluation.inputs import labels_by_value
+from nnunet_dro.evaluation.labels import Labels, read_labels
+from nnunet_dro.evaluation.report.gallery import GalleryEntry, gallery_entries, worst_cases
+from nnunet_dro.evaluation.report.html import comparison_html, evaluation_html
+from nnunet_dro.evaluation.report.latex import comparison_latex, evaluation_latex
+from nnunet_dro.evaluation.report.markdown import comparison_markdown, evaluation_markdown
+from nnunet_dro.evaluation.results import Evaluation
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.comparison import Comparison
+
+
+def evaluation_reports(evaluation: Evaluation, gallery: Sequence[GalleryEntry] = ()) -> dict[str, str]:
+    """The reports of an evaluation: name to content.
+
+    Args:
+        evaluation: The evaluation.
+        gallery: Pictures of the worst cases, for the page.
+
+    Returns:
+        ``report.html``, ``report.md`` and ``report.tex``.
+    """
+    return {
+        "report.html": evaluation_html(evaluation, gallery),
+        "report.md": evaluation_markdown(evaluation),
+        "report.tex": evaluation_latex(evaluation),
+    }
+
+
+def comparison_reports(comparison: "Comparison") -> dict[str, str]:
+    """The reports of a comparison: name to content; as `evaluation_reports`."""
+    return {
+        "report.html": comparison_html(comparison),
+        "report.md": comparison_markdown(comparison),
+        "report.tex": comparison_latex(comparison),
+    }
+
+
+def pictures_of(
+    evaluation: Evaluation,
+    images: Path,
+    *,
+    per_stratum: int = 2,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[GalleryEntry]:
+    """Pictures of the worst cases of an evaluation that was read from its folder.
+
+    Args:
+        evaluation: The evaluation; ``about`` says where the label maps and dataset.json were.
+        images: Folder of nnU-Net images.
+        per_stratum: Pictures per stratum and label.
+        progress: Called with the number of pictures made and to make.
+
+    Returns:
+        An entry per case and label.
+
+    Raises:
+        FileNotFoundError: If an image, a label map or dataset.json is not there any more; the message names it.
+        ValueError: If one cannot be used.
+    """
+    path = evaluation.about["options"]["dataset_json"]
+    labels: Labels = read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
+    # Of a case without a prediction there is nothing to show.
+    predicted = {case: files for case, files in evaluation.about["inputs"]["files"].items() if files[1]}
+    choices = [choice for choice in worst_cases(evaluation, per_stratum=per_stratum) if choice.case in predicted]
+    files = {case: (Path(reference), Path(prediction)) for case, (reference, prediction) in predicted.items()}
+    return gallery_entries(evaluation, images, files, labels=labels, choices=choices, progress=progress)
