@@ -1,4 +1,4 @@
-"""Label maps to measure on: a tumour of three nested labels, and an abdomen of twenty organs, with a prediction of each."""
+"""Label maps to measure on: a tumour of three nested labels, an abdomen of twenty organs, and a prediction of each."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +64,10 @@ def _pair(kind: Kind, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
         if nested:
             size = size * (0.7 if label > 1 else 1)
         else:
-            centre, size = shape * rng.uniform(0.2, 0.8, 3), shape.min() * rng.uniform(0.03, 0.13) * rng.uniform(0.7, 1.4, 3)
+            centre, size = (
+                shape * rng.uniform(0.2, 0.8, 3),
+                shape.min() * rng.uniform(0.03, 0.13) * rng.uniform(0.7, 1.4, 3),
+            )
         _draw(reference, prediction, label, centre, size, rng)
     return reference, prediction
 

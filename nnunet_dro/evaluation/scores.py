@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.counting import JointCounts
+from nnunet_dro.evaluation.counting import Foreground
 from nnunet_dro.evaluation.grid import onto
 from nnunet_dro.evaluation.label_maps import LabelMap, list_label_maps, read_label_map
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.naming import name_some
-from nnunet_dro.evaluation.scoring import COUNTS, Scoring, score_counted
+from nnunet_dro.evaluation.scoring import COUNTS, Scoring, score_volumes
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     except ValueError as error:
         cure = "Predict it again, or resample it to the reference."
         raise ValueError(f"{error} The file is {str(pair.prediction)!r}. {cure}") from error
-    counts = JointCounts.of(reference.values, values)
+    foreground = Foreground.of(reference.values, values)
+    counts = foreground.counts
     found = {"reference": np.unique(counts.reference), "prediction": np.unique(counts.prediction)}
     if labels is not None:
         for which, path in (("reference", pair.reference), ("prediction", pair.prediction)):
@@ -78,7 +79,9 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
                     f"`labels` in dataset.json must list every value, got {names} in {str(path)!r}. {cure}"
                 )
     scored = labels or Labels.of_values([*found["reference"], *found["prediction"]])
-    rows = score_counted(counts, reference.values, values, scored, scoring, reference.grid.spacing) if scored else []
+    rows = (
+        score_volumes(foreground, reference.values, values, scored, scoring, reference.grid.spacing) if scored else []
+    )
     worst = scoring.worst(reference.grid.diagonal_mm) if pair.prediction is None else {}
     for row in rows:
         row |= worst

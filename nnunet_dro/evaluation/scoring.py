@@ -1,13 +1,13 @@
 """A pair of label maps to a row per label: which metrics, and what they are of a label that is empty."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nnunet_dro.evaluation.counting import JointCounts
+from nnunet_dro.evaluation.counting import Box, Foreground
 from nnunet_dro.evaluation.grid import IntegerArray
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.metrics import METRICS, check_metrics
@@ -17,9 +17,6 @@ EMPTY_RULES = ("undefined", "one", "brats")
 
 #: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
 BRATS_DISTANCE_MM = 374.0
-
-#: find_objects makes a list as long as the largest value.
-_MAX_INDEXED_VALUE = 1 << 12
 
 #: Voxel counts of a row.
 COUNTS = ("n_reference", "n_prediction", "n_intersection")
@@ -107,19 +104,21 @@ def score_case(
     shape = (1,) * (3 - reference.ndim) + reference.shape
     reference, prediction = reference.reshape(shape), prediction.reshape(shape)
     size = (*(1.0,) * (3 - len(spacing)), *spacing)
-    counts = JointCounts.of(reference, prediction)
-    return score_counted(counts, reference, prediction, labels, scoring or Scoring(), size)
+    return score_volumes(
+        Foreground.of(reference, prediction), reference, prediction, labels, scoring or Scoring(), size
+    )
 
 
-def score_counted(
-    counts: JointCounts,
+def score_volumes(
+    foreground: Foreground,
     reference: IntegerArray,
     prediction: IntegerArray,
     labels: Labels,
     scoring: Scoring,
     spacing: tuple[float, ...],
 ) -> list[dict[str, Any]]:
-    """As `score_case`, for volumes (z, y, x) that are counted already."""
+    """As `score_case`, for volumes (z, y, x) whose foreground is known already."""
+    counts = foreground.counts
     n_voxels = counts.n_voxels
     if labels.ignore is not None:
         n_voxels = np.where(counts.reference == labels.ignore, 0, n_voxels)
@@ -131,13 +130,13 @@ def score_counted(
     wanted = [metric for metric in scoring.metrics if METRICS[metric].on_surfaces]
     with_surfaces = [row for row in rows if row["n_reference"] and row["n_prediction"]] if wanted else []
     if with_surfaces:
-        _add_distances(with_surfaces, counts.box, reference, prediction, labels, scoring, spacing)
+        _add_distances(with_surfaces, foreground.boxes, reference, prediction, labels, scoring, spacing)
     return rows
 
 
 def _add_distances(
     rows: list[dict[str, Any]],
-    box: tuple[slice, ...],
+    boxes: Mapping[int, Box],
     reference: IntegerArray,
     prediction: IntegerArray,
     labels: Labels,
@@ -150,17 +149,13 @@ def _add_distances(
     # Axes of length 1 in the image, not in the box, are no axes: a label one slice thick has a border all over.
     flat = tuple(axis for axis, n in enumerate(reference.shape) if n == 1)
     size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
-    reference, prediction = reference[box], prediction[box]
-    if labels.ignore is not None:
-        prediction = np.where(reference == labels.ignore, 0, prediction)
-    boxes = _Boxes(reference, prediction)
     for row in rows:
         values = labels.values[row["label"]]
-        around = boxes.around(values)
-        in_reference, in_prediction = (
-            np.squeeze(_mask(of_map[around], values), axis=flat) for of_map in (reference, prediction)
-        )
-        distances = SurfaceDistances(in_reference, in_prediction, size)
+        around = _around(boxes[value] for value in values if value in boxes)
+        in_reference, in_prediction = (_mask(of_map[around], values) for of_map in (reference, prediction))
+        if labels.ignore is not None:
+            in_prediction &= reference[around] != labels.ignore
+        distances = SurfaceDistances(np.squeeze(in_reference, flat), np.squeeze(in_prediction, flat), size)
         measured: dict[str, Callable[[], float]] = {
             "hd95": distances.hd95,
             "hd95_pooled": distances.hd95_pooled,
@@ -178,30 +173,8 @@ def _mask(values: IntegerArray, wanted: tuple[int, ...]) -> Any:
     return mask
 
 
-class _Boxes:
-    """The boxes of labels in a pair of maps."""
-
-    def __init__(self, *maps: IntegerArray) -> None:
-        from scipy import ndimage
-
-        self._maps = maps
-        # Values that find_objects does not serve are looked for one by one.
-        indexed = all(m.min() >= 0 and m.max() < _MAX_INDEXED_VALUE for m in maps)
-        self._found = (
-            [ndimage.find_objects(m.astype(np.int32) if m.itemsize > 2 else m) for m in maps] if indexed else None
-        )
-
-    def around(self, values: tuple[int, ...]) -> tuple[slice, ...]:
-        """The smallest box that holds these values in both maps; at least one voxel has one."""
-        if self._found is None:
-            found = [
-                tuple(slice(int(axis.min()), int(axis.max()) + 1) for axis in np.nonzero(mask))
-                for mask in (_mask(m, values) for m in self._maps)
-                if mask.any()
-            ]
-        else:
-            found = [o[v - 1] for o in self._found for v in values if 0 < v <= len(o) and o[v - 1] is not None]
-        return tuple(
-            slice(min(side.start for side in sides), max(side.stop for side in sides))
-            for sides in zip(*found, strict=True)
-        )
+def _around(boxes: Iterable[Box]) -> Box:
+    """The smallest box that holds all of these."""
+    return tuple(
+        slice(min(side.start for side in sides), max(side.stop for side in sides)) for sides in zip(*boxes, strict=True)
+    )
