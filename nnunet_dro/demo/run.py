@@ -21,9 +21,9 @@ from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
 from nnunet_dro.demo.plans import PLANS_NAME, small_plans
 from nnunet_dro.demo.progress import StepProgress, step_progress
 from nnunet_dro.demo.raw import Division, RawDataset, divide, read_raw_dataset, strata_by
+from nnunet_dro.demo.results import commands, compare_methods
 from nnunet_dro.demo.settings import Settings, claim
-from nnunet_dro.demo.table import compare_methods, render_table
-from nnunet_dro.evaluation import score_folders
+from nnunet_dro.demo.table import render_table
 from nnunet_dro.trainers.options import DROOptions
 
 DEVICES = ("cpu", "cuda", "mps")
@@ -206,6 +206,8 @@ class _Run:
         for step in steps:
             variables = "".join(f"{name}={shlex.quote(value)} " for name, value in step.environment.items())
             lines += ["", f"# {step.title}", *([variables + shlex.join(step.command)] if step.command else [])]
+        results = commands(self.out, self.dataset.folder, list(self.settings.trainers), by=self.settings.by)
+        lines += ["", "# Evaluate and compare", *map(shlex.join, results)]
         with replacing(self.out / "commands.sh") as new:
             new.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -264,23 +266,23 @@ class _Run:
         unfinished.rename(folder)
 
     def _evaluate(self) -> pd.DataFrame:
-        parts = []
-        for method in self.settings.trainers:
-            predictions = self.out / "predictions" / method
-            part = score_folders(self.out / "test" / "labels", predictions, self.dataset.labels)
-            part.insert(0, "method", method)
-            part.insert(2, self.settings.by, part["case"].map(self.stratum_of_case))
-            parts.append(part)
-        scores = pd.concat(parts, ignore_index=True)
-        table = compare_methods(scores, self.stratum_of_case, by=self.settings.by)
-        for name, frame in (("scores", scores), ("table", table)):
-            with replacing(self.out / f"{name}.csv") as new:
-                frame.to_csv(new, index=False)
+        with step_progress(self.console, "Evaluate and compare") as progress:
+            comparison = compare_methods(
+                self.out,
+                self.dataset.folder,
+                list(self.settings.trainers),
+                by=self.settings.by,
+                jobs=int(self.environment["nnUNet_def_n_proc"]),
+                progress=progress,
+            )
+        table = comparison.strata[comparison.strata["metric"] == "dice"].reset_index(drop=True)
         n_training = Counter(self.stratum_of_case[list(self.division.train)])
         self.console.print(render_table(table, n_training))
         if not self.settings.data:
             self.console.print(_ABOUT_THE_DATA, highlight=False)
-        self.console.print(f"scores.csv, table.csv, commands.sh and logs are in {self.out}", highlight=False)
+        for name, folder in (("Comparison", "comparison"), *((m, f"evaluation/{m}") for m in self.settings.trainers)):
+            self.console.print(f"{name}: {self.out / folder / 'report.html'}", highlight=False, soft_wrap=True)
+        self.console.print(f"commands.sh and logs are in {self.out}", highlight=False)
         return table
 
 

@@ -9,7 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from nnunet_dro.evaluation import summarise
+from nnunet_dro.evaluation.comparison import NOTABLE
 
 #: What the table shows, with its heading and whether more is better.
 SHOWN = {
@@ -21,34 +21,12 @@ SHOWN = {
     "p5": ("P5", True),
 }
 
-#: A difference to draw attention to.
-NOTABLE = 0.05
-
-
-def compare_methods(scores: pd.DataFrame, stratum_of_case: "pd.Series[str]", *, by: str) -> pd.DataFrame:
-    """Statistics per method, stratum and label.
-
-    Args:
-        scores: From `score_folders`, with a column ``method``.
-        stratum_of_case: Strata, indexed by case.
-        by: The strata's name.
-
-    Returns:
-        As `summarise`, with the column ``method`` in front; the methods in the order of ``scores``.
-    """
-    parts = {
-        method: summarise(scores[scores["method"] == method], {by: stratum_of_case})
-        for method in scores["method"].unique()
-    }
-    table: pd.DataFrame = pd.concat(parts, names=["method"]).reset_index(level="method").reset_index(drop=True)
-    return table
-
 
 def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
     """The statistics side by side, in per cent of Dice.
 
     Args:
-        table: From `compare_methods`.
+        table: Statistics of Dice as from `summarise`, by one attribute, with a column ``method``.
         n_training: Training cases of each stratum.
 
     Returns:

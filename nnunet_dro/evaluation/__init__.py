@@ -12,7 +12,6 @@ from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.output import read_evaluation
 from nnunet_dro.evaluation.requirements import check_requirements, parse_requirement
 from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.scores import score_folders
 from nnunet_dro.evaluation.scoring import Scoring, score_case
 from nnunet_dro.evaluation.splits import make_splits
 from nnunet_dro.evaluation.statistics import STATISTICS, summarise, worst_strata
@@ -39,7 +38,6 @@ __all__ = [
     "read_evaluation",
     "read_label_map",
     "score_case",
-    "score_folders",
     "strata",
     "stratify",
     "summarise",

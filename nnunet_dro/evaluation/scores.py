@@ -10,7 +10,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.counting import Foreground
 from nnunet_dro.evaluation.grid import onto
-from nnunet_dro.evaluation.label_maps import LabelMap, list_label_maps, read_label_map
+from nnunet_dro.evaluation.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.naming import name_some
 from nnunet_dro.evaluation.scoring import COUNTS, Scoring, score_volumes
@@ -146,42 +146,3 @@ def _same_labels(scored: list[ScoredPair]) -> tuple[list[ScoredPair], tuple[str,
         rows = [by_label.get(str(v), {"label": str(v)} | dict(one.absent)) for v in values]
         complete.append(ScoredPair(one.case, rows, one.reference_values, one.absent))
     return complete, tuple(sorted(only_predicted, key=int))
-
-
-def score_folders(
-    reference: Path, prediction: Path, labels: Labels, *, cases: Collection[str] | None = None
-) -> pd.DataFrame:
-    """Dice of every case of a folder.
-
-    Args:
-        reference: Folder of reference label maps.
-        prediction: Folder of predicted label maps, named like the references; the format may differ.
-        labels: The labels to score.
-        cases: The cases to score; None for every case of ``reference``.
-
-    Returns:
-        As `score_pairs`.
-
-    Raises:
-        FileNotFoundError: If a folder or the label map of a case is missing; the message names the cases.
-        ValueError: If a file cannot be used; the message names it.
-    """
-    references, predictions = list_label_maps(reference), list_label_maps(prediction)
-    wanted = sorted(references) if cases is None else sorted(cases)
-    for name, folder, files in (("reference", reference, references), ("prediction", prediction, predictions)):
-        check_complete(name, folder, files, wanted)
-    pairs = [PairOfFiles(case, references[case], predictions[case]) for case in wanted]
-    return score_pairs(pairs, labels, Scoring())[0]
-
-
-def check_complete(name: str, folder: Path, files: Mapping[str, Path], cases: Collection[str]) -> None:
-    """Check that a folder has a label map for every case.
-
-    Raises:
-        FileNotFoundError: If not; the message names the cases.
-    """
-    if missing := [case for case in cases if case not in files]:
-        raise FileNotFoundError(
-            f"`{name}` must have a label map for every case, got none for {name_some(missing)} in {str(folder)!r}. "
-            "Add the files or leave the cases out."
-        )

@@ -1,4 +1,5 @@
 import json
+import shlex
 import shutil
 from io import StringIO
 from pathlib import Path
@@ -6,7 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from nnunet_dro.cli import app
 from nnunet_dro.demo import DEFAULT_OPTIONS, DemoError, run, run_demo
 from nnunet_dro.demo.plans import PLANS_NAME
 from nnunet_dro.trainers.options import DROOptions
@@ -106,16 +109,39 @@ def test_held_out_cases_are_in_no_part_of_the_training(tmp_path, data, nnunet):
     assert not set(split["train"]) & set(split["val"])
 
 
-def test_demo_writes_scores_table_and_commands(tmp_path, data, nnunet):
-    table, _ = demo(tmp_path / "out", data)
+def test_demo_ends_with_evaluations_a_comparison_and_their_reports(tmp_path, data, nnunet):
+    table, text = demo(tmp_path / "out", data)
 
-    scores = pd.read_csv(tmp_path / "out" / "scores.csv", dtype={"case": str})
-    assert scores.columns[:5].tolist() == ["method", "case", "centre", "label", "dice"]
-    assert len(scores) == 2 * 5 * 2
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out" / "table.csv"), table, check_dtype=False)
+    comparison = pd.read_csv(tmp_path / "out" / "comparison" / "comparison.csv")
+    dice = comparison[(comparison["metric"] == "dice") & (comparison["stratum"] == "B")].set_index("label")
+    assert dice.loc["white_matter", "mean_difference"] == 1
+    assert dice.loc["white_matter", ["baseline", "method"]].tolist() == ["ERM", "DRO"]
+    for folder in ("evaluation/ERM", "evaluation/DRO", "comparison"):
+        report = tmp_path / "out" / folder / "report.html"
+        assert report.stat().st_size > 10_000
+        assert str(report) in text.replace("\n", "")
+    scores = pd.read_csv(tmp_path / "out" / "evaluation" / "ERM" / "scores.csv", dtype={"case": str})
+    assert len(scores) == 5 * 2
+    assert {"case", "label", "dice", "hd95", "centre"} <= set(scores.columns)
+    worst = (tmp_path / "out" / "evaluation" / "ERM" / "report.html").read_text()
+    assert "data:image/" in worst, "the worst cases are pictured"
+    assert len(table) == 8
+
+
+def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, data, nnunet):
+    demo(tmp_path / "out", data)
+
     commands = (tmp_path / "out" / "commands.sh").read_text()
     assert commands.count("\nnnUNetv2_") == 5
     assert f"export nnUNet_raw={data.parent}" in commands
+    ours = [shlex.split(line)[1:] for line in commands.splitlines() if line.startswith("nnunet-dro ")]
+    assert [arguments[0] for arguments in ours] == ["evaluate", "report", "evaluate", "report", "compare"]
+    first = (tmp_path / "out" / "comparison" / "comparison.csv").read_text()
+    for arguments in ours:
+        words = [word.replace(str(tmp_path / "out" / "comparison"), str(tmp_path / "again")) for word in arguments]
+        result = CliRunner().invoke(app, [*words, "--overwrite"] if words[0] == "evaluate" else words)
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "again" / "comparison.csv").read_text() == first
 
 
 @pytest.mark.parametrize("failing", ["nnUNetv2_plan_and_preprocess", "nnUNetv2_train", "nnUNetv2_predict"])

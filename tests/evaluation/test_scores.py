@@ -2,7 +2,10 @@ import numpy as np
 import pytest
 import SimpleITK
 
-from nnunet_dro.evaluation import Labels, read_label_map, score_case, score_folders
+from nnunet_dro.evaluation import Labels, read_label_map, score_case
+from nnunet_dro.evaluation.inputs import find_inputs
+from nnunet_dro.evaluation.scores import score_pairs
+from nnunet_dro.evaluation.scoring import Scoring
 
 LABELS = Labels({"one": (1,), "two": (2,)})
 
@@ -10,6 +13,10 @@ LABELS = Labels({"one": (1,), "two": (2,)})
 def write(path, values, dtype=np.uint8):
     path.parent.mkdir(parents=True, exist_ok=True)
     SimpleITK.WriteImage(SimpleITK.GetImageFromArray(np.asarray(values, dtype=dtype)), str(path))
+
+
+def score_folders(reference, prediction, labels):
+    return score_pairs(find_inputs(reference, prediction).pairs, labels, Scoring())[0]
 
 
 def dice(reference, prediction, labels=LABELS):
@@ -101,7 +108,7 @@ def test_missing_predictions_are_named(tmp_path):
         write(tmp_path / "reference" / f"{case}.png", [[1]])
     write(tmp_path / "prediction" / "b.png", [[1]])
 
-    with pytest.raises(FileNotFoundError, match="`prediction` must have a label map for every case, got none for a, c"):
+    with pytest.raises(FileNotFoundError, match="label map for every reference, got none for a, c"):
         score_folders(tmp_path / "reference", tmp_path / "prediction", LABELS)
 
 

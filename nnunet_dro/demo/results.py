@@ -1,0 +1,65 @@
+"""The demo's results, made by the functions that the commands evaluate, compare and report call."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from nnunet_dro.demo.progress import StepProgress
+from nnunet_dro.evaluation import Comparison, compare, evaluate
+from nnunet_dro.evaluation.output import comparison_files, evaluation_files, write_files
+from nnunet_dro.evaluation.report import comparison_reports, evaluation_reports, pictures_of
+
+METRICS = ("dice", "hd95")
+
+
+def commands(out: Path, dataset: Path, methods: Collection[str], *, by: str) -> list[tuple[str, ...]]:
+    """What `compare_methods` does, as commands."""
+    lines: list[tuple[str, ...]] = []
+    for method in methods:
+        folder = str(out / "evaluation" / method)
+        files = (str(out / "test" / "labels"), str(out / "predictions" / method), "-o", folder)
+        table = ("--dataset-json", str(dataset / "dataset.json"), "--cases", str(dataset / "cases.csv"), "--by", by)
+        options = ("--ignore-unknown-cases", "--metrics", ",".join(METRICS), "--method", method)
+        lines.append(("nnunet-dro", "evaluate", *files, *table, *options))
+        lines.append(("nnunet-dro", "report", folder, "--images", str(out / "test" / "images")))
+    folders = (f"{method}={out / 'evaluation' / method}" for method in methods)
+    return [*lines, ("nnunet-dro", "compare", *folders, "-o", str(out / "comparison"))]
+
+
+def compare_methods(
+    out: Path, dataset: Path, methods: Collection[str], *, by: str, jobs: int, progress: StepProgress
+) -> Comparison:
+    """Evaluate the methods' predictions and compare them; write everything beside them.
+
+    Args:
+        out: The demo's folder: held-out cases are in ``test``, predictions in ``predictions``.
+        dataset: The raw dataset, with dataset.json and cases.csv.
+        methods: Names of the folders in ``predictions``, the baseline first.
+        by: Column of the case table.
+        jobs: How many cases at a time.
+        progress: The display to update.
+
+    Returns:
+        The comparison; its files are in ``comparison``, those of each method in ``evaluation``.
+    """
+    evaluations = {}
+    for n_done, method in enumerate(methods):
+        progress.update(n_done, len(methods) + 1)
+        evaluation = evaluate(
+            out / "test" / "labels",
+            out / "predictions" / method,
+            dataset_json=dataset / "dataset.json",
+            cases=dataset / "cases.csv",
+            by=[by],
+            metrics=METRICS,
+            ignore_unknown_cases=True,
+            jobs=jobs,
+            method=method,
+        )
+        gallery = pictures_of(evaluation, out / "test" / "images")
+        files = {**evaluation_files(evaluation), **evaluation_reports(evaluation, gallery)}
+        write_files(out / "evaluation" / method, files)
+        evaluations[method] = evaluation
+    progress.update(len(methods), len(methods) + 1)
+    comparison = compare(evaluations)
+    write_files(out / "comparison", {**comparison_files(comparison), **comparison_reports(comparison)})
+    return comparison
