@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.naming import name_some
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
-from nnunet_dro.evaluation.statistics import describe, divide, summarise
+from nnunet_dro.evaluation.statistics import describe, divide, percentile_notes, summarise
 
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
 NOTABLE = 0.05
@@ -107,8 +107,11 @@ def compare(
     }
     methods = tuple(evaluations)
     notes = [*ground.notes]
-    for method, evaluation in evaluations.items():
-        notes += [f"{method}: {note}" for note in evaluation.notes]
+    # Which percentiles are uncertain depends on the strata that are compared; reports say it of those.
+    own = {m: [n for n in e.notes if n not in percentile_notes(e.strata)] for m, e in evaluations.items()}
+    shared = [note for note in own[methods[0]] if all(note in notes_of for notes_of in own.values())]
+    # What is true of every method is said once.
+    notes += shared + [f"{method}: {note}" for method in methods for note in own[method] if note not in shared]
     options = {"by": list(strata), "intersect": intersect, "n_resamples": n_resamples, "seed": seed}
     versions = {"nnunet-dro": __version__, "python": platform.python_version()}
     versions |= {package: version(package) for package in ("numpy", "pandas", "scipy")}

@@ -70,9 +70,9 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     counts = foreground.counts
     found = {"reference": np.unique(counts.reference), "prediction": np.unique(counts.prediction)}
     if labels is not None:
+        # Another rater's map may hold the ignore value, too: there it is none of the labels.
         for which, path in (("reference", pair.reference), ("prediction", pair.prediction)):
-            allowed = labels.known if which == "reference" else labels.known - {labels.ignore}
-            if unknown := sorted(set(found[which].tolist()) - allowed):
+            if unknown := sorted(set(found[which].tolist()) - labels.known):
                 names = name_some([str(v) for v in unknown])
                 cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
                 raise ValueError(

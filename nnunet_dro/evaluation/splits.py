@@ -162,16 +162,18 @@ def split_notes(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: 
         stratum_of_case: Indexed by case, from `stratify_all`.
 
     Returns:
-        A sentence for every stratum that has fewer cases than there are folds.
+        A sentence for every stratum that a fold validates on no case of.
     """
     table = fold_table(splits, stratum_of_case)
-    n_of_stratum = table.groupby("stratum", sort=False, observed=True)["n_validation"].sum()
-    return [
-        f"{stratum_of_case.name}={stratum} has {n} case{'' if n == 1 else 's'} for {len(splits)} folds: "
-        f"some folds validate on none of them."
-        for stratum, n in n_of_stratum.items()
-        if n < len(splits)
-    ]
+    notes = []
+    for stratum, rows in table.groupby("stratum", sort=False):
+        without = [str(fold) for fold in rows.loc[rows["n_validation"] == 0, "fold"]]
+        if without:
+            n = int(rows["n_validation"].sum())
+            cases = f"{n} case{'' if n == 1 else 's'}"
+            folds = f"fold {without[0]} validates" if len(without) == 1 else f"folds {name_some(without)} validate"
+            notes.append(f"{stratum_of_case.name}={stratum} has {cases}: {folds} on none of them.")
+    return notes
 
 
 def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> pd.DataFrame:

@@ -1,4 +1,5 @@
 import json
+import re
 from collections import Counter
 from types import SimpleNamespace
 
@@ -125,9 +126,18 @@ def test_rare_strata_are_dealt_out_and_noted(raw):
 
     check_form(splits, cases)
     assert max(len(set(split["val"]) & {"c0020", "c0021"}) for split in splits) == 1
+    first, second = split_notes(splits, strata)
+    assert re.fullmatch(r"centre=B has 2 cases: folds \d, \d, \d validate on none of them\.", first)
+    assert re.fullmatch(r"centre=C has 1 case: folds \d, \d, \d, \d validate on none of them\.", second)
+
+
+def test_note_names_the_folds_that_lack_a_stratum():
+    strata = pd.Series(["A", "A", "B", "B"], index=list("abcd"), name="centre")
+    splits = [{"train": ["c", "d"], "val": ["a", "b"]}, {"train": ["a", "b"], "val": ["c", "d"]}]
+
     assert split_notes(splits, strata) == [
-        "centre=B has 2 cases for 5 folds: some folds validate on none of them.",
-        "centre=C has 1 case for 5 folds: some folds validate on none of them.",
+        "centre=A has 2 cases: fold 1 validates on none of them.",
+        "centre=B has 2 cases: fold 0 validates on none of them.",
     ]
 
 

@@ -46,7 +46,9 @@ def evaluation_content(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]"
     parts = [_part(evaluation, scores, table, attribute, n) for n, attribute in enumerate(attributes)]
     volumes = _volumes(evaluation, scores, table)
     empty = false_positive_rows(evaluation.false_positives)
-    found = [("findings", "Findings"), *((part["id"], part["title"]) for part in parts)]
+    requirements = evaluation.about.get("requirements", [])
+    asked = [("requirements", "Requirements")] if requirements else []
+    found = [("findings", "Findings"), *asked, *((part["id"], part["title"]) for part in parts)]
     optional = (("volumes", "Size", volumes), ("false-positives", "False positives", empty))
     found += [(name, title) for name, title, there in (*optional, ("pictures", "Pictures", gallery)) if there]
     pictures = {(entry.case, entry.label): f"picture-{n}" for n, entry in enumerate(gallery)}
@@ -58,6 +60,7 @@ def evaluation_content(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]"
         "contents": [*found, ("cases", "Cases"), ("methods", "Definitions")],
         "has_strata": attributes != [ALL],
         "findings": findings(evaluation),
+        "requirements": requirements,
         "all_notes": all_notes(evaluation.notes, evaluation.strata),
         "parts": parts,
         "volumes": volumes,

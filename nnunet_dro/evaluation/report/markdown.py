@@ -41,6 +41,8 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
         f"- **{escape(found.title)}** ({escape(found.attribute)}): {escape(found.detail)}"
         for found in findings(evaluation)
     ]
+    for outcome in evaluation.about.get("requirements", []):
+        lines.append(f"- Requirement {'met' if outcome['passed'] else '**not met**'}: {escape(outcome['line'])}")
     lines += ["", *(f"> {escape(note)}  " for note in all_notes(evaluation.notes, evaluation.strata)), ""]
     for table in strata_tables(evaluation.strata):
         lines += _strata_section(table, with_method=False)

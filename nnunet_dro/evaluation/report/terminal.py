@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
     NO_VALUE,
@@ -62,7 +63,11 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
     for attribute in table["attribute"].unique():
         for metric in table["metric"].unique():
             inside = table[(table["attribute"] == attribute) & (table["metric"] == metric)]
-            parts.append(_difference_table(str(attribute), str(metric), inside.to_dict("records"), comparison.methods))
+            known, rows = metric_named(str(metric)), inside.to_dict("records")
+            parts += [
+                _difference_table(str(attribute), known, statistic, rows, comparison.methods)
+                for statistic in ("mean", known.tail)
+            ]
     for verdict in verdicts(comparison):
         parts.append(Text.assemble((plain(f"{verdict.method}: "), "bold"), plain(verdict.summary)))
         parts += [Text(plain(f"  {f.title}: {f.value}. {f.detail}")) for f in verdict.findings]
@@ -121,32 +126,34 @@ def _strata_table(table: Table) -> RichTable:
 
 
 def _difference_table(
-    attribute: str, metric_name: str, rows: list[dict[Hashable, Any]], methods: tuple[str, ...]
+    attribute: str, metric: Metric, statistic: str, rows: list[dict[Hashable, Any]], methods: tuple[str, ...]
 ) -> RichTable:
-    metric = metric_named(metric_name)
     several = len(methods) > 2
     labels = list(dict.fromkeys(str(row["label"]) for row in rows))
     against = methods[0] if several else f"{methods[1]} against {methods[0]}"
-    shown = _titled(f"{attribute_title(attribute)}: {metric.title} ({unit_sign(metric)}), {against}")
-    headings = ["label", *(["stratum"] if attribute != ALL else []), *(["method"] if several else [])]
-    for heading in headings:
-        shown.add_column(heading, overflow="fold")
-    for name in ("n", "Mean", "change", TITLES[metric.tail], "change", "Holm p", "W/T/L"):
+    title = f"{attribute_title(attribute)}: {TITLES[statistic]} {metric.title} ({unit_sign(metric)}), {against}"
+    shown = _titled(title)
+    for heading in ("label", *(["stratum"] if attribute != ALL else []), *(["method"] if several else [])):
+        # A narrow terminal breaks names; it never drops them.
+        shown.add_column(heading, overflow="fold", min_width=6)
+    headings = ["n", "before → after", "change", *(["Holm p", "W/T/L"] if statistic == "mean" else [])]
+    for name in headings:
         shown.add_column(name, justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda r: labels.index(str(r["label"]))):
         names = [str(row["label"])]
         names += [stratum_title(attribute, str(row["stratum"]))] if attribute != ALL else []
         names += [str(row["method"])] if several else []
+        value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
+        before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
+        few = not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"]))
+        change = f"{difference(value, metric)} {interval(low, high, metric, signed=True)}".rstrip()
         cells = [Text(plain(name)) for name in names] + [Text(str(int(row["n"])))]
-        for statistic in ("mean", metric.tail):
-            value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
-            before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
-            few = not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"]))
-            cells.append(Text(f"{before} → {after}", style="dim" if few else ""))
-            change = f"{difference(value, metric)} {interval(low, high, metric, signed=True)}".rstrip()
-            cells.append(Text(change, style="dim" if few else _colour(value, low, high, metric.more_is_better)))
-        record = "/".join(str(int(row[name])) for name in ("wins", "ties", "losses"))
-        shown.add_row(*cells, Text(p_value(float(row["holm_p"]))), Text(record))
+        cells.append(Text(f"{before} → {after}", style="dim" if few else ""))
+        cells.append(Text(change, style="dim" if few else _colour(value, low, high, metric.more_is_better)))
+        if statistic == "mean":
+            record = "/".join(str(int(row[name])) for name in ("wins", "ties", "losses"))
+            cells += [Text(p_value(float(row["holm_p"]))), Text(record)]
+        shown.add_row(*cells)
     return shown
 
 
