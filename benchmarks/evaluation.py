@@ -164,6 +164,9 @@ def surface_scorer(kind: Kind) -> Callable:
     import SimpleITK
     import surface_distance as peer
 
+    # The package uses names that numpy 2 no longer has.
+    vars(np).update(Inf=np.inf, NaN=np.nan)
+
     def score(reference: Path, prediction: Path) -> dict[str, list[float]]:
         images = [SimpleITK.ReadImage(str(path)) for path in (reference, prediction)]
         a, b = (SimpleITK.GetArrayFromImage(image) for image in images)

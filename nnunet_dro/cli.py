@@ -21,7 +21,10 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             _stop("interrupted", _INTERRUPTED)
-        except (ValueError, FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError) as error:
+        except BrokenPipeError:
+            # Whoever read the output has seen enough: for typer to end quietly.
+            raise
+        except (ValueError, OSError) as error:
             _stop(str(error), _BAD_INPUT)
 
 
@@ -39,7 +42,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; new or empty.")]
+# Paths are not for typer to check: it would tell what is not readable in a box of five lines.
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; new or empty.", readable=False)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to the output folder.")]
 Bootstrap = Annotated[int, typer.Option(min=0, help="Resamples for the 95 % intervals; 0 for none.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the bootstrap.")]
@@ -87,15 +91,19 @@ def trainers(
 
 @app.command()
 def evaluate(
-    reference: Annotated[Path, typer.Argument(help="Folder of reference label maps.")],
+    reference: Annotated[Path, typer.Argument(help="Folder of reference label maps.", readable=False)],
     prediction: Annotated[
-        Path, typer.Argument(help="Folder of predictions, model folder of nnU-Net, or its summary.json.")
+        Path,
+        typer.Argument(help="Folder of predictions, model folder of nnU-Net, or its summary.json.", readable=False),
     ],
     output: Output,
     dataset_json: Annotated[
-        Path | None, typer.Option(help="Names of the labels; default: dataset.json beside or above REFERENCE.")
+        Path | None,
+        typer.Option(help="Names of the labels; default: dataset.json beside or above REFERENCE.", readable=False),
     ] = None,
-    cases: Annotated[Path | None, typer.Option(help="Case table: CSV, TSV, XLSX or JSON, a row per case.")] = None,
+    cases: Annotated[
+        Path | None, typer.Option(help="Case table: CSV, TSV, XLSX or JSON, a row per case.", readable=False)
+    ] = None,
     by: Annotated[
         list[str] | None,
         typer.Option(help="Column to report by; centre,pathology for both at once; age:0,18,65 or volume:q3 to cut."),
@@ -119,7 +127,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help='Quality requirement, such as "pathology=spina_bifida label=cerebellum p5>=0.70".'),
     ] = None,
-    require_file: Annotated[Path | None, typer.Option(help="File of requirements, one a line.")] = None,
+    require_file: Annotated[Path | None, typer.Option(help="File of requirements, one a line.", readable=False)] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Dice percentiles and more, per label and stratum of the cases, with a report."""
@@ -198,9 +206,12 @@ def compare(
 
 @app.command()
 def report(
-    evaluation: Annotated[Path, typer.Argument(help="Output folder of evaluate; its reports are made again.")],
+    evaluation: Annotated[
+        Path, typer.Argument(help="Output folder of evaluate; its reports are made again.", readable=False)
+    ],
     images: Annotated[
-        Path | None, typer.Option(help="Folder of the images (CASE_0000.nii.gz ...), to show the worst cases.")
+        Path | None,
+        typer.Option(help="Folder of the images (CASE_0000.nii.gz ...), to show the worst cases.", readable=False),
     ] = None,
     per_stratum: Annotated[int, typer.Option(min=1, help="Pictures per stratum and label.")] = 2,
 ) -> None:
@@ -220,13 +231,16 @@ def report(
 @app.command()
 def splits(
     dataset: Annotated[str, typer.Argument(metavar="RAW_DATASET", help="Its folder, name or number.")],
-    cases: Annotated[Path | None, typer.Option(help="Case table: CSV, TSV, XLSX or JSON, a row per case.")] = None,
+    cases: Annotated[
+        Path | None, typer.Option(help="Case table: CSV, TSV, XLSX or JSON, a row per case.", readable=False)
+    ] = None,
     stratify: Annotated[str | None, typer.Option(help="Column whose strata every fold gets its share of.")] = None,
     group: Annotated[str | None, typer.Option(help="Column of the patient: a patient is in one fold only.")] = None,
     leave_out: Annotated[str | None, typer.Option(help="Column of the centre: a fold per centre.")] = None,
     folds: Annotated[int, typer.Option(help="Number of folds; not with --leave-out.")] = 5,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File; default: splits_final.json where nnU-Net reads it.")
+        Path | None,
+        typer.Option("--output", "-o", help="File; default: splits_final.json where nnU-Net reads it.", readable=False),
     ] = None,
     ignore_unknown_cases: Annotated[
         bool, typer.Option("--ignore-unknown-cases", help="Let rows of the case table be that have no label map.")
@@ -288,7 +302,9 @@ def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    # Elsewhere rich would end with an empty line.
+    with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as bar:
         task = bar.add_task(title, total=None)
         yield lambda n_done, n_all: bar.update(task, completed=n_done, total=n_all)
 

@@ -3,6 +3,7 @@
 import hashlib
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pandas as pd
 
 from nnunet_dro import __version__
 from nnunet_dro.evaluation.cases import attributes_of, check_cases, read_cases
-from nnunet_dro.evaluation.inputs import Inputs, find_inputs, read_summary
+from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, find_dataset_json, read_labels
 from nnunet_dro.evaluation.metrics import METRICS
@@ -93,18 +94,18 @@ def evaluate(
     scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty)
     dataset_json = dataset_json or find_dataset_json(reference)
     labels = read_labels(dataset_json) if dataset_json else None
-    if prediction.suffix == ".json":
+    references = set(list_label_maps(reference))
+    if prediction.suffix == ".json" and not prediction.is_dir():
         summary = read_summary(prediction, labels, scoring)
-        inputs, references = summary.inputs, set(list_label_maps(reference))
+        inputs = matched_inputs(summary.inputs, references, missing=missing)
     else:
         summary, inputs = None, find_inputs(reference, prediction, missing=missing)
-        references = set(list_label_maps(reference))
     evaluated = [pair.case for pair in inputs.pairs]
     # A table that does not fit is told before the long work.
     table = _case_table(cases, references, evaluated, ignore_unknown=ignore_unknown_cases)
+    _check_columns(table, scoring)
     strata = stratify_all(table, list(by), evaluated)
-    if labels:
-        _check_requirements_apply(requirements, evaluated, labels, strata, scoring)
+    _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
     only_predicted: tuple[str, ...] = ()
     if summary:
         scores = summary.scores
@@ -117,7 +118,8 @@ def evaluate(
     options = {
         "reference": str(reference),
         "prediction": str(prediction),
-        "dataset_json": str(dataset_json) if dataset_json else None,
+        # Absolute, so that the report can be made again from anywhere.
+        "dataset_json": str(dataset_json.absolute()) if dataset_json else None,
         "cases": str(cases) if cases else None,
         "by": list(by),
         "metrics": list(scoring.metrics),
@@ -129,7 +131,7 @@ def evaluate(
     }
     return Evaluation(
         method=method or inputs.method,
-        scores=scores if table is None else _with_attributes(scores, table),
+        scores=scores if table is None else scores.merge(table, on="case", how="left"),
         strata=statistics,
         stratum_of_case=strata,
         worst=worst_strata(statistics),
@@ -155,27 +157,34 @@ def _case_table(
     return table
 
 
+def _check_columns(table: pd.DataFrame | None, scoring: Scoring) -> None:
+    if table is not None and (both := [column for column in attributes_of(table) if column in scoring.columns]):
+        cure = "Rename the column."
+        raise ValueError(f"`cases` must have columns of other names than the scores, got {name_some(both)}. {cure}")
+
+
 def _check_requirements_apply(
     requirements: Sequence[Requirement],
     cases: Sequence[str],
-    labels: Labels,
+    labels: Labels | None,
     strata: "Mapping[str, pd.Series[str]]",
     scoring: Scoring,
+    *,
+    with_intervals: bool,
 ) -> None:
     """A requirement on a stratum or label that is not there is told before the long work."""
     if not requirements:
         return
-    rows = pd.MultiIndex.from_product([cases, labels.values], names=["case", "label"]).to_frame(index=False)
+    if labels is None:
+        # Which values the references hold is not known before they are read; the rest can be checked.
+        requirements = [replace(requirement, label=None) for requirement in requirements]
+    names = labels.values if labels else ["any"]
+    rows = pd.MultiIndex.from_product([cases, names], names=["case", "label"]).to_frame(index=False)
     unknown = rows.assign(**dict.fromkeys(scoring.metrics, float("nan")))
-    check_requirements(summarise(unknown, strata, metrics=scoring.metrics, n_resamples=0), requirements)
-
-
-def _with_attributes(scores: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    if both := [column for column in attributes_of(table) if column in scores.columns]:
-        cure = "Rename the column."
-        raise ValueError(f"`cases` must have columns of other names than the scores, got {name_some(both)}. {cure}")
-    joined: pd.DataFrame = scores.merge(table, on="case", how="left")
-    return joined
+    statistics = summarise(unknown, strata, metrics=scoring.metrics, n_resamples=0)
+    if not with_intervals:
+        statistics = statistics.drop(columns=[c for c in statistics.columns if c.endswith(("_low", "_high"))])
+    check_requirements(statistics, requirements)
 
 
 def _about(options: dict[str, Any], scoring: Scoring, inputs: Inputs) -> dict[str, Any]:
@@ -186,7 +195,6 @@ def _about(options: dict[str, Any], scoring: Scoring, inputs: Inputs) -> dict[st
     if "nsd" in scoring.metrics:
         definitions["nsd"] += f"; tolerance {scoring.nsd_tolerance_mm:g} mm"
     rule = {"empty": STATISTICS_DEFINITIONS["empty"][scoring.empty]}  # type: ignore[index]
-    # Absolute, so that the report can be made again from anywhere.
     files = {
         pair.case: [str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)]
         for pair in inputs.pairs

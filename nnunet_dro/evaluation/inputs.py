@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,7 @@ def find_inputs(reference: Path, prediction: Path, *, missing: str = "error") ->
         FileNotFoundError: If a folder or a prediction is missing; the message names the cases.
         ValueError: If no file names agree, a case is predicted twice, or ``missing`` is not one of the two.
     """
-    if missing not in MISSING_RULES:
-        raise ValueError(f"`missing` must be one of {', '.join(MISSING_RULES)}, got {missing!r}.")
+    _check_missing(missing)
     references = list_label_maps(reference)
     if not prediction.is_dir():
         cure = "Give a folder of label maps, a model folder of nnU-Net, or a summary.json."
@@ -98,6 +97,48 @@ def find_inputs(reference: Path, prediction: Path, *, missing: str = "error") ->
         notes.append(f"Without a prediction, scored as failed: {name_some(lacking, at_most=20)}.")
     pairs = tuple(PairOfFiles(case, references[case], predictions.get(case)) for case in cases)
     return Inputs(_method(prediction), pairs, tuple(notes))
+
+
+def _check_missing(missing: str) -> None:
+    if missing not in MISSING_RULES:
+        raise ValueError(f"`missing` must be one of {', '.join(MISSING_RULES)}, got {missing!r}.")
+
+
+def matched_inputs(inputs: Inputs, references: Collection[str], *, missing: str = "error") -> Inputs:
+    """The files that a summary.json names, with notes on how they match the references that are there.
+
+    Args:
+        inputs: From `read_summary`.
+        references: The cases that have a reference.
+        missing: As for `find_inputs`. The summary.json of a fold does not hold every case: without ``worst`` that is
+            noted.
+
+    Returns:
+        The files, with notes.
+
+    Raises:
+        ValueError: If no case has a reference, a reference has no prediction and ``missing`` is ``worst`` (how large
+            its labels are is not in the file), or ``missing`` is not one of the two.
+    """
+    _check_missing(missing)
+    cases = {pair.case for pair in inputs.pairs}
+    if not cases & set(references):
+        examples = f"{min(references)} and {min(cases)}"
+        cure = "Give the references that the predictions were evaluated with."
+        raise ValueError(
+            f"`reference` and `prediction` must have cases in common, got none (there are {examples}). {cure}"
+        )
+    notes = list(inputs.notes)
+    if lacking := sorted(set(references) - cases):
+        if missing == "worst":
+            cure = "Give the folder of the predictions instead."
+            raise ValueError(
+                f"`missing` must be error where summary.json lacks cases, got worst and no {name_some(lacking)}. {cure}"
+            )
+        notes.append(f"{len(lacking)} of {len(references)} references are not in the summary.json: not evaluated.")
+    if extra := sorted(cases - set(references)):
+        notes.append(f"Cases of the summary.json whose reference is not there: {name_some(extra, at_most=20)}.")
+    return replace(inputs, notes=tuple(notes))
 
 
 def _validation_folders(folder: Path, notes: list[str]) -> list[Path]:
@@ -162,34 +203,50 @@ def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> Summary
             f"`metrics` must follow from voxel counts where a summary.json is evaluated, got {name_some(surfaces)}, "
             f"which {str(path)!r} lacks. Give the folder of the predictions instead."
         )
+    entries = _entries(path, labels)
+    cases = [pair.case for pair, _ in entries]
+    if twice := repeated(cases):
+        cure = "Remove an entry."
+        raise ValueError(f"`prediction` must hold a case once, got {name_some(twice)} twice in {str(path)!r}. {cure}")
+    names = list(labels.values) if labels else list(dict.fromkeys(name for _, counts in entries for name in counts))
+    rows: list[dict[str, Any]] = []
+    for pair, counts in entries:
+        if absent := [name for name in names if name not in counts]:
+            got = f"none for {name_some(absent)} of {pair.case!r} in {str(path)!r}"
+            cure = "Give the dataset.json that the predictions were evaluated with."
+            raise ValueError(f"`prediction` must have a score for every label, got {got}. {cure}")
+        for name in names:
+            row = {"case": pair.case, "label": name} | scoring.of_counts(*counts[name])
+            row |= dict(zip(COUNTS, counts[name], strict=True))
+            rows.append(row | dict.fromkeys(("reference_ml", "prediction_ml"), float("nan")))
+    inputs = Inputs(_method(path), tuple(pair for pair, _ in entries))
+    return Summary(pd.DataFrame(rows, columns=["case", *scoring.columns]), inputs)
+
+
+def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[str, tuple[int, int, int]]]]:
+    """The files and the counts of every case, sorted by case."""
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["metric_per_case"]
-        cases = [_case_of(str(entry["prediction_file"])) for entry in entries]
-        rows = [row for case, entry in zip(cases, entries, strict=True) for row in _rows(case, entry, labels, scoring)]
+        entries = [
+            (
+                PairOfFiles(
+                    _case_of(entry["prediction_file"]), Path(entry["reference_file"]), Path(entry["prediction_file"])
+                ),
+                _counts(entry["metrics"], labels),
+            )
+            for entry in json.loads(path.read_text(encoding="utf-8"))["metric_per_case"]
+        ]
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"`prediction` must be there, got {str(path)!r}, which is not. Check the path."
         ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         cure = "Give the one that nnU-Net writes beside the predictions."
         raise ValueError(
             f"`prediction` must be a summary.json of nnU-Net, got {str(path)!r}, which is not. {cure}"
         ) from error
-    if not cases:
+    if not entries:
         raise ValueError(f"`prediction` must have cases, got none in {str(path)!r}. Predict and evaluate again.")
-    if twice := repeated(cases):
-        raise ValueError(f"`prediction` must hold a case once, got {name_some(twice)} twice in {str(path)!r}.")
-    scores = pd.DataFrame(rows, columns=["case", *scoring.columns])
-    order = {name: k for k, name in enumerate(scores["label"].unique())}
-    scores = scores.sort_values(
-        ["case", "label"], key=lambda c: c.map(order) if c.name == "label" else c, kind="stable"
-    )
-    files = (
-        PairOfFiles(c, Path(e["reference_file"]), Path(e["prediction_file"]))
-        for c, e in zip(cases, entries, strict=True)
-    )
-    inputs = Inputs(_method(path), tuple(sorted(files, key=lambda pair: pair.case)))
-    return Summary(scores.reset_index(drop=True), inputs)
+    return sorted(entries, key=lambda entry: entry[0].case)
 
 
 def _case_of(file: str) -> str:
@@ -199,28 +256,39 @@ def _case_of(file: str) -> str:
     return name[: len(name) - len(ending)]
 
 
-def _rows(case: str, entry: Mapping[str, Any], labels: Labels | None, scoring: Scoring) -> list[dict[str, Any]]:
-    metrics = entry["metrics"]
-    keys = {name: _key(values) for name, values in labels.values.items()} if labels else {_name(k): k for k in metrics}
-    if absent := [name for name, key in keys.items() if key not in metrics]:
-        cure = "Give the dataset.json that the predictions were evaluated with."
-        raise ValueError(f"`labels` must be in the summary.json, got none for {name_some(absent)} of {case!r}. {cure}")
-    rows = []
-    for name, key in keys.items():
-        n_intersection, n_extra, n_lost = (int(metrics[key][count]) for count in ("TP", "FP", "FN"))
-        counts = (n_intersection + n_lost, n_intersection + n_extra, n_intersection)
-        row = {"case": case, "label": name} | scoring.of_counts(*counts) | dict(zip(COUNTS, counts, strict=True))
-        rows.append(row | dict.fromkeys(("reference_ml", "prediction_ml"), float("nan")))
-    return rows
+def _counts(metrics: Mapping[str, Any], labels: Labels | None) -> dict[str, tuple[int, int, int]]:
+    """The counts of each label that an entry has: reference, prediction and both, in voxels."""
+    if labels:
+        keys = {name: _keys(values) for name, values in labels.values.items()}
+    else:
+        # The file has them in the order of text: 10 before 2.
+        keys = {_name(key): [key] for key in sorted(metrics, key=_values)}
+    counts = {}
+    for name, candidates in keys.items():
+        for key in candidates:
+            if key in metrics:
+                n_intersection, n_extra, n_lost = (_count(metrics[key][count]) for count in ("TP", "FP", "FN"))
+                counts[name] = (n_intersection + n_lost, n_intersection + n_extra, n_intersection)
+    return counts
 
 
-def _key(values: Sequence[int]) -> str:
-    """What nnU-Net calls a label or region: a value, or a tuple of them, as text."""
-    return str(values[0]) if len(values) == 1 else str(tuple(values))
+def _count(value: Any) -> int:
+    if not isinstance(value, int | float) or value != int(value) or value < 0:
+        raise TypeError(value)
+    return int(value)
+
+
+def _keys(values: Sequence[int]) -> list[str]:
+    """What nnU-Net may call a label or region: a value, or a tuple of them, as text."""
+    return [str(tuple(values)), *([str(values[0])] if len(values) == 1 else [])]
+
+
+def _values(key: str) -> list[int]:
+    return [int(value) for value in re.findall(r"-?\d+", key)]
 
 
 def _name(key: str) -> str:
-    return "+".join(re.findall(r"-?\d+", key)) or key
+    return "+".join(map(str, _values(key))) or key
 
 
 def labels_by_value(names: Sequence[str]) -> Labels:

@@ -66,9 +66,12 @@ class Labels:
 def _label_values(name: str, value: Any) -> tuple[int, ...]:
     values = value if isinstance(value, list | tuple) else (value,)
     try:
-        return tuple(int(v) for v in values)
-    except (TypeError, ValueError) as error:
+        integers = tuple(int(v) for v in values)
+        if any(isinstance(v, float) and v != integer for v, integer in zip(values, integers, strict=True)):
+            raise ValueError(value)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"`labels` must be integers, got {value!r} for {name!r}. Correct dataset.json.") from error
+    return integers
 
 
 def find_dataset_json(reference: Path) -> Path | None:
@@ -90,7 +93,7 @@ def read_labels(path: Path) -> Labels:
             f"`dataset_json` must be a file, got {str(path)!r}, which is not there. Check the path."
         )
     try:
-        dataset = json.loads(path.read_text(encoding="utf-8"))
+        dataset = json.loads(path.read_text(encoding="utf-8-sig"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"`dataset_json` must be JSON, got {str(path)!r}, which is not: {error}. Correct it."

@@ -116,7 +116,7 @@ def _parse(start: bytes) -> _Header:
         offset, slope, intercept = struct.unpack("<3f", start[108:120])
         qform, sform = struct.unpack("<2h", start[252:256])
         quaternion = struct.unpack("<6f", start[256:280])
-        rows = struct.unpack("<12f", start[280:328])
+        rows, first = struct.unpack("<12f", start[280:328]), 348
     elif len(start) >= 540 and start[:4] == struct.pack("<i", 540) and start[4:8] == b"n+2\0":
         code = struct.unpack("<h", start[12:14])[0]
         dim = struct.unpack("<8q", start[16:80])
@@ -125,14 +125,16 @@ def _parse(start: bytes) -> _Header:
         slope, intercept = struct.unpack("<2d", start[176:192])
         qform, sform = struct.unpack("<2i", start[344:352])
         quaternion = struct.unpack("<6d", start[352:400])
-        rows = struct.unpack("<12d", start[400:496])
+        rows, first = struct.unpack("<12d", start[400:496]), 540
     else:
         raise UnusualNiftiError
     n_axes = dim[0]
     if 3 < n_axes <= 7 and any(n > 1 for n in dim[4 : n_axes + 1]):
         raise ValueError(f"it has {n_axes} axes, of length {', '.join(map(str, dim[1 : n_axes + 1]))}")
+    if any(n < 1 for n in dim[1 : min(n_axes, 7) + 1]):
+        raise ValueError(f"it has an axis of length {min(dim[1 : min(n_axes, 7) + 1])}")
     scaled = slope not in (0.0, 1.0) or (intercept != 0.0 and slope != 0.0)
-    if code not in _INTEGERS or scaled or not 1 <= n_axes <= 7 or any(n < 1 for n in dim[1 : n_axes + 1]):
+    if code not in _INTEGERS or scaled or not 1 <= n_axes <= 7 or offset < first:
         raise UnusualNiftiError
     x, y, z = (int(n) for n in (*dim[1 : min(n_axes, 3) + 1], 1, 1)[:3])
     if sform > 0:

@@ -4,7 +4,9 @@ import json
 import math
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from nnunet_dro.atomic import replacing
 from nnunet_dro.evaluation.comparison import Comparison
 from nnunet_dro.evaluation.naming import name_some
 from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.statistics import worst_strata
 
 #: What the format of summary.json is called; another number is another format.
 FORMAT = "nnunet-dro evaluation 1"
@@ -98,17 +101,23 @@ def read_evaluation(folder: Path) -> Evaluation:
         cure = "Give the folder that `nnunet-dro evaluate` wrote."
         raise FileNotFoundError(f"`evaluation` must be a folder with a summary.json, got {str(folder)!r}. {cure}")
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
+        summary = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
         if summary["format"] != FORMAT:
             raise ValueError(summary["format"])
-        tables = {name: _table(summary[name]) for name in ("scores", "strata", "worst", "false_positives")}
+        tables = {name: _table(summary[name]) for name in ("scores", "strata", "false_positives")}
         strata = {
             attribute: pd.Series(entry["cases"], dtype=object).astype(pd.CategoricalDtype(entry["order"], ordered=True))
             for attribute, entry in summary["stratum_of_case"].items()
         }
         about = {name: summary[name] for name in ("versions", "options", "definitions", "inputs", "requirements")}
         return Evaluation(
-            method=summary["method"], stratum_of_case=strata, about=about, notes=tuple(summary["notes"]), **tables
+            method=summary["method"],
+            stratum_of_case=strata,
+            # Without any row, where no value is defined, the file does not say the columns.
+            worst=worst_strata(tables["strata"]),
+            about=about,
+            notes=tuple(summary["notes"]),
+            **tables,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         cure = "Evaluate again with this version of nnunet-dro."
@@ -136,41 +145,40 @@ def check_output(folder: Path, *, overwrite: bool) -> None:
         NotADirectoryError: If there is a file of that name.
         PermissionError: If it, or the folder it would be made in, may not be written to.
     """
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"`output` must be a folder, got the file {str(folder)!r}. Name another.")
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not existing.is_dir():
+        raise NotADirectoryError(f"`output` must be a folder, got the file {str(existing)!r}. Name another.")
     if not overwrite and folder.is_dir() and any(folder.iterdir()):
         raise FileExistsError(
             f"`output` must be a new or empty folder, got {str(folder)!r}, which holds files. "
             "Name another, or give --overwrite to replace what an earlier run wrote."
         )
-    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not os.access(existing, os.W_OK):
         raise PermissionError(f"`output` must be writable, got {str(existing)!r}. Name another folder.")
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files into a folder: a new folder appears with all of them, an old one gets each whole.
+    """Write files into a folder: a new folder appears with all of them, an old one gets them once all are written.
 
     Args:
         folder: Where to write. Other files in it stay.
         files: Name to content.
     """
     folder = folder.absolute()
-    if folder.is_dir() and any(folder.iterdir()):
-        for name, content in files.items():
-            with replacing(folder / name) as new:
-                _write(new, content)
+    if folder.is_dir():
+        # An empty one stays, too: it may be a mount point, or the working directory of the shell.
+        with ExitStack() as stack:
+            for name, content in files.items():
+                _write(stack.enter_context(replacing(folder / name)), content)
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
+    partial = Path(tempfile.mkdtemp(prefix=".", suffix=".partial", dir=folder.parent))
     try:
+        # One folder further down: temporary folders are for their owner only.
+        (partial / folder.name).mkdir()
         for name, content in files.items():
-            _write(partial / name, content)
-        if folder.is_dir():
-            folder.rmdir()
-        partial.rename(folder)
+            _write(partial / folder.name / name, content)
+        (partial / folder.name).rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -147,7 +147,8 @@ def _add_distances(
     from nnunet_dro.evaluation.surfaces import SurfaceDistances
 
     # Axes of length 1 in the image, not in the box, are no axes: a label one slice thick has a border all over.
-    flat = tuple(axis for axis, n in enumerate(reference.shape) if n == 1)
+    # One axis stays in an image of one voxel.
+    flat = tuple(axis for axis, n in enumerate(reference.shape) if n == 1)[:2]
     size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
     for row in rows:
         values = labels.values[row["label"]]

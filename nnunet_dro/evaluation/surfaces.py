@@ -158,20 +158,18 @@ class SurfaceDistances:
     """Distances between the borders of a label in reference and prediction, both ways.
 
     A voxel belongs to the border if it is in the label and one of its face neighbours is not, or lies outside the
-    image. Axes of length 1 do not count: a slice is a plane, not a slab.
+    arrays.
 
     Args:
-        reference: Mask, shape (z, y, x), with at least one voxel set.
+        reference: Mask, shape (z, y, x), or (y, x) for a plane, with at least one voxel set.
         prediction: Mask of the same shape, with at least one voxel set.
-        spacing: Voxel size (z, y, x), mm.
+        spacing: Voxel size along the axes, mm.
     """
 
     def __init__(self, reference: BoolArray, prediction: BoolArray, spacing: tuple[float, ...]) -> None:
-        axes = [axis for axis, n in enumerate(reference.shape) if n > 1] or [0]
-        shape = tuple(reference.shape[axis] for axis in axes)
-        kept = tuple(float(spacing[axis]) for axis in axes)
-        margin = tuple(max(1, int(_REACH * min(kept) * (1 + 1e-9) / s)) for s in kept)
-        borders = [_Border.of(mask.reshape(shape), kept, margin) for mask in (reference, prediction)]
+        size = tuple(float(length) for length in spacing)
+        margin = tuple(max(1, int(_REACH * min(size) * (1 + 1e-9) / length)) for length in size)
+        borders = [_Border.of(mask, size, margin) for mask in (reference, prediction)]
         self._to_prediction = DirectedDistances.between(*borders)
         self._to_reference = DirectedDistances.between(*reversed(borders))
         self._both = (self._to_prediction, self._to_reference)

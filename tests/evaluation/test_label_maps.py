@@ -155,6 +155,20 @@ def test_values_a_rounding_error_from_integers_are_accepted(tmp_path):
         read_label_map(tmp_path / "b.nii.gz")
 
 
+def content_with(path, offset, form, value):
+    content = bytearray(path.read_bytes())
+    struct.pack_into(form, content, offset, value)
+    return bytes(content)
+
+
+def test_voxels_that_begin_in_the_header_are_left_to_simpleitk(tmp_path):
+    write_nifti(tmp_path / "a.nii", VALUES, np.eye(4))
+    (tmp_path / "b.nii").write_bytes(content_with(tmp_path / "a.nii", 108, "<f", 0))
+
+    with pytest.raises(UnusualNiftiError):
+        read_nifti(tmp_path / "b.nii")
+
+
 def damaged(tmp_path):
     write_nifti(tmp_path / "whole.nii.gz", np.random.default_rng(0).integers(0, 9, (20, 20, 20)), np.eye(4))
     write_nifti(tmp_path / "whole.nii", VALUES, np.eye(4))
@@ -173,6 +187,7 @@ def damaged(tmp_path):
         "text.nii.gz": b"this is no image",
         "text.nii": b"this is no image" * 100,
         "text.png": b"this is no image",
+        "no_voxels.nii": content_with(tmp_path / "whole.nii", 42, "<h", 0),
         "cut.nii": (tmp_path / "whole.nii").read_bytes()[:-10],
         "four.nii.gz": four_axes,
     }
@@ -218,9 +233,8 @@ def test_unreadable_file_is_named(tmp_path, monkeypatch):
 
 
 def test_colours_are_refused(tmp_path):
-    SimpleITK.WriteImage(
-        SimpleITK.GetImageFromArray(np.arange(60, dtype=np.uint8).reshape(4, 5, 3), isVector=True), str(tmp_path / "a.png")
-    )
+    colours = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(colours, isVector=True), str(tmp_path / "a.png"))
     with pytest.raises(ValueError, match=r"one channel.*a\.png"):
         read_label_map(tmp_path / "a.png")
 

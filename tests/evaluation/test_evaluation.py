@@ -1,0 +1,312 @@
+"""Evaluations against nnU-Net's own numbers, and on a cluster."""
+
+import re
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation.evaluation import evaluate
+from tests.evaluation.made_folders import (
+    bars,
+    run,
+    run_evaluate,
+    scores_of,
+    strata_of,
+    summary_of,
+    write_cases,
+    write_dataset_json,
+    write_map,
+    write_study,
+)
+
+KINDS = {
+    "labels": {"background": 0, "a": 1, "b": 2, "c": 3},
+    "regions": {"background": 0, "whole": [1, 2, 3], "core": [3, 1], "one": [2], "plain": 3},
+    "ignore": {"background": 0, "a": 1, "b": 2, "ignore": 3},
+    "regions with ignore": {"background": 0, "whole": [1, 2], "core": [2], "ignore": 3},
+}
+
+
+def write_random(root, labels, n_cases=4):
+    """Random maps; the last case holds only background, the one before has an empty reference."""
+    rng = np.random.default_rng(0)
+    ignored = labels.get("ignore")
+    for n in range(n_cases):
+        reference, prediction = rng.integers(0, 4, (2, 6, 7, 8))
+        reference[:2] = 0
+        if ignored is not None:
+            prediction[prediction == ignored] = 0
+        if n >= n_cases - 2:
+            reference[:] = 0
+        if n == n_cases - 1:
+            prediction[:] = 0
+        for folder, values in (("reference", reference), ("prediction", prediction)):
+            write_map(root / folder / f"case_{n:02}.nii.gz", values, spacing=(0.5, 1, 3))
+    write_dataset_json(root, labels)
+
+
+def labels_as_nnunet_has_them(labels):
+    return [
+        tuple(v) if isinstance(v, list) else v for name, v in labels.items() if name not in ("background", "ignore")
+    ]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_dice_is_nnunets_own(tmp_path, kind):
+    from nnunetv2.evaluation.evaluate_predictions import compute_metrics
+    from nnunetv2.imageio.simpleitk_reader_writer import SimpleITKIO
+
+    labels = KINDS[kind]
+    write_random(tmp_path, labels)
+
+    scores = evaluate(tmp_path / "reference", tmp_path / "prediction", metrics=("dice", "iou"), n_resamples=0).scores
+
+    expected = []
+    for n in range(4):
+        files = (str(tmp_path / folder / f"case_{n:02}.nii.gz") for folder in ("reference", "prediction"))
+        found = compute_metrics(*files, SimpleITKIO(), labels_as_nnunet_has_them(labels), labels.get("ignore"))
+        expected += [[m[key] for key in ("Dice", "IoU", "n_ref", "n_pred", "TP")] for m in found["metrics"].values()]
+    columns = ["dice", "iou", "n_reference", "n_prediction", "n_intersection"]
+    np.testing.assert_allclose(
+        scores[columns].to_numpy(dtype=float), np.array(expected, dtype=float), atol=1e-12, rtol=0
+    )
+    assert np.isnan(expected).any()
+    assert scores["dice"].between(0.1, 0.9).any()
+
+
+@pytest.fixture
+def write_summary(monkeypatch):
+    """nnU-Net's own evaluation of folders; in this process, because starting others takes seconds."""
+    import multiprocessing
+    from multiprocessing.pool import ThreadPool
+
+    from nnunetv2.evaluation.evaluate_predictions import compute_metrics_on_folder
+    from nnunetv2.imageio.simpleitk_reader_writer import SimpleITKIO
+
+    class Context:
+        Pool = ThreadPool
+
+    def write(reference, prediction, path, regions_or_labels, ignore=None):
+        with monkeypatch.context() as patched, warnings.catch_warnings():
+            patched.setattr(multiprocessing, "get_context", lambda method: Context)
+            # nnU-Net's, of undefined values.
+            warnings.filterwarnings("ignore", "Mean of empty slice", RuntimeWarning)
+            folders = (str(reference), str(prediction))
+            compute_metrics_on_folder(*folders, str(path), SimpleITKIO(), ".nii.gz", regions_or_labels, ignore, 1)
+
+    return write
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_nnunets_summary_json_gives_the_scores_of_the_folders(tmp_path, kind, write_summary):
+    labels = KINDS[kind]
+    write_random(tmp_path, labels)
+    folders = (tmp_path / "reference", tmp_path / "prediction")
+    summary = tmp_path / "prediction" / "summary.json"
+    write_summary(*folders, summary, labels_as_nnunet_has_them(labels), labels.get("ignore"))
+    options = ("--metrics", "dice,iou,sensitivity,precision", "--bootstrap", 0)
+
+    for out, prediction in (("of_folders", folders[1]), ("of_summary", summary)):
+        result = run("evaluate", folders[0], prediction, "-o", tmp_path / out, *options)
+        assert result.exit_code == 0, result.output
+
+    expected, scores = (scores_of(tmp_path / out) for out in ("of_folders", "of_summary"))
+    volumes = ["reference_ml", "prediction_ml"]
+    pd.testing.assert_frame_equal(scores.drop(columns=volumes), expected.drop(columns=volumes), rtol=0, atol=1e-12)
+    assert scores[volumes].isna().all(axis=None)
+    assert expected[volumes].notna().all(axis=None)
+
+
+def test_labels_of_a_summary_json_without_dataset_json_are_its_keys(tmp_path, write_summary):
+    write_random(tmp_path, KINDS["labels"], n_cases=3)
+    (tmp_path / "dataset.json").unlink()
+    summary = tmp_path / "summary.json"
+    write_summary(tmp_path / "reference", tmp_path / "prediction", summary, [2, 10, (1, 3)])
+
+    evaluation = evaluate(tmp_path / "reference", summary, n_resamples=0)
+
+    assert evaluation.labels == ("1+3", "2", "10")
+
+
+def test_formats_may_be_mixed_within_a_folder(tmp_path):
+    rng = np.random.default_rng(0)
+    endings = (".nii.gz", ".nii", ".nrrd", ".mha")
+    for n, ending in enumerate(endings):
+        values = rng.integers(0, 3, (4, 5, 6))
+        write_map(tmp_path / "reference" / f"{n}{ending}", values, spacing=(1, 2, 3))
+        write_map(tmp_path / "prediction" / f"{n}{endings[n - 1]}", values, spacing=(1, 2, 3))
+
+    scores = evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0).scores
+
+    assert scores["case"].tolist() == ["0", "0", "1", "1", "2", "2", "3", "3"]
+    assert (scores["dice"] == 1).all()
+
+
+def test_strata_of_every_kind_of_by(tmp_path):
+    write_study(tmp_path, shifts=(0, 1, 2, 4))
+    cases = write_cases(tmp_path, centre=["A", "A", "B", "B"], kind=["x", "y", "x", "x"], age=[5, 17, 18, 70])
+
+    options = ("--by", "centre", "--by", "centre,kind", "--by", "age:0,18,90", "--by", "age:q2")
+    result = run_evaluate(tmp_path, "--cases", cases, *options)
+
+    assert result.exit_code == 0, result.output
+    assert strata_of(tmp_path / "out")["mean"].to_dict() == {
+        ("centre", "A"): 0.875,
+        ("centre", "B"): 0.25,
+        ("centre,kind", "A,x"): 1.0,
+        ("centre,kind", "A,y"): 0.75,
+        ("centre,kind", "B,x"): 0.25,
+        ("age", "0 to 18"): 0.875,
+        ("age", "18 to 90"): 0.25,
+        ("age:q2", "q1: 5 to 17"): 0.875,
+        ("age:q2", "q2: 18 to 70"): 0.25,
+    }
+    assert strata_of(tmp_path / "out")["n"].sum() == 16
+    assert scores_of(tmp_path / "out")["centre"].tolist() == ["A"] * 4 + ["B"] * 4
+
+
+def test_missing_entries_are_a_stratum_and_one_case_is_one_too(tmp_path):
+    write_study(tmp_path, shifts=(0, 1, 2, 4))
+    cases = write_cases(tmp_path, centre=["B", "", "A", "B"])
+
+    result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre", bootstrap=20)
+
+    assert result.exit_code == 0, result.output
+    rows = strata_of(tmp_path / "out")
+    assert rows["n"].to_dict() == {("centre", "A"): 1, ("centre", "B"): 2, ("centre", "missing"): 1}
+    alone = rows.loc[("centre", "missing")]
+    assert alone[["mean", "p5", "max"]].tolist() == [0.75] * 3
+    assert alone[["std", "mean_low", "mean_high"]].isna().all()
+
+
+def test_empty_rules_decide_what_an_absent_label_gets(tmp_path):
+    write_map(tmp_path / "reference" / "neither.nii.gz", bars(0))
+    write_map(tmp_path / "prediction" / "neither.nii.gz", bars(0))
+    write_map(tmp_path / "reference" / "predicted.nii.gz", bars(0))
+    write_map(tmp_path / "prediction" / "predicted.nii.gz", bars(3))
+    write_dataset_json(tmp_path)
+
+    found = {}
+    for rule in ("undefined", "one", "brats"):
+        run_evaluate(tmp_path, "--empty", rule, "--metrics", "dice,hd95", out=rule)
+        scores = scores_of(tmp_path / rule)
+        tumour = scores[scores["label"] == "tumour"].set_index("case")[["dice", "hd95"]]
+        found[rule] = tumour.astype(object).where(tumour.notna(), None).to_numpy().tolist()
+
+    assert found == {
+        "undefined": [[None, None], [0, None]],
+        "one": [[1, 0], [0, None]],
+        "brats": [[1, 0], [0, 374]],
+    }
+    assert summary_of(tmp_path / "one")["false_positives"][0] == {
+        "label": "tumour",
+        "n_empty_references": 2,
+        "n_false_positives": 1,
+        "mean_ml": 0.003,
+        "max_ml": 0.003,
+        "max_case": "predicted",
+    }
+
+
+def test_every_metric_of_a_bar_moved_by_one_voxel(tmp_path):
+    write_study(tmp_path, shifts=(1,))
+    metrics = "dice, iou,sensitivity,precision,hd95,hd95_pooled,hd,assd,nsd"
+
+    run_evaluate(tmp_path, "--metrics", metrics, "--nsd-tolerance-mm", 0.5)
+
+    row = scores_of(tmp_path / "out").iloc[0]
+    # Of four border voxels each, one of either lies 1 mm from the other bar.
+    expected = {"dice": 0.75, "iou": 0.6, "sensitivity": 0.75, "precision": 0.75, "hd": 1, "assd": 0.25, "nsd": 0.75}
+    assert row[list(expected)].to_dict() == pytest.approx(expected)
+    assert row["hd95"] == pytest.approx(0.85)
+    assert "tolerance 0.5 mm" in summary_of(tmp_path / "out")["definitions"]["nsd"]
+
+
+def test_label_one_slice_thick_has_a_border_all_over(tmp_path):
+    values = np.zeros((8, 8, 8), np.uint8)
+    values[3, 1:6, 1:6] = 1
+    hollow = values.copy()
+    hollow[3, 3, 3] = 0
+    write_map(tmp_path / "reference" / "a.nii.gz", values)
+    write_map(tmp_path / "prediction" / "a.nii.gz", hollow)
+    write_dataset_json(tmp_path)
+
+    run_evaluate(tmp_path, "--metrics", "assd,hd,nsd", "--nsd-tolerance-mm", 0.5)
+
+    # 25 and 24 border voxels; only the voxel in the middle is 1 mm from the other border.
+    row = scores_of(tmp_path / "out").iloc[0]
+    assert row[["assd", "hd", "nsd"]].tolist() == pytest.approx([1 / 49, 1, 48 / 49])
+
+
+def test_progress_counts_every_case(tmp_path):
+    write_study(tmp_path, shifts=(0, 1, 2))
+    seen = []
+
+    evaluate(
+        tmp_path / "reference",
+        tmp_path / "prediction",
+        n_resamples=0,
+        jobs=2,
+        progress=lambda n_done, n_all: seen.append((n_done, n_all)),
+    )
+
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
+    for n in (3, 1, 2, 0):
+        write_map(tmp_path / "reference" / f"{n}.png", [[1, 2], [0, 3]])
+        write_map(tmp_path / "prediction" / f"{n}.png", [[1, 2], [0, 3]])
+    write_dataset_json(tmp_path, {"background": 0, "z": 1, "a": 3, "m": 2})
+
+    scores = evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0, jobs=2).scores
+
+    assert scores["case"].tolist() == [case for case in "0123" for _ in range(3)]
+    assert scores["label"].tolist() == ["z", "a", "m"] * 4
+
+
+@pytest.fixture
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made,
+        distributed.Client(made) as client,
+    ):
+        yield client
+
+
+def n_scored_on(client):
+    """How many cases the cluster's workers have scored; joblib names its tasks batch_of_score_pair_N_calls."""
+    n_tasks = client.run_on_scheduler(
+        lambda dask_scheduler: {name: p.state_counts["memory"] for name, p in dask_scheduler.task_prefixes.items()}
+    )
+    sizes = {name: re.fullmatch(r"batch_of_score_pair_(\d+)_calls", name) for name in n_tasks}
+    return sum(int(size[1]) * n_tasks[name] for name, size in sizes.items() if size)
+
+
+def test_cases_are_scored_on_a_dask_cluster(tmp_path, cluster):
+    write_study(tmp_path, shifts=[n % 5 for n in range(12)])
+    cases = write_cases(tmp_path, centre=["A", "B", "C"] * 4)
+    folders = (tmp_path / "reference", tmp_path / "prediction")
+    options = {"cases": cases, "by": ["centre"], "metrics": ("dice", "hd95"), "n_resamples": 20}
+    seen = []
+
+    with joblib.parallel_config(backend="dask"):
+        of_cluster = evaluate(*folders, **options, progress=lambda n_done, n_all: seen.append(n_done))
+    of_threads = evaluate(*folders, **options, jobs=2)
+
+    pd.testing.assert_frame_equal(of_cluster.scores, of_threads.scores)
+    pd.testing.assert_frame_equal(of_cluster.strata, of_threads.strata)
+    assert seen == list(range(1, 13))
+    assert n_scored_on(cluster) == 12
+
+
+def test_file_that_cannot_be_used_is_named_on_a_cluster_too(tmp_path, cluster):
+    write_study(tmp_path, shifts=(0, 1, 2))
+    (tmp_path / "prediction" / "case_01.nii.gz").write_text("no label map")
+
+    with joblib.parallel_config(backend="dask"), pytest.raises(ValueError, match=r"case_01\.nii\.gz"):
+        evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0)

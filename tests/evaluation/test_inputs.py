@@ -1,0 +1,291 @@
+"""What `nnunet-dro evaluate` takes: folders in every format, model folders, and a summary.json of nnU-Net."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from tests.evaluation.made_folders import (
+    bars,
+    check_refused,
+    dice_of,
+    run,
+    run_evaluate,
+    scores_of,
+    strata_of,
+    summary_of,
+    write_cases,
+    write_dataset_json,
+    write_map,
+    write_study,
+)
+
+
+@pytest.mark.parametrize("endings", list(itertools.pairwise((".nii.gz", ".nii", ".nrrd", ".mha", ".nii.gz"))))
+def test_reference_and_prediction_may_have_other_formats(tmp_path, endings):
+    for n, shift in enumerate((0, 2)):
+        for folder, ending, moved in zip(("reference", "prediction"), endings, (0, shift), strict=True):
+            write_map(tmp_path / folder / f"{n}{ending}", bars(4, moved), spacing=(0.5, 1, 2), origin=(-5, 7, 9))
+    write_dataset_json(tmp_path)
+
+    assert run_evaluate(tmp_path).exit_code == 0
+
+    assert dice_of(tmp_path / "out") == {"0": 1.0, "1": 0.5}
+    assert scores_of(tmp_path / "out")["reference_ml"].tolist() == [0.004, 0.002] * 2
+
+
+@pytest.mark.parametrize("ending", [".png", ".tif"])
+def test_pictures_have_no_volumes_and_the_report_says_so(tmp_path, ending):
+    write_map(tmp_path / "reference" / f"a{ending}", bars(4)[1])
+    write_map(tmp_path / "prediction" / f"a{ending}", bars(4, 1)[1])
+
+    assert run_evaluate(tmp_path).exit_code == 0
+
+    assert dice_of(tmp_path / "out", "1") == {"a": 0.75}
+    assert scores_of(tmp_path / "out")["reference_ml"].isna().all()
+    assert any("voxel size is not known" in note for note in summary_of(tmp_path / "out")["notes"])
+
+
+@pytest.mark.parametrize("where", ["reference", "."])
+def test_dataset_json_is_found_beside_and_above(tmp_path, where):
+    write_study(tmp_path, dataset_json=False)
+    write_dataset_json(tmp_path / where)
+
+    run_evaluate(tmp_path)
+
+    assert set(dice_of(tmp_path / "out")) == {"case_00", "case_01", "case_02", "case_03"}
+
+
+def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
+    write_study(tmp_path, shifts=(0, 1), dataset_json=False)
+    predicted = bars(4, 1)
+    predicted[7, 7, 7] = 9
+    write_map(tmp_path / "prediction" / "case_01.nii.gz", predicted)
+
+    result = run_evaluate(tmp_path)
+
+    assert scores_of(tmp_path / "out")["label"].tolist() == ["1", "2"] * 2
+    assert any("not scored: 9" in note for note in summary_of(tmp_path / "out")["notes"])
+    assert "not scored: 9" in " ".join(result.stdout.split())
+
+
+def test_dataset_json_can_be_named(tmp_path):
+    write_study(tmp_path)
+    (tmp_path / "other").mkdir()
+    write_dataset_json(tmp_path / "other", {"background": 0, "both": [1, 2], "rest": [2]})
+
+    run_evaluate(tmp_path, "--dataset-json", tmp_path / "other" / "dataset.json")
+
+    assert scores_of(tmp_path / "out")["label"].unique().tolist() == ["both", "rest"]
+
+
+def test_model_folder_is_its_folds_together(tmp_path):
+    write_study(tmp_path, shifts=(0, 1, 2))
+    model = tmp_path / "nnUNetTrainer__nnUNetPlans__3d_fullres"
+    for fold, n in ((0, 0), (1, 1)):
+        (model / f"fold_{fold}" / "validation").mkdir(parents=True)
+        name = f"case_{n:02}.nii.gz"
+        (tmp_path / "prediction" / name).rename(model / f"fold_{fold}" / "validation" / name)
+
+    result = run("evaluate", tmp_path / "reference", model, "-o", tmp_path / "out", "--bootstrap", 0)
+
+    assert result.exit_code == 0, result.output
+    assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.75}
+    assert summary_of(tmp_path / "out")["method"] == model.name
+    assert (
+        "1 of 3 references have no prediction in these folds: not evaluated." in summary_of(tmp_path / "out")["notes"]
+    )
+
+
+def test_missing_predictions_can_be_scored_as_failed(tmp_path):
+    write_study(tmp_path, shifts=(0, 1, 2))
+    (tmp_path / "prediction" / "case_01.nii.gz").unlink()
+
+    result = run_evaluate(tmp_path, "--missing", "worst", "--metrics", "dice,hd95")
+
+    assert result.exit_code == 0, result.output
+    assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.0, "case_02": 0.5}
+    failed = scores_of(tmp_path / "out").set_index(["case", "label"]).loc["case_01"]
+    assert failed["hd95"].tolist() == pytest.approx([7 * 3**0.5] * 2)
+    summary = summary_of(tmp_path / "out")
+    assert summary["inputs"]["missing_predictions"] == ["case_01"]
+    assert "Without a prediction, scored as failed: case_01." in summary["notes"]
+
+
+def test_extra_predictions_are_named_and_not_evaluated(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    write_map(tmp_path / "prediction" / "stranger.nii.gz", bars(4))
+
+    result = run_evaluate(tmp_path)
+
+    assert result.exit_code == 0
+    note = "Predictions without a reference, not evaluated: stranger."
+    assert note in " ".join(result.stdout.split())
+    assert note in summary_of(tmp_path / "out")["notes"]
+    assert set(dice_of(tmp_path / "out")) == {"case_00", "case_01"}
+
+
+def test_flipped_storage_of_the_same_grid_gives_the_same_dice(tmp_path):
+    write_map(tmp_path / "reference" / "a.nii.gz", bars(4), spacing=(2, 1, 1))
+    moved = bars(4, 1)[:, ::-1, ::-1]
+    turned = (-1, 0, 0, 0, -1, 0, 0, 0, 1)
+    write_map(tmp_path / "prediction" / "a.nii.gz", moved, spacing=(2, 1, 1), origin=(14, 7, 0), direction=turned)
+    write_dataset_json(tmp_path)
+
+    assert run_evaluate(tmp_path).exit_code == 0
+    assert dice_of(tmp_path / "out") == {"a": 0.75}
+
+
+def test_values_a_rounding_error_from_integers_are_accepted(tmp_path):
+    write_study(tmp_path, shifts=(1,))
+    write_map(tmp_path / "prediction" / "case_00.nii.gz", bars(4, 1) * 1.0003, dtype=np.float32)
+
+    assert run_evaluate(tmp_path).exit_code == 0
+    assert dice_of(tmp_path / "out") == {"case_00": 0.75}
+
+
+def test_labels_above_255_do_not_wrap(tmp_path):
+    for folder, shift in (("reference", 0), ("prediction", 1)):
+        values = bars(4, shift).astype(np.uint16)
+        write_map(tmp_path / folder / "a.nii.gz", np.where(values == 2, 257, values), dtype=np.uint16)
+    write_dataset_json(tmp_path, {"background": 0, "small": 1, "large": 257})
+
+    run_evaluate(tmp_path)
+
+    assert dice_of(tmp_path / "out", "small") == {"a": 0.75}
+    assert dice_of(tmp_path / "out", "large") == {"a": 1.0}
+
+
+def test_other_files_beside_predictions_play_no_part(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    for name in ("dataset.json", "plans.json", "case_00.npz", "case_00.pkl", ".hidden.nii.gz"):
+        (tmp_path / "prediction" / name).write_text("no label map")
+
+    assert run_evaluate(tmp_path).exit_code == 0
+
+
+def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
+    write_study(tmp_path, shifts=(0, 1, 2, 4))
+    cases = write_cases(tmp_path, centre=["A", "B", "A", "B"])
+    fold = tmp_path / "trainer" / "fold_0"
+    fold.mkdir(parents=True)
+    (tmp_path / "prediction").rename(fold / "validation")
+    (fold / "validation" / "case_03.nii.gz").unlink()
+
+    result = run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--cases", cases, "--by", "centre")
+
+    assert result.exit_code == 0, result.output
+    assert strata_of(tmp_path / "out")["n"].tolist() == [2, 1]
+
+
+def test_unknown_cases_can_be_let_be(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    cases = write_cases(tmp_path, centre=["A", "B", "C"])
+
+    result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--ignore-unknown-cases")
+
+    assert result.exit_code == 0, result.output
+    assert strata_of(tmp_path / "out").index.tolist() == [("centre", "A"), ("centre", "B")]
+
+
+@pytest.fixture
+def study(tmp_path):
+    return write_study(tmp_path, shifts=(0, 1))
+
+
+def write_summary(path, **entries):
+    """A summary.json with one label per case; entries are TP, FP, FN."""
+    cases = [
+        {
+            "reference_file": f"labels/{case}.nii.gz",
+            "prediction_file": f"predictions/{case}.nii.gz",
+            "metrics": {"1": dict(zip(("TP", "FP", "FN"), counts, strict=True))},
+        }
+        for case, counts in entries.items()
+    ]
+    path.write_text(json.dumps({"metric_per_case": cases}))
+    return path
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, ["Check the path"]),
+        ("{", ["summary.json of nnU-Net", "beside the predictions"]),
+        ("[]", ["summary.json of nnU-Net"]),
+        ('{"mean": {}}', ["summary.json of nnU-Net"]),
+        ('{"metric_per_case": []}', ["must have cases"]),
+        ('{"metric_per_case": [{"prediction_file": "a.nii.gz"}]}', ["summary.json of nnU-Net"]),
+        ({"case_00": (1, NAN, 0)}, ["summary.json of nnU-Net"]),
+        ({"case_00": (1, -1, 0)}, ["summary.json of nnU-Net"]),
+        ({"case_00": (1, "x", 0)}, ["summary.json of nnU-Net"]),
+        ({"case_00": (1, 2, 0)}, ["organ", "case_00", "dataset.json"]),
+    ],
+)
+def test_unusable_summary_json_is_refused(study, content, words):
+    path = study / "summary.json"
+    if isinstance(content, dict):
+        write_summary(path, **content)
+    elif content is not None:
+        path.write_text(content)
+
+    check_refused(run("evaluate", study / "reference", path, "-o", study / "out"), study, path, *words)
+
+
+@pytest.fixture
+def without_labels(tmp_path):
+    return write_study(tmp_path, shifts=(0, 1), dataset_json=False)
+
+
+def test_summary_json_of_other_cases_is_refused(without_labels):
+    study = without_labels
+    path = write_summary(study / "summary.json", other=(1, 0, 0))
+
+    check_refused(run("evaluate", study / "reference", path, "-o", study / "out"), study, "other", "case_00", "Give")
+
+
+def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(without_labels):
+    study = without_labels
+    path = write_summary(study / "summary.json", case_00=(1, 0, 1), stranger=(1, 1, 1))
+
+    result = run("evaluate", study / "reference", path, "-o", study / "out", "--bootstrap", 0)
+
+    assert result.exit_code == 0, result.output
+    notes = summary_of(study / "out")["notes"]
+    assert "1 of 2 references are not in the summary.json: not evaluated." in notes
+    assert "Cases of the summary.json whose reference is not there: stranger." in notes
+    refused = run("evaluate", study / "reference", path, "-o", study / "no", "--missing", "worst")
+    check_refused(refused, study, "case_01", "folder of the predictions", out="no")
+
+
+def test_summary_json_has_no_distances(without_labels):
+    study = without_labels
+    path = write_summary(study / "summary.json", case_00=(1, 0, 1))
+
+    result = run("evaluate", study / "reference", path, "-o", study / "out", "--metrics", "dice,hd95")
+
+    check_refused(result, study, path, "hd95", "folder of the predictions")
+
+
+def test_summary_json_with_a_case_twice_is_refused(without_labels):
+    study = without_labels
+    path = write_summary(study / "summary.json", **{"case_00": (1, 0, 0), "other/case_00": (1, 0, 0)})
+
+    check_refused(run("evaluate", study / "reference", path, "-o", study / "out"), study, path, "case_00", "Remove")
+
+
+def test_hostile_paths_in_summary_json_stay_text(tmp_path):
+    write_map(tmp_path / "reference" / "x.nii.gz", bars(4))
+    write_map(tmp_path / "reference" / "<script>alert(1)<script>.nii.gz", bars(4))
+    path = write_summary(tmp_path / "summary.json", **{"../x": (1, 0, 1), "<script>alert(1)<script>": (1, 1, 1)})
+
+    result = run("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0)
+
+    assert result.exit_code == 0, result.output
+    assert [row["case"] for row in summary_of(tmp_path / "out")["scores"]] == ["<script>alert(1)<script>", "x"]
+    assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "reference", "summary.json"]

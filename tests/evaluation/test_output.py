@@ -1,0 +1,267 @@
+"""The files that `nnunet-dro evaluate` and `report` write, whole or not at all."""
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.evaluation.made_folders import (
+    EVALUATION_FILES,
+    bars,
+    check_refused,
+    dice_of,
+    names_in,
+    run,
+    run_evaluate,
+    strata_of,
+    summary_of,
+    write_dataset_json,
+    write_map,
+    write_study,
+)
+
+STATISTICS = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
+
+
+def test_strata_csv_has_exactly_its_columns(tmp_path):
+    write_study(tmp_path)
+    run_evaluate(tmp_path, bootstrap=10)
+
+    header = (tmp_path / "out" / "strata.csv").read_text(encoding="utf-8").splitlines()[0]
+
+    bounds = [f"{statistic}_{end}" for statistic in STATISTICS for end in ("low", "high")]
+    assert header.split(",") == [
+        *("attribute", "stratum", "label", "metric", "n", "n_undefined"),
+        *STATISTICS,
+        *bounds,
+    ]
+
+
+def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
+    write_study(tmp_path)
+    write_map(tmp_path / "reference" / "case_04.nii.gz", bars(0))
+    write_map(tmp_path / "prediction" / "case_04.nii.gz", bars(0))
+
+    run_evaluate(tmp_path, "--method", "ERM", "--seed", 7)
+
+    summary = summary_of(tmp_path / "out")
+    assert summary["method"] == "ERM"
+    assert summary["options"]["seed"] == 7
+    assert set(summary["versions"]) >= {"nnunet-dro", "numpy", "python"}
+    assert "undefined" not in summary["scores"]
+    undefined = [row for row in summary["scores"] if row["case"] == "case_04" and row["label"] == "tumour"]
+    assert undefined[0]["dice"] is None
+
+
+def test_same_seed_gives_the_same_files_whatever_the_number_of_jobs(tmp_path):
+    write_study(tmp_path)
+    for out, seed, jobs in (("one", 3, 1), ("two", 3, 2), ("other", 4, 2)):
+        run_evaluate(tmp_path, "--seed", seed, "--jobs", jobs, out=out, bootstrap=50)
+
+    one, two, other = (
+        {name: (tmp_path / out / name).read_bytes() for name in EVALUATION_FILES} for out in ("one", "two", "other")
+    )
+
+    assert one == two
+    assert one["strata.csv"] != other["strata.csv"]
+    assert one["scores.csv"] == other["scores.csv"]
+
+
+ODD_NAMES = ["<script>alert(1)<script>", "Fälle & [red]Ärzte[bold], №1", "007", "a b;c'd\"e", "$x_1%#{\\", "NA"]
+
+
+def test_odd_names_are_kept_and_never_become_markup(tmp_path):
+    for n, case in enumerate(ODD_NAMES):
+        write_map(tmp_path / "reference" / f"{case}.nii.gz", bars(4))
+        write_map(tmp_path / "prediction" / f"{case}.nii.gz", bars(4, n % 4))
+    write_dataset_json(tmp_path, {"background": 0, "<b>[/]|tumour": 1, "organ": 2})
+    pd.DataFrame({"case": ODD_NAMES, "si|te": ["[/]", "<i>", "|", "$&%", "{}", "[/]"]}).to_csv(
+        tmp_path / "cases.csv", index=False
+    )
+
+    result = run_evaluate(tmp_path, "--cases", tmp_path / "cases.csv", "--by", "si|te")
+
+    assert result.exit_code == 0, result.output
+    assert sorted(dice_of(tmp_path / "out", "<b>[/]|tumour")) == sorted(ODD_NAMES)
+    html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "<script>alert(1)" not in html
+    assert "<b>[/]" not in html
+    assert run("report", tmp_path / "out").exit_code == 0
+    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == html
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such file names")
+def test_file_name_that_is_no_utf8_is_kept(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    name = b"case_\xff.nii.gz"
+    for folder in ("reference", "prediction"):
+        source = tmp_path / folder / "case_01.nii.gz"
+        os.rename(os.fsencode(source), os.path.join(os.fsencode(tmp_path / folder), name))
+    (tmp_path / "prediction" / "case_00.nii.gz").unlink()
+
+    result = run_evaluate(tmp_path, "--missing", "worst")
+
+    assert result.exit_code == 0, result.output
+    assert b"case_\xff" in (tmp_path / "out" / "scores.csv").read_bytes()
+    assert run("report", tmp_path / "out").exit_code == 0
+
+
+def test_empty_output_folder_is_used_and_kept(tmp_path):
+    write_study(tmp_path, shifts=(0,))
+    (tmp_path / "out").mkdir()
+    inode = (tmp_path / "out").stat().st_ino
+
+    assert run_evaluate(tmp_path).exit_code == 0
+
+    # It may be a mount point, or the shell's working directory.
+    assert (tmp_path / "out").stat().st_ino == inode
+    assert names_in(tmp_path / "out") == EVALUATION_FILES
+
+
+def test_overwrite_replaces_results_and_keeps_other_files(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    run_evaluate(tmp_path)
+    (tmp_path / "out" / "mine.txt").write_text("keep")
+    write_map(tmp_path / "prediction" / "case_01.nii.gz", bars(4, 3))
+
+    assert run_evaluate(tmp_path, "--overwrite").exit_code == 0
+
+    assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.25}
+    assert names_in(tmp_path / "out") == sorted([*EVALUATION_FILES, "mine.txt"])
+    assert (tmp_path / "out" / "mine.txt").read_text() == "keep"
+
+
+def test_nothing_defined_is_still_evaluated_compared_and_reported(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    write_dataset_json(tmp_path / "reference", {"background": 0, "a": 1, "b": 2, "never": 3})
+    for folder in ("reference", "prediction"):
+        for n in range(2):
+            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", np.zeros((2, 2, 2)))
+
+    result = run_evaluate(tmp_path, bootstrap=10)
+
+    assert result.exit_code == 0, result.output
+    assert strata_of(tmp_path / "out", "never")["n_undefined"].tolist() == [2]
+    assert run("report", tmp_path / "out").exit_code == 0
+    twice = (f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}")
+    assert run("compare", *twice, "-o", tmp_path / "both", "--bootstrap", 10).exit_code == 0
+
+
+def test_report_is_made_again_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path, shifts=(0, 1))
+    run("evaluate", "reference", "prediction", "-o", "out", "--bootstrap", 0)
+    expected = {name: (tmp_path / "out" / name).read_bytes() for name in EVALUATION_FILES}
+    (tmp_path / "out" / "report.html").write_text("changed")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    result = run("report", tmp_path / "out")
+
+    assert result.exit_code == 0, result.output
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in EVALUATION_FILES} == expected
+
+
+def test_report_shows_the_worst_cases_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path, shifts=(0, 3))
+    for n in range(2):
+        grey = np.random.default_rng(n).normal(size=(8, 8, 8))
+        write_map(tmp_path / "images" / f"case_{n:02}_0000.nii.gz", grey, dtype=np.float32)
+    run("evaluate", "reference", "prediction", "-o", "out", "--bootstrap", 0)
+    without = (tmp_path / "out" / "report.html").stat().st_size
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    result = run("report", "../out", "--images", "../images", "--per-stratum", 1)
+
+    assert result.exit_code == 0, result.output
+    html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert html.count("data:image/") > 0
+    assert len(html) > without
+
+
+@pytest.fixture
+def study(tmp_path):
+    return write_study(tmp_path, shifts=(0, 1))
+
+
+def first_prediction(study):
+    return study / "prediction" / "case_00.nii.gz"
+
+
+def test_output_without_permission_is_refused_before_reading(study, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    first_prediction(study).write_text("no label map")
+
+    check_refused(run_evaluate(study), study, study, "writable", "another folder")
+
+
+def test_full_disk_is_one_line_and_leaves_nothing(study, monkeypatch):
+    write_text = Path.write_text
+
+    def refuse(path, *arguments, **options):
+        if path.name == "summary.json":
+            raise OSError(28, "No space left on device", str(path))
+        return write_text(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+
+    check_refused(run_evaluate(study), study, "No space left on device")
+
+
+def test_full_disk_keeps_the_earlier_results(study, monkeypatch):
+    run_evaluate(study)
+    before = {path.name: path.read_bytes() for path in (study / "out").iterdir()}
+    write_map(first_prediction(study), bars(4, 3))
+    with monkeypatch.context() as patched:
+        write_text = Path.write_text
+
+        def refuse(path, *arguments, **options):
+            if path.name.startswith("summary"):
+                raise OSError(28, "No space left on device", str(path))
+            return write_text(path, *arguments, **options)
+
+        patched.setattr(Path, "write_text", refuse)
+        check_refused(run_evaluate(study, "--overwrite"), study, "No space left", files=before)
+
+    assert {path.name: path.read_bytes() for path in (study / "out").iterdir()} == before
+
+
+def test_output_that_holds_files_is_refused_before_reading(study):
+    (study / "out").mkdir()
+    (study / "out" / "mine.txt").write_text("keep")
+    first_prediction(study).write_text("no label map")
+
+    check_refused(run_evaluate(study), study, study / "out", "--overwrite", files=["mine.txt"])
+
+
+@pytest.mark.parametrize("out", ["file", "file/within"])
+def test_output_that_is_a_file_is_refused_before_reading(study, out):
+    (study / "file").write_text("keep")
+    first_prediction(study).write_text("no label map")
+
+    check_refused(run_evaluate(study, out=out), study, study / "file", "must be a folder", "Name another")
+    assert (study / "file").read_text() == "keep"
+
+
+def test_folder_of_the_user_beside_the_output_is_left_alone(study):
+    (study / "out.partial").mkdir()
+    (study / "out.partial" / "mine.txt").write_text("keep")
+
+    assert run_evaluate(study).exit_code == 0
+    assert (study / "out.partial" / "mine.txt").read_text() == "keep"
+
+
+def test_new_files_have_the_usual_permissions(study):
+    run_evaluate(study)
+    (study / "usual").mkdir()
+    (study / "usual" / "file").touch()
+
+    assert stat.S_IMODE((study / "out").stat().st_mode) == stat.S_IMODE((study / "usual").stat().st_mode)
+    for path in (study / "out").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((study / "usual" / "file").stat().st_mode)
