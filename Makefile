@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= nnunet-dro-demo
 
-.PHONY: install demo test test-fast lint format benchmarks clean
+.PHONY: install demo test test-fast lint format benchmarks benchmarks-peers clean
 
 install: $(VENV)/installed
 
@@ -35,6 +35,13 @@ format: install
 benchmarks: install
 	$(BIN)/python benchmarks/sampler.py
 	$(BIN)/python benchmarks/train_step.py
+	$(BIN)/python benchmarks/bootstrap.py
+
+# In a place of its own: the peers ask for older versions of other packages.
+benchmarks-peers:
+	test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
+	$(VENV)-peers/bin/python -m pip install --quiet --editable ".[peers]"
+	$(VENV)-peers/bin/python benchmarks/evaluation.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

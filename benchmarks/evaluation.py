@@ -7,7 +7,7 @@ Three claims, each measured in turns in one run, so that a slow moment of the ma
 - A folder, as a command, start-up included: `nnunet-dro evaluate` over `nnUNetv2_evaluate_simple`, with as many
   workers. Peak memory is that of all processes of the command together (proportional set size, sampled).
 
-    pip install -e ".[peers]"
+    pip install -e ".[peers]"      # best in an environment of its own; `make benchmarks-peers` does both
     python benchmarks/evaluation.py [--out FILE] [--data FOLDER]
 """
 

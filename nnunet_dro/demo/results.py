@@ -1,6 +1,6 @@
 """The demo's results, made by the functions that the commands evaluate, compare and report call."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from nnunet_dro.demo.progress import StepProgress
@@ -8,17 +8,22 @@ from nnunet_dro.evaluation import Comparison, compare, evaluate
 from nnunet_dro.evaluation.output import comparison_files, evaluation_files, write_files
 from nnunet_dro.evaluation.report import comparison_reports, evaluation_reports, pictures_of
 
-METRICS = ("dice", "hd95")
+
+def metrics_for(ending: str) -> tuple[str, ...]:
+    """Metrics for label maps with this file ending: pictures store no voxel size, so no distances in mm."""
+    return ("dice",) if ending in (".png", ".bmp") else ("dice", "hd95")
 
 
-def commands(out: Path, dataset: Path, methods: Collection[str], *, by: str) -> list[tuple[str, ...]]:
+def commands(
+    out: Path, dataset: Path, methods: Collection[str], *, by: str, metrics: Sequence[str]
+) -> list[tuple[str, ...]]:
     """What `compare_methods` does, as commands."""
     lines: list[tuple[str, ...]] = []
     for method in methods:
         folder = str(out / "evaluation" / method)
         files = (str(out / "test" / "labels"), str(out / "predictions" / method), "-o", folder)
         table = ("--dataset-json", str(dataset / "dataset.json"), "--cases", str(dataset / "cases.csv"), "--by", by)
-        options = ("--ignore-unknown-cases", "--metrics", ",".join(METRICS), "--method", method)
+        options = ("--ignore-unknown-cases", "--metrics", ",".join(metrics), "--method", method)
         lines.append(("nnunet-dro", "evaluate", *files, *table, *options))
         lines.append(("nnunet-dro", "report", folder, "--images", str(out / "test" / "images")))
     folders = (f"{method}={out / 'evaluation' / method}" for method in methods)
@@ -26,7 +31,14 @@ def commands(out: Path, dataset: Path, methods: Collection[str], *, by: str) -> 
 
 
 def compare_methods(
-    out: Path, dataset: Path, methods: Collection[str], *, by: str, jobs: int, progress: StepProgress
+    out: Path,
+    dataset: Path,
+    methods: Collection[str],
+    *,
+    by: str,
+    metrics: Sequence[str],
+    jobs: int,
+    progress: StepProgress,
 ) -> Comparison:
     """Evaluate the methods' predictions and compare them; write everything beside them.
 
@@ -35,6 +47,7 @@ def compare_methods(
         dataset: The raw dataset, with dataset.json and cases.csv.
         methods: Names of the folders in ``predictions``, the baseline first.
         by: Column of the case table.
+        metrics: From `metrics_for`.
         jobs: How many cases at a time.
         progress: The display to update.
 
@@ -50,7 +63,7 @@ def compare_methods(
             dataset_json=dataset / "dataset.json",
             cases=dataset / "cases.csv",
             by=[by],
-            metrics=METRICS,
+            metrics=metrics,
             ignore_unknown_cases=True,
             jobs=jobs,
             method=method,

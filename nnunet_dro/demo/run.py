@@ -21,7 +21,7 @@ from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
 from nnunet_dro.demo.plans import PLANS_NAME, small_plans
 from nnunet_dro.demo.progress import StepProgress, step_progress
 from nnunet_dro.demo.raw import Division, RawDataset, divide, read_raw_dataset, strata_by
-from nnunet_dro.demo.results import commands, compare_methods
+from nnunet_dro.demo.results import commands, compare_methods, metrics_for
 from nnunet_dro.demo.settings import Settings, claim
 from nnunet_dro.demo.table import render_table
 from nnunet_dro.trainers.options import DROOptions
@@ -206,7 +206,13 @@ class _Run:
         for step in steps:
             variables = "".join(f"{name}={shlex.quote(value)} " for name, value in step.environment.items())
             lines += ["", f"# {step.title}", *([variables + shlex.join(step.command)] if step.command else [])]
-        results = commands(self.out, self.dataset.folder, list(self.settings.trainers), by=self.settings.by)
+        results = commands(
+            self.out,
+            self.dataset.folder,
+            list(self.settings.trainers),
+            by=self.settings.by,
+            metrics=metrics_for(self.dataset.file_ending),
+        )
         lines += ["", "# Evaluate and compare", *map(shlex.join, results)]
         with replacing(self.out / "commands.sh") as new:
             new.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -272,6 +278,7 @@ class _Run:
                 self.dataset.folder,
                 list(self.settings.trainers),
                 by=self.settings.by,
+                metrics=metrics_for(self.dataset.file_ending),
                 jobs=int(self.environment["nnUNet_def_n_proc"]),
                 progress=progress,
             )

@@ -234,5 +234,7 @@ def _notes(
             "the reference or only the prediction has the label; Dice counts them as 0."
         )
     if scores["reference_ml"].isna().all():
-        notes.append("The voxel size is not known: volumes in ml are missing, and distances, if any, are in pixels.")
+        in_pixels = any(METRICS[metric].unit == "mm" for metric in scoring.metrics)
+        distances = ", and distances are in pixels" if in_pixels else ""
+        notes.append(f"The voxel size is not known: volumes in ml are missing{distances}.")
     return [*notes, *percentile_notes(statistics)]
