@@ -29,6 +29,60 @@ def kl_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
     return np.asarray(weights / weights.sum())
 
 
+def kl_robust_loss(losses: FloatArray, *, beta: float) -> float:
+    """The KL-regularised worst case itself, which hardness weighted sampling minimises.
+
+    R = max_q  <q, losses> - KL(q || uniform) / beta  over the simplex  =  log(mean(exp(beta * losses))) / beta
+
+    The mean for beta -> 0, the largest loss for beta -> infinity.
+
+    Args:
+        losses: Per-case losses, shape (n,), finite.
+        beta: Robustness, 1/loss units, >= 0.
+
+    Returns:
+        R, between the mean and the largest loss.
+
+    Raises:
+        ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
+
+    Source: Fidon et al. 2022 (MELBA), the distributionally robust loss for the KL divergence.
+    """
+    losses = _checked_losses(losses)
+    check_beta(beta)
+    mean, largest = float(losses.mean()), float(losses.max())
+    if beta == 0:
+        return mean
+    # Seen from the largest loss nothing overflows. For small beta the logarithm is that of almost 1.
+    excess = beta * (losses - largest)
+    return min(max(largest + float(np.log1p(np.expm1(excess).mean())) / beta, mean), largest)
+
+
+def kl_percentile_bound(losses: FloatArray, *, beta: float, share: float) -> float:
+    """A bound on the loss that a share of the cases exceeds: it is small where the robust loss is.
+
+    By Markov's inequality for exp(beta * loss), at most this share of the cases has a loss above
+    R - log(share) / beta, with R the robust loss.
+
+    Args:
+        losses: Per-case losses, shape (n,), finite.
+        beta: Robustness, 1/loss units, >= 0.
+        share: Of the cases, in (0, 1].
+
+    Returns:
+        The bound; infinite for ``beta`` 0, which says nothing about single cases.
+
+    Raises:
+        ValueError: As `kl_robust_loss`, or if ``share`` is out of range.
+
+    Source: Fidon et al. 2022 (MELBA), eq. (15).
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"`share` must be in (0, 1], got {share!r}.")
+    robust = kl_robust_loss(losses, beta=beta)
+    return robust - float(np.log(share)) / beta if beta else float("inf")
+
+
 def with_exploration(probabilities: FloatArray, *, epsilon: float) -> FloatArray:
     """Mix probabilities with the uniform distribution, so that no case is ever out of reach.
 

@@ -1,4 +1,4 @@
-"""What a user sees of the hardness while training: hardness.csv, hardness.png, one line per epoch."""
+"""What a user sees of the hardness while training: hardness.csv, training.csv, hardness.png, one line per epoch."""
 
 import csv
 import errno
@@ -6,7 +6,7 @@ import io
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import HardnessTable, effective_cases
+from nnunet_dro.sampling import HardnessTable, effective_cases, kl_percentile_bound, kl_robust_loss
 from nnunet_dro.trainers.hardness_plot import plot_hardness
 from nnunet_dro.trainers.weighted_loss import Step
 
@@ -31,12 +31,19 @@ class EpochSummary:
         effective_cases: exp(entropy) of the sampling probabilities at the end of the epoch.
         clipped_share: Share of the epoch's importance weights that hit the clip, in [0, 1]; NaN without such weights.
         refused_losses: Losses of the epoch that were not finite and not stored.
+        mean_loss: Mean of the stale losses; NaN while no case has one.
+        robust_loss: `kl_robust_loss` of the stale losses, with the table's beta.
+        worst_5_percent_bound: Bound on the loss that 5 % of the cases exceed (`kl_percentile_bound`); infinite for
+            beta 0.
     """
 
     epoch: int
     effective_cases: float
     clipped_share: float
     refused_losses: int
+    mean_loss: float = math.nan
+    robust_loss: float = math.nan
+    worst_5_percent_bound: float = math.nan
 
 
 class HardnessLog:
@@ -89,11 +96,13 @@ class HardnessLog:
             effective_cases=effective_cases(probabilities),
             clipped_share=math.nan if self.importance is None else self._n_clipped / max(1, int(draws.sum())),
             refused_losses=self.table.refused - self._refused_before,
+            **_robustness(losses[~np.isnan(losses)], beta=self.table.beta),
         )
         self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
         self._history[epoch] = losses.astype(np.float32)
         self._start_epoch()
         self._append_rows(folder / "hardness.csv", epoch, losses, probabilities, draws)
+        self._write_summaries(folder / "training.csv")
         with replacing(folder / "hardness.png") as picture:
             plot_hardness(self._history, self.table.cases, self.summaries, picture)
         return summary
@@ -104,7 +113,12 @@ class HardnessLog:
         n = len(losses)
         hardest = sorted(np.flatnonzero(~np.isnan(losses)), key=lambda i: -losses[i])[:5]
         named = ", ".join(f"{self.table.cases[i]} ({losses[i]:.3f})" for i in hardest)
-        parts = [f"effective cases {summary.effective_cases:.1f} of {n}"]
+        parts = []
+        if not math.isnan(summary.mean_loss):
+            parts.append(f"mean loss {summary.mean_loss:.3f}, robust loss {summary.robust_loss:.3f}")
+        if math.isfinite(summary.worst_5_percent_bound):
+            parts.append(f"at most 5 % of the cases above {summary.worst_5_percent_bound:.3f}")
+        parts += [f"effective cases {summary.effective_cases:.1f} of {n}"]
         if self.importance is not None:
             parts.append(f"clipped weights {100 * summary.clipped_share:.1f} %")
         parts.append(f"refused losses {summary.refused_losses}")
@@ -143,6 +157,15 @@ class HardnessLog:
             if loss and case in position:
                 losses[position[case]] = float(loss)
 
+    def _write_summaries(self, path: Path) -> None:
+        """A row per epoch; written anew each time, so it is always that of the checkpoint's training."""
+        with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(field.name for field in fields(EpochSummary))
+            for summary in self.summaries:
+                values = asdict(summary).values()
+                writer.writerow("" if isinstance(v, float) and math.isnan(v) else f"{v:.6g}" for v in values)
+
     def _append_rows(
         self,
         path: Path,
@@ -163,6 +186,16 @@ class HardnessLog:
             if file.write(rows) != len(rows):  # the disk is full: no half epoch, later ones may fit again
                 file.truncate(start)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def _robustness(losses: NDArray[np.float64], *, beta: float) -> dict[str, float]:
+    if not len(losses):
+        return {}
+    return {
+        "mean_loss": float(losses.mean()),
+        "robust_loss": kl_robust_loss(losses, beta=beta),
+        "worst_5_percent_bound": kl_percentile_bound(losses, beta=beta, share=0.05),
+    }
 
 
 def _complete_lines(path: Path) -> list[str]:

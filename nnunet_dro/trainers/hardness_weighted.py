@@ -135,7 +135,7 @@ class HardnessWeighted(_Trainer):
 
     def _log_elsewhere(self, summary: EpochSummary) -> None:
         """The scalars for nnU-Net's other loggers (Weights & Biases); its local one takes no new keys."""
-        scalars = {name: value for name, value in asdict(summary).items() if name != "epoch" and not np.isnan(value)}
+        scalars = {name: value for name, value in asdict(summary).items() if name != "epoch" and np.isfinite(value)}
         for logger in getattr(self.logger, "loggers", []):
             for name, value in scalars.items():
                 logger.log(f"hardness/{name}", value, summary.epoch)

@@ -2,9 +2,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
-from nnunet_dro.sampling import effective_cases, kl_probabilities, with_exploration
+from nnunet_dro.sampling import (
+    effective_cases,
+    kl_percentile_bound,
+    kl_probabilities,
+    kl_robust_loss,
+    with_exploration,
+)
 
 losses_and_beta = st.tuples(
     st.lists(st.floats(-5, 5), min_size=1, max_size=30).map(np.array), st.floats(0, 1000, allow_subnormal=False)
@@ -74,3 +80,47 @@ def test_with_exploration_keeps_every_case_in_reach():
 def test_effective_cases_are_n_when_uniform_and_one_when_concentrated():
     assert effective_cases(np.full(7, 1 / 7)) == pytest.approx(7)
     assert effective_cases(np.array([0.0, 1.0, 0.0])) == 1
+
+
+def test_robust_loss_is_what_its_distribution_reaches():
+    """R = <p, L> - KL(p || uniform) / beta at p = softmax(beta L), and no other distribution reaches more."""
+    rng = np.random.default_rng(0)
+    losses, beta = rng.normal(size=20), 3.0
+
+    def value(q):
+        return q @ losses - np.sum(q * np.log(q * len(q))) / beta
+
+    robust = kl_robust_loss(losses, beta=beta)
+    assert value(kl_probabilities(losses, beta=beta)) == pytest.approx(robust, abs=1e-12)
+    assert all(value(q) < robust for q in rng.dirichlet(np.ones(20), size=200))
+
+
+@given(losses_and_beta)
+def test_robust_loss_equals_scipys_and_lies_between_mean_and_maximum(case):
+    losses, beta = case
+    robust = kl_robust_loss(losses, beta=beta)
+    assert losses.mean() - 1e-12 <= robust <= losses.max() + 1e-12
+    if beta > 1e-3:
+        expected = (logsumexp(beta * losses) - np.log(len(losses))) / beta
+        assert robust == pytest.approx(expected, abs=1e-8)
+
+
+def test_robust_loss_goes_from_the_mean_to_the_maximum():
+    losses = np.array([0.1, 0.5, 0.3])
+    assert kl_robust_loss(losses, beta=0.0) == pytest.approx(0.3)
+    assert kl_robust_loss(losses, beta=1e-9) == pytest.approx(0.3, abs=1e-9)
+    assert kl_robust_loss(losses, beta=1e6) == pytest.approx(0.5, abs=1e-5)
+
+
+@given(losses_and_beta, st.floats(0.01, 1))
+def test_at_most_the_share_of_the_cases_exceeds_the_bound(case, share):
+    losses, beta = case
+    bound = kl_percentile_bound(losses, beta=beta, share=share)
+    assert np.mean(losses > bound + 1e-9) <= share
+    if beta == 0:
+        assert bound == np.inf
+
+
+def test_bound_of_no_share_is_refused():
+    with pytest.raises(ValueError, match="share"):
+        kl_percentile_bound(np.ones(3), beta=1.0, share=0.0)

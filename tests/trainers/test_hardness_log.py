@@ -58,6 +58,48 @@ def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_p
     assert "\n" not in line
 
 
+def test_training_csv_has_a_row_per_epoch(tmp_path):
+    log = log_with_epochs(tmp_path, 3)
+    rows = pd.read_csv(tmp_path / "training.csv")
+    assert rows["epoch"].tolist() == [0, 1, 2]
+    losses = log.table.losses
+    last = rows.iloc[-1]
+    assert last["mean_loss"] == pytest.approx(losses.mean(), rel=1e-5)
+    robust = np.log(np.mean(np.exp(10 * losses))) / 10
+    assert last["robust_loss"] == pytest.approx(robust, rel=1e-5)
+    assert last["worst_5_percent_bound"] == pytest.approx(robust + np.log(20) / 10, rel=1e-5)
+    assert last["mean_loss"] < last["robust_loss"] < losses.max()
+    line = log.line(log.summaries[-1])
+    assert f"mean loss {losses.mean():.3f}, robust loss {robust:.3f}, at most 5 % of the cases above" in line
+
+
+def test_training_csv_before_any_loss_and_with_beta_zero(tmp_path):
+    log = HardnessLog(HardnessTable(CASES, beta=0.0), None)
+    log.end_epoch(0, tmp_path)
+    log.table.update([0, 1], [0.2, 0.4])
+    log.end_epoch(1, tmp_path)
+    rows = pd.read_csv(tmp_path / "training.csv")
+    assert rows["mean_loss"].isna().tolist() == [True, False]
+    assert rows["robust_loss"].iloc[1] == pytest.approx(0.3)
+    assert rows["worst_5_percent_bound"].iloc[1] == np.inf
+    assert "at most" not in log.line(log.summaries[-1])
+
+
+def test_training_csv_of_a_resumed_training_goes_on(tmp_path):
+    first = log_with_epochs(tmp_path, 4)
+    state = first.state_dict()
+    # A checkpoint of an earlier version knows fewer scalars.
+    for summary in state["epochs"][:2]:
+        del summary["mean_loss"], summary["robust_loss"], summary["worst_5_percent_bound"]
+    resumed = HardnessLog(HardnessTable(CASES, beta=10.0), None)
+    resumed.load_state_dict(state)
+    resumed.keep_epochs_before(3, tmp_path)
+    log_with_epochs(tmp_path, 5, log=resumed, start=3)
+    rows = pd.read_csv(tmp_path / "training.csv")
+    assert rows["epoch"].tolist() == [0, 1, 2, 3, 4]
+    assert rows["mean_loss"].isna().tolist() == [True, True, False, False, False]
+
+
 def test_line_names_the_five_hardest():
     log = HardnessLog(HardnessTable([f"c{i}" for i in range(9)], beta=1.0), None)
     log.table.update(np.arange(8), np.arange(8) / 10)
