@@ -20,7 +20,7 @@ class DrawsByHardness:
     - ``case_indices``: positions in the table, a tensor (b,) int64;
     - ``stale_losses``: the stale losses at the moment of the draw, a tensor (b,) float32, NaN at a first visit. The
       batch may wait in a queue while the table moves on, so the importance weights need these;
-    - ``draw_probabilities``: (b,) float64.
+    - ``draw_probabilities``: the probabilities of the draws, a tensor (b,) float32.
     """
 
     table: HardnessTable
@@ -72,7 +72,7 @@ class DrawsByHardness:
         batch: dict[str, Any] = super().generate_train_batch()  # type: ignore[misc]
         batch["case_indices"] = torch.from_numpy(self._draws.indices)
         batch["stale_losses"] = torch.from_numpy(self._draws.stale_losses).float()
-        batch["draw_probabilities"] = self._draws.probabilities
+        batch["draw_probabilities"] = torch.from_numpy(self._draws.probabilities).float()
         return batch
 
 

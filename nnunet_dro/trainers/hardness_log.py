@@ -69,11 +69,7 @@ class HardnessLog:
     def record(self, step: Step) -> None:
         """Count the draws and the clipped weights of one iteration."""
         np.add.at(self._draws, step.indices, 1)
-        if self.importance is not None:
-            with np.errstate(invalid="ignore"):
-                change = self.importance.beta * (step.losses - step.stale_losses)
-            low, high = np.log(max(self.importance.low, 1e-300)), np.log(self.importance.high)
-            self._n_clipped += int(np.count_nonzero((change < low) | (change > high)))
+        self._n_clipped += step.n_clipped
 
     def end_epoch(self, epoch: int, folder: Path) -> EpochSummary:
         """Write the epoch's rows and the picture.

@@ -61,7 +61,7 @@ class HardnessWeighted(_Trainer):
         if not self.options.importance_sampling:
             return None
         low, high = self.options.clip
-        return ImportanceWeights(beta=self.options.beta, low=low, high=high)
+        return ImportanceWeights(beta=self.options.beta, low=low, high=high, exact=self.options.exact_ratio)
 
     def _build_loss(self) -> nn.Module:
         plain = super()._build_loss()

@@ -57,6 +57,14 @@ OPTIONS = (
         "no importance weights: every drawn volume counts the same (default: weights exp(beta * change of the loss))",
     ),
     Option(
+        "exact_ratio",
+        "exactIS",
+        re.compile("exactIS"),
+        lambda: True,
+        lambda _: "exactIS",
+        "importance weights from the exact ratio of the probabilities (Fidon et al. 2022, eq. 19), never above 1/p",
+    ),
+    Option(
         "clip",
         "clip<lo>to<hi>",
         re.compile(f"clip{_NUMBER}to{_NUMBER}"),
@@ -106,6 +114,7 @@ class DROOptions:
     Attributes:
         beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net.
         importance_sampling: Whether importance weights correct the stale losses.
+        exact_ratio: Whether importance weights are the exact ratio of the probabilities.
         clip: Smallest and largest importance weight, 0 <= low <= 1 <= high, low < high.
         momentum: Weight of the past in the history of losses, in [0, 1).
         plain_sgd: SGD without momentum instead of nnU-Net's Nesterov momentum (Fidon et al. 2022, Table 3).
@@ -120,6 +129,7 @@ class DROOptions:
 
     beta: float = 100.0
     importance_sampling: bool = True
+    exact_ratio: bool = False
     clip: tuple[float, float] = (0.1, 10.0)
     momentum: float = 0.0
     plain_sgd: bool = False
@@ -139,11 +149,15 @@ class DROOptions:
             if not holds:
                 value = getattr(self, "iterations" if option == "iters" else option)
                 raise ValueError(f"`{option}` must be {rule}, got {value!r}.")
-        default_clip = self.clip == DROOptions.clip
-        if not self.importance_sampling and not default_clip:
-            raise ValueError("`clip` has no effect with `noIS`: there are no weights to clip. Leave one of them out.")
-        if self.beta == 0 and not (self.importance_sampling and default_clip):
-            raise ValueError("`noIS` and `clip` have no effect with `beta0`: every weight is 1. Leave them out.")
+        weighing = [
+            name for name, given in (("exactIS", self.exact_ratio), ("clip", self.clip != DROOptions.clip)) if given
+        ]
+        if not self.importance_sampling and weighing:
+            raise ValueError(f"`{weighing[0]}` has no effect with `noIS`: there are no weights. Leave one of them out.")
+        if self.beta == 0 and (weighing or not self.importance_sampling):
+            raise ValueError(
+                "`noIS`, `exactIS` and `clip` have no effect with `beta0`: every weight is 1. Leave them out."
+            )
 
     @property
     def validation_iterations(self) -> int:

@@ -23,12 +23,14 @@ class Step:
         losses: Loss of each case alone, (b,).
         stale_losses: Loss at the draw, (b,), NaN at a first visit.
         mean_loss: nnU-Net's loss of this rank's batch, all weights 1.
+        n_clipped: How many importance weights hit the clip.
     """
 
     indices: NDArray[np.int64]
     losses: NDArray[np.float64]
     stale_losses: NDArray[np.float64]
     mean_loss: float
+    n_clipped: int = 0
 
 
 class HardnessWeightedLoss(nn.Module):
@@ -57,13 +59,13 @@ class HardnessWeightedLoss(nn.Module):
         self.importance = importance
         self.max_cases = max_cases
         self.is_ddp = is_ddp
-        self._draws: tuple[Tensor, Tensor] | None = None
+        self._draws: tuple[Tensor, Tensor, Tensor] | None = None
         self._readback: Tensor | None = None
 
     @contextmanager
     def drawn(self, batch: dict[str, Any]) -> Iterator[None]:
         """Within this context the loss belongs to ``batch`` and weighs its cases."""
-        self._draws = batch["case_indices"], batch["stale_losses"]
+        self._draws = batch["case_indices"], batch["stale_losses"], batch["draw_probabilities"]
         try:
             yield
         finally:
@@ -77,13 +79,18 @@ class HardnessWeightedLoss(nn.Module):
         cases = self.per_case(output, target)
         hardness = cases.hardness
         device = hardness.device
-        indices, stale_losses = (values.to(device, non_blocking=True) for values in self._draws)
+        indices, stale_losses, probabilities = (values.to(device, non_blocking=True) for values in self._draws)
         ones = torch.ones_like(hardness)
-        weights = ones if self.importance is None else self.importance(hardness, stale_losses)
+        weights, clipped = ones, torch.zeros_like(hardness)
+        if self.importance is not None:
+            ratios = self.importance.ratios(hardness, stale_losses, probabilities)
+            weights = ratios.clamp(self.importance.low, self.importance.high)
+            clipped = (weights != ratios).to(hardness.dtype)
         with torch.no_grad():
             mean_loss = cases.weighted(ones)
         # float32 holds indices up to 16 million exactly.
-        self._send(torch.stack([indices.to(hardness.dtype), hardness, stale_losses.to(hardness.dtype)]), mean_loss)
+        columns = (indices.to(hardness.dtype), hardness, stale_losses.to(hardness.dtype), clipped)
+        self._send(torch.stack(columns), mean_loss)
         return cases.weighted(weights)
 
     def step(self) -> Step:
@@ -95,10 +102,11 @@ class HardnessWeightedLoss(nn.Module):
             )
         values = self._readback.numpy()
         self._readback = None
-        cases = values[1:].reshape(-1, 3)
+        cases = values[1:].reshape(-1, 4)
         cases = cases[cases[:, 0] >= 0]
         indices = cases[:, 0].astype(np.int64)
-        return Step(indices, cases[:, 1].astype(np.float64), cases[:, 2].astype(np.float64), float(values[0]))
+        losses, stale_losses = (cases[:, column].astype(np.float64) for column in (1, 2))
+        return Step(indices, losses, stale_losses, float(values[0]), int(cases[:, 3].sum()))
 
     def _send(self, cases: Tensor, mean_loss: Tensor) -> None:
         """Start moving the losses to the CPU.

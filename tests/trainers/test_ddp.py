@@ -20,6 +20,7 @@ from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 # Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does not.
 PARTS, EQUAL_PARTS = ([0, 1, 2], [3]), ([0, 1], [2, 3])
 CASES, STALE = torch.tensor([4, 0, 2, 1]), torch.tensor([0.2, math.nan, 1.9, 0.1])
+PROBABILITIES = torch.tensor([0.3, 0.25, 0.1, 0.2])
 
 
 def data():
@@ -37,7 +38,8 @@ def weighted_loss(batch_dice, ddp):
 
 def train(loss, cases):
     logits, target = data()
-    with loss.drawn({"case_indices": CASES[cases], "stale_losses": STALE[cases]}):
+    draws = {"case_indices": CASES, "stale_losses": STALE, "draw_probabilities": PROBABILITIES}
+    with loss.drawn({name: values[cases] for name, values in draws.items()}):
         value = loss(logits[cases], target[cases])
     value.backward()
     step = loss.step()
@@ -49,6 +51,7 @@ def train(loss, cases):
         "indices": step.indices,
         "loss": float(value.detach()),
         "mean_loss": step.mean_loss,
+        "n_clipped": step.n_clipped,
     }
 
 

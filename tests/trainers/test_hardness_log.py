@@ -46,8 +46,8 @@ def test_csv_has_a_row_per_epoch_and_case(tmp_path):
 def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_path):
     log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights(beta=10.0, low=0.1, high=10.0))
     log.table.update([0, 1, 2, 3, 0], [0.0, 0.0, 0.0, 0.0, np.nan])
-    log.record(Step(np.array([0, 1]), np.array([0.5, 0.1]), np.array([0.0, 0.0]), 0.0))
-    log.record(Step(np.array([2, 3]), np.array([-0.5, np.nan]), np.array([0.0, np.nan]), 0.0))
+    log.record(Step(np.array([0, 1]), np.array([0.5, 0.1]), np.array([0.0, 0.0]), 0.0, n_clipped=1))
+    log.record(Step(np.array([2, 3]), np.array([-0.5, np.nan]), np.array([0.0, np.nan]), 0.0, n_clipped=1))
     summary = log.end_epoch(0, tmp_path)
     assert summary.effective_cases == pytest.approx(4)
     assert summary.clipped_share == 0.5

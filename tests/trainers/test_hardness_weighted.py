@@ -75,6 +75,19 @@ def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(make_trainer):
         torch.testing.assert_close(new.detach(), old - step, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.parametrize(("name", "n_clipped"), [("_beta3_clip0.5to2", 1), ("_beta3_exactIS_clip0.5to2", 0)])
+def test_a_step_counts_the_weights_that_hit_the_clip(make_trainer, name, n_clipped):
+    """e^1.5 is above 2; the exact ratio of a case that took 60 % of the draws is not."""
+    trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerDRO{name}"))
+    batch = next(loader)
+    hardness = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]).hardness.detach()
+    batch["stale_losses"] = hardness - torch.tensor([0.5, 0.01])
+    batch["draw_probabilities"] = torch.tensor([0.6, 0.1])
+    trainer.hardness_log._start_epoch()
+    trainer.train_step(batch)
+    assert trainer.hardness_log._n_clipped == n_clipped
+
+
 def test_without_importance_sampling_all_weights_are_one(make_trainer):
     trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_noIS"))
     plain = started(make_trainer, nnUNetTrainer)[0]
@@ -186,7 +199,7 @@ def test_a_log_that_cannot_be_written_does_not_stop_the_training(make_trainer):
     with open(trainer.log_file) as file:
         text = file.read()
     assert "WARNING: could not write the hardness of this epoch" in text
-    assert "Hardness: effective cases" in text
+    assert "Hardness: mean loss" in text
 
 
 def test_changed_case_list_is_one_line_in_the_log(make_trainer):
@@ -221,7 +234,9 @@ def test_effective_gradient_is_that_of_the_robust_loss():
     losses = losses_at(weights)
     importance = ImportanceWeights(beta=beta, low=0.0, high=1e6)
     fresh, old = losses[draws.indices], torch.from_numpy(draws.stale_losses).float()
-    (estimate,) = torch.autograd.grad((importance(fresh, old) * fresh).mean(), weights, retain_graph=True)
+    (estimate,) = torch.autograd.grad(
+        (importance(fresh, old, torch.from_numpy(draws.probabilities)) * fresh).mean(), weights, retain_graph=True
+    )
     (exact,) = torch.autograd.grad(torch.logsumexp(beta * losses, 0) / beta, weights)
     # The factor between them is the ratio of the partition functions, which a learning rate absorbs.
     ratio = torch.exp(torch.logsumexp(beta * losses.detach(), 0) - torch.logsumexp(beta * stale, 0))

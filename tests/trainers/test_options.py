@@ -19,6 +19,7 @@ BASE = "nnUNetTrainerDRO"
         ("_beta0", {"beta": 0.0}),
         ("_beta0.5_noIS", {"beta": 0.5, "importance_sampling": False}),
         ("_clip0.5to2", {"clip": (0.5, 2.0)}),
+        ("_beta10_exactIS_clip0.5to2", {"beta": 10.0, "exact_ratio": True, "clip": (0.5, 2.0)}),
         ("_momentum0.9_plainSGD", {"momentum": 0.9, "plain_sgd": True}),
         ("_beta10_noIS_20epochs", {"beta": 10.0, "importance_sampling": False, "epochs": 20}),
         (
@@ -71,14 +72,16 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
         ("_0epochs", "`epochs` must be at least 1"),
         ("_0iters", "`iters` must be at least 1"),
         ("_noIS_clip0.5to2", "`clip` has no effect with `noIS`"),
+        ("_noIS_exactIS", "`exactIS` has no effect with `noIS`"),
         ("_beta0_noIS", "no effect with `beta0`"),
+        ("_beta0_exactIS", "no effect with `beta0`"),
         ("_beta" + "9" * 400, "`beta` must be a number >= 0"),
     ],
 )
 def test_a_wrong_option_is_named_and_the_valid_ones_are_listed(suffix, message):
     with pytest.raises(ValueError, match=message) as error:
         options_from_name(BASE + suffix, base=BASE)
-    assert "Options, in this order: beta<x>, noIS, clip<lo>to<hi>, momentum<m>" in str(error.value)
+    assert "Options, in this order: beta<x>, noIS, exactIS, clip<lo>to<hi>, momentum<m>" in str(error.value)
 
 
 def test_validation_iterations_are_in_nnunets_proportion():
