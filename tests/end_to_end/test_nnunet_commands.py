@@ -33,7 +33,7 @@ def check_fold(folder: Path, n_epochs: int, n_cases: int) -> None:
     assert (folder / "checkpoint_final.pth").exists()
     assert not list(folder.glob("*.partial*"))
     log = next(iter(sorted(folder.glob("training_log_*.txt")))).read_text()
-    assert "Hardness: effective cases" in log
+    assert "Hardness: mean loss" in log
     assert (folder / "validation" / "summary.json").exists()
 
 
