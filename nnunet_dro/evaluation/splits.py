@@ -122,6 +122,8 @@ def _validation_sets(
     """The positions of the validation cases of each fold."""
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
+    if groups is not None and groups.nunique() == n:
+        groups = None  # a case per patient: nothing to keep together, and cases alone are spread more evenly
     # Which group comes first must not depend on the names: sites number their patients.
     codes = None if groups is None else np.random.default_rng(seed).permutation(n)[pd.factorize(groups)[0]]
     if stratum_of_case is None and codes is None:
