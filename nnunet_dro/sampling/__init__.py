@@ -8,10 +8,15 @@ from nnunet_dro.sampling.divergences import (
     with_exploration,
 )
 from nnunet_dro.sampling.hardness import Draws, HardnessTable
+from nnunet_dro.sampling.rules import KL, Chi2, CVaR, Rule
 
 __all__ = [
+    "KL",
+    "CVaR",
+    "Chi2",
     "Draws",
     "HardnessTable",
+    "Rule",
     "effective_cases",
     "kl_percentile_bound",
     "kl_probabilities",

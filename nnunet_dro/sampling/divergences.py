@@ -23,7 +23,7 @@ def kl_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
 
     Source: Fidon et al. 2022 (MELBA), the KL case of hardness weighted sampling.
     """
-    losses = _checked_losses(losses)
+    losses = checked_losses(losses)
     check_beta(beta)
     weights = np.exp(beta * (losses - losses.max()))
     return np.asarray(weights / weights.sum())
@@ -48,7 +48,7 @@ def kl_robust_loss(losses: FloatArray, *, beta: float) -> float:
 
     Source: Fidon et al. 2022 (MELBA), the distributionally robust loss for the KL divergence.
     """
-    losses = _checked_losses(losses)
+    losses = checked_losses(losses)
     check_beta(beta)
     mean, largest = float(losses.mean()), float(losses.max())
     if beta == 0:
@@ -121,7 +121,8 @@ def check_beta(beta: float) -> None:
         )
 
 
-def _checked_losses(losses: FloatArray) -> FloatArray:
+def checked_losses(losses: FloatArray) -> FloatArray:
+    """Losses as a vector of float64; raise ValueError unless there is at least one and all are finite."""
     losses = np.asarray(losses, dtype=np.float64)
     if losses.ndim != 1 or len(losses) == 0:
         raise ValueError(f"`losses` must be a vector with at least one case, got shape {losses.shape}.")

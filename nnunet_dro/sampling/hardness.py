@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnunet_dro.sampling.divergences import FloatArray, check_beta, kl_probabilities, with_exploration
+from nnunet_dro.sampling.divergences import FloatArray, with_exploration
+from nnunet_dro.sampling.rules import KL, Rule
 
 #: Share of the uniform distribution in every draw, so that no case is ever out of reach (the published code's floor).
 EXPLORATION = 1e-4
@@ -42,7 +43,8 @@ class HardnessTable:
 
     Cases are kept in blocks of about sqrt(n). A block stores w_i = exp(beta (L_i - m)) with m its largest loss, and
     their sum. A draw walks the block sums, then one block; an update recomputes one block. Cost per draw and update is
-    therefore O(sqrt(n)) with a small constant, the sums are exact (no drift), and no power of e can overflow.
+    therefore O(sqrt(n)) with a small constant, the sums are exact (no drift), and no power of e can overflow. Of any
+    other rule than KL the blocks store the probabilities themselves, and an update recomputes all: O(n log n).
 
     Cases that were never seen come first, drawn uniformly (the warm-start epoch of Fidon et al. 2020): those not drawn
     yet before those whose loss is still on its way. A case whose losses were all refused (not finite) counts as seen
@@ -51,6 +53,7 @@ class HardnessTable:
     Args:
         cases: Names of the cases, unique.
         beta: Robustness, 1/loss units, >= 0: p = softmax(beta * stale losses). 0 is uniform sampling.
+        rule: What decides in place of `KL` with ``beta``.
         momentum: Weight of the past in the history, in [0, 1): L <- momentum L + (1 - momentum) l. 0: the last loss.
         exploration: Share of the uniform distribution in every draw, in [0, 1].
 
@@ -61,7 +64,13 @@ class HardnessTable:
     """
 
     def __init__(
-        self, cases: Sequence[str], *, beta: float, momentum: float = 0.0, exploration: float = EXPLORATION
+        self,
+        cases: Sequence[str],
+        *,
+        beta: float = 0.0,
+        rule: Rule | None = None,
+        momentum: float = 0.0,
+        exploration: float = EXPLORATION,
     ) -> None:
         if len(cases) == 0:
             raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
@@ -69,12 +78,13 @@ class HardnessTable:
         if len(self._position) != len(cases):
             twice = sorted({str(case) for i, case in enumerate(cases) if self._position[str(case)] != i})
             raise ValueError(f"`cases` must be unique, got {', '.join(twice[:5])} twice. Check the fold's split.")
-        check_beta(beta)
         if not 0 <= momentum < 1:
             raise ValueError(f"`momentum` must be in [0, 1), got {momentum!r}.")
         if not 0 <= exploration <= 1:
             raise ValueError(f"`exploration` must be in [0, 1], got {exploration!r}.")
-        self.beta = beta
+        self.rule = KL(beta) if rule is None else rule
+        #: Of the weights in the blocks: 0 where they are probabilities.
+        self._beta = self.rule.beta if isinstance(self.rule, KL) else 0.0
         self.momentum = momentum
         self.exploration = exploration
         #: Losses that were not finite and therefore not stored.
@@ -124,7 +134,7 @@ class HardnessTable:
         probabilities = np.full(len(self), 1 / len(self))
         if has_loss.any():
             probabilities = np.zeros(len(self))
-            probabilities[has_loss] = kl_probabilities(self._losses[has_loss], beta=self.beta)
+            probabilities[has_loss] = self.rule.probabilities(self._losses[has_loss])
         return with_exploration(probabilities, epsilon=self.exploration)
 
     def draw(self, size: int, *, rng: np.random.Generator) -> Draws:
@@ -160,7 +170,7 @@ class HardnessTable:
             else:
                 self.refused += 1
             self._seen[i] = True
-        self._refresh({i // self._block for i in positions})
+        self._refresh({i // self._block for i in positions} if self._is_local else range(len(self._block_sum)))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a later training needs to go on, by case name."""
@@ -202,7 +212,7 @@ class HardnessTable:
         return len(self._position)
 
     def __repr__(self) -> str:
-        return f"HardnessTable({len(self)} cases, beta={self.beta:g}, {self.n_unseen} unseen)"
+        return f"HardnessTable({len(self)} cases, {self.rule}, {self.n_unseen} unseen)"
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickled for a worker: the shared memory travels as such, the views on it are made anew."""
@@ -227,24 +237,41 @@ class HardnessTable:
     def _slice(self, block: int) -> slice:
         return slice(block * self._block, (block + 1) * self._block)
 
+    @property
+    def _is_local(self) -> bool:
+        """Whether a loss changes the weights of its own block alone."""
+        return isinstance(self.rule, KL)
+
     def _refresh(self, blocks: Iterable[int]) -> None:
         """Recompute what the blocks say of their cases, exactly."""
+        ruled = None if self._is_local else self._ruled_weights()
         for block in blocks:
             here = self._slice(block)
             losses = self._losses[here]
             n_unseen = len(losses) - np.count_nonzero(self._seen[here])
             largest = np.fmax.reduce(losses)  # ignores NaN; NaN if there is nothing else
-            weights = losses - largest
-            weights *= self.beta
-            np.exp(weights, out=weights)
-            if n_unseen or self.refused:
-                np.nan_to_num(weights, copy=False, nan=0.0)
-                largest = -np.inf if math.isnan(largest) else largest
+            if ruled is None:
+                weights = losses - largest
+                weights *= self._beta
+                np.exp(weights, out=weights)
+                if n_unseen or self.refused:
+                    np.nan_to_num(weights, copy=False, nan=0.0)
+            else:
+                weights = ruled[here]
+            largest = -np.inf if math.isnan(largest) else largest
             self._weights[here] = weights
             self._block_max[block] = largest
             self._block_sum[block] = np.add.reduce(weights)
             self._unseen[block] = n_unseen
             self._count_unclaimed(block)
+
+    def _ruled_weights(self) -> FloatArray:
+        """Probabilities of the cases that have a loss, 0 for the others."""
+        weights = np.zeros(len(self))
+        has_loss = ~np.isnan(self._losses)
+        if has_loss.any():
+            weights[has_loss] = self.rule.probabilities(self._losses[has_loss])
+        return weights
 
     def _count_unclaimed(self, block: int) -> None:
         here = self._slice(block)
@@ -260,9 +287,12 @@ class HardnessTable:
         scale = self._block_max.copy()
         largest = np.maximum.reduce(scale)
         if largest > -np.inf:
-            scale -= largest
-            scale *= self.beta
-            np.exp(scale, out=scale)
+            if self._is_local:
+                scale -= largest
+                scale *= self._beta
+                np.exp(scale, out=scale)
+            else:
+                scale.fill(1.0)
             cumulative = np.add.accumulate(scale * self._block_sum)
             total = cumulative[-1]
         if largest == -np.inf or not total > 0:  # every loss so far was refused, or the table is being filled

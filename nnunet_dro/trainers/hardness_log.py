@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import HardnessTable, effective_cases, kl_percentile_bound, kl_robust_loss
+from nnunet_dro.sampling import HardnessTable, Rule, effective_cases
 from nnunet_dro.trainers.hardness_plot import plot_hardness
 from nnunet_dro.trainers.weighted_loss import Step
 
@@ -32,9 +32,9 @@ class EpochSummary:
         clipped_share: Share of the epoch's importance weights that hit the clip, in [0, 1]; NaN without such weights.
         refused_losses: Losses of the epoch that were not finite and not stored.
         mean_loss: Mean of the stale losses; NaN while no case has one.
-        robust_loss: `kl_robust_loss` of the stale losses, with the table's beta.
-        worst_5_percent_bound: Bound on the loss that 5 % of the cases exceed (`kl_percentile_bound`); infinite for
-            beta 0.
+        robust_loss: What the table's rule makes small, of the stale losses (`Rule.robust_loss`).
+        worst_5_percent_bound: Bound on the loss that 5 % of the cases exceed (`Rule.percentile_bound`); infinite where
+            the rule gives none.
     """
 
     epoch: int
@@ -92,7 +92,7 @@ class HardnessLog:
             effective_cases=effective_cases(probabilities),
             clipped_share=math.nan if self.importance is None else self._n_clipped / max(1, int(draws.sum())),
             refused_losses=self.table.refused - self._refused_before,
-            **_robustness(losses[~np.isnan(losses)], beta=self.table.beta),
+            **_robustness(losses[~np.isnan(losses)], self.table.rule),
         )
         self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
         self._history[epoch] = losses.astype(np.float32)
@@ -120,6 +120,11 @@ class HardnessLog:
         parts.append(f"refused losses {summary.refused_losses}")
         if self.table.n_unseen:
             parts.append(f"never seen {self.table.n_unseen}")
+        with_loss = np.flatnonzero(~np.isnan(losses))
+        if len(with_loss) and len(outliers := with_loss[self.table.rule.outliers(losses[with_loss])]):
+            names = ", ".join(self.table.cases[i] for i in outliers[:20])
+            more = f" and {len(outliers) - 20} more" if len(outliers) > 20 else ""
+            parts.append(f"set aside as suspected outliers: {names}{more}")
         return "Hardness: " + ", ".join([*parts, f"hardest: {named or 'none yet'}"])
 
     def state_dict(self) -> dict[str, Any]:
@@ -184,13 +189,13 @@ class HardnessLog:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
-def _robustness(losses: NDArray[np.float64], *, beta: float) -> dict[str, float]:
+def _robustness(losses: NDArray[np.float64], rule: Rule) -> dict[str, float]:
     if not len(losses):
         return {}
     return {
         "mean_loss": float(losses.mean()),
-        "robust_loss": kl_robust_loss(losses, beta=beta),
-        "worst_5_percent_bound": kl_percentile_bound(losses, beta=beta, share=0.05),
+        "robust_loss": rule.robust_loss(losses),
+        "worst_5_percent_bound": rule.percentile_bound(losses, share=0.05),
     }
 
 

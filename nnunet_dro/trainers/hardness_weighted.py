@@ -13,7 +13,7 @@ from torch import nn
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.sampling import KL, HardnessTable
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger
 from nnunet_dro.trainers.dataloading import DrawsByHardness, HardnessDataLoader
 from nnunet_dro.trainers.hardness_log import EpochSummary, HardnessLog
@@ -58,7 +58,7 @@ class HardnessWeighted(_Trainer):
     @property
     def importance(self) -> ImportanceWeights | None:
         """The importance weights in use, or None without importance sampling."""
-        if not self.options.importance_sampling:
+        if not self.options.importance_sampling or not isinstance(self.options.rule, KL):
             return None
         low, high = self.options.clip
         return ImportanceWeights(beta=self.options.beta, low=low, high=high, exact=self.options.exact_ratio)
@@ -82,7 +82,7 @@ class HardnessWeighted(_Trainer):
         holder = "generator" if hasattr(train, "generator") else "data_loader"
         loader = getattr(train, holder)
         table = HardnessTable(
-            [str(case) for case in loader.indices], beta=self.options.beta, momentum=self.options.momentum
+            [str(case) for case in loader.indices], rule=self.options.rule, momentum=self.options.momentum
         )
         self.hardness_log = HardnessLog(table, self.importance)
         if self._restored is not None and (changed := self.hardness_log.load_state_dict(self._restored)):
@@ -105,7 +105,7 @@ class HardnessWeighted(_Trainer):
             table, importance = self.hardness_log.table, self.importance
             clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
             self.print_to_log_file(
-                f"Hardness weighted sampling: {len(table)} cases ({table.n_unseen} never seen), beta {table.beta:g}, "
+                f"Hardness weighted sampling: {len(table)} cases ({table.n_unseen} never seen), {table.rule}, "
                 f"importance weights {clip}, momentum of the losses {table.momentum:g}"
             )
 

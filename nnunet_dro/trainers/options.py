@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from nnunet_dro.sampling import KL, Chi2, CVaR, Rule
+
 #: nnU-Net's own length of a training; naming it would give one configuration two names.
 NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS = 1000, 250, 50
 
@@ -47,6 +49,30 @@ OPTIONS = (
         float,
         lambda beta: f"beta{_number(beta)}",
         "robustness: volumes are drawn with probability softmax(x * stale loss); 0 is plain nnU-Net (default 100)",
+    ),
+    Option(
+        "chi2",
+        "chi2",
+        re.compile("chi2"),
+        lambda: True,
+        lambda _: "chi2",
+        "Pearson divergence instead of KL: easy volumes get probability 0 (projection of (1 + x L / 2) / n)",
+    ),
+    Option(
+        "cvar",
+        "cvar<a>",
+        re.compile(f"cvar{_NUMBER}"),
+        float,
+        lambda alpha: f"cvar{_number(alpha)}",
+        "draw uniformly from the worst share a of the volumes, 0 < a < 1 (conditional value at risk), not by beta",
+    ),
+    Option(
+        "doro",
+        "doro<e>",
+        re.compile(f"doro{_NUMBER}"),
+        float,
+        lambda epsilon: f"doro{_number(epsilon)}",
+        "with cvar: set the hardest share e aside as suspected outliers, named in the log (Zhai et al. 2021)",
     ),
     Option(
         "importance_sampling",
@@ -113,7 +139,10 @@ class DROOptions:
 
     Attributes:
         beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net.
-        importance_sampling: Whether importance weights correct the stale losses.
+        chi2: Pearson divergence instead of KL.
+        cvar: Draw from this share of the cases, the worst, in (0, 1); None to draw by beta.
+        doro: With ``cvar``, set this share aside first, the hardest, in (0, 1); 0 sets none aside.
+        importance_sampling: Whether importance weights correct the stale losses; only KL has them.
         exact_ratio: Whether importance weights are the exact ratio of the probabilities.
         clip: Smallest and largest importance weight, 0 <= low <= 1 <= high, low < high.
         momentum: Weight of the past in the history of losses, in [0, 1).
@@ -128,6 +157,9 @@ class DROOptions:
     """
 
     beta: float = 100.0
+    chi2: bool = False
+    cvar: float | None = None
+    doro: float = 0.0
     importance_sampling: bool = True
     exact_ratio: bool = False
     clip: tuple[float, float] = (0.1, 10.0)
@@ -140,6 +172,8 @@ class DROOptions:
         low, high = self.clip
         rules = (
             (np.isfinite(self.beta) and self.beta >= 0, "beta", "a number >= 0"),
+            (self.cvar is None or 0 < self.cvar < 1, "cvar", "a number in (0, 1)"),
+            (0 <= self.doro < 1, "doro", "a number in (0, 1)"),
             (low < high and 0 <= low <= 1 <= high < np.inf, "clip", "two numbers 0 <= lo <= 1 <= hi with lo < hi"),
             (0 <= self.momentum < 1, "momentum", "a number in [0, 1)"),
             (self.epochs >= 1, "epochs", "at least 1"),
@@ -149,15 +183,34 @@ class DROOptions:
             if not holds:
                 value = getattr(self, "iterations" if option == "iters" else option)
                 raise ValueError(f"`{option}` must be {rule}, got {value!r}.")
-        weighing = [
-            name for name, given in (("exactIS", self.exact_ratio), ("clip", self.clip != DROOptions.clip)) if given
-        ]
-        if not self.importance_sampling and weighing:
-            raise ValueError(f"`{weighing[0]}` has no effect with `noIS`: there are no weights. Leave one of them out.")
-        if self.beta == 0 and (weighing or not self.importance_sampling):
-            raise ValueError(
-                "`noIS`, `exactIS` and `clip` have no effect with `beta0`: every weight is 1. Leave them out."
-            )
+        if reason := self._without_effect():
+            raise ValueError(f"{reason} Leave it out.")
+
+    def _without_effect(self) -> str | None:
+        """Why an option does nothing beside another: a configuration has one name."""
+        clip, beta = self.clip != DROOptions.clip, self.beta != DROOptions.beta
+        given = (("noIS", not self.importance_sampling), ("exactIS", self.exact_ratio), ("clip", clip))
+        weighing = [name for name, is_given in given if is_given]
+        if self.chi2 and self.cvar is not None:
+            return "`chi2` has no effect with `cvar`, which draws by rank."
+        if self.cvar is not None and beta:
+            return "`beta` has no effect with `cvar`, which draws by rank."
+        if self.doro and self.cvar is None:
+            return "`doro` has no effect without `cvar<a>`, the share to draw from."
+        if (self.chi2 or self.cvar is not None) and weighing:
+            return f"`{weighing[0]}` has no effect with `{'chi2' if self.chi2 else 'cvar'}`: only KL has weights."
+        if not self.importance_sampling and len(weighing) > 1:
+            return f"`{weighing[1]}` has no effect with `noIS`: there are no weights."
+        if self.beta == 0 and (weighing or self.chi2):
+            return f"`{(weighing or ['chi2'])[0]}` has no effect with `beta0`: all volumes count the same."
+        return None
+
+    @property
+    def rule(self) -> Rule:
+        """What decides how likely each case is."""
+        if self.cvar is not None:
+            return CVaR(self.cvar, self.doro)
+        return Chi2(self.beta) if self.chi2 else KL(self.beta)
 
     @property
     def validation_iterations(self) -> int:

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import chisquare
 
-from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.sampling import Chi2, CVaR, HardnessTable
 
 
 def table_with(losses, **options):
@@ -30,6 +30,35 @@ def test_draw_follows_the_probabilities(n):
     np.testing.assert_allclose(table.probabilities(), expected, rtol=1e-12)
     counts = draw_counts(table, 100_000)
     assert chisquare(counts, expected * counts.sum()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("n", [1, 2, 700, 3000])
+@pytest.mark.parametrize("rule", [Chi2(4.0), CVaR(0.2), CVaR(0.2, 0.1)], ids=str)
+def test_draw_follows_any_rule(n, rule):
+    losses = np.random.default_rng(1).normal(0, 0.4, size=n)
+    table = table_with(losses, rule=rule, exploration=0.1)
+    expected = 0.9 * rule.probabilities(losses) + 0.1 / n
+    np.testing.assert_allclose(table.probabilities(), expected, rtol=1e-12)
+    draws = table.draw(50, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(draws.probabilities, expected[draws.indices], rtol=1e-9)
+    if n > 1:
+        counts = draw_counts(table, 100_000)
+        assert chisquare(counts, expected * counts.sum()).pvalue > 1e-3
+
+
+def test_a_rule_looks_at_the_cases_that_have_a_loss():
+    table = HardnessTable(list("abcd"), rule=CVaR(0.5), exploration=0.0)
+    table.update([0, 1, 2, 3], [0.1, np.nan, 0.3, 0.2])
+    np.testing.assert_allclose(table.probabilities(), [0, 0, 2 / 3, 1 / 3])
+    assert set(table.draw(200, rng=np.random.default_rng(0)).indices.tolist()) == {2, 3}
+
+
+def test_a_rule_survives_a_checkpoint_and_pickling():
+    table = table_with(np.arange(30) / 10, rule=CVaR(0.1))
+    again = HardnessTable(table.cases, rule=CVaR(0.1))
+    again.load_state_dict(table.state_dict())
+    np.testing.assert_array_equal(again.probabilities(), table.probabilities())
+    assert "the worst 10 % of the cases" in repr(again)
 
 
 def test_draw_with_beta_zero_is_uniform():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.sampling import CVaR, HardnessTable
 from nnunet_dro.trainers.hardness_log import EpochSummary, HardnessLog
 from nnunet_dro.trainers.hardness_plot import plot_hardness
 from nnunet_dro.trainers.weighted_loss import Step
@@ -98,6 +98,15 @@ def test_training_csv_of_a_resumed_training_goes_on(tmp_path):
     rows = pd.read_csv(tmp_path / "training.csv")
     assert rows["epoch"].tolist() == [0, 1, 2, 3, 4]
     assert rows["mean_loss"].isna().tolist() == [True, True, False, False, False]
+
+
+def test_line_names_the_cases_that_are_set_aside(tmp_path):
+    log = HardnessLog(HardnessTable([f"c{i}" for i in range(10)], rule=CVaR(0.5, 0.2)), None)
+    log.table.update(np.arange(9), np.arange(9) / 10)
+    summary = log.end_epoch(0, tmp_path)
+    assert "set aside as suspected outliers: c8," in log.line(summary), "of nine cases with a loss, 20 % is one"
+    assert summary.robust_loss == pytest.approx(np.mean([0.7, 0.6, 0.5, 0.4]))
+    assert summary.worst_5_percent_bound == np.inf
 
 
 def test_line_names_the_five_hardest():

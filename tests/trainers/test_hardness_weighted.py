@@ -88,6 +88,24 @@ def test_a_step_counts_the_weights_that_hit_the_clip(make_trainer, name, n_clipp
     assert trainer.hardness_log._n_clipped == n_clipped
 
 
+@pytest.mark.parametrize("name", ["_beta5_chi2", "_cvar0.3", "_cvar0.3_doro0.2"])
+def test_every_rule_trains_without_weights_and_draws_by_its_table(make_trainer, name):
+    trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerDRO{name}"))
+    plain = started(make_trainer, nnUNetTrainer)[0]
+    batch = next(loader)
+    batch["stale_losses"] = torch.tensor([-50.0, 50.0])
+    trainer.train_step(batch)
+    plain.train_step(batch)
+    for mine, theirs in zip(trainer.network.parameters(), plain.network.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+    table = trainer.hardness_log.table
+    losses = np.linspace(0, 1, len(table))
+    table.update(np.arange(len(table)), losses)
+    expected = trainer.options.rule.probabilities(losses)
+    np.testing.assert_allclose(table.probabilities(), (1 - 1e-4) * expected + 1e-4 / len(table))
+    assert str(trainer.options.rule) in repr(table)
+
+
 def test_without_importance_sampling_all_weights_are_one(make_trainer):
     trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_noIS"))
     plain = started(make_trainer, nnUNetTrainer)[0]

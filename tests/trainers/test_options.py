@@ -1,5 +1,6 @@
 import pytest
 
+from nnunet_dro.sampling import KL, Chi2, CVaR
 from nnunet_dro.trainers.options import (
     NNUNET_EPOCHS,
     NNUNET_ITERATIONS,
@@ -19,6 +20,9 @@ BASE = "nnUNetTrainerDRO"
         ("_beta0", {"beta": 0.0}),
         ("_beta0.5_noIS", {"beta": 0.5, "importance_sampling": False}),
         ("_clip0.5to2", {"clip": (0.5, 2.0)}),
+        ("_beta10_chi2", {"beta": 10.0, "chi2": True}),
+        ("_cvar0.1", {"cvar": 0.1}),
+        ("_cvar0.1_doro0.05_momentum0.5", {"cvar": 0.1, "doro": 0.05, "momentum": 0.5}),
         ("_beta10_exactIS_clip0.5to2", {"beta": 10.0, "exact_ratio": True, "clip": (0.5, 2.0)}),
         ("_momentum0.9_plainSGD", {"momentum": 0.9, "plain_sgd": True}),
         ("_beta10_noIS_20epochs", {"beta": 10.0, "importance_sampling": False, "epochs": 20}),
@@ -47,6 +51,9 @@ def test_a_name_says_its_options_and_options_their_name(suffix, options):
         ("_250iters", ""),
         ("_clip0.1to10", ""),
         ("_momentum0", ""),
+        ("_cvar0.10", "_cvar0.1"),
+        ("_cvar0.1_doro0", "_cvar0.1"),
+        ("_chi2_beta10", "_beta10_chi2"),
     ],
 )
 def test_another_spelling_stops_with_the_right_name(suffix, right):
@@ -75,13 +82,24 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
         ("_noIS_exactIS", "`exactIS` has no effect with `noIS`"),
         ("_beta0_noIS", "no effect with `beta0`"),
         ("_beta0_exactIS", "no effect with `beta0`"),
+        ("_beta0_chi2", "`chi2` has no effect with `beta0`"),
+        ("_chi2_cvar0.1", "`chi2` has no effect with `cvar`"),
+        ("_beta10_cvar0.1", "`beta` has no effect with `cvar`"),
+        ("_doro0.1", "`doro` has no effect without `cvar<a>`"),
+        ("_cvar0.1_noIS", "`noIS` has no effect with `cvar`: only KL has weights"),
+        ("_chi2_exactIS", "`exactIS` has no effect with `chi2`: only KL has weights"),
+        ("_cvar1", r"`cvar` must be a number in \(0, 1\)"),
+        ("_cvar0", r"`cvar` must be a number in \(0, 1\)"),
+        ("_cvar0.1_doro1", r"`doro` must be a number in \(0, 1\)"),
         ("_beta" + "9" * 400, "`beta` must be a number >= 0"),
     ],
 )
 def test_a_wrong_option_is_named_and_the_valid_ones_are_listed(suffix, message):
     with pytest.raises(ValueError, match=message) as error:
         options_from_name(BASE + suffix, base=BASE)
-    assert "Options, in this order: beta<x>, noIS, exactIS, clip<lo>to<hi>, momentum<m>" in str(error.value)
+    assert "Options, in this order: beta<x>, chi2, cvar<a>, doro<e>, noIS, exactIS, clip<lo>to<hi>, momentum<m>" in str(
+        error.value
+    )
 
 
 def test_validation_iterations_are_in_nnunets_proportion():
@@ -96,3 +114,16 @@ def test_default_length_is_nnunets(make_trainer):
     plain = make_trainer(nnUNetTrainer)
     lengths = (plain.num_epochs, plain.num_iterations_per_epoch, plain.num_val_iterations_per_epoch)
     assert lengths == (NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS)
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({}, KL(100)),
+        ({"beta": 3, "chi2": True}, Chi2(3)),
+        ({"cvar": 0.2}, CVaR(0.2)),
+        ({"cvar": 0.2, "doro": 0.1}, CVaR(0.2, 0.1)),
+    ],
+)
+def test_options_say_the_rule(options, rule):
+    assert DROOptions(**options).rule == rule
