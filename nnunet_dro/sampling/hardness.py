@@ -83,6 +83,8 @@ class HardnessTable:
         if not 0 <= exploration <= 1:
             raise ValueError(f"`exploration` must be in [0, 1], got {exploration!r}.")
         self.rule = KL(beta) if rule is None else rule
+        # Whether a loss changes the weights of its own block alone.
+        self._is_local = isinstance(self.rule, KL)
         #: Of the weights in the blocks: 0 where they are probabilities.
         self._beta = self.rule.beta if isinstance(self.rule, KL) else 0.0
         self.momentum = momentum
@@ -236,11 +238,6 @@ class HardnessTable:
 
     def _slice(self, block: int) -> slice:
         return slice(block * self._block, (block + 1) * self._block)
-
-    @property
-    def _is_local(self) -> bool:
-        """Whether a loss changes the weights of its own block alone."""
-        return isinstance(self.rule, KL)
 
     def _refresh(self, blocks: Iterable[int]) -> None:
         """Recompute what the blocks say of their cases, exactly."""
