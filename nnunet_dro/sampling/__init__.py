@@ -7,7 +7,8 @@ from nnunet_dro.sampling.divergences import (
     kl_robust_loss,
     with_exploration,
 )
-from nnunet_dro.sampling.hardness import Draws, HardnessTable
+from nnunet_dro.sampling.draws import Draws
+from nnunet_dro.sampling.hardness import HardnessTable
 from nnunet_dro.sampling.rules import KL, Chi2, CVaR, Rule
 
 __all__ = [

@@ -3,7 +3,6 @@
 import ctypes
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
@@ -11,27 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
+from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.rules import KL, Rule
 
 #: Share of the uniform distribution in every draw, so that no case is ever out of reach (the published code's floor).
 EXPLORATION = 1e-4
 #: Below this many cases one block is faster than two levels.
 _SMALLEST_BLOCK = 512
-
-
-@dataclass(frozen=True)
-class Draws:
-    """What one batch was drawn with, each of shape (size,).
-
-    Attributes:
-        indices: Positions of the drawn cases in the table.
-        stale_losses: Their stale losses at the draw; NaN where the case had none, which is its first visit.
-        probabilities: The probability each case had in its draw.
-    """
-
-    indices: NDArray[np.int64]
-    stale_losses: FloatArray
-    probabilities: FloatArray
 
 
 class HardnessTable:
@@ -105,6 +90,7 @@ class HardnessTable:
             "block_sum": RawArray(ctypes.c_double, n_blocks),
             "unseen": RawArray(ctypes.c_int64, n_blocks),
             "unclaimed": RawArray(ctypes.c_int64, n_blocks),
+            "warming_up": RawArray(ctypes.c_bool, 1),
         }
         self._view_memory()
         self._losses[:] = np.nan
@@ -125,6 +111,15 @@ class HardnessTable:
         """Number of cases that were never seen."""
         return int(self._unseen.sum())
 
+    @property
+    def warming_up(self) -> bool:
+        """Whether every case is as likely as any other, while losses are collected; the training process sets it."""
+        return bool(self._warming_up[0])
+
+    @warming_up.setter
+    def warming_up(self, value: bool) -> None:
+        self._warming_up[0] = value
+
     def probabilities(self) -> FloatArray:
         """The probability of each case in the next draw, shape (n,), summing to 1."""
         if self.n_unseen:
@@ -134,7 +129,7 @@ class HardnessTable:
             return candidates / candidates.sum()
         has_loss = ~np.isnan(self._losses)
         probabilities = np.full(len(self), 1 / len(self))
-        if has_loss.any():
+        if has_loss.any() and not self.warming_up:
             probabilities = np.zeros(len(self))
             probabilities[has_loss] = self.rule.probabilities(self._losses[has_loss])
         return with_exploration(probabilities, epsilon=self.exploration)
@@ -151,6 +146,9 @@ class HardnessTable:
         """
         if self._unseen.any():
             indices, probabilities = self._draw_unseen(size, rng)
+        elif self._warming_up[0]:
+            # No loss decided these draws, so none corrects them, however long the batch waits in a queue.
+            return Draws(rng.integers(len(self), size=size), np.full(size, np.nan), np.full(size, 1 / len(self)))
         else:
             indices, probabilities = self._draw_by_hardness(size, rng)
         return Draws(indices, self._losses[indices], probabilities)
@@ -235,6 +233,7 @@ class HardnessTable:
         self._block_sum: FloatArray = view["block_sum"]
         self._unseen: NDArray[np.int64] = view["unseen"]
         self._unclaimed: NDArray[np.int64] = view["unclaimed"]
+        self._warming_up: NDArray[np.bool_] = view["warming_up"]
 
     def _slice(self, block: int) -> slice:
         return slice(block * self._block, (block + 1) * self._block)

@@ -84,6 +84,7 @@ class HardnessWeighted(_Trainer):
         table = HardnessTable(
             [str(case) for case in loader.indices], rule=self.options.rule, momentum=self.options.momentum
         )
+        table.warming_up = self._warms_up
         self.hardness_log = HardnessLog(table, self.importance)
         if self._restored is not None and (changed := self.hardness_log.load_state_dict(self._restored)):
             self.print_to_log_file(changed)
@@ -107,6 +108,19 @@ class HardnessWeighted(_Trainer):
             self.print_to_log_file(
                 f"Hardness weighted sampling: {len(table)} cases ({table.n_unseen} never seen), {table.rule}, "
                 f"importance weights {clip}, momentum of the losses {table.momentum:g}"
+            )
+
+    @property
+    def _warms_up(self) -> bool:
+        return self.current_epoch < self.options.warmup
+
+    def on_train_epoch_start(self) -> None:
+        """nnU-Net's start of an epoch; the first one after a warm-up begins to draw by hardness."""
+        super().on_train_epoch_start()
+        if self.hardness_log is not None and self.hardness_log.table.warming_up != self._warms_up:
+            self.hardness_log.table.warming_up = self._warms_up
+            self.print_to_log_file(
+                f"The warm-up of {self.options.warmup} epochs is over: volumes are drawn by hardness."
             )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:

@@ -107,6 +107,14 @@ OPTIONS = (
         "stale loss <- m * stale loss + (1 - m) * loss, 0 <= m < 1 (default 0: the last loss)",
     ),
     Option(
+        "warmup",
+        "warmup<n>",
+        re.compile(r"warmup(\d+)"),
+        int,
+        lambda epochs: f"warmup{epochs}",
+        "uniform sampling for the first n epochs, while losses are collected (default 0)",
+    ),
+    Option(
         "plain_sgd",
         "plainSGD",
         re.compile("plainSGD"),
@@ -146,6 +154,7 @@ class DROOptions:
         exact_ratio: Whether importance weights are the exact ratio of the probabilities.
         clip: Smallest and largest importance weight, 0 <= low <= 1 <= high, low < high.
         momentum: Weight of the past in the history of losses, in [0, 1).
+        warmup: Epochs of uniform sampling at the start.
         plain_sgd: SGD without momentum instead of nnU-Net's Nesterov momentum (Fidon et al. 2022, Table 3).
         epochs: Number of epochs.
         iterations: Training iterations per epoch.
@@ -164,6 +173,7 @@ class DROOptions:
     exact_ratio: bool = False
     clip: tuple[float, float] = (0.1, 10.0)
     momentum: float = 0.0
+    warmup: int = 0
     plain_sgd: bool = False
     epochs: int = NNUNET_EPOCHS
     iterations: int = NNUNET_ITERATIONS
@@ -177,6 +187,7 @@ class DROOptions:
             (low < high and 0 <= low <= 1 <= high < np.inf, "clip", "two numbers 0 <= lo <= 1 <= hi with lo < hi"),
             (0 <= self.momentum < 1, "momentum", "a number in [0, 1)"),
             (self.epochs >= 1, "epochs", "at least 1"),
+            (0 <= self.warmup < self.epochs, "warmup", f"fewer than the {self.epochs} epochs of the training"),
             (self.iterations >= 1, "iters", "at least 1"),
         )
         for holds, option, rule in rules:
@@ -201,8 +212,9 @@ class DROOptions:
             return f"`{weighing[0]}` has no effect with `{'chi2' if self.chi2 else 'cvar'}`: only KL has weights."
         if not self.importance_sampling and len(weighing) > 1:
             return f"`{weighing[1]}` has no effect with `noIS`: there are no weights."
-        if self.beta == 0 and (weighing or self.chi2):
-            return f"`{(weighing or ['chi2'])[0]}` has no effect with `beta0`: all volumes count the same."
+        steering = [*weighing, *(["chi2"] if self.chi2 else []), *(["warmup"] if self.warmup else [])]
+        if self.beta == 0 and steering:
+            return f"`{steering[0]}` has no effect with `beta0`: all volumes count the same."
         return None
 
     @property

@@ -218,3 +218,27 @@ def test_table_uses_at_most_three_numbers_per_case():
 def test_table_refuses_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         HardnessTable(**arguments)
+
+
+def test_a_table_that_warms_up_draws_uniformly_and_says_that_no_loss_decided():
+    table = table_with(np.arange(20) / 4)
+    table.warming_up = True
+    np.testing.assert_allclose(table.probabilities(), 1 / 20)
+    assert chisquare(draw_counts(table, 20_000)).pvalue > 1e-3
+    draws = table.draw(8, rng=np.random.default_rng(0))
+    assert np.isnan(draws.stale_losses).all()
+    np.testing.assert_array_equal(draws.probabilities, 1 / 20)
+    table.update([0], [0.5])
+
+    table.warming_up = False
+
+    assert table.losses[0] == 0.5, "losses were collected meanwhile"
+    np.testing.assert_allclose(table.probabilities().argmax(), 19)
+    assert not np.isnan(table.draw(8, rng=np.random.default_rng(0)).stale_losses).any()
+
+
+def test_a_warm_up_begins_with_the_first_visits():
+    table = HardnessTable(list("abcd"), beta=5.0)
+    table.warming_up = True
+    rng = np.random.default_rng(0)
+    assert sorted(np.concatenate([table.draw(2, rng=rng).indices for _ in range(2)])) == [0, 1, 2, 3]

@@ -73,3 +73,21 @@ def test_draws_stay_valid_while_the_table_is_updated(start_method, rule):
     assert [failures.get(timeout=60) for _ in workers] == [""] * 3
     for worker in workers:
         worker.join(timeout=60)
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_workers_see_the_end_of_a_warm_up(start_method):
+    context = multiprocessing.get_context(start_method)
+    table = HardnessTable([str(i) for i in range(20)], beta=1e4, exploration=0.0)
+    table.update(np.arange(20), np.arange(20))
+    table.warming_up = True
+    counts = context.Queue()
+    for hardest_only in (False, True):
+        worker = context.Process(target=_count_draws, args=(table, 0, 2_000, counts))
+        table.warming_up = not hardest_only
+        worker.start()
+        found = counts.get(timeout=60)
+        worker.join(timeout=60)
+        assert (found[19] == 2_000) == hardest_only
+        assert (found > 0).all() != hardest_only

@@ -106,6 +106,30 @@ def test_every_rule_trains_without_weights_and_draws_by_its_table(make_trainer, 
     assert str(trainer.options.rule) in repr(table)
 
 
+def test_warm_up_ends_with_its_epoch(make_trainer):
+    """Uniform draws have weight 1, and the first epoch after the warm-up draws by hardness."""
+    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta50_warmup2_5epochs"))
+    trainer.on_train_start()
+    table = trainer.hardness_log.table
+    table.update(np.arange(len(table)), np.linspace(0, 1, len(table)))
+    uniform = []
+    for epoch in range(4):
+        trainer.current_epoch = epoch
+        trainer.on_train_epoch_start()
+        uniform.append(bool(np.allclose(table.probabilities(), 1 / len(table))))
+        if epoch == 1:
+            batch = next(trainer.dataloader_train)
+            assert batch["stale_losses"].isnan().all()
+    assert uniform == [True, True, False, False]
+    with open(trainer.log_file) as file:
+        assert file.read().count("The warm-up of 2 epochs is over") == 1
+    resumed = make_trainer(trainer_class("nnUNetTrainerDRO_beta50_warmup2_5epochs"), "3d_small", "labels", 0)
+    resumed.initialize()
+    resumed.current_epoch = 3
+    resumed.get_dataloaders()
+    assert not resumed.hardness_log.table.warming_up
+
+
 def test_without_importance_sampling_all_weights_are_one(make_trainer):
     trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_noIS"))
     plain = started(make_trainer, nnUNetTrainer)[0]

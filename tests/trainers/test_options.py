@@ -22,6 +22,7 @@ BASE = "nnUNetTrainerDRO"
         ("_clip0.5to2", {"clip": (0.5, 2.0)}),
         ("_beta10_chi2", {"beta": 10.0, "chi2": True}),
         ("_cvar0.1", {"cvar": 0.1}),
+        ("_beta10_momentum0.5_warmup3_plainSGD", {"beta": 10.0, "momentum": 0.5, "warmup": 3, "plain_sgd": True}),
         ("_cvar0.1_doro0.05_momentum0.5", {"cvar": 0.1, "doro": 0.05, "momentum": 0.5}),
         ("_beta10_exactIS_clip0.5to2", {"beta": 10.0, "exact_ratio": True, "clip": (0.5, 2.0)}),
         ("_momentum0.9_plainSGD", {"momentum": 0.9, "plain_sgd": True}),
@@ -52,6 +53,7 @@ def test_a_name_says_its_options_and_options_their_name(suffix, options):
         ("_clip0.1to10", ""),
         ("_momentum0", ""),
         ("_cvar0.10", "_cvar0.1"),
+        ("_warmup0", ""),
         ("_cvar0.1_doro0", "_cvar0.1"),
         ("_chi2_beta10", "_beta10_chi2"),
     ],
@@ -82,6 +84,8 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
         ("_noIS_exactIS", "`exactIS` has no effect with `noIS`"),
         ("_beta0_noIS", "no effect with `beta0`"),
         ("_beta0_exactIS", "no effect with `beta0`"),
+        ("_beta0_warmup3", "`warmup` has no effect with `beta0`"),
+        ("_warmup20_20epochs", "`warmup` must be fewer than the 20 epochs of the training, got 20"),
         ("_beta0_chi2", "`chi2` has no effect with `beta0`"),
         ("_chi2_cvar0.1", "`chi2` has no effect with `cvar`"),
         ("_beta10_cvar0.1", "`beta` has no effect with `cvar`"),
@@ -97,9 +101,10 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
 def test_a_wrong_option_is_named_and_the_valid_ones_are_listed(suffix, message):
     with pytest.raises(ValueError, match=message) as error:
         options_from_name(BASE + suffix, base=BASE)
-    assert "Options, in this order: beta<x>, chi2, cvar<a>, doro<e>, noIS, exactIS, clip<lo>to<hi>, momentum<m>" in str(
-        error.value
+    listed = (
+        "in this order: beta<x>, chi2, cvar<a>, doro<e>, noIS, exactIS, clip<lo>to<hi>, momentum<m>, warmup<n>, plain"
     )
+    assert listed in str(error.value)
 
 
 def test_validation_iterations_are_in_nnunets_proportion():

@@ -1,0 +1,23 @@
+"""What a batch was drawn with."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnunet_dro.sampling.divergences import FloatArray
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What one batch was drawn with, each of shape (size,).
+
+    Attributes:
+        indices: Positions of the drawn cases in the table.
+        stale_losses: The stale losses that decided the draw; NaN where none did: at a first visit, and in a warm-up.
+        probabilities: The probability each case had in its draw.
+    """
+
+    indices: NDArray[np.int64]
+    stale_losses: FloatArray
+    probabilities: FloatArray
