@@ -170,3 +170,26 @@ def test_ignored_voxels_have_no_border():
     row = score_case(reference, prediction, Labels({"a": (1,)}, ignore=9), Scoring(("hd", "nsd")))[0]
 
     assert (row["hd"], row["nsd"]) == (0, 1)
+
+
+@pytest.mark.parametrize("lacking", ["reference", "prediction", "both"])
+def test_empty_labels_have_the_values_that_monai_has_where_it_has_one(lacking):
+    empty, block = np.zeros((2, 6, 7, 8), bool)
+    block[1:4, 2:5, 2:6] = True
+    reference = empty if lacking != "prediction" else block
+    prediction = empty if lacking != "reference" else block
+    theirs = monai(reference, prediction, (1.0, 1.0, 5.0), 1.0)
+
+    rows = score_case(
+        reference.astype(np.uint8),
+        prediction.astype(np.uint8),
+        Labels({"a": (1,)}),
+        Scoring(("hd95", "hd", "nsd")),
+        spacing=(1.0, 1.0, 5.0),
+    )
+
+    for metric in ("hd95", "hd", "nsd"):
+        if np.isfinite(theirs[metric]):
+            assert rows[0][metric] == theirs[metric]
+        else:
+            assert np.isnan(rows[0][metric])
