@@ -100,8 +100,11 @@ def read_evaluation(folder: Path) -> Evaluation:
     if not path.is_file():
         cure = "Give the folder that `nnunet-dro evaluate` wrote."
         raise FileNotFoundError(f"`evaluation` must be a folder with a summary.json, got {str(folder)!r}. {cure}")
+    cure = "Evaluate again with this version of nnunet-dro."
     try:
         summary = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        if summary["format"] == COMPARISON_FORMAT:
+            cure = "Give the folder of one evaluation; `nnunet-dro compare --overwrite` makes a comparison again."
         if summary["format"] != FORMAT:
             raise ValueError(summary["format"])
         tables = {name: _table(summary[name]) for name in ("scores", "strata", "false_positives")}
@@ -120,7 +123,6 @@ def read_evaluation(folder: Path) -> Evaluation:
             **tables,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        cure = "Evaluate again with this version of nnunet-dro."
         raise ValueError(f"`evaluation` must be one of nnunet-dro, got {str(path)!r}, which is not. {cure}") from error
 
 

@@ -130,6 +130,18 @@ def test_compare_writes_paired_differences(tmp_path):
     assert summary_of(tmp_path / "out")["methods"] == ["ERM", "DRO"]
 
 
+def test_report_of_a_comparison_says_how_it_is_made_again(tmp_path):
+    write_study(tmp_path)
+    run_evaluate(tmp_path, bootstrap=0)
+    folders = [f"{name}={tmp_path / 'out'}" for name in ("ERM", "DRO")]
+    assert run("compare", *folders, "-o", tmp_path / "comparison", "--bootstrap", 0).exit_code == 0
+
+    result = run("report", tmp_path / "comparison")
+
+    assert result.exit_code == 2
+    assert "`nnunet-dro compare --overwrite` makes a comparison again" in result.stderr
+
+
 def test_compare_can_divide_by_another_column(tmp_path):
     both = two_evaluations(tmp_path, centre=["A", "B", "A", "B"], age=["1", "2", "3", "4"])
 
