@@ -190,6 +190,7 @@ def test_a_subclass_of_a_known_loss_is_not_taken_for_it():
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize(("regions", "ignore"), [*itertools.product((False, True), repeat=2)])
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
 def test_compiled_as_nnunet_compiles_it_gives_the_same(regions, ignore):
     loss = nnunet_loss(regions, False, ignore, True)
     outputs, targets = batch(3, regions, ignore, True)
