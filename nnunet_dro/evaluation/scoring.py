@@ -150,13 +150,17 @@ def _add_distances(
     # One axis stays in an image of one voxel.
     flat = tuple(axis for axis, n in enumerate(reference.shape) if n == 1)[:2]
     size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
+    # Measures of every distance need the neighbourhood as far as it goes.
+    all_distances = not {"hd", "assd"}.isdisjoint(scoring.metrics)
+    asked_up_to = np.inf if all_distances else scoring.nsd_tolerance_mm if "nsd" in scoring.metrics else 0.0
     for row in rows:
         values = labels.values[row["label"]]
         around = _around(boxes[value] for value in values if value in boxes)
         in_reference, in_prediction = (_mask(of_map[around], values) for of_map in (reference, prediction))
         if labels.ignore is not None:
             in_prediction &= reference[around] != labels.ignore
-        distances = SurfaceDistances(np.squeeze(in_reference, flat), np.squeeze(in_prediction, flat), size)
+        masks = (np.squeeze(in_reference, flat), np.squeeze(in_prediction, flat))
+        distances = SurfaceDistances(*masks, size, at_least_mm=asked_up_to)
         measured: dict[str, Callable[[], float]] = {
             "hd95": distances.hd95,
             "hd95_pooled": distances.hd95_pooled,

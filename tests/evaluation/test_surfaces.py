@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.scoring import Scoring, score_case
@@ -75,8 +76,6 @@ def test_distances_equal_monais(spacing):
 
 @pytest.mark.parametrize("spacing", SPACINGS)
 def test_pooled_percentile_is_that_of_both_directions_distances(spacing):
-    from scipy import ndimage
-
     for reference, prediction in CASES:
         borders = [mask & ~ndimage.binary_erosion(mask) for mask in (reference, prediction)]
         to_border = [ndimage.distance_transform_edt(~border, sampling=spacing) for border in borders]
@@ -88,6 +87,27 @@ def test_pooled_percentile_is_that_of_both_directions_distances(spacing):
         # The measures that need every distance do not change those that need a few.
         assert distances.assd() == pytest.approx(pooled.mean(), abs=1e-6)
         assert distances.hd95_pooled() == pytest.approx(np.percentile(pooled, 95), abs=1e-6)
+
+
+def test_pooled_percentile_where_one_direction_is_looked_through_less_far():
+    """Single voxels far from each other, 980 in both maps: 1,960 distances of 0. The reference has 15 more, 1 mm away
+    (too few to be looked for), the prediction 95 more, 2 mm away. Rank 1,965 is one of the 15.
+    """
+    reference, prediction = np.zeros((2, 400, 400), bool)
+    sites = [(i, j) for i in range(4, 400, 8) for j in range(4, 396, 8)][:980]
+    for mask in (reference, prediction):
+        mask[tuple(np.transpose(sites))] = True
+    for i, j in sites[:15]:
+        reference[i, j + 1] = True
+    for i, j in sites[15:110]:
+        prediction[i, j + 2] = True
+
+    distances = SurfaceDistances(reference, prediction, (1, 1))
+
+    assert distances.hd95_pooled() == 1
+    assert distances.hd95() == 2
+    assert distances.assd() == pytest.approx((15 * 1 + 95 * 2) / 2070)
+    assert distances.nsd(1) == pytest.approx(1975 / 2070)
 
 
 def test_two_cubes_one_voxel_apart():
