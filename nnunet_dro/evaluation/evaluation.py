@@ -189,8 +189,7 @@ def _check_requirements_apply(
 
 def _about(options: dict[str, Any], scoring: Scoring, inputs: Inputs) -> dict[str, Any]:
     versions = {"nnunet-dro": __version__, "python": platform.python_version()}
-    # The names the packages are installed by; scipy is asked for only where distances were computed.
-    versions |= {package: version(package) for package in ("numpy", "pandas", "SimpleITK")}
+    versions |= {package: version(package) for package in ("numpy", "pandas", "scipy", "SimpleITK")}
     definitions: dict[str, Any] = {metric: METRICS[metric].definition for metric in scoring.metrics}
     if "nsd" in scoring.metrics:
         definitions["nsd"] += f"; tolerance {scoring.nsd_tolerance_mm:g} mm"

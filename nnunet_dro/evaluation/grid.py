@@ -63,7 +63,7 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     """
     if grid.affine is None or reference.affine is None:
         if grid.shape != reference.shape:
-            raise ValueError(_difference("shape", grid.shape, reference.shape))
+            raise ValueError(_difference("shape", grid.shape[::-1], reference.shape[::-1]))
         return values
     if grid.shape == reference.shape and np.array_equal(grid.affine, reference.affine):
         return values
@@ -81,7 +81,7 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
         or (np.minimum(first, last) != 0).any()
         or (np.maximum(first, last) != size - 1).any()
     ):
-        raise ValueError(_what_differs(grid, reference))
+        raise ValueError(_what_differs(grid.shape, grid.affine, reference.shape, reference.affine))
     source = [int(np.flatnonzero(turn[axis])[0]) for axis in range(3)]
     turned = values.transpose([2 - source[2 - axis] for axis in range(3)])
     # Arrays are (z, y, x), affines (x, y, z).
@@ -89,25 +89,22 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     return turned[flips]
 
 
-def _what_differs(grid: Grid, reference: Grid) -> str:
-    assert grid.affine is not None
-    assert reference.affine is not None
-    if grid.shape != reference.shape:
-        return _difference("shape", grid.shape, reference.shape)
-    spacings = [np.array(g.spacing) for g in (grid, reference)]
-    directions = [g.affine[:3, :3] / np.linalg.norm(g.affine[:3, :3], axis=0) for g in (grid, reference)]  # type: ignore[index]
-    corners = np.max(reference.shape)
-    if (np.abs(spacings[0] / spacings[1] - 1) * corners > TOLERANCE_VOXELS).any():
-        return _difference("spacing", grid.spacing, reference.spacing)
-    if (np.abs(directions[0] - directions[1]) * corners > TOLERANCE_VOXELS).any():
-        return _difference("direction", directions[0].T.ravel(), directions[1].T.ravel())
-    return _difference("origin", grid.affine[:3, 3], reference.affine[:3, 3])
+def _what_differs(
+    shape: tuple[int, ...], affine: FloatArray, reference_shape: tuple[int, ...], reference_affine: FloatArray
+) -> str:
+    if shape != reference_shape:
+        return _difference("shape", shape[::-1], reference_shape[::-1])
+    spacing, reference_spacing = (np.linalg.norm(a[:3, :3], axis=0) for a in (affine, reference_affine))
+    directions, reference_directions = affine[:3, :3] / spacing, reference_affine[:3, :3] / reference_spacing
+    far = np.max(shape)
+    if (np.abs(spacing / reference_spacing - 1) * far > TOLERANCE_VOXELS).any():
+        return _difference("spacing", spacing, reference_spacing)
+    if (np.abs(directions - reference_directions) * far > TOLERANCE_VOXELS).any():
+        return _difference("direction", directions.T.ravel(), reference_directions.T.ravel())
+    return _difference("origin", affine[:3, 3], reference_affine[:3, 3])
 
 
 def _difference(what: str, got: Any, expected: Any) -> str:
-    # Shapes are told as (x, y, z), as viewers show them.
-    texts = []
-    for numbers in (got, expected):
-        ordered = tuple(numbers)[::-1] if what in ("shape", "spacing") else tuple(numbers)
-        texts.append("(" + ", ".join(f"{float(n):.6g}" for n in ordered) + ")")
+    """One sentence; numbers along (x, y, z), as viewers show them."""
+    texts = ["(" + ", ".join(f"{float(n):.6g}" for n in numbers) + ")" for numbers in (got, expected)]
     return f"`prediction` must have the reference's {what} {texts[1]}, got {texts[0]}."
