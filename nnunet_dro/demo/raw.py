@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation import Labels, attributes_of, check_cases, read_cases, strata
-from nnunet_dro.evaluation.naming import name_some
+from nnunet_dro.naming import name_some
 
 #: Fraction of each stratum that is held out where the dataset has no test set of its own.
 TEST_FRACTION = 0.2

@@ -3,7 +3,7 @@
 `evaluate` and `compare` are what the commands of the same names call; the rest is what they are made of.
 """
 
-from nnunet_dro.evaluation.cases import MISSING, attributes_of, check_cases, read_cases
+from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.evaluation.comparison import Comparison, compare
 from nnunet_dro.evaluation.evaluation import evaluate
 from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map

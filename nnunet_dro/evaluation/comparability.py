@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.cases import MISSING
+from nnunet_dro.case_table import MISSING
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.naming import name_some
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.statistics import divide
 from nnunet_dro.evaluation.strata import parse_by, stratify
+from nnunet_dro.naming import name_some
 
 #: Options that change what a number means.
 _OPTIONS_THAT_MATTER = ("empty", "missing", "nsd_tolerance_mm")

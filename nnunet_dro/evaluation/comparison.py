@@ -14,10 +14,10 @@ from nnunet_dro import __version__
 from nnunet_dro.evaluation.bootstrap import STATISTICS, difference_intervals
 from nnunet_dro.evaluation.comparability import CommonGround, find_common_ground, find_common_strata
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.naming import name_some
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics import describe, divide, percentile_notes, summarise
+from nnunet_dro.naming import name_some
 
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
 NOTABLE = 0.05

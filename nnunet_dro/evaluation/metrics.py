@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from nnunet_dro.evaluation.naming import name_some
+from nnunet_dro.naming import name_some
 
 
 @dataclass(frozen=True)

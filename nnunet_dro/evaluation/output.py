@@ -14,9 +14,9 @@ import pandas as pd
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.evaluation.comparison import Comparison
-from nnunet_dro.evaluation.naming import name_some
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.statistics import worst_strata
+from nnunet_dro.naming import name_some
 
 #: What the format of summary.json is called; another number is another format.
 FORMAT = "nnunet-dro evaluation 1"

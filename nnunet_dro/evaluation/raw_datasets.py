@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from nnunet_dro.evaluation.naming import name_some
+from nnunet_dro.naming import name_some
 
 #: The file in which nnU-Net looks for folds.
 SPLITS_FILE = "splits_final.json"

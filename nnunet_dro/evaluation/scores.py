@@ -12,8 +12,8 @@ from nnunet_dro.evaluation.counting import Foreground
 from nnunet_dro.evaluation.grid import onto
 from nnunet_dro.evaluation.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.naming import name_some
 from nnunet_dro.evaluation.scoring import COUNTS, Scoring, score_volumes
+from nnunet_dro.naming import name_some
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pandas as pd
 
 from nnunet_dro.evaluation.bootstrap import STATISTICS, intervals
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.naming import name_some
 from nnunet_dro.evaluation.strata import ALL, stratify
+from nnunet_dro.naming import name_some
 
 __all__ = [
     "ALL",

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from nnunet_dro.evaluation.cases import MISSING, attributes_of, check_cases
-from nnunet_dro.evaluation.naming import name_some, repeated
+from nnunet_dro.case_table import MISSING, attributes_of, check_cases
+from nnunet_dro.naming import name_some, repeated
 
 #: Attribute and stratum where nothing divides the cases.
 ALL = "all"

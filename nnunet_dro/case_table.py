@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from nnunet_dro.evaluation.naming import name_some, repeated
+from nnunet_dro.naming import name_some, repeated
 
 #: The entry of a case whose value is not known, and so its stratum.
 MISSING = "missing"
