@@ -17,7 +17,6 @@ class ImportanceWeights:
     large share p_i of the draws, and is never above 1 / p_i.
 
     Args:
-        beta: Robustness, 1/loss units, as in the sampling.
         low: Smallest weight, in [0, 1].
         high: Largest weight, >= 1.
         exact: Whether to take the exact ratio.
@@ -25,7 +24,6 @@ class ImportanceWeights:
     Source: Fidon et al. 2022 (MELBA), Algorithm 1; clipping to [0.1, 10] is the paper's; the exact ratio is eq. (19).
     """
 
-    beta: float
     low: float = 0.1
     high: float = 10.0
     exact: bool = False
@@ -34,22 +32,23 @@ class ImportanceWeights:
         if not 0 <= self.low <= 1 <= self.high < float("inf"):
             raise ValueError(f"`clip` must be two numbers low <= 1 <= high, got {self.low!r} and {self.high!r}.")
 
-    def __call__(self, losses: Tensor, stale_losses: Tensor, probabilities: Tensor) -> Tensor:
+    def __call__(self, losses: Tensor, stale_losses: Tensor, probabilities: Tensor, betas: Tensor) -> Tensor:
         """Weights of the cases of a batch.
 
         Args:
             losses: Fresh losses l_i, shape (b,); no gradient flows through them.
             stale_losses: Losses L_i at the draw, shape (b,); NaN at a first visit.
             probabilities: Probabilities p_i at the draw, shape (b,).
+            betas: Robustness at the draw, 1/loss units, shape (b,).
 
         Returns:
             Weights, shape (b,), in [low, high]; 1 where either loss is not finite.
         """
-        return self.ratios(losses, stale_losses, probabilities).clamp(self.low, self.high)
+        return self.ratios(losses, stale_losses, probabilities, betas).clamp(self.low, self.high)
 
-    def ratios(self, losses: Tensor, stale_losses: Tensor, probabilities: Tensor) -> Tensor:
+    def ratios(self, losses: Tensor, stale_losses: Tensor, probabilities: Tensor, betas: Tensor) -> Tensor:
         """The weights before they are clipped, shape (b,)."""
-        change = self.beta * (losses.detach() - stale_losses)
+        change = betas * (losses.detach() - stale_losses)
         # A change that is not finite says nothing: e^0 = 1. The clamp keeps beta = 1e4 from overflowing.
         change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0).clamp(-50.0, 50.0)
         if not self.exact:

@@ -8,16 +8,21 @@ from nnunet_dro.sampling.divergences import (
     with_exploration,
 )
 from nnunet_dro.sampling.draws import Draws
+from nnunet_dro.sampling.groups import Balanced, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import HardnessTable
-from nnunet_dro.sampling.rules import KL, Chi2, CVaR, Rule
+from nnunet_dro.sampling.rules import KL, Chi2, CVaR, Rule, RuleWithBeta
 
 __all__ = [
     "KL",
+    "Balanced",
     "CVaR",
     "Chi2",
     "Draws",
+    "GroupDRO",
+    "GroupRule",
     "HardnessTable",
     "Rule",
+    "RuleWithBeta",
     "effective_cases",
     "kl_percentile_bound",
     "kl_probabilities",

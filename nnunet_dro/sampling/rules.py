@@ -1,7 +1,8 @@
 """What decides how likely each case is to be drawn: one class per member of the family, with its parameters."""
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,74 +24,105 @@ from nnunet_dro.sampling.reweighting import (
 
 
 class Rule:
-    """From the stale losses of all cases to their probabilities; all arrays of shape (n,), losses finite."""
+    """From the stale losses of all cases to their probabilities.
+
+    Losses are arrays of shape (n,), finite, or NaN where a case has none. What a rule says is about the others; a rule
+    that derives from this one is given those alone (the methods with an underscore).
+    """
+
+    #: Whether the probabilities depend on the losses; if not, no case needs to be seen before it is drawn by the rule.
+    needs_losses: ClassVar[bool] = True
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
-        """Sampling probabilities, summing to 1."""
-        raise NotImplementedError
+        """Sampling probabilities, shape (n,), summing to 1; 0 where a case has no loss, all 0 if none has one."""
+        known = ~np.isnan(losses)
+        if known.all():
+            return self._probabilities(losses)
+        probabilities = np.zeros(len(losses))
+        if known.any():
+            probabilities[known] = self._probabilities(losses[known])
+        return probabilities
 
     def robust_loss(self, losses: FloatArray) -> float:
-        """What the rule makes small: the worst weighted mean of the losses that it allows."""
-        raise NotImplementedError
+        """What the rule makes small: the worst weighted mean of the losses that it allows; NaN without losses."""
+        known = losses[~np.isnan(losses)]
+        return self._robust_loss(known) if len(known) else float("nan")
 
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
         """Bound on the loss that a share of the cases exceeds; infinite where the rule gives none."""
         return float("inf")
 
-    def outliers(self, losses: FloatArray) -> NDArray[Any]:
+    def outliers(self, losses: FloatArray) -> NDArray[np.intp]:
         """Positions of the cases that are set aside, hardest first."""
         return np.zeros(0, dtype=np.intp)
 
+    def learn(self, losses: FloatArray, n_updates: int) -> None:
+        """Called by the training process as the losses change, ``n_updates`` times since the last call."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a rule has learnt, for a checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what was learnt before."""
+
+    def _probabilities(self, losses: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _robust_loss(self, losses: FloatArray) -> float:
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
-class KL(Rule):
+class RuleWithBeta(Rule):
+    """A rule with a robustness, 1/loss units, >= 0."""
+
+    beta: float
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+
+    def with_beta(self, beta: float) -> "RuleWithBeta":
+        """The same rule with another beta."""
+        return replace(self, beta=beta)
+
+
+@dataclass(frozen=True)
+class KL(RuleWithBeta):
     """Kullback-Leibler divergence: p = softmax(beta * losses).
 
     Source: Fidon et al. 2022 (MELBA).
     """
 
-    beta: float
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-
     def __str__(self) -> str:
         return f"beta {self.beta:g}"
 
-    def probabilities(self, losses: FloatArray) -> FloatArray:
-        """See `kl_probabilities`."""
+    def _probabilities(self, losses: FloatArray) -> FloatArray:
         return kl_probabilities(losses, beta=self.beta)
 
-    def robust_loss(self, losses: FloatArray) -> float:
-        """See `kl_robust_loss`."""
+    def _robust_loss(self, losses: FloatArray) -> float:
         return kl_robust_loss(losses, beta=self.beta)
 
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
         """See `kl_percentile_bound`."""
-        return kl_percentile_bound(losses, beta=self.beta, share=share)
+        known = losses[~np.isnan(losses)]
+        return kl_percentile_bound(known, beta=self.beta, share=share) if len(known) else float("inf")
 
 
 @dataclass(frozen=True)
-class Chi2(Rule):
+class Chi2(RuleWithBeta):
     """Pearson divergence: p = the projection of (1 + beta * losses / 2) / n onto the simplex.
 
     Source: Fidon et al. 2020, the Pearson case, as an exact projection.
     """
 
-    beta: float
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-
     def __str__(self) -> str:
         return f"Pearson divergence, beta {self.beta:g}"
 
-    def probabilities(self, losses: FloatArray) -> FloatArray:
-        """See `chi2_probabilities`."""
+    def _probabilities(self, losses: FloatArray) -> FloatArray:
         return chi2_probabilities(losses, beta=self.beta)
 
-    def robust_loss(self, losses: FloatArray) -> float:
-        """See `chi2_robust_loss`."""
+    def _robust_loss(self, losses: FloatArray) -> float:
         return chi2_robust_loss(losses, beta=self.beta)
 
 
@@ -112,16 +144,16 @@ class CVaR(Rule):
         aside = f" after the {100 * self.epsilon:g} % hardest, which are set aside" if self.epsilon else ""
         return f"the worst {100 * self.alpha:g} % of the cases{aside}"
 
-    def probabilities(self, losses: FloatArray) -> FloatArray:
-        """See `doro_probabilities`."""
+    def outliers(self, losses: FloatArray) -> NDArray[np.intp]:
+        """See `set_aside`."""
+        known = np.flatnonzero(~np.isnan(losses))
+        return known[set_aside(losses[known], epsilon=self.epsilon)] if len(known) else known
+
+    def _probabilities(self, losses: FloatArray) -> FloatArray:
         return doro_probabilities(losses, alpha=self.alpha, epsilon=self.epsilon)
 
-    def robust_loss(self, losses: FloatArray) -> float:
-        """See `cvar_loss`; of the cases that are left, where some are set aside."""
+    def _robust_loss(self, losses: FloatArray) -> float:
+        """Of the cases that are left, where some are set aside."""
         if not self.epsilon:
             return cvar_loss(losses, alpha=self.alpha)
-        return float(self.probabilities(losses) @ losses)
-
-    def outliers(self, losses: FloatArray) -> NDArray[Any]:
-        """See `set_aside`."""
-        return set_aside(losses, epsilon=self.epsilon)
+        return float(self._probabilities(losses) @ losses)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import chisquare
 
-from nnunet_dro.sampling import Chi2, CVaR, HardnessTable
+from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable
 
 
 def table_with(losses, **options):
@@ -200,9 +200,8 @@ def test_state_of_the_same_cases_is_restored_silently():
 def test_table_uses_at_most_three_numbers_per_case():
     n = 100_000
     table = HardnessTable([str(i) for i in range(n)], beta=1.0)
-    shared = sum(len(memory) * np.dtype(memory._type_).itemsize for memory in table._memory.values())
     draws_in_the_log = 4 * n
-    assert shared + draws_in_the_log < 3 * 8 * n
+    assert table._shared.nbytes + draws_in_the_log < 3 * 8 * n
 
 
 @pytest.mark.parametrize(
@@ -242,3 +241,69 @@ def test_a_warm_up_begins_with_the_first_visits():
     table.warming_up = True
     rng = np.random.default_rng(0)
     assert sorted(np.concatenate([table.draw(2, rng=rng).indices for _ in range(2)])) == [0, 1, 2, 3]
+
+
+def test_estimated_beta_is_one_over_the_standard_deviation_of_the_losses():
+    table = HardnessTable(list("abcd"), beta=0.0, exploration=0.0)
+    table.update([0, 1, 2], [0.0, 1.0, 5.0])
+    assert table.estimate_beta() is None, "d is unseen"
+    table.update([3], [np.nan])
+    assert table.estimate_beta() == pytest.approx(1 / np.std([0.0, 1.0, 5.0]))
+    assert table.rule == KL(1 / np.std([0.0, 1.0, 5.0]))
+    np.testing.assert_allclose(table.probabilities()[:3], softmax(np.array([0, 1, 5]) / np.std([0, 1, 5])))
+    draws = table.draw(50, rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(draws.betas, table.rule.beta)
+    np.testing.assert_allclose(draws.probabilities, table.probabilities()[draws.indices])
+
+
+@pytest.mark.parametrize("losses", [[0.3, 0.3], [0.3, np.nextafter(0.3, 1)], [np.nan, np.nan], [1.0, np.nan]])
+def test_estimated_beta_stays_where_losses_say_nothing(losses):
+    table = HardnessTable(list("ab"), beta=7.0)
+    table.update([0, 1], losses)
+    assert table.estimate_beta() is None
+    assert table.rule == KL(7.0)
+
+
+def test_estimated_beta_of_the_pearson_divergence_and_of_no_divergence():
+    losses = np.arange(30) / 10
+    table = table_with(losses, rule=Chi2(0.0))
+    table.estimate_beta()
+    np.testing.assert_allclose(
+        table.probabilities(), (1 - 1e-4) * Chi2(1 / losses.std()).probabilities(losses) + 1e-4 / 30
+    )
+    assert (table.draw(5, rng=np.random.default_rng(0)).betas == 0).all(), "only a softmax has importance weights"
+    with pytest.raises(TypeError, match="must have a beta to be estimated, got the worst 10 %"):
+        table_with(losses, rule=CVaR(0.1)).estimate_beta()
+
+
+def test_draws_say_the_beta_they_were_made_with():
+    table = table_with(np.arange(20) / 4, beta=3.0)
+    rng = np.random.default_rng(0)
+    assert table.draw(4, rng=rng).betas.tolist() == [3.0] * 4
+    table.warming_up = True
+    assert table.draw(4, rng=rng).betas.tolist() == [0.0] * 4
+    table.warming_up = False
+    earlier = table.draw(4, rng=rng)
+    table.estimate_beta()
+    assert earlier.betas.tolist() == [3.0] * 4
+
+
+def test_a_rule_over_very_many_cases_looks_again_after_a_few_updates():
+    n = 3 * 4096
+    table = table_with(np.arange(n) / n, rule=CVaR(0.5), exploration=0.0)
+    table.update([0], [9.0])
+    table.update([1], [9.0])
+    weights = table._shared.weights
+    assert weights[0] == weights[1] == 0, "not yet"
+    table.update([n - 1], [0.0])
+    np.testing.assert_array_equal(weights, table.rule.probabilities(table.losses))
+    assert weights[0] > 0 == weights[n - 1]
+
+
+def test_a_rule_over_very_many_cases_is_ready_when_the_last_one_was_seen():
+    n = 3 * 4096
+    table = HardnessTable([str(i) for i in range(n)], rule=CVaR(0.5), exploration=0.0)
+    table.update(np.arange(n - 1), np.arange(n - 1.0))
+    table.update([n - 1], [n])
+    np.testing.assert_array_equal(table._shared.weights, table.rule.probabilities(table.losses))
+    assert table.draw(5, rng=np.random.default_rng(0)).indices.min() >= n // 2

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable
+from nnunet_dro.sampling import KL, Balanced, Chi2, CVaR, GroupDRO, HardnessTable
+
+GROUPS = ["many"] * 15 + ["few"] * 4 + ["one"]
 
 
 def _draw_forever(table, seed, stop, failures):
@@ -31,7 +33,9 @@ def _count_draws(table, seed, n_draws, counts):
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
-@pytest.mark.parametrize("rule", [KL(3.0), Chi2(3.0), CVaR(0.3), CVaR(0.3, 0.1)], ids=str)
+@pytest.mark.parametrize(
+    "rule", [KL(3.0), Chi2(3.0), CVaR(0.3), CVaR(0.3, 0.1), Balanced(GROUPS), GroupDRO(GROUPS, nu=2.0)], ids=str
+)
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, start_method):
     """The table is handed over before its losses are known, as nnU-Net's workers get it."""
@@ -91,3 +95,29 @@ def test_workers_see_the_end_of_a_warm_up(start_method):
         worker.join(timeout=60)
         assert (found[19] == 2_000) == hardest_only
         assert (found > 0).all() != hardest_only
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_workers_see_a_beta_that_was_estimated_after_they_got_the_table(start_method):
+    context = multiprocessing.get_context(start_method)
+    losses = np.random.default_rng(1).normal(0, 0.01, size=20)
+    table = HardnessTable([str(i) for i in range(20)], beta=0.0, exploration=0.0)
+    counts, go_on = context.Queue(), context.Event()
+    worker = context.Process(target=_count_draws_twice, args=(table, counts, go_on))
+    table.update(np.arange(20), losses)
+    worker.start()
+    before = counts.get(timeout=60)
+    beta = table.estimate_beta()
+    go_on.set()
+    after = counts.get(timeout=60)
+    worker.join(timeout=60)
+    assert chisquare(before).pvalue > 1e-3
+    assert beta == pytest.approx(1 / losses.std())
+    assert chisquare(after, KL(beta).probabilities(losses) * after.sum()).pvalue > 1e-3
+
+
+def _count_draws_twice(table, counts, go_on):
+    _count_draws(table, 0, 20_000, counts)
+    go_on.wait(timeout=60)
+    _count_draws(table, 1, 20_000, counts)
