@@ -2,7 +2,9 @@
 
 The other method is the one that Fidon et al. 2022 (MELBA) time in their Table 4: keep a vector of losses, and each
 iteration compute the softmax of all of them and call `numpy.random.choice`. Batch 2, beta 100, as there. Both run in
-turn in one process, so that a slow moment of the machine meets both.
+turn in one process, so that a slow moment of the machine meets both; so does a table of 1,000 cases, which shows
+whether the cost grows. The last row is of sub-volumes, 10 in each of 100,000 cases, with the look-up of the case and of
+the cell's place in its volume that each draw then needs.
 
     python benchmarks/sampler.py [--out FILE]
 """
@@ -11,17 +13,22 @@ import argparse
 import json
 import platform
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.trainers.subvolumes import Subvolumes
 
 BATCH, BETA = 2, 100.0
 SIZES = tuple(10**k for k in range(2, 8))
+N_CASES_DIVIDED, GRID, VOLUME = 100_000, (1, 2, 5), (160, 512, 512)
+N_SMALL = 1000
 ROUNDS = 7
 
 
@@ -30,36 +37,50 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/sampler.json"))
     out = parser.parse_args().out
     rows = [measure(n) for n in SIZES]
+    subvolumes = Subvolumes(tuple(f"case_{i:06d}" for i in range(N_CASES_DIVIDED)), GRID)
+    rows.append(measure(len(subvolumes), subvolumes) | construction(subvolumes))
     table = Table(title=f"Draw + update of a batch of {BATCH}, beta {BETA:g}: microseconds, median of {ROUNDS} rounds")
-    for column in ("cases", "HardnessTable", "softmax + random.choice", "ratio", "bytes per case"):
+    for column in ("items", "HardnessTable", "to 1,000", "softmax + choice", "ratio", "bytes per item"):
         table.add_column(column, justify="right")
     for row in rows:
         table.add_row(
-            f"{row['n']:,}",
+            f"{row['n']:,} cells" if "names_s" in row else f"{row['n']:,}",
             f"{row['table_us']:.1f}",
+            f"{row['growth']:.2f} x",
             f"{row['choice_us']:,.1f}",
             f"{row['ratio']:.5f}" if row["ratio"] < 0.01 else f"{row['ratio']:.2f}",
             f"{row['bytes_per_case']:.1f}",
         )
     Console().print(table)
+    Console().print(
+        f"To make {rows[-1]['n']:,} cells: names {rows[-1]['names_s']:.2f} s and {rows[-1]['names_mb']:.0f} MB, "
+        f"the table's own objects {rows[-1]['table_s']:.2f} s and {rows[-1]['table_mb']:.0f} MB"
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
     machine = {"python": platform.python_version(), "numpy": np.__version__, "processor": platform.machine()}
     out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
-def measure(n: int) -> dict[str, float]:
+def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
+    """One row: a table of n cases, or of sub-volumes, beside the paper's method and a small table."""
     rng = np.random.default_rng(0)
     losses = rng.normal(0.5, 0.1, size=n)
-    table = HardnessTable([str(i) for i in range(n)], beta=BETA)
-    table.load_state_dict({"cases": table.cases, "losses": losses, "seen": np.ones(n, dtype=bool), "refused": 0})
+    table = filled([str(i) for i in range(n)] if subvolumes is None else subvolumes.names, losses)
+    small = filled([str(i) for i in range(N_SMALL)], rng.normal(0.5, 0.1, size=N_SMALL))
     # Draws in the log are one int32 per case more.
-    shared = sum(len(memory) * np.dtype(memory._type_).itemsize for memory in table._memory.values()) + 4 * n
+    shared = table._shared.nbytes + 4 * n
     fresh = rng.normal(0.5, 0.1, size=(1000, BATCH))
     legacy = np.random.RandomState(0)
 
     def ours(i: int) -> None:
         draws = table.draw(BATCH, rng=rng)
+        if subvolumes is not None:
+            for item in draws.indices:
+                _ = subvolumes.cases[subvolumes.case_of[item]], subvolumes.bounds(item, VOLUME)
         table.update(draws.indices, fresh[i % 1000])
+
+    def ours_small(i: int) -> None:
+        small.update(small.draw(BATCH, rng=rng).indices, fresh[i % 1000])
 
     def theirs(i: int) -> None:
         weights = np.exp(BETA * (losses - losses.max()))
@@ -67,10 +88,41 @@ def measure(n: int) -> dict[str, float]:
         losses[indices] = fresh[i % 1000]
 
     n_theirs = max(3, min(2000, 2_000_000 // n))
-    times = np.array([(per_call(ours, 2000), per_call(theirs, n_theirs)) for _ in range(ROUNDS)])
-    ratio = float(np.median(times[:, 0] / times[:, 1]))
-    mine, other = np.median(times, axis=0)
-    return {"n": n, "table_us": mine, "choice_us": other, "ratio": ratio, "bytes_per_case": shared / n}
+    rounds = [(per_call(ours, 2000), per_call(theirs, n_theirs), per_call(ours_small, 2000)) for _ in range(ROUNDS)]
+    times = np.array(rounds)
+    mine, other, _ = np.median(times, axis=0)
+    return {
+        "n": n,
+        "table_us": mine,
+        "choice_us": other,
+        "ratio": float(np.median(times[:, 0] / times[:, 1])),
+        "growth": float(np.median(times[:, 0] / times[:, 2])),
+        "bytes_per_case": shared / n,
+    }
+
+
+def filled(names: list[str], losses: NDArray[np.float64]) -> HardnessTable:
+    """A table in which every case was seen."""
+    table = HardnessTable(names, beta=BETA)
+    table.load_state_dict(table.state_dict() | {"losses": losses, "seen": np.ones(len(names), dtype=bool)})
+    return table
+
+
+def construction(subvolumes: Subvolumes) -> dict[str, float]:
+    """Seconds, and megabytes of Python objects that stay, for the names of the cells and a table of them."""
+    row: dict[str, float] = {}
+    names = subvolumes.names
+    for what, make in (("names", lambda: subvolumes.names), ("table", lambda: HardnessTable(names, beta=BETA))):
+        start = time.perf_counter()
+        made = make()
+        row[f"{what}_s"] = time.perf_counter() - start
+        del made
+        tracemalloc.start()  # by itself: it slows what it watches
+        made = make()
+        row[f"{what}_mb"] = tracemalloc.get_traced_memory()[0] / 1e6
+        tracemalloc.stop()
+        del made
+    return row
 
 
 def per_call(function: Callable[[int], None], n_calls: int) -> float:

@@ -2,14 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - the name everybody uses
+
+from nnunet_dro.losses.voxel_loss import VoxelLoss
 
 #: Sums a tensor over the processes of a distributed training, and lets the gradient flow back.
 SumOverRanks = Callable[[Tensor], Tensor]
+
+#: What the hardness of a case is: the whole loss, its cross-entropy, or the loss with the Dice of the classes that are
+#: in the patch or in its prediction.
+Hardness = Literal["loss", "ce", "present"]
 
 
 class CaseLosses(Protocol):
@@ -17,7 +22,7 @@ class CaseLosses(Protocol):
 
     @property
     def hardness(self) -> Tensor:
-        """The loss of each case alone, shape (b,), detached."""
+        """The hardness of each case alone, shape (b,), detached."""
 
     def weighted(self, weights: Tensor) -> Tensor:
         """The batch's training loss, a scalar, with one weight per case, shape (b,)."""
@@ -79,8 +84,8 @@ class VoxelSums(nn.Module):
 class DiceCELoss(nn.Module):
     """nnU-Net's Dice + cross-entropy, or Dice + binary cross-entropy for regions, with a weight per case.
 
-    The *hardness* of a case is this loss on the case alone. The *training loss* is the loss on the batch with the
-    weights inside, such that weights of 1 give nnU-Net's loss:
+    The *hardness* of a case is this loss on the case alone, or what ``hardness`` says. The *training loss* is the loss
+    on the batch with the weights inside, such that weights of 1 give nnU-Net's loss:
 
     - Dice per case: the weighted mean (1/b) sum_i w_i Dice_i.
     - ``batch_dice``: the weights multiply the intersection and the volumes of each case inside the one Dice of the
@@ -100,7 +105,22 @@ class DiceCELoss(nn.Module):
         scale_weights: Factor of each output of deep supervision, highest resolution first. Outputs with factor 0 are
             not looked at.
         sum_over_ranks: Needed by ``batch_dice`` in distributed training, where the batch is all ranks' cases.
+        voxel_loss: The cross-entropy of each voxel, plain if None. The Dice stays on the logits as they are.
+        hardness: What the hardness of a case is; the training loss is the same with each.
+
+            - ``"loss"``: this loss on the case alone. A patch without a class scores a soft Dice of about 0 for it,
+              however good the network is, so it says much about where the patch fell.
+            - ``"ce"``: its cross-entropy alone, times ``weight_ce``.
+            - ``"present"``: this loss with the Dice averaged over the classes that are in the patch's reference or in
+              its hard prediction (the largest logit, or probability above 0.5 for regions), looking at the voxels that
+              take part; a Dice of 1 where none is.
+
+    Raises:
+        ValueError: If ``hardness`` is none of these, ``voxel_loss`` is of the other kind of reference, or what was
+            asked of the cross-entropy finds none because ``weight_ce`` is 0.
     """
+
+    factors: Tensor
 
     def __init__(
         self,
@@ -114,11 +134,17 @@ class DiceCELoss(nn.Module):
         weight_dice: float = 1.0,
         scale_weights: Sequence[float] = (1.0,),
         sum_over_ranks: SumOverRanks | None = None,
+        voxel_loss: VoxelLoss | None = None,
+        hardness: Hardness = "loss",
     ) -> None:
         super().__init__()
+        if voxel_loss is None:
+            voxel_loss = VoxelLoss(regions=regions)
+        _check(voxel_loss, regions=regions, hardness=hardness, weight_ce=weight_ce)
         self.batch_dice = batch_dice
         self.regions = regions
         self.smooth = smooth
+        self.first = 0 if do_bg else 1
         self.ignore_label = ignore_label
         self.weight_ce = weight_ce
         self.weight_dice = weight_dice
@@ -127,6 +153,8 @@ class DiceCELoss(nn.Module):
         self.register_buffer("factors", used, persistent=False)
         self.sum_over_ranks = sum_over_ranks
         self.voxel_sums: nn.Module = VoxelSums(regions=regions, do_bg=do_bg, ignore_label=ignore_label)
+        self.voxel_loss = voxel_loss
+        self.hardness: Hardness = hardness
 
     def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "DiceCECaseLosses":
         """Look at a batch once.
@@ -158,20 +186,47 @@ class DiceCELoss(nn.Module):
             reference=torch.stack([scale[2] for scale in sums]),
             cross_entropy=torch.stack([self._cross_entropy(logits, target) for logits, target in used]),
             n_voxels=torch.stack(n_voxels),
+            is_predicted=self._is_predicted(used) if self.hardness == "present" else None,
             settings=self,
         )
 
     def _cross_entropy(self, logits: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy of each case, summed over its voxels, shape (b,)."""
-        if not self.regions:
-            ignored = -100 if self.ignore_label is None else self.ignore_label
-            voxelwise = F.cross_entropy(logits, target[:, 0].long(), ignore_index=ignored, reduction="none")
-            return voxelwise.flatten(1).sum(1)
-        reference = target if self.ignore_label is None else target[:, :-1]
-        voxelwise = F.binary_cross_entropy_with_logits(logits, reference.to(logits.dtype), reduction="none")
+        voxelwise = self.voxel_loss(logits, target, self.ignore_label).flatten(1)
+        return voxelwise.sum(1, dtype=torch.promote_types(voxelwise.dtype, torch.float32))
+
+    @torch.no_grad()
+    def _is_predicted(self, used: list[tuple[Tensor, Tensor]]) -> Tensor:
+        """Whether the hard prediction of each resolution and case has each class of the Dice, shape (s, b, c)."""
+        return torch.stack([self._in_hard_prediction(logits, target)[:, self.first :] for logits, target in used])
+
+    def _in_hard_prediction(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Whether any voxel that takes part is predicted as each channel, shape (b, channels)."""
+        if self.regions:
+            predicted = logits > 0
+            if self.ignore_label is not None:
+                predicted = predicted & ~target[:, -1:].to(torch.bool)
+            return predicted.flatten(2).any(2)
+        n_cases, n_channels = logits.shape[:2]
+        predicted = logits.max(1).indices  # what argmax gives, several times as fast on a CPU
         if self.ignore_label is not None:
-            voxelwise = voxelwise * ~target[:, -1:].to(torch.bool)
-        return voxelwise.flatten(1).sum(1, dtype=torch.float32)
+            predicted = predicted.masked_fill(target[:, 0] == self.ignore_label, n_channels)
+        found = torch.zeros((n_cases, n_channels + 1), dtype=torch.bool, device=logits.device)
+        return found.scatter_(1, predicted.flatten(1), True)[:, :n_channels]
+
+
+def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: float) -> None:
+    if hardness not in get_args(Hardness):
+        raise ValueError(f"`hardness` must be one of {', '.join(get_args(Hardness))}, got {hardness!r}.")
+    if voxel_loss.regions != regions:
+        kinds = ("a label map", "regions")
+        raise ValueError(
+            f"`voxel_loss` must be for {kinds[regions]} as this loss is, got one for {kinds[voxel_loss.regions]}. "
+            "Make both with the same `regions`."
+        )
+    if weight_ce == 0 and (hardness == "ce" or voxel_loss.is_adjusted):
+        what = "`hardness` 'ce'" if hardness == "ce" else "An adjusted `voxel_loss`"
+        raise ValueError(f"{what} needs a loss with a cross-entropy, got `weight_ce` 0. Leave it out, or raise that.")
 
 
 @dataclass(frozen=True)
@@ -184,6 +239,7 @@ class DiceCECaseLosses:
         reference: Reference volume.
         cross_entropy: Summed over voxels (and regions), shape (s, b).
         n_voxels: What the cross-entropy is a mean over, shape (s, b).
+        is_predicted: Whether a class is in the hard prediction, shape (s, b, c); None where nobody asks.
         settings: The loss these belong to.
     """
 
@@ -192,15 +248,23 @@ class DiceCECaseLosses:
     reference: Tensor
     cross_entropy: Tensor
     n_voxels: Tensor
+    is_predicted: Tensor | None
     settings: DiceCELoss
 
     @property
     def hardness(self) -> Tensor:
-        """The loss of each case alone, shape (b,), detached."""
+        """The hardness of each case alone, shape (b,), detached; what it is stands in `DiceCELoss`."""
         with torch.no_grad():
-            dice = self._dice(self.intersection, self.predicted, self.reference).mean(2)
             cross_entropy = self.cross_entropy / self.n_voxels.clamp_min(1)
-            return self._total(dice, cross_entropy)
+            if self.settings.hardness == "ce":
+                return self._total(torch.zeros_like(cross_entropy), cross_entropy)
+            dice = self._dice(self.intersection, self.predicted, self.reference)
+            if self.is_predicted is None:
+                return self._total(dice.mean(2), cross_entropy)
+            is_present = self.is_predicted | (self.reference > 0)
+            n_present = is_present.sum(2)
+            mean = (dice * is_present).sum(2) / n_present.clamp_min(1)
+            return self._total(torch.where(n_present > 0, mean, 1.0), cross_entropy)
 
     def weighted(self, weights: Tensor) -> Tensor:
         """The batch's training loss, a scalar, with one weight per case, shape (b,)."""
@@ -217,7 +281,8 @@ class DiceCECaseLosses:
 
     def _total(self, dice: Tensor, cross_entropy: Tensor) -> Tensor:
         loss = self.settings.weight_ce * cross_entropy - self.settings.weight_dice * dice
-        return torch.tensordot(self.settings.factors, loss, dims=1)
+        # Not a product of tensors: autocast would round that to half precision.
+        return (self.settings.factors.view(-1, *[1] * (loss.ndim - 1)) * loss).sum(0)
 
     def _dice(self, intersection: Tensor, predicted: Tensor, reference: Tensor) -> Tensor:
         smooth = self.settings.smooth

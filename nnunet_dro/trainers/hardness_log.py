@@ -5,8 +5,8 @@ import errno
 import io
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +15,17 @@ from numpy.typing import NDArray
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import HardnessTable, Rule, effective_cases
+from nnunet_dro.sampling import HardnessTable, effective_cases
+from nnunet_dro.trainers.epoch_summary import EpochSummary, group_scalars, robustness_of, write_summaries
 from nnunet_dro.trainers.hardness_plot import plot_hardness
+from nnunet_dro.trainers.subvolumes import Subvolumes
 from nnunet_dro.trainers.weighted_loss import Step
 
 _COLUMNS = ("epoch", "case", "loss", "probability", "draws")
 
 
-@dataclass(frozen=True)
-class EpochSummary:
-    """Scalars of one epoch.
-
-    Attributes:
-        epoch: Counted from 0, as nnU-Net does.
-        effective_cases: exp(entropy) of the sampling probabilities at the end of the epoch.
-        clipped_share: Share of the epoch's importance weights that hit the clip, in [0, 1]; NaN without such weights.
-        refused_losses: Losses of the epoch that were not finite and not stored.
-        mean_loss: Mean of the stale losses; NaN while no case has one.
-        robust_loss: What the table's rule makes small, of the stale losses (`Rule.robust_loss`).
-        worst_5_percent_bound: Bound on the loss that 5 % of the cases exceed (`Rule.percentile_bound`); infinite where
-            the rule gives none.
-    """
-
-    epoch: int
-    effective_cases: float
-    clipped_share: float
-    refused_losses: int
-    mean_loss: float = math.nan
-    robust_loss: float = math.nan
-    worst_5_percent_bound: float = math.nan
+#: Sub-volumes that are listed after each epoch, hardest first.
+_N_SUBVOLUMES_LISTED = 1000
 
 
 class HardnessLog:
@@ -52,11 +34,24 @@ class HardnessLog:
     Args:
         table: The table of stale losses.
         importance: The importance weights in use, or None.
+        groups: Column of the case table to the group of each case, to be watched.
+        subvolumes: What the table's items are, where they are no cases. A case then has the mean loss of its items and
+            the sum of their probabilities and draws.
     """
 
-    def __init__(self, table: HardnessTable, importance: ImportanceWeights | None) -> None:
+    def __init__(
+        self,
+        table: HardnessTable,
+        importance: ImportanceWeights | None,
+        *,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        subvolumes: Subvolumes | None = None,
+    ) -> None:
         self.table = table
         self.importance = importance
+        self.groups = groups or {}
+        self.subvolumes = subvolumes
+        self.cases = table.cases if subvolumes is None else subvolumes.cases
         self.summaries: list[EpochSummary] = []
         self._history: dict[int, NDArray[np.float32]] = {}
         self._start_epoch()
@@ -64,12 +59,15 @@ class HardnessLog:
     def _start_epoch(self) -> None:
         self._draws = np.zeros(len(self.table), dtype=np.int32)
         self._n_clipped = 0
+        self._sum_of_weights, self._n_steps = 0.0, 0
         self._refused_before = self.table.refused
 
     def record(self, step: Step) -> None:
         """Count the draws and the clipped weights of one iteration."""
         np.add.at(self._draws, step.indices, 1)
         self._n_clipped += step.n_clipped
+        self._sum_of_weights += step.mean_weight
+        self._n_steps += 1
 
     def end_epoch(self, epoch: int, folder: Path) -> EpochSummary:
         """Write the epoch's rows and the picture.
@@ -85,23 +83,43 @@ class HardnessLog:
             OSError: If a file cannot be written; the epoch is recorded all the same.
         """
         probabilities = self.table.probabilities()
-        losses = self.table.losses
-        draws = self._draws
+        draws, losses = self._per_case(self._draws), self._mean_losses()
+        weighs = self.importance is not None
         summary = EpochSummary(
             epoch=epoch,
             effective_cases=effective_cases(probabilities),
-            clipped_share=math.nan if self.importance is None else self._n_clipped / max(1, int(draws.sum())),
+            clipped_share=self._n_clipped / max(1, int(draws.sum())) if weighs else math.nan,
             refused_losses=self.table.refused - self._refused_before,
-            **_robustness(losses[~np.isnan(losses)], self.table.rule),
+            mean_weight=self._sum_of_weights / self._n_steps if weighs and self._n_steps else math.nan,
+            groups=group_scalars(self.groups, self.table, draws, losses),
+            **robustness_of(self.table),
         )
         self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
         self._history[epoch] = losses.astype(np.float32)
         self._start_epoch()
-        self._append_rows(folder / "hardness.csv", epoch, losses, probabilities, draws)
-        self._write_summaries(folder / "training.csv")
+        self._append_rows(folder / "hardness.csv", epoch, losses, self._per_case(probabilities), draws)
+        write_summaries(folder / "training.csv", self.summaries)
+        if self.subvolumes is not None:
+            self._list_subvolumes(folder / "subvolumes.csv", probabilities)
         with replacing(folder / "hardness.png") as picture:
-            plot_hardness(self._history, self.table.cases, self.summaries, picture)
+            plot_hardness(self._history, self.cases, self.summaries, picture)
         return summary
+
+    def _per_case(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Sums over the items of each case."""
+        if self.subvolumes is None:
+            return values
+        sums = np.bincount(self.subvolumes.case_of, weights=values, minlength=len(self.cases))
+        return sums.astype(values.dtype)
+
+    def _mean_losses(self) -> NDArray[np.float64]:
+        """Mean stale loss of each case over its items that have one, NaN if none has."""
+        losses = self.table.losses
+        if self.subvolumes is None:
+            return losses
+        known = ~np.isnan(losses)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self._per_case(np.where(known, losses, 0.0)) / self._per_case(known.astype(float)))
 
     def line(self, summary: EpochSummary) -> str:
         """One line for nnU-Net's log."""
@@ -114,14 +132,16 @@ class HardnessLog:
             parts.append(f"mean loss {summary.mean_loss:.3f}, robust loss {summary.robust_loss:.3f}")
         if math.isfinite(summary.worst_5_percent_bound):
             parts.append(f"at most 5 % of the cases above {summary.worst_5_percent_bound:.3f}")
-        parts += [f"effective cases {summary.effective_cases:.1f} of {n}"]
+        if math.isfinite(summary.beta):
+            parts.append(f"beta {summary.beta:.4g}")
+        items = "cases" if self.subvolumes is None else "sub-volumes"
+        parts.append(f"effective {items} {summary.effective_cases:.1f} of {n}")
         if self.importance is not None:
             parts.append(f"clipped weights {100 * summary.clipped_share:.1f} %")
         parts.append(f"refused losses {summary.refused_losses}")
         if self.table.n_unseen:
             parts.append(f"never seen {self.table.n_unseen}")
-        with_loss = np.flatnonzero(~np.isnan(losses))
-        if len(with_loss) and len(outliers := with_loss[self.table.rule.outliers(losses[with_loss])]):
+        if len(outliers := self.table.rule.outliers(losses)):
             names = ", ".join(self.table.cases[i] for i in outliers[:20])
             more = f" and {len(outliers) - 20} more" if len(outliers) > 20 else ""
             parts.append(f"set aside as suspected outliers: {names}{more}")
@@ -152,20 +172,22 @@ class HardnessLog:
         kept = [line for line in text[1:] if int(line.split(",", 1)[0]) < epoch]
         with replacing(path) as partial:
             partial.write_text("".join([*text[:1], *kept]), encoding="utf-8", newline="")
-        position = {case: i for i, case in enumerate(self.table.cases)}
+        position = {case: i for i, case in enumerate(self.cases)}
         for number, case, loss, *_ in csv.reader(kept):
             losses = self._history.setdefault(int(number), np.full(len(position), np.nan, dtype=np.float32))
             if loss and case in position:
                 losses[position[case]] = float(loss)
 
-    def _write_summaries(self, path: Path) -> None:
-        """A row per epoch; written anew each time, so it is always that of the checkpoint's training."""
+    def _list_subvolumes(self, path: Path, probabilities: NDArray[np.float64]) -> None:
+        """The hardest sub-volumes at the end of the last epoch."""
+        losses = self.table.losses
+        hardest = np.argsort(-np.where(np.isnan(losses), -np.inf, losses), kind="stable")[:_N_SUBVOLUMES_LISTED]
         with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(field.name for field in fields(EpochSummary))
-            for summary in self.summaries:
-                values = asdict(summary).values()
-                writer.writerow("" if isinstance(v, float) and math.isnan(v) else f"{v:.6g}" for v in values)
+            writer.writerow(("subvolume", "loss", "probability"))
+            for i in hardest:
+                loss = "" if np.isnan(losses[i]) else f"{losses[i]:.6g}"
+                writer.writerow((self.table.cases[i], loss, f"{probabilities[i]:.6g}"))
 
     def _append_rows(
         self,
@@ -179,7 +201,7 @@ class HardnessLog:
         writer = csv.writer(text, lineterminator="\n")
         if not path.exists():
             writer.writerow(_COLUMNS)
-        for case, loss, probability, n in zip(self.table.cases, losses, probabilities, draws, strict=True):
+        for case, loss, probability, n in zip(self.cases, losses, probabilities, draws, strict=True):
             writer.writerow((epoch, case, "" if np.isnan(loss) else f"{loss:.6g}", f"{probability:.6g}", n))
         rows = text.getvalue().encode()
         with path.open("ab", buffering=0) as file:
@@ -187,16 +209,6 @@ class HardnessLog:
             if file.write(rows) != len(rows):  # the disk is full: no half epoch, later ones may fit again
                 file.truncate(start)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-
-
-def _robustness(losses: NDArray[np.float64], rule: Rule) -> dict[str, float]:
-    if not len(losses):
-        return {}
-    return {
-        "mean_loss": float(losses.mean()),
-        "robust_loss": rule.robust_loss(losses),
-        "worst_5_percent_bound": rule.percentile_bound(losses, share=0.05),
-    }
 
 
 def _complete_lines(path: Path) -> list[str]:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from nnunet_dro.trainers.hardness_log import EpochSummary
+    from nnunet_dro.trainers.epoch_summary import EpochSummary
 
 _N_NAMED = 5
 #: Colours that the colour-blind can tell apart (Okabe and Ito).

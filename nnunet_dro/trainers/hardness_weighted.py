@@ -1,7 +1,7 @@
 """Hardness weighted sampling for any trainer of nnU-Net, as a mixin."""
 
 import os
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,13 +12,17 @@ from torch import distributed as dist
 from torch import nn
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import KL, HardnessTable
+from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights
+from nnunet_dro.sampling import KL, HardnessTable, Rule
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger
 from nnunet_dro.trainers.dataloading import DrawsByHardness, HardnessDataLoader
-from nnunet_dro.trainers.hardness_log import EpochSummary, HardnessLog
+from nnunet_dro.trainers.epoch_summary import EpochSummary
+from nnunet_dro.trainers.groups import watched_groups
+from nnunet_dro.trainers.hardness_log import HardnessLog
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
-from nnunet_dro.trainers.options import DROOptions
+from nnunet_dro.trainers.options import DROOptions, HardnessOptions, TrainerOptions
+from nnunet_dro.trainers.subvolumes import Subvolumes, subvolumes_of
+from nnunet_dro.trainers.voxel_shares import voxel_shares
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ class HardnessWeighted(_Trainer):
     Source: Fidon et al. 2022 (MELBA), Algorithm 1.
     """
 
-    options: ClassVar[DROOptions] = DROOptions()
+    options: ClassVar[TrainerOptions] = DROOptions()
     #: Derive from `DrawsByHardness` and your trainer's own data loader if it has one.
     loader_class: ClassVar[type[DrawsByHardness]] = HardnessDataLoader
     #: Made with the data loaders, when the training cases are known.
@@ -58,22 +62,54 @@ class HardnessWeighted(_Trainer):
     @property
     def importance(self) -> ImportanceWeights | None:
         """The importance weights in use, or None without importance sampling."""
-        if not self.options.importance_sampling or not isinstance(self.options.rule, KL):
+        options = self.options
+        if not isinstance(options, DROOptions) or not options.importance_sampling or not isinstance(options.rule, KL):
             return None
-        low, high = self.options.clip
-        return ImportanceWeights(beta=self.options.beta, low=low, high=high, exact=self.options.exact_ratio)
+        low, high = options.clip
+        return ImportanceWeights(low=low, high=high, exact=options.exact_ratio)
+
+    @property
+    def _history(self) -> HardnessOptions:
+        """How losses are collected; the defaults for a trainer that cannot be told."""
+        return self.options if isinstance(self.options, HardnessOptions) else HardnessOptions()
+
+    @property
+    def _dro(self) -> DROOptions | None:
+        return self.options if isinstance(self.options, DROOptions) else None
+
+    def _make_rule(self, cases: Sequence[str]) -> Rule:
+        """What decides how likely each training case is; called once they are known."""
+        if self._dro is None:
+            raise TypeError(f"`{type(self).__name__}` must say by which rule it draws. Override `_make_rule`.")
+        return self._dro.rule
+
+    def _check_before_training(self) -> None:
+        """Raise an error while no worker is there whose end would bury it."""
 
     def _build_loss(self) -> nn.Module:
         plain = super()._build_loss()
         n_ranks = dist.get_world_size() if self.is_ddp else 1
         loss = HardnessWeightedLoss(
             plain,
-            per_case_loss(plain),
+            self._per_case(plain),
             importance=self.importance,
+            normalised=self._dro is not None and self._dro.normalised,
             max_cases=-(-self.configuration_manager.batch_size // n_ranks),
             is_ddp=self.is_ddp,
         )
         return loss.to(self.device)
+
+    def _per_case(self, plain: nn.Module) -> DiceCELoss | CaseByCaseLoss:
+        options = self.options
+        tau, gamma = options.logit_adjustment, options.vector_scaling
+        return per_case_loss(
+            plain,
+            tau=tau,
+            gamma=gamma,
+            alpha=options.polynomial_tail,
+            shares=voxel_shares(self) if tau or gamma else None,
+            hardness=self._history.hardness,
+        )
 
     def get_dataloaders(self) -> tuple[Any, Any]:
         """nnU-Net's data loaders, the one for training drawing from the hardness table."""
@@ -81,25 +117,46 @@ class HardnessWeighted(_Trainer):
         # nnU-Net has started its workers, which draw uniformly; `restart` below drops their batches.
         holder = "generator" if hasattr(train, "generator") else "data_loader"
         loader = getattr(train, holder)
-        table = HardnessTable(
-            [str(case) for case in loader.indices], rule=self.options.rule, momentum=self.options.momentum
-        )
+        cases = [str(case) for case in loader.indices]
+        subvolumes = self._subvolumes(loader)
+        items = cases if subvolumes is None else subvolumes.names
+        table = HardnessTable(items, rule=self._make_rule(cases), momentum=self._history.momentum)
         table.warming_up = self._warms_up
-        self.hardness_log = HardnessLog(table, self.importance)
+        groups = self._watched_groups(cases)
+        self.hardness_log = HardnessLog(table, self.importance, groups=groups, subvolumes=subvolumes)
         if self._restored is not None and (changed := self.hardness_log.load_state_dict(self._restored)):
             self.print_to_log_file(changed)
-        if len(table) == 1 and self.local_rank == 0:
+        self._estimate_beta()
+        if len(cases) == 1 and self.local_rank == 0:
             self.print_to_log_file(
-                f"WARNING: fold {self.fold} has one training case, {table.cases[0]}: there is nothing to choose from, "
+                f"WARNING: fold {self.fold} has one training case, {cases[0]}: there is nothing to choose from, "
                 "and hardness weighted sampling is plain training."
             )
-        setattr(train, holder, self.loader_class.taking_over(loader, table))
+        setattr(train, holder, self.loader_class.taking_over(loader, table, subvolumes))
         if hasattr(train, "restart"):
             train.restart()
         return train, validation
 
+    def _subvolumes(self, loader: Any) -> Subvolumes | None:
+        if self._dro is None or self._dro.subvolumes == (1, 1, 1):
+            return None
+        return subvolumes_of(loader, self._dro.subvolumes, report=self.print_to_log_file)
+
+    def _watched_groups(self, cases: Sequence[str]) -> dict[str, list[str]]:
+        try:
+            return watched_groups(self, cases)
+        except (OSError, ValueError) as error:
+            self.print_to_log_file(f"WARNING: the log has no share of draws per group: {error}")
+            return {}
+
+    def _estimate_beta(self) -> None:
+        """Every rank does, from the same losses."""
+        if self.hardness_log is not None and self._dro is not None and self._dro.auto_beta:
+            self.hardness_log.table.estimate_beta()
+
     def on_train_start(self) -> None:
         """Say what is trained, and keep the log of a training that is resumed."""
+        self._check_before_training()
         super().on_train_start()
         if self.hardness_log is not None and self.local_rank == 0:
             self.hardness_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
@@ -112,7 +169,7 @@ class HardnessWeighted(_Trainer):
 
     @property
     def _warms_up(self) -> bool:
-        return self.current_epoch < self.options.warmup
+        return self.current_epoch < self._history.warmup
 
     def on_train_epoch_start(self) -> None:
         """nnU-Net's start of an epoch; the first one after a warm-up begins to draw by hardness."""
@@ -120,7 +177,7 @@ class HardnessWeighted(_Trainer):
         if self.hardness_log is not None and self.hardness_log.table.warming_up != self._warms_up:
             self.hardness_log.table.warming_up = self._warms_up
             self.print_to_log_file(
-                f"The warm-up of {self.options.warmup} epochs is over: volumes are drawn by hardness."
+                f"The warm-up of {self._history.warmup} epochs is over: volumes are drawn by hardness."
             )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
@@ -136,6 +193,7 @@ class HardnessWeighted(_Trainer):
     def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
         """Log the epoch's hardness."""
         super().on_train_epoch_end(train_outputs)
+        self._estimate_beta()
         if self.hardness_log is None or self.local_rank != 0:
             return
         try:
@@ -149,7 +207,7 @@ class HardnessWeighted(_Trainer):
 
     def _log_elsewhere(self, summary: EpochSummary) -> None:
         """The scalars for nnU-Net's other loggers (Weights & Biases); its local one takes no new keys."""
-        scalars = {name: value for name, value in asdict(summary).items() if name != "epoch" and np.isfinite(value)}
+        scalars = {name: value for name, value in summary.scalars().items() if name != "epoch" and np.isfinite(value)}
         for logger in getattr(self.logger, "loggers", []):
             for name, value in scalars.items():
                 logger.log(f"hardness/{name}", value, summary.epoch)

@@ -1,5 +1,6 @@
 """From the loss that nnU-Net built to the same loss case by case."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,17 +12,34 @@ from nnunetv2.utilities.ddp_allgather import AllGatherGrad
 from nnunetv2.utilities.helpers import softmax_helper_dim1
 from torch import Tensor, nn
 
-from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss
+from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, Hardness, VoxelLoss
 
 
-def per_case_loss(loss: nn.Module) -> DiceCELoss | CaseByCaseLoss:
+def per_case_loss(
+    loss: nn.Module,
+    *,
+    tau: float = 0.0,
+    gamma: float = 0.0,
+    alpha: float | None = None,
+    shares: Sequence[float] | None = None,
+    hardness: Hardness = "loss",
+) -> DiceCELoss | CaseByCaseLoss:
     """The per-case form of a loss.
 
     Args:
         loss: What a trainer's ``_build_loss`` returned.
+        tau: As ``gamma``, ``alpha`` and ``shares``: adjusts the cross-entropy, see `VoxelLoss`.
+        gamma: See ``tau``.
+        alpha: See ``tau``.
+        shares: See ``tau``; as `voxel_shares` gives them.
+        hardness: What the hardness of a case is, see `DiceCELoss`.
 
     Returns:
         nnU-Net's own Dice + cross-entropy in one pass for the whole batch; any other loss case by case.
+
+    Raises:
+        ValueError: If a loss that is not nnU-Net's own is to be adjusted, or to give another hardness than itself; or
+            as `VoxelLoss` and `DiceCELoss` do.
     """
     scale_weights: tuple[float, ...] = (1.0,)
     inner: Any = loss
@@ -29,11 +47,27 @@ def per_case_loss(loss: nn.Module) -> DiceCELoss | CaseByCaseLoss:
         scale_weights, inner = tuple(inner.weight_factors), inner.loss
     settings = _dice_ce_settings(inner)
     if settings is None:
+        _refuse_options(inner, tau=tau, gamma=gamma, alpha=alpha, hardness=hardness)
         return CaseByCaseLoss(loss)
-    known = DiceCELoss(**settings, scale_weights=scale_weights)
+    voxel_loss = VoxelLoss(regions=settings["regions"], shares=shares, tau=tau, gamma=gamma, alpha=alpha)
+    known = DiceCELoss(**settings, scale_weights=scale_weights, voxel_loss=voxel_loss, hardness=hardness)
     if isinstance(inner.dc, torch._dynamo.OptimizedModule):
         known.voxel_sums = torch.compile(known.voxel_sums)  # type: ignore[assignment]
     return known
+
+
+def _refuse_options(loss: nn.Module, *, tau: float, gamma: float, alpha: float | None, hardness: str) -> None:
+    """Raise if any of the options is set, which only nnU-Net's Dice + cross-entropy has."""
+    options = {f"la{tau:g}": tau != 0, f"vs{gamma:g}": gamma != 0, f"hardness {hardness!r}": hardness != "loss"}
+    if alpha is not None:
+        options[f"poly{alpha:g}"] = True
+    if any(options.values()):
+        raise ValueError(
+            f"{', '.join(name for name, is_set in options.items() if is_set)} must be left out with this trainer: it "
+            "needs nnU-Net's Dice + cross-entropy as nnUNetTrainer builds it, and this trainer's loss "
+            f"({type(loss).__name__}) is another, or built in another way. Leave the option out, or derive from a "
+            "trainer with nnU-Net's loss."
+        )
 
 
 def _dice_ce_settings(loss: Any) -> dict[str, Any] | None:

@@ -4,11 +4,16 @@ import copyreg
 from functools import cache
 from typing import Any
 
+from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
+from nnunet_dro.trainers.nnUNetTrainerGroupDRO import nnUNetTrainerGroupDRO
+from nnunet_dro.trainers.nnUNetTrainerIW import nnUNetTrainerIW
 from nnunet_dro.trainers.options import options_from_name
 
 #: Every trainer a user can name, without options.
-TRAINERS: dict[str, type[nnUNetTrainerDRO]] = {cls.__name__: cls for cls in (nnUNetTrainerDRO,)}
+TRAINERS: dict[str, type[NamedTrainer]] = {
+    cls.__name__: cls for cls in (nnUNetTrainerDRO, nnUNetTrainerGroupDRO, nnUNetTrainerIW)
+}
 
 
 class _MadeByName(type):
@@ -16,7 +21,7 @@ class _MadeByName(type):
 
 
 @cache
-def trainer_class(name: str) -> type[nnUNetTrainerDRO]:
+def trainer_class(name: str) -> type[NamedTrainer]:
     """The trainer that a name says.
 
     Args:
@@ -32,9 +37,9 @@ def trainer_class(name: str) -> type[nnUNetTrainerDRO]:
     base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
     if base is None:
         raise AttributeError(f"{name} is not a trainer of nnunet-dro.")
+    options = options_from_name(name, base=base, kind=TRAINERS[base].options_class)
     if name == base:
         return TRAINERS[base]
-    options = options_from_name(name, base=base)
     namespace: dict[str, Any] = {"options": options, "__module__": __name__, "__doc__": TRAINERS[base].__doc__}
     made: Any = _MadeByName(name, (TRAINERS[base],), namespace)
     return made

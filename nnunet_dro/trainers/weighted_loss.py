@@ -1,5 +1,6 @@
 """The loss of a trainer, weighted by hardness where the batch was drawn by hardness."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Step:
         stale_losses: Loss at the draw, (b,), NaN at a first visit.
         mean_loss: nnU-Net's loss of this rank's batch, all weights 1.
         n_clipped: How many importance weights hit the clip.
+        mean_weight: Mean of the importance weights, clipped and not normalised.
     """
 
     indices: NDArray[np.int64]
@@ -31,6 +33,11 @@ class Step:
     stale_losses: NDArray[np.float64]
     mean_loss: float
     n_clipped: int = 0
+    mean_weight: float = 1.0
+
+
+#: Weight of the past in the running mean of the importance weights, per iteration.
+_MEAN_WEIGHT_MEMORY = 0.99
 
 
 class HardnessWeightedLoss(nn.Module):
@@ -40,6 +47,7 @@ class HardnessWeightedLoss(nn.Module):
         plain: The loss as nnU-Net built it.
         per_case: The same loss case by case.
         importance: Importance weights, or None for weights of 1.
+        normalised: Whether importance weights are divided by their running mean, over all ranks.
         max_cases: The most cases a rank has in its batch.
         is_ddp: Whether to exchange the losses with the other ranks.
     """
@@ -52,20 +60,24 @@ class HardnessWeightedLoss(nn.Module):
         importance: ImportanceWeights | None,
         max_cases: int,
         is_ddp: bool,
+        normalised: bool = False,
     ) -> None:
         super().__init__()
         self.plain = plain
         self.per_case = per_case
         self.importance = importance
+        self.normalised = normalised
+        self.mean_weight = 1.0
         self.max_cases = max_cases
         self.is_ddp = is_ddp
-        self._draws: tuple[Tensor, Tensor, Tensor] | None = None
+        self._draws: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
         self._readback: Tensor | None = None
 
     @contextmanager
     def drawn(self, batch: dict[str, Any]) -> Iterator[None]:
         """Within this context the loss belongs to ``batch`` and weighs its cases."""
-        self._draws = batch["case_indices"], batch["stale_losses"], batch["draw_probabilities"]
+        names = ("case_indices", "stale_losses", "draw_probabilities", "draw_betas")
+        self._draws = tuple(batch[name] for name in names)  # type: ignore[assignment]
         try:
             yield
         finally:
@@ -79,19 +91,19 @@ class HardnessWeightedLoss(nn.Module):
         cases = self.per_case(output, target)
         hardness = cases.hardness
         device = hardness.device
-        indices, stale_losses, probabilities = (values.to(device, non_blocking=True) for values in self._draws)
+        indices, stale_losses, *at_draw = (values.to(device, non_blocking=True) for values in self._draws)
         ones = torch.ones_like(hardness)
         weights, clipped = ones, torch.zeros_like(hardness)
         if self.importance is not None:
-            ratios = self.importance.ratios(hardness, stale_losses, probabilities)
+            ratios = self.importance.ratios(hardness, stale_losses, *at_draw)
             weights = ratios.clamp(self.importance.low, self.importance.high)
             clipped = (weights != ratios).to(hardness.dtype)
         with torch.no_grad():
             mean_loss = cases.weighted(ones)
         # float32 holds indices up to 16 million exactly.
-        columns = (indices.to(hardness.dtype), hardness, stale_losses.to(hardness.dtype), clipped)
+        columns = (indices.to(hardness.dtype), hardness, stale_losses.to(hardness.dtype), clipped, weights)
         self._send(torch.stack(columns), mean_loss)
-        return cases.weighted(weights)
+        return cases.weighted(weights / self.mean_weight if self.normalised else weights)
 
     def step(self) -> Step:
         """What the last weighted call said of its cases; call it after the device was waited for."""
@@ -102,11 +114,14 @@ class HardnessWeightedLoss(nn.Module):
             )
         values = self._readback.numpy()
         self._readback = None
-        cases = values[1:].reshape(-1, 4)
+        cases = values[1:].reshape(-1, 5)
         cases = cases[cases[:, 0] >= 0]
         indices = cases[:, 0].astype(np.int64)
         losses, stale_losses = (cases[:, column].astype(np.float64) for column in (1, 2))
-        return Step(indices, losses, stale_losses, float(values[0]), int(cases[:, 3].sum()))
+        mean_weight = float(cases[:, 4].mean())
+        if math.isfinite(mean_weight):
+            self.mean_weight += (1 - _MEAN_WEIGHT_MEMORY) * (mean_weight - self.mean_weight)
+        return Step(indices, losses, stale_losses, float(values[0]), int(cases[:, 3].sum()), mean_weight)
 
     def _send(self, cases: Tensor, mean_loss: Tensor) -> None:
         """Start moving the losses to the CPU.

@@ -20,7 +20,7 @@ from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 # Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does not.
 PARTS, EQUAL_PARTS = ([0, 1, 2], [3]), ([0, 1], [2, 3])
 CASES, STALE = torch.tensor([4, 0, 2, 1]), torch.tensor([0.2, math.nan, 1.9, 0.1])
-PROBABILITIES = torch.tensor([0.3, 0.25, 0.1, 0.2])
+PROBABILITIES, BETAS = torch.tensor([0.3, 0.25, 0.1, 0.2]), torch.ones(4)
 
 
 def data():
@@ -32,13 +32,13 @@ def data():
 def weighted_loss(batch_dice, ddp):
     dice = {"batch_dice": batch_dice, "smooth": 1e-5, "do_bg": False, "ddp": ddp}
     plain = DC_and_CE_loss(dice, {}, dice_class=MemoryEfficientSoftDiceLoss)
-    importance = ImportanceWeights(beta=1.0)
+    importance = ImportanceWeights()
     return HardnessWeightedLoss(plain, per_case_loss(plain), importance=importance, max_cases=3, is_ddp=ddp)
 
 
 def train(loss, cases):
     logits, target = data()
-    draws = {"case_indices": CASES, "stale_losses": STALE, "draw_probabilities": PROBABILITIES}
+    draws = {"case_indices": CASES, "stale_losses": STALE, "draw_probabilities": PROBABILITIES, "draw_betas": BETAS}
     with loss.drawn({name: values[cases] for name, values in draws.items()}):
         value = loss(logits[cases], target[cases])
     value.backward()

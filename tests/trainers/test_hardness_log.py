@@ -8,15 +8,17 @@ import pytest
 
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import CVaR, HardnessTable
-from nnunet_dro.trainers.hardness_log import EpochSummary, HardnessLog
+from nnunet_dro.trainers.epoch_summary import EpochSummary
+from nnunet_dro.trainers.hardness_log import HardnessLog
 from nnunet_dro.trainers.hardness_plot import plot_hardness
+from nnunet_dro.trainers.subvolumes import Subvolumes
 from nnunet_dro.trainers.weighted_loss import Step
 
 CASES = ["case, one", "001", "NA", "d"]
 
 
 def log_with_epochs(folder, n_epochs, log=None, start=0):
-    log = log or HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights(beta=10.0))
+    log = log or HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights())
     for epoch in range(start, n_epochs):
         indices = np.array([epoch % 4, (epoch + 1) % 4])
         losses = np.array([1.0, 0.5]) + 0.01 * epoch
@@ -44,7 +46,7 @@ def test_csv_has_a_row_per_epoch_and_case(tmp_path):
 
 
 def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_path):
-    log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights(beta=10.0, low=0.1, high=10.0))
+    log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights(low=0.1, high=10.0))
     log.table.update([0, 1, 2, 3, 0], [0.0, 0.0, 0.0, 0.0, np.nan])
     log.record(Step(np.array([0, 1]), np.array([0.5, 0.1]), np.array([0.0, 0.0]), 0.0, n_clipped=1))
     log.record(Step(np.array([2, 3]), np.array([-0.5, np.nan]), np.array([0.0, np.nan]), 0.0, n_clipped=1))
@@ -122,7 +124,7 @@ def test_a_resumed_training_drops_later_epochs_and_a_torn_line(tmp_path, tail):
     first = log_with_epochs(tmp_path, 4)
     with (tmp_path / "hardness.csv").open("a") as file:
         file.write(tail)
-    resumed = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights(beta=10.0))
+    resumed = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights())
     resumed.load_state_dict(first.state_dict())
     resumed.keep_epochs_before(3, tmp_path)
     log_with_epochs(tmp_path, 6, log=resumed, start=3)
@@ -194,3 +196,53 @@ def test_a_full_disk_leaves_no_half_epoch(tmp_path):
     assert log.summaries[-1].epoch == 2, "the epoch is recorded all the same"
     log.end_epoch(3, tmp_path)
     assert read(tmp_path)["epoch"].tolist() == list(np.repeat([0, 1, 3], 4))
+
+
+def test_sub_volumes_are_summed_up_per_case(tmp_path):
+    """hardness.csv keeps a row per case; the hardest sub-volumes have a file of their own."""
+    allowed = np.ones((3, 1, 2, 1), dtype=bool)
+    allowed[1, 0, 0] = False
+    subvolumes = Subvolumes(("a", "b", "c"), (1, 2, 1), allowed)
+    log = HardnessLog(
+        HardnessTable(subvolumes.names, beta=2.0), None, groups={"g": ["x", "y", "x"]}, subvolumes=subvolumes
+    )
+    log.table.update(np.arange(4), [0.1, 0.3, 0.7, 0.2])  # the last of five was never seen
+    log.record(Step(np.array([0, 1, 2, 2]), np.zeros(4), np.zeros(4), 0.0))
+    summary = log.end_epoch(0, tmp_path)
+    rows = read(tmp_path)
+    assert rows["case"].tolist() == ["a", "b", "c"]
+    assert rows["loss"].tolist() == pytest.approx([0.2, 0.7, 0.2])
+    assert rows["draws"].tolist() == [2, 2, 0]
+    assert rows["probability"].tolist() == pytest.approx([0, 0, 1])
+    listed = pd.read_csv(tmp_path / "subvolumes.csv")
+    assert listed["subvolume"].tolist() == ["b@0,1,0", "a@0,1,0", "c@0,0,0", "a@0,0,0", "c@0,1,0"]
+    assert listed["loss"].isna().tolist() == [False] * 4 + [True]
+    assert summary.groups == pytest.approx({"draws[g=x]": 0.5, "draws[g=y]": 0.5, "loss[g=x]": 0.2, "loss[g=y]": 0.7})
+    line = log.line(summary)
+    assert "effective sub-volumes 1.0 of 5" in line
+    assert "hardest: b@0,1,0 (0.700)" in line
+
+
+def test_training_csv_has_a_column_for_every_group_that_was_ever_there(tmp_path):
+    log = HardnessLog(HardnessTable(CASES, beta=1.0), None, groups={"site": ["a", "a", "b", "b"]})
+    log.record(Step(np.array([0, 2, 3]), np.zeros(3), np.zeros(3), 0.0))
+    log.end_epoch(0, tmp_path)
+    resumed = HardnessLog(HardnessTable(CASES, beta=1.0), None, groups={"site": ["a", "a", "c", "c"]})
+    resumed.load_state_dict(log.state_dict())
+    resumed.end_epoch(1, tmp_path)
+    rows = pd.read_csv(tmp_path / "training.csv")
+    assert rows["draws[site=a]"].tolist() == pytest.approx([1 / 3, 0], abs=1e-5)
+    assert rows["draws[site=b]"].isna().tolist() == [False, True]
+    assert rows["draws[site=c]"].isna().tolist() == [True, False]
+    assert "loss[site=b]" in rows, "not known, but there"
+
+
+def test_mean_weight_and_beta_are_in_the_summary(tmp_path):
+    log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights())
+    for weight in (0.5, 2.5):
+        log.record(Step(np.array([0]), np.zeros(1), np.zeros(1), 0.0, mean_weight=weight))
+    summary = log.end_epoch(0, tmp_path)
+    assert (summary.mean_weight, summary.beta) == (1.5, 10.0)
+    assert "beta 10, effective cases" in log.line(summary)
+    other = HardnessLog(HardnessTable(CASES, rule=CVaR(0.5)), None).end_epoch(0, tmp_path)
+    assert np.isnan([other.mean_weight, other.beta]).all()

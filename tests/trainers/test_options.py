@@ -6,6 +6,8 @@ from nnunet_dro.trainers.options import (
     NNUNET_ITERATIONS,
     NNUNET_VALIDATION_ITERATIONS,
     DROOptions,
+    GroupDROOptions,
+    IWOptions,
     options_from_name,
 )
 
@@ -25,6 +27,13 @@ BASE = "nnUNetTrainerDRO"
         ("_beta10_momentum0.5_warmup3_plainSGD", {"beta": 10.0, "momentum": 0.5, "warmup": 3, "plain_sgd": True}),
         ("_cvar0.1_doro0.05_momentum0.5", {"cvar": 0.1, "doro": 0.05, "momentum": 0.5}),
         ("_beta10_exactIS_clip0.5to2", {"beta": 10.0, "exact_ratio": True, "clip": (0.5, 2.0)}),
+        ("_betaauto_normIS", {"auto_beta": True, "normalised": True}),
+        ("_sub1x2x3_hardCE", {"subvolumes": (1, 2, 3), "hardness": "ce"}),
+        ("_hardPresent", {"hardness": "present"}),
+        (
+            "_beta0_la1_vs0.5_poly2",
+            {"beta": 0.0, "logit_adjustment": 1.0, "vector_scaling": 0.5, "polynomial_tail": 2.0},
+        ),
         ("_momentum0.9_plainSGD", {"momentum": 0.9, "plain_sgd": True}),
         ("_beta10_noIS_20epochs", {"beta": 10.0, "importance_sampling": False, "epochs": 20}),
         (
@@ -35,7 +44,7 @@ BASE = "nnUNetTrainerDRO"
 )
 def test_a_name_says_its_options_and_options_their_name(suffix, options):
     expected = DROOptions(**options)
-    assert options_from_name(BASE + suffix, base=BASE) == expected
+    assert options_from_name(BASE + suffix, base=BASE, kind=DROOptions) == expected
     assert expected.suffix() == suffix
 
 
@@ -55,12 +64,17 @@ def test_a_name_says_its_options_and_options_their_name(suffix, options):
         ("_cvar0.10", "_cvar0.1"),
         ("_warmup0", ""),
         ("_cvar0.1_doro0", "_cvar0.1"),
+        ("_sub1x1x1", ""),
+        ("_sub01x2x1", "_sub1x2x1"),
+        ("_poly1_la1", "_la1_poly1"),
+        ("_la0", ""),
+        ("_chi2_betaauto", "_betaauto_chi2"),
         ("_chi2_beta10", "_beta10_chi2"),
     ],
 )
 def test_another_spelling_stops_with_the_right_name(suffix, right):
     with pytest.raises(ValueError, match=f"must be written `{BASE}{right}`: one configuration has one name"):
-        options_from_name(BASE + suffix, base=BASE)
+        options_from_name(BASE + suffix, base=BASE, kind=DROOptions)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +86,16 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
         ("_beta", "`beta` in .* is not an option"),
         ("_beta10_beta20", "the option beta<x> twice"),
         ("_noIS_noIS", "the option noIS twice"),
+        ("_hardCE_hardPresent", "gives both hardCE and hardPresent: choose one"),
+        ("_hardCE_hardCE", "the option hardCE twice"),
+        ("_beta10_betaauto", "`beta` has no effect with `betaauto`"),
+        ("_betaauto_cvar0.1", "`betaauto` has no effect with `cvar`"),
+        ("_beta10_noIS_normIS", "`normIS` has no effect with `noIS`"),
+        ("_beta0_normIS", "`normIS` has no effect with `beta0`"),
+        ("_sub0x1x1", "`sub` must be three numbers of at least 1"),
+        ("_sub2x2", "`sub2x2` in .* is not an option"),
+        ("_poly0", "`poly` must be a number > 0"),
+        ("_nu0.1", "`nu0.1` in .* is not an option of this trainer"),
         ("__beta10", "`` in .* is not an option"),
         ("_", "`` in .* is not an option"),
         ("beta10", "must have an underscore after nnUNetTrainerDRO"),
@@ -100,11 +124,8 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
 )
 def test_a_wrong_option_is_named_and_the_valid_ones_are_listed(suffix, message):
     with pytest.raises(ValueError, match=message) as error:
-        options_from_name(BASE + suffix, base=BASE)
-    listed = (
-        "in this order: beta<x>, chi2, cvar<a>, doro<e>, noIS, exactIS, clip<lo>to<hi>, momentum<m>, warmup<n>, plain"
-    )
-    assert listed in str(error.value)
+        options_from_name(BASE + suffix, base=BASE, kind=DROOptions)
+    assert "in this order: beta<x>, betaauto, chi2, cvar<a>, doro<e>, noIS, exactIS, normIS, clip" in str(error.value)
 
 
 def test_validation_iterations_are_in_nnunets_proportion():
@@ -132,3 +153,49 @@ def test_default_length_is_nnunets(make_trainer):
 )
 def test_options_say_the_rule(options, rule):
     assert DROOptions(**options).rule == rule
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "options"),
+    [
+        ("nnUNetTrainerIW_centre", IWOptions, {"column": "centre"}),
+        (
+            "nnUNetTrainerIW_age_group_poly1_2epochs",
+            IWOptions,
+            {"column": "age_group", "polynomial_tail": 1, "epochs": 2},
+        ),
+        ("nnUNetTrainerGroupDRO_field strength", GroupDROOptions, {"column": "field strength"}),
+        (
+            "nnUNetTrainerGroupDRO_a_nu0.1_adj2_momentum0.5_hardCE",
+            GroupDROOptions,
+            {"column": "a", "nu": 0.1, "adjustment": 2.0, "momentum": 0.5, "hardness": "ce"},
+        ),
+    ],
+)
+def test_a_group_trainer_names_its_column_first(name, kind, options):
+    base = name.split("_")[0]
+    assert options_from_name(name, base=base, kind=kind) == kind(**options)
+    assert base + kind(**options).suffix() == name
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nnUNetTrainerIW", "`column` must be a column of cases.csv, written after the trainer's name"),
+        ("nnUNetTrainerIW_2epochs", "`column` must be a column of cases.csv, written after the trainer's name"),
+        ("nnUNetTrainerIW_a__b", "a column whose name has no `__`"),
+        ("nnUNetTrainerIW_a/b", "none of /"),
+        ("nnUNetTrainerIW_centre_beta10", "`beta10` in .* is not an option of this trainer. Options, the column first"),
+        ("nnUNetTrainerIW_centre_warmup3", "`warmup3` in .* is not an option of this trainer"),
+        ("nnUNetTrainerIW_centre_2epochs_poly1", "must be written `nnUNetTrainerIW_centre_poly1_2epochs`"),
+    ],
+)
+def test_a_group_trainer_says_what_is_wrong_with_its_name(name, message):
+    with pytest.raises(ValueError, match=message):
+        options_from_name(name, base="nnUNetTrainerIW", kind=IWOptions)
+
+
+@pytest.mark.parametrize("options", [{"nu": 0.0}, {"nu": float("inf")}, {"adjustment": -1.0}, {"column": ""}])
+def test_group_options_are_checked(options):
+    with pytest.raises(ValueError, match=r"`(nu|adj|column)` must be"):
+        GroupDROOptions(**{"column": "centre", **options})

@@ -1,9 +1,12 @@
 import pickle
+from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
+from nnunet_dro.trainers.found import FOLDER
 from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
 from nnunet_dro.trainers.registry import TRAINERS, trainer_class
+from tests.trainers.names import ALL_NAMES, PLAIN_NAMES
 
 
 def test_class_has_the_name_that_was_asked_for():
@@ -14,7 +17,7 @@ def test_class_has_the_name_that_was_asked_for():
     assert trainer_class("nnUNetTrainerDRO_beta0.5_2epochs_5iters") is cls
 
 
-@pytest.mark.parametrize("name", [*TRAINERS, "nnUNetTrainerDRO_beta10_noIS", "nnUNetTrainerDRO_beta0.5"])
+@pytest.mark.parametrize("name", [*ALL_NAMES, "nnUNetTrainerDRO_beta0.5"])
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_classes_pickle_by_name(name, protocol):
     cls = trainer_class(name)
@@ -31,3 +34,17 @@ def test_options_reach_the_trainer(make_trainer):
 def test_a_name_that_is_not_ours_is_no_attribute():
     with pytest.raises(AttributeError, match="nnUNetTrainerDA5 is not a trainer of nnunet-dro"):
         trainer_class("nnUNetTrainerDA5")
+
+
+@pytest.mark.parametrize("name", PLAIN_NAMES)
+def test_nnunet_is_told_of_every_trainer(name):
+    """The module that is installed inside nnU-Net, asked as nnU-Net asks."""
+    spec = spec_from_file_location("discovery", FOLDER / "nnUNetTrainer_nnunet_dro.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert hasattr(module, name)
+    assert getattr(module, name) is trainer_class(name)
+
+
+def test_trainers_are_named_after_their_files():
+    assert list(TRAINERS) == [cls.__module__.split(".")[-1] for cls in TRAINERS.values()]

@@ -1,0 +1,22 @@
+"""What the trainers share that know the group of every case."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nnunet_dro.trainers.groups import groups_of
+from nnunet_dro.trainers.named import NamedTrainer
+from nnunet_dro.trainers.options import GroupOptions
+
+
+class GroupedTrainer(NamedTrainer):
+    """A trainer whose name says a column of the case table."""
+
+    options: ClassVar[GroupOptions] = GroupOptions(column="group")  # every name says its own
+    options_class = GroupOptions
+
+    def groups(self, cases: Sequence[str]) -> list[str]:
+        """The group of each case; errors as `groups_of`."""
+        return groups_of(self, cases, column=self.options.column)
+
+    def _check_before_training(self) -> None:
+        self.groups([str(case) for case in self.do_split()[0]])

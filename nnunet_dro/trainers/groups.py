@@ -1,0 +1,89 @@
+"""The groups of the training cases: columns of the dataset's case table."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.case_table import MISSING, attributes_of, read_cases
+from nnunet_dro.naming import name_some
+
+_NAME = "cases.csv"
+#: A column of more groups (ages, volumes), or with hardly two cases in each, is no division to watch in a log.
+_MOST_GROUPS = 12
+
+
+def case_table(trainer: Any) -> Path | None:
+    """The case table of a trainer's dataset: ``cases.csv`` in its preprocessed folder, or else in its raw folder."""
+    return next((path for path in _places(trainer) if path.is_file()), None)
+
+
+def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
+    """The group of each training case.
+
+    Args:
+        trainer: A trainer of nnU-Net.
+        cases: Its training cases.
+        column: Of the case table.
+
+    Returns:
+        A group per case, in their order.
+
+    Raises:
+        FileNotFoundError: If the dataset has no case table.
+        ValueError: If it has no such column, a case has no group, or all cases are of one group.
+    """
+    path = case_table(trainer)
+    if path is None:
+        places = " or ".join(str(place) for place in _places(trainer))
+        raise FileNotFoundError(
+            f"`{column}` must be a column of a case table, but there is none. Write {places} with a column `case` and "
+            f"a column `{column}`."
+        )
+    table = read_cases(path).set_index("case")
+    if column not in table.columns:
+        has = name_some(list(table.columns)) if len(table.columns) else "none"
+        raise ValueError(f"`{column}` must be a column of {path}, which has {has}. Add it, or name another trainer.")
+    groups = table[column].reindex(list(cases), fill_value=MISSING)
+    if without := groups.index[groups == MISSING].tolist():
+        raise ValueError(
+            f"`{column}` must have an entry for every training case in {path}, got none for {name_some(without)}. "
+            "Fill them in."
+        )
+    if groups.nunique() == 1:
+        raise ValueError(
+            f"`{column}` must divide the training cases of fold {trainer.fold} into at least two groups, got "
+            f"{groups.iloc[0]!r} alone in {path}. Choose another column or fold."
+        )
+    return [str(group) for group in groups]
+
+
+def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
+    """The columns of the case table that divide the training cases into a few groups, for the log.
+
+    Returns:
+        Column to the group of each case, ``missing`` where the table does not say it; nothing without a case table.
+
+    Raises:
+        OSError: If the table cannot be read.
+        ValueError: Likewise.
+    """
+    path = case_table(trainer)
+    if path is None:
+        return {}
+    table = read_cases(path)
+    rows: pd.DataFrame = table.set_index("case").reindex(list(cases), fill_value=MISSING)
+    return {
+        column: [str(group) for group in rows[column]]
+        for column in attributes_of(table)
+        if 2 <= rows[column].nunique() <= min(_MOST_GROUPS, len(cases) // 2)
+    }
+
+
+def _places(trainer: Any) -> list[Path]:
+    places = [Path(trainer.preprocessed_dataset_folder_base) / _NAME]
+    if raw := os.environ.get("nnUNet_raw"):
+        places.append(Path(raw) / trainer.plans_manager.dataset_name / _NAME)
+    return places

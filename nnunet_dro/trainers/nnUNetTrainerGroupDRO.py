@@ -1,0 +1,21 @@
+"""`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerGroupDRO_<column>`."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nnunet_dro.sampling import GroupDRO, Rule
+from nnunet_dro.trainers.grouped import GroupedTrainer
+from nnunet_dro.trainers.options import GroupDROOptions
+
+
+class nnUNetTrainerGroupDRO(GroupedTrainer):  # noqa: N801
+    """nnU-Net trained for its worst group, a column of cases.csv: `nnUNetTrainerGroupDRO_centre_nu0.1`.
+
+    Source: Sagawa et al., "Distributionally Robust Neural Networks for Group Shifts", ICLR 2020.
+    """
+
+    options: ClassVar[GroupDROOptions] = GroupDROOptions(column="group")
+    options_class = GroupDROOptions
+
+    def _make_rule(self, cases: Sequence[str]) -> Rule:
+        return GroupDRO(self.groups(cases), nu=self.options.nu, adjustment=self.options.adjustment)

@@ -1,0 +1,21 @@
+"""`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerIW_<column>`."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nnunet_dro.sampling import Balanced, Rule
+from nnunet_dro.trainers.grouped import GroupedTrainer
+from nnunet_dro.trainers.options import IWOptions
+
+
+class nnUNetTrainerIW(GroupedTrainer):  # noqa: N801
+    """nnU-Net that sees every group of a column of cases.csv equally often: `nnUNetTrainerIW_centre`.
+
+    Source: static importance weighting (balanced risk), as in Sagawa et al. 2020 and Zhai et al., GRW.
+    """
+
+    options: ClassVar[IWOptions] = IWOptions(column="group")
+    options_class = IWOptions
+
+    def _make_rule(self, cases: Sequence[str]) -> Rule:
+        return Balanced(self.groups(cases))

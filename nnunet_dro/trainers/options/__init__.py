@@ -1,0 +1,30 @@
+"""Options of a trainer, and the one name that says them: `nnUNetTrainerDRO_beta10_noIS_20epochs`."""
+
+from nnunet_dro.trainers.options.forms import OPTIONS, Option
+from nnunet_dro.trainers.options.naming import options_from_name
+from nnunet_dro.trainers.options.settings import (
+    NNUNET_EPOCHS,
+    NNUNET_ITERATIONS,
+    NNUNET_VALIDATION_ITERATIONS,
+    DROOptions,
+    GroupDROOptions,
+    GroupOptions,
+    HardnessOptions,
+    IWOptions,
+    TrainerOptions,
+)
+
+__all__ = [
+    "NNUNET_EPOCHS",
+    "NNUNET_ITERATIONS",
+    "NNUNET_VALIDATION_ITERATIONS",
+    "OPTIONS",
+    "DROOptions",
+    "GroupDROOptions",
+    "GroupOptions",
+    "HardnessOptions",
+    "IWOptions",
+    "Option",
+    "TrainerOptions",
+    "options_from_name",
+]

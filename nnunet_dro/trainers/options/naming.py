@@ -1,0 +1,75 @@
+"""Trainer names to options."""
+
+from typing import Any, TypeVar
+
+from nnunet_dro.trainers.options.forms import OPTIONS, Option
+from nnunet_dro.trainers.options.settings import GroupOptions, TrainerOptions
+
+Options = TypeVar("Options", bound=TrainerOptions)
+
+
+def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
+    """Read the options that a trainer's name says.
+
+    Args:
+        name: What follows nnU-Net's ``-tr``.
+        base: The trainer's name without options, which ``name`` starts with.
+        kind: The options of that trainer.
+
+    Returns:
+        The options.
+
+    Raises:
+        ValueError: If an option is unknown, there twice, out of range, without effect, or not written in the one way
+            that finds the model again (another order, a default, 10.0 for 10), or if a group trainer's name lacks its
+            column; the message says what to write.
+    """
+    words = name[len(base) :].split("_")[1:] if name != base else []
+    if not name[len(base) :].startswith("_") and name != base:
+        raise ValueError(f"`{name}` must have an underscore after {base}. {_valid_options(kind)}")
+    given: dict[str, Any] = {}
+    given_by: dict[str, str] = {}
+    if issubclass(kind, GroupOptions):
+        column = _leading_column(words)
+        given["column"] = column
+        words = words[len(column.split("_")) if column else 0 :]
+    for word in words:
+        option, groups = _option_for(word, name, kind)
+        if option.form == (before := given_by.setdefault(option.field, option.form)) and option.field in given:
+            raise ValueError(f"`{name}` gives the option {option.form} twice. {_valid_options(kind)}")
+        if option.form != before:
+            raise ValueError(f"`{name}` gives both {before} and {option.form}: choose one. {_valid_options(kind)}")
+        try:
+            given[option.field] = option.read(*groups)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"`{word}` in `{name}` is not a number nnunet-dro can read: {error}.") from error
+    try:
+        options = kind(**given)
+    except ValueError as error:
+        raise ValueError(f"`{name}`: {error} {_valid_options(kind)}") from error
+    right = base + options.suffix()
+    if right != name:
+        raise ValueError(
+            f"`{name}` must be written `{right}`: one configuration has one name (fixed order, defaults left out), "
+            f"because nnU-Net finds the model again by its name."
+        )
+    return options
+
+
+def _leading_column(words: list[str]) -> str:
+    """The words before the first option of any trainer: a column may have an underscore in its name."""
+    is_option = (any(option.pattern.fullmatch(word) for option in OPTIONS) for word in words)
+    n = next((n for n, found in enumerate(is_option) if found), len(words))
+    return "_".join(words[:n])
+
+
+def _option_for(word: str, name: str, kind: type[TrainerOptions]) -> tuple[Option, tuple[str, ...]]:
+    for option in kind.known_options():
+        if match := option.pattern.fullmatch(word):
+            return option, match.groups()
+    raise ValueError(f"`{word}` in `{name}` is not an option of this trainer. {_valid_options(kind)}")
+
+
+def _valid_options(kind: type[TrainerOptions]) -> str:
+    column = "the column first, then " if issubclass(kind, GroupOptions) else ""
+    return f"Options, {column}in this order: {', '.join(option.form for option in kind.known_options())}."

@@ -1,0 +1,200 @@
+"""Volumes that are too large for one patch, divided into a grid of sub-volumes, each with a stale loss of its own."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import InitVar, dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Report = Callable[[str], None]
+
+#: Cases whose annotated voxels are read at a time; reading waits for the disk, not for a core.
+_N_READERS = 8
+#: One line of progress per so many cases.
+_CASES_PER_LINE = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Subvolumes:
+    """The items of a hardness table that has one per cell of a grid over each case.
+
+    Cell i of a along an axis of s voxels is [floor(i s / a), floor((i + 1) s / a)): the cells cover the volume exactly.
+    A cell without a voxel (s < a) stands for the one it lies in. The items are in the order of the cases, and within a
+    case in that of the cells, last axis fastest.
+
+    Attributes:
+        cases: Names of the training cases, unique.
+        grid: Cells along each axis of the preprocessed arrays, each >= 1. In 2d the first axis is that of the slices.
+        case_of: Position of each item's case, shape (n,).
+        cell_of: Cell of each item along the axes, shape (n, 3).
+
+    Args:
+        cases: As above.
+        grid: As above.
+        allowed: Which cells become items, shape (n_cases, *grid); None for all.
+
+    Raises:
+        ValueError: If there is no case, the grid is none, or ``allowed`` is of another shape or allows no cell.
+
+    Source: Fidon et al. 2022 (MELBA), section 4.2.1.
+    """
+
+    cases: tuple[str, ...]
+    grid: tuple[int, int, int]
+    allowed: InitVar[NDArray[np.bool_] | None] = None
+    case_of: NDArray[np.int32] = field(init=False, repr=False)
+    cell_of: NDArray[np.int32] = field(init=False, repr=False)
+
+    def __post_init__(self, allowed: NDArray[np.bool_] | None) -> None:
+        cases, grid = tuple(str(case) for case in self.cases), tuple(self.grid)
+        if len(grid) != 3 or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in grid):
+            raise ValueError(f"`grid` must be three numbers of cells >= 1, got {self.grid!r}. Write (1, 2, 2).")
+        if not cases:
+            raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
+        if allowed is None:
+            allowed = np.ones((len(cases), *grid), dtype=bool)
+        if allowed.shape != (len(cases), *grid):
+            raise ValueError(
+                f"`allowed` must be of the shape (cases, *grid), {(len(cases), *grid)}, got {allowed.shape}. "
+                "Give one value per case and cell."
+            )
+        case_of, *cell_of = np.nonzero(allowed)
+        if not len(case_of):
+            raise ValueError("`allowed` must leave at least one cell of one case, got none. Leave it out to allow all.")
+        for name, value in (
+            ("cases", cases),
+            ("grid", grid),
+            ("case_of", case_of.astype(np.int32)),
+            ("cell_of", np.stack(cell_of, axis=1).astype(np.int32)),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.case_of)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the items, unique, made anew at each call: ``case@i,j,k``, or the case's own if the grid is 1x1x1.
+
+        What follows the last @ is the cell, so no name of a case can make two items alike.
+        """
+        if math.prod(self.grid) == 1:
+            return [self.cases[case] for case in self.case_of]
+        endings = ["@" + ",".join(map(str, cell)) for cell in np.ndindex(self.grid)]
+        flat = np.ravel_multi_index(tuple(self.cell_of.T), self.grid)
+        return [self.cases[c] + endings[e] for c, e in zip(self.case_of.tolist(), flat.tolist(), strict=True)]
+
+    def bounds(self, item: int, shape: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where an item lies in its volume.
+
+        Args:
+            item: Position in the table.
+            shape: Of the volume, voxels along each axis, shape (3,), each >= 1.
+
+        Returns:
+            First voxel and the one past the last along each axis, each of shape (3,); never empty.
+        """
+        voxels, grid = np.asarray(shape, dtype=np.int64), np.asarray(self.grid)
+        start = self.cell_of[item] * voxels // grid
+        stop = (self.cell_of[item] + 1) * voxels // grid
+        return start, np.maximum(stop, start + 1)
+
+
+def cells_of_voxels(voxels: ArrayLike, shape: Sequence[int], grid: Sequence[int]) -> NDArray[np.int64]:
+    """The cell each voxel lies in, the inverse of `Subvolumes.bounds`.
+
+    i = ceil((v + 1) a / s) - 1 is the one cell with floor(i s / a) <= v < floor((i + 1) s / a).
+
+    Args:
+        voxels: Coordinates, shape (m, 3).
+        shape: Of the volume, voxels along each axis.
+        grid: Cells along each axis.
+
+    Returns:
+        Cells along each axis, shape (m, 3).
+    """
+    return ((np.asarray(voxels, dtype=np.int64) + 1) * np.asarray(grid) - 1) // np.asarray(shape)
+
+
+def locations_inside(
+    class_locations: Mapping[Any, Any] | None, start: NDArray[np.int64], stop: NDArray[np.int64]
+) -> dict[Any, NDArray[Any]]:
+    """Those of nnU-Net's sampled locations that lie in a box.
+
+    Args:
+        class_locations: Per class or region an array (m, 4), channel first, or an empty list.
+        start: First voxel of the box along each axis, shape (3,).
+        stop: The one past the last, shape (3,).
+
+    Returns:
+        The same classes, each with an array (k, 4) in the order it had; of length 0 where none is inside.
+    """
+    inside = {}
+    for key, locations in (class_locations or {}).items():
+        rows = np.asarray(locations)
+        mask = np.ones(len(rows), dtype=bool)
+        # An axis at a time: numpy reduces over a short last axis many times slower.
+        for axis in range(len(start) if len(rows) else 0):
+            mask &= (rows[:, axis + 1] >= start[axis]) & (rows[:, axis + 1] < stop[axis])
+        inside[key] = rows[mask]
+    return inside
+
+
+def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = lambda line: None) -> Subvolumes:
+    """The sub-volumes of the cases of a data loader.
+
+    With an ignore label, only cells with annotated voxels are items, by the locations that nnU-Net sampled when it
+    preprocessed the data: nothing could be learnt in the others. nnU-Net warns of a case without annotated voxels and
+    crops it at random; here it has no item, unless there is no annotated voxel at all and every cell is one.
+
+    Args:
+        loader: Of nnU-Net: an `nnUNetDataLoader` for training.
+        grid: Cells along each axis of the preprocessed arrays.
+        report: Takes one line for the log at a time: the progress of reading, and what is left out.
+
+    Raises:
+        ValueError: If the grid is none, or a case was preprocessed when the dataset had no ignore label.
+    """
+    every = Subvolumes(tuple(loader.indices), grid)
+    if not loader.has_ignore or math.prod(every.grid) == 1:
+        return every
+    cases = every.cases
+    read = partial(_annotated_cells, loader._data.load_case, loader.annotated_classes_key, every.grid)
+    allowed = np.zeros((len(cases), *every.grid), dtype=bool)
+    with ThreadPoolExecutor(_N_READERS) as readers:
+        for i, cells in enumerate(readers.map(read, cases)):
+            allowed[i] = cells
+            if (i + 1) % _CASES_PER_LINE == 0:
+                report(f"Sub-volumes: annotated voxels of {i + 1} of {len(cases)} cases read.")
+    if not allowed.any():
+        report("WARNING: no training case has annotated voxels: every sub-volume is drawn.")
+        return every
+    without = [cases[i] for i in np.flatnonzero(~allowed.reshape(len(cases), -1).any(axis=1))]
+    never = ""
+    if without:
+        named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
+        never = f" Never drawn, without any annotated voxel: {len(without)} of the {len(cases)} cases ({named})."
+    report(f"Sub-volumes: {np.count_nonzero(allowed)} of {allowed.size} have annotated voxels and are drawn.{never}")
+    return Subvolumes(cases, every.grid, allowed)
+
+
+def _annotated_cells(
+    load: Callable[[str], tuple[Any, ...]], key: tuple[int, ...], grid: tuple[int, int, int], case: str
+) -> NDArray[np.bool_]:
+    """Whether each cell of a case holds one of the annotated voxels that nnU-Net sampled, shape ``grid``."""
+    data, *_, properties = load(case)
+    locations = properties["class_locations"]
+    if key not in locations:
+        raise ValueError(
+            f"`{case}` must be preprocessed with the dataset's ignore label, got no locations of annotated voxels. "
+            "Run nnUNetv2_preprocess again."
+        )
+    annotated = np.zeros(grid, dtype=bool)
+    if len(locations[key]):
+        cells = cells_of_voxels(np.asarray(locations[key])[:, 1:], data.shape[1:], grid)
+        annotated[tuple(cells.T)] = True
+    return annotated

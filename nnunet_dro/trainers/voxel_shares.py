@@ -1,0 +1,256 @@
+"""How common each channel of the network's output is among the voxels it is trained on."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from joblib import Parallel, cpu_count, delayed
+from torch import distributed as dist
+
+from nnunet_dro.atomic import replacing
+
+#: What nnU-Net's preprocessing writes outside of an image's nonzero mask, and its augmentation turns to background.
+OUTSIDE = -1
+
+#: Voxels that are counted at a time: small enough to stay in the processor's cache.
+BLOCK = 1 << 18
+
+#: Most threads; more wait for the disk.
+MOST_JOBS = 8
+
+
+def voxel_shares(
+    trainer: Any, *, log: Callable[[str], object] | None = None, jobs: int | None = None
+) -> tuple[float, ...]:
+    """Share of each channel of a trainer's network among the voxels of its training cases.
+
+    The preprocessed segmentations of the fold's training cases are counted once and the counts kept beside them, in
+    ``<preprocessed>/<dataset>/<data identifier>_voxel_counts.json``, for the other folds and trainings. nnU-Net's
+    oversampling of foreground is not in the shares.
+
+    Every rank of a distributed training may call it; none waits for another.
+
+    Args:
+        trainer: A trainer of nnU-Net whose dataset is preprocessed. Need not be initialised.
+        log: Gets a line when counting begins; ``trainer.print_to_log_file`` if None.
+        jobs: How many cases at a time; if None, as many as processors for each rank, and 8 at most.
+
+    Returns:
+        See `label_shares` and `region_shares`: a share per label, background first, or per region of
+        ``label_manager.foreground_regions``.
+
+    Raises:
+        FileNotFoundError: If a training case is not in the preprocessed folder.
+        ValueError: If its segmentation cannot be read.
+    """
+    dataset, _ = trainer.get_tr_and_val_datasets()
+    # A cascade's input is not counted, so it is not opened either.
+    dataset.folder_with_segs_from_previous_stage = None
+    if jobs is None:
+        n_ranks = dist.get_world_size() if trainer.is_ddp else 1
+        jobs = max(1, min(MOST_JOBS, cpu_count() // n_ranks))
+    folder = Path(trainer.preprocessed_dataset_folder)
+    counts = voxel_counts(
+        dataset,
+        dataset.identifiers,
+        folder=folder,
+        cache=folder.with_name(f"{folder.name}_voxel_counts.json"),
+        log=log or trainer.print_to_log_file,
+        jobs=jobs,
+    )
+    total: Counter[int] = Counter()
+    for of_case in counts.values():
+        total.update(of_case)
+    labels = trainer.label_manager
+    if labels.has_regions:
+        return region_shares(total, labels.foreground_regions, ignore_label=labels.ignore_label)
+    return label_shares(total, labels.all_labels)
+
+
+def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[float, ...]:
+    """Share of each label among the voxels of all of them.
+
+    share_c = (n_c + 1) / (N + C), so that a label that never occurs has a share too.
+
+    Args:
+        counts: Number of voxels by label; `OUTSIDE` counts as background, labels that are not asked for do not count.
+        labels: Labels in the order of the network's channels.
+
+    Returns:
+        A share per label, > 0, summing to 1.
+    """
+    voxels = [_in_any_of(counts, [label]) + 1 for label in labels]
+    return tuple(n / sum(voxels) for n in voxels)
+
+
+def region_shares(
+    counts: Mapping[int, int], regions: Sequence[int | Iterable[int]], *, ignore_label: int | None
+) -> tuple[float, ...]:
+    """Share of the annotated voxels that are inside each region.
+
+    share_r = (n_r + 1) / (N + 2), strictly between 0 and 1.
+
+    Args:
+        counts: Number of voxels by label; `OUTSIDE` counts as background.
+        regions: The labels of each region, in the order of the network's channels.
+        ignore_label: Voxels of this label are not annotated, or None.
+
+    Returns:
+        A share per region; they may overlap and sum to more than 1.
+    """
+    n_annotated = sum(n for label, n in counts.items() if label != ignore_label)
+    inside = [_in_any_of(counts, [region] if isinstance(region, int) else region) for region in regions]
+    return tuple((n + 1) / (n_annotated + 2) for n in inside)
+
+
+def _in_any_of(counts: Mapping[int, int], labels: Iterable[int]) -> int:
+    wanted = {int(label) for label in labels}
+    if 0 in wanted:
+        wanted.add(OUTSIDE)
+    return sum(n for label, n in counts.items() if label in wanted)
+
+
+def voxel_counts(
+    dataset: Any,
+    cases: Iterable[str],
+    *,
+    folder: Path,
+    cache: Path,
+    log: Callable[[str], object],
+    jobs: int = 1,
+) -> dict[str, dict[int, int]]:
+    """Number of voxels of each label in each case.
+
+    Args:
+        dataset: nnU-Net's dataset; ``load_case`` gives its segmentation, of shape (1, *spatial).
+        cases: Names of the cases to count.
+        folder: Where the files of the cases are.
+        cache: Where counts are kept. They are used again for a case whose file has the same size and time of change,
+            to the second, which copies keep. A file that cannot be read is made anew, and one that cannot be written
+            is done without.
+        log: Gets a line when there is something to count, and when it could not be kept.
+        jobs: How many threads.
+
+    Returns:
+        Case -> label -> number of voxels, as stored: `OUTSIDE` and the ignore label are labels like others.
+
+    Raises:
+        FileNotFoundError: If a case is not in the folder.
+        ValueError: If its segmentation cannot be read.
+    """
+    known = _read(cache)
+    stamps = {case: _stamp(folder, case) for case in cases}
+    counts = {case: known[case]["voxels"] for case, stamp in stamps.items() if _is_current(known.get(case), stamp)}
+    missing = [case for case in stamps if case not in counts]
+    if missing:
+        log(f"Counting the voxels of each label in {len(missing)} of {len(stamps)} training cases, to keep in {cache}")
+        counted = Parallel(n_jobs=jobs, prefer="threads")(
+            delayed(_count_case)(dataset, case, folder) for case in missing
+        )
+        counts.update(zip(missing, counted, strict=True))
+        entries = {
+            case: {"bytes": stamp[0], "modified_s": stamp[1], "voxels": counts[case]}
+            for case in missing
+            if (stamp := stamps[case]) is not None
+        }
+        try:
+            _write(cache, entries)
+        except OSError as error:
+            log(f"WARNING: could not keep the numbers of voxels ({error}); the next training counts them again.")
+    return {case: counts[case] for case in stamps}
+
+
+def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
+    try:
+        segmentation = dataset.load_case(case)[1]
+        counts: Counter[int] = Counter()
+        for slab in _slabs(segmentation):
+            counts.update(count_labels(slab))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"Training case {case!r} must be preprocessed, and it is not in {folder}: {error}. Run nnUNetv2_preprocess "
+            "again, or take it out of splits_final.json."
+        ) from error
+    except Exception as error:  # a broken file raises what its format's reader pleases
+        raise ValueError(
+            f"The segmentation of training case {case!r} in {folder} must be readable: {error}. Run "
+            "nnUNetv2_preprocess again."
+        ) from error
+    return dict(sorted(counts.items()))
+
+
+def _slabs(segmentation: Any) -> Iterable[np.ndarray[Any, Any]]:
+    """A segmentation of shape (1, *spatial) in parts along the first spatial axis, each decompressed once."""
+    depth = (getattr(segmentation, "chunks", None) or (1, 1))[1]
+    in_plane = int(np.prod(segmentation.shape[2:]))
+    depth *= max(1, 16 * BLOCK // (depth * max(in_plane, 1)))
+    for start in range(0, segmentation.shape[1], depth):
+        yield np.asarray(segmentation[:1, start : start + depth])
+
+
+def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
+    """Number of voxels of each label that occurs, for an array of any shape; floats are cut off, as nnU-Net does."""
+    flat = values.reshape(-1)
+    counts: Counter[int] = Counter()
+    for start in range(0, flat.size, BLOCK):
+        block = flat[start : start + BLOCK]
+        if not np.issubdtype(block.dtype, np.integer):
+            block = block.astype(np.int16)
+        low, high = int(block.min()), int(block.max())
+        # Few labels are counted faster by comparing than by binning, and all of one label at once.
+        if high - low < 16:
+            found = {label: int(np.count_nonzero(block == label)) for label in range(low, high + 1)}
+        else:
+            bins = np.bincount(block.astype(np.int64) - low)
+            found = {low + int(label): int(bins[label]) for label in np.flatnonzero(bins)}
+        counts.update({label: n for label, n in found.items() if n})
+    return dict(counts)
+
+
+def _stamp(folder: Path, case: str) -> tuple[int, int] | None:
+    """Bytes and time of change in seconds of a case's segmentation, or None if it is none of nnU-Net's files."""
+    # Where there is an .npz, _seg.npy is unpacked from it when a training starts.
+    for name in (f"{case}_seg.b2nd", f"{case}.npz", f"{case}_seg.npy"):
+        try:
+            status = os.stat(folder / name)
+        except OSError:
+            continue
+        return status.st_size, int(status.st_mtime)
+    return None
+
+
+def _is_current(entry: dict[str, Any] | None, stamp: tuple[int, int] | None) -> bool:
+    return entry is not None and stamp == (entry["bytes"], entry["modified_s"])
+
+
+def _read(cache: Path) -> dict[str, dict[str, Any]]:
+    """The entries by case, without those that are not understood."""
+    try:
+        entries = json.loads(cache.read_text())
+    except (OSError, ValueError):
+        return {}
+    understood = {}
+    for case, entry in entries.items() if isinstance(entries, dict) else ():
+        try:
+            voxels = {int(label): int(n) for label, n in entry["voxels"].items()}
+            understood[case] = {name: int(entry[name]) for name in ("bytes", "modified_s")} | {"voxels": voxels}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+    return understood
+
+
+def _write(cache: Path, entries: dict[str, dict[str, Any]]) -> None:
+    # Ranks and folds may write at the same time: each to a file of its own, and the last one stays. What another wrote
+    # meanwhile is read again first; what is lost between is counted again.
+    own = cache.with_name(f"{cache.stem}.{uuid4().hex}{cache.suffix}")
+    try:
+        with replacing(own) as partial:
+            partial.write_text(json.dumps(_read(cache) | entries))
+        own.replace(cache)
+    finally:
+        own.unlink(missing_ok=True)

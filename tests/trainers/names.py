@@ -1,0 +1,47 @@
+"""Names of trainers to test with: every trainer of the registry, alone and with each of its options."""
+
+from nnunet_dro.trainers.options import OPTIONS, GroupOptions
+from nnunet_dro.trainers.registry import TRAINERS
+
+#: A way to write each option, with what it needs beside it.
+EXAMPLES = {
+    "beta<x>": "beta10",
+    "betaauto": "betaauto",
+    "chi2": "beta10_chi2",
+    "cvar<a>": "cvar0.3",
+    "doro<e>": "cvar0.3_doro0.2",
+    "nu<x>": "nu0.5",
+    "adj<C>": "adj1",
+    "noIS": "beta10_noIS",
+    "exactIS": "beta10_exactIS",
+    "normIS": "beta10_normIS",
+    "clip<lo>to<hi>": "beta10_clip0.5to2",
+    "momentum<m>": "momentum0.5",
+    "warmup<n>": "warmup1",
+    "sub<a>x<b>x<c>": "beta10_sub1x2x2",
+    "hardCE": "hardCE",
+    "hardPresent": "hardPresent",
+    "la<tau>": "la1",
+    "vs<gamma>": "vs0.5",
+    "poly<alpha>": "poly1",
+    "plainSGD": "plainSGD",
+    "<n>epochs": "3epochs",
+    "<n>iters": "5iters",
+}
+assert [option.form for option in OPTIONS] == list(EXAMPLES), "an option without an example is not tested"
+
+#: A column of the case table that `tests.nnunet_project` writes.
+COLUMN = "site"
+
+
+def plain_name(base: str) -> str:
+    """The name of a trainer without options."""
+    return f"{base}_{COLUMN}" if issubclass(TRAINERS[base].options_class, GroupOptions) else base
+
+
+PLAIN_NAMES = [plain_name(base) for base in TRAINERS]
+ALL_NAMES = PLAIN_NAMES + [
+    f"{plain_name(base)}_{EXAMPLES[option.form]}"
+    for base, trainer in TRAINERS.items()
+    for option in trainer.options_class.known_options()
+]

@@ -1,0 +1,183 @@
+"""What every trainer of the registry must do, alone and with each of its options."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+from scipy.stats import chisquare
+
+from nnunet_dro.sampling import GroupRule
+from nnunet_dro.trainers.registry import trainer_class
+from tests.trainers.names import ALL_NAMES, PLAIN_NAMES
+
+KINDS = ["labels", "regions", "ignore", "regions_ignore"]
+
+
+def started(make_trainer, name, configuration="3d_small", kind="labels"):
+    torch.manual_seed(0)
+    np.random.seed(0)
+    trainer = make_trainer(trainer_class(name), configuration, kind)
+    trainer.initialize()
+    trainer.network.train()
+    loader, _ = trainer.get_dataloaders()
+    return trainer, loader
+
+
+def fill(table):
+    """As if every case had been seen."""
+    table.update(np.arange(len(table)), np.random.default_rng(1).normal(0, 0.1, size=len(table)))
+
+
+def check_steps(trainer, loader, n_steps=2):
+    before = [p.detach().clone() for p in trainer.network.parameters()]
+    for _ in range(n_steps):
+        batch = next(loader)
+        loss = trainer.train_step(batch)["loss"]
+        assert np.isfinite(loss)
+        assert np.isfinite(trainer.hardness_log.table.losses[batch["case_indices"]]).all()
+    assert all(p.isfinite().all() for p in trainer.network.parameters())
+    changed = [not torch.equal(old, new) for old, new in zip(before, trainer.network.parameters(), strict=True)]
+    assert np.mean(changed) > 0.9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
+@pytest.mark.parametrize("name", PLAIN_NAMES)
+def test_it_trains_in_2d_and_3d_with_labels_regions_and_ignore_label(make_trainer, name, configuration, kind):
+    check_steps(*started(make_trainer, name, configuration, kind))
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+def test_it_trains_with_each_option_draws_as_it_says_and_goes_on_where_it_stopped(make_trainer, name):
+    trainer, loader = started(make_trainer, name, "2d_small", "regions_ignore")
+    trainer.on_train_start()
+    trainer.on_train_epoch_start()
+    table = trainer.hardness_log.table
+    fill(table)
+    check_steps(trainer, loader)
+    trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+
+    rng, expected = np.random.default_rng(0), table.probabilities()
+    counts = sum(np.bincount(table.draw(50, rng=rng).indices, minlength=len(table)) for _ in range(400))
+    drawn = expected > 1e-3
+    assert counts[~drawn].sum() < 200, "the exploration floor at most"
+    if drawn.sum() > 1:  # beta 100 may leave one case
+        share = expected[drawn] / expected[drawn].sum()
+        assert chisquare(counts[drawn], share * counts[drawn].sum()).pvalue > 1e-4
+
+    path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
+    trainer.current_epoch += 1
+    trainer.save_checkpoint(path)
+    resumed = make_trainer(trainer_class(name), "2d_small", "regions_ignore")
+    resumed.load_checkpoint(path)
+    resumed.get_dataloaders()
+    again = resumed.hardness_log.table
+    np.testing.assert_array_equal(again.losses, table.losses)
+    if "warmup" not in name:
+        np.testing.assert_array_equal(again.probabilities(), expected)
+    if isinstance(table.rule, GroupRule):
+        np.testing.assert_array_equal(again.rule.weights, table.rule.weights)
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+def test_ranks_that_are_told_the_same_losses_draw_alike(make_trainer, name):
+    """After the exchange each rank has all cases of the batch; its table must say the same as the others'."""
+    ranks = [started(make_trainer, name)[0] for _ in range(2)]
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        indices, losses = rng.integers(len(ranks[0].hardness_log.table), size=2), rng.normal(size=2)
+        for trainer in ranks:
+            trainer.hardness_log.table.update(indices, losses)
+    for trainer in ranks:
+        trainer._estimate_beta()
+    mine, theirs = (trainer.hardness_log.table for trainer in ranks)
+    np.testing.assert_array_equal(mine.probabilities(), theirs.probabilities())
+    draws = [table.draw(20, rng=np.random.default_rng(3)) for table in (mine, theirs)]
+    np.testing.assert_array_equal(draws[0].indices, draws[1].indices)
+    np.testing.assert_array_equal(draws[0].betas, draws[1].betas)
+
+
+@pytest.mark.parametrize("name", PLAIN_NAMES)
+def test_validation_is_nnunets(make_trainer, name):
+    trainer = started(make_trainer, name)[0]
+    plain = make_trainer(nnUNetTrainer)
+    plain.initialize()
+    assert type(trainer.loss.plain) is type(plain.loss)
+    torch.manual_seed(0)
+    outputs = [torch.randn(2, 3, 8, 8, 8) for _ in range(len(plain.loss.weight_factors))]
+    target = [torch.randint(0, 3, (2, 1, 8, 8, 8)) for _ in outputs]
+    assert float(trainer.loss(outputs, target)) == float(plain.loss(outputs, target))
+
+
+@pytest.mark.parametrize("name", ["nnUNetTrainerDRO_la1_poly1", "nnUNetTrainerGroupDRO_site_vs0.5"])
+def test_the_adjusted_cross_entropy_is_trained_and_not_the_plain_one(make_trainer, name):
+    trainer, loader = started(make_trainer, name)
+    batch = next(loader)
+    outputs = [output.detach() for output in trainer.network(batch["data"])]
+    ones = torch.ones(len(batch["data"]))
+    adjusted = trainer.loss.per_case(outputs, batch["target"]).weighted(ones)
+    assert abs(float(adjusted - trainer.loss.plain(outputs, batch["target"]))) > 1e-3
+    assert float(trainer.train_step(batch)["loss"]) == pytest.approx(float(adjusted), rel=1e-5)
+
+
+@pytest.mark.parametrize(("signal", "setting"), [("hardCE", "ce"), ("hardPresent", "present")])
+def test_another_hardness_leaves_the_training_loss(make_trainer, signal, setting):
+    mine, loader = started(make_trainer, f"nnUNetTrainerDRO_beta10_noIS_{signal}", "2d_small")
+    usual = started(make_trainer, "nnUNetTrainerDRO_beta10_noIS", "2d_small")[0]
+    for trainer in (mine, usual):
+        with torch.no_grad():
+            for head in trainer.network.decoder.seg_layers:  # a network that finds background everywhere
+                head.bias[0] += 5
+    batch = next(loader)
+    batch["target"][0][0] = 0
+    assert mine.train_step(batch)["loss"] == pytest.approx(usual.train_step(batch)["loss"])
+    for own, other in zip(mine.network.parameters(), usual.network.parameters(), strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-7)
+    assert mine.loss.per_case.hardness == setting
+    first = int(batch["case_indices"][0])
+    own, other = (trainer.hardness_log.table.losses[first] for trainer in (mine, usual))
+    if setting == "present":
+        assert own < other - 0.3, "nothing to find and nothing found is no Dice of 0 at the highest resolution"
+    else:
+        assert np.isfinite(own)
+
+
+def test_a_betaauto_training_estimates_beta_after_each_epoch(make_trainer):
+    trainer, loader = started(make_trainer, "nnUNetTrainerDRO_betaauto_3epochs_4iters")
+    assert next(loader)["draw_betas"].tolist() == [0, 0]
+    trainer.on_train_start()
+    table = trainer.hardness_log.table
+    betas, loader = [], trainer.dataloader_train
+    for epoch in range(3):
+        trainer.current_epoch = epoch
+        trainer.on_train_epoch_start()
+        if epoch == 1:
+            fill(table)
+        trainer.train_step(next(loader))
+        trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+        betas.append(trainer.hardness_log.summaries[-1].beta)
+    assert betas[0] == 0, "cases are unseen"
+    assert betas[1] > 0
+    assert betas[2] == pytest.approx(1 / table.losses.std())
+    assert next(loader)["draw_betas"].tolist() == pytest.approx([betas[2]] * 2)
+    with open(trainer.log_file) as file:
+        assert f"beta {betas[2]:.4g}, effective cases" in file.read()
+
+
+def test_normalised_weights_keep_the_size_of_the_step(make_trainer):
+    """The running mean of the weights divides them; the gradient is that of the weighted loss over it."""
+    trainer, loader = started(make_trainer, "nnUNetTrainerDRO_beta3_normIS_clip0.01to100_plainSGD")
+    trainer.loss.mean_weight = 4.0
+    batch = next(loader)
+    cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
+    batch["stale_losses"] = cases.hardness - torch.tensor([0.5, 0.2])
+    batch["draw_betas"] = torch.tensor([3.0, 3.0])
+    weights = torch.exp(3 * torch.tensor([0.5, 0.2]))
+    with trainer.loss.drawn(batch):
+        loss = trainer.loss(trainer.network(batch["data"]), batch["target"])
+    torch.testing.assert_close(loss, cases.weighted(weights / 4), rtol=1e-4, atol=1e-6)
+    step = trainer.loss.step()
+    assert step.mean_weight == pytest.approx(float(weights.mean()), rel=1e-4)
+    assert trainer.loss.mean_weight == pytest.approx(4 + 0.01 * (float(weights.mean()) - 4), rel=1e-5)

@@ -1,0 +1,117 @@
+import pandas as pd
+import pytest
+
+from nnunet_dro.trainers.groups import case_table, groups_of, watched_groups
+from nnunet_dro.trainers.registry import trainer_class
+
+
+@pytest.fixture
+def trainer(make_trainer):
+    return make_trainer(trainer_class("nnUNetTrainerIW_site"))
+
+
+@pytest.fixture
+def preprocessed_table(project):
+    """A case table in the preprocessed folder, which goes before that of the raw folder."""
+    path = project("labels").preprocessed / "cases.csv"
+    yield path
+    path.unlink(missing_ok=True)
+
+
+CASES = [f"case_{i:02d}" for i in range(4)]
+
+
+def test_groups_come_from_the_raw_folder_and_before_it_from_the_preprocessed_one(trainer, project, preprocessed_table):
+    assert case_table(trainer) == project("labels").raw / "cases.csv"
+    assert groups_of(trainer, CASES, column="site") == ["a", "b", "b", "a"]
+    preprocessed_table.write_text("case;site\n" + "".join(f"{case};{case[-1]}\n" for case in reversed(CASES)))
+    assert case_table(trainer) == preprocessed_table
+    assert groups_of(trainer, CASES, column="site") == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("case,centre\ncase_00,a\n", "`site` must be a column of .*cases.csv, which has centre. Add it"),
+        ("case\ncase_00\n", "which has none"),
+        ("case,site\ncase_00,a\ncase_01,b\n", "an entry for every training case in .*, got none for case_02, case_03."),
+        ("case,site\ncase_00,a\ncase_01,b\ncase_02,\ncase_03,n/a\n", "got none for case_02, case_03."),
+        ("case,site\ncase_00,a\ncase_01,a\ncase_02,a\ncase_03,a\ncase_09,b\n", "at least two groups, got 'a' alone"),
+        ("patient,site\nx,a\n", "must have a column `case`"),
+    ],
+)
+def test_a_case_table_that_does_not_divide_the_cases_is_refused(trainer, preprocessed_table, text, message):
+    preprocessed_table.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        groups_of(trainer, CASES, column="site")
+
+
+def test_a_dataset_without_a_case_table_is_told_where_to_put_one(trainer, project):
+    raw = project("labels").raw / "cases.csv"
+    before = raw.read_text()
+    raw.unlink()
+    try:
+        with pytest.raises(
+            FileNotFoundError, match=r"Write .*preprocessed.*cases\.csv or .*raw.*cases\.csv with a column"
+        ):
+            groups_of(trainer, CASES, column="site")
+        assert watched_groups(trainer, CASES) == {}
+    finally:
+        raw.write_text(before)
+
+
+def test_columns_of_a_few_groups_are_watched(trainer, preprocessed_table):
+    rows = pd.DataFrame({"case": [f"c{i}" for i in range(20)], "sex": list("mf") * 10, "age": range(20), "all": "x"})
+    rows.head(19).to_csv(preprocessed_table, index=False)
+    watched = watched_groups(trainer, rows["case"].tolist())
+    assert watched == {"sex": [*list("mf") * 9, "m", "missing"], "all": ["x"] * 19 + ["missing"]}
+
+
+def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
+    trainer = make_trainer(trainer_class("nnUNetTrainerDRO_beta10"))
+    trainer.initialize()
+    trainer.on_train_start()
+    loader = trainer.dataloader_train
+    for epoch in range(2):
+        trainer.current_epoch = epoch
+        trainer.on_train_epoch_start()
+        drawn = []
+        for _ in range(3):
+            batch = next(loader)
+            drawn += list(batch["keys"])
+            trainer.train_step(batch)
+        trainer.on_train_epoch_end([{"loss": 0.0}])
+    rows = pd.read_csv(f"{trainer.output_folder}/training.csv")
+    share = sum(int(case[-2:]) % 3 == 0 for case in drawn) / 6
+    assert rows["draws[site=a]"].iloc[-1] == pytest.approx(share, abs=1e-5)
+    assert (rows["draws[site=a]"] + rows["draws[site=b]"]).tolist() == pytest.approx([1, 1], abs=1e-5)
+    losses = trainer.hardness_log.table.losses
+    mine = [i for i, case in enumerate(trainer.hardness_log.table.cases) if int(case[-2:]) % 3 == 0]
+    known = pd.Series(losses[mine]).dropna()
+    assert rows["loss[site=a]"].iloc[-1] == pytest.approx(known.mean(), rel=1e-4)
+    assert "weight[a]" not in rows
+
+
+def test_group_weights_are_logged_by_the_trainer_that_has_them(make_trainer):
+    trainer = make_trainer(trainer_class("nnUNetTrainerGroupDRO_site_nu1"))
+    trainer.initialize()
+    trainer.get_dataloaders()
+    trainer.on_train_start()
+    table = trainer.hardness_log.table
+    table.update(range(len(table)), [float(int(case[-2:]) % 3 == 0) for case in table.cases])
+    table.update([0], [table.losses[0]])
+    trainer.on_train_epoch_start()
+    trainer.on_train_epoch_end([{"loss": 0.0}])
+    weights = trainer.hardness_log.summaries[-1].groups
+    assert weights["weight[a]"] == pytest.approx(2.718 / 3.718, abs=1e-3)
+    assert weights["weight[a]"] + weights["weight[b]"] == pytest.approx(1)
+
+
+def test_an_unreadable_case_table_does_not_stop_a_training_that_needs_none(make_trainer, preprocessed_table):
+    preprocessed_table.write_text("patient,site\nx,a\n")
+    trainer = make_trainer(trainer_class("nnUNetTrainerDRO_beta10"))
+    trainer.initialize()
+    trainer.get_dataloaders()
+    with open(trainer.log_file) as file:
+        assert "WARNING: the log has no share of draws per group: `cases` must have a column `case`" in file.read()
+    assert trainer.hardness_log.groups == {}
