@@ -6,7 +6,7 @@ turn in one process, so that a slow moment of the machine meets both; so does a 
 whether the cost grows. The last row is of sub-volumes, 10 in each of 100,000 cases, with the look-up of the case and of
 the cell's place in its volume that each draw then needs.
 
-    python benchmarks/sampler.py [--out FILE]
+    python benchmarks/sampler.py [--quick] [--out FILE]
 """
 
 import argparse
@@ -35,9 +35,11 @@ ROUNDS = 7
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/sampler.json"))
-    out = parser.parse_args().out
-    rows = [measure(n) for n in SIZES]
-    subvolumes = Subvolumes(tuple(f"case_{i:06d}" for i in range(N_CASES_DIVIDED)), GRID)
+    parser.add_argument("--quick", action="store_true", help="few cases, to see that it runs")
+    arguments = parser.parse_args()
+    out, n_divided = arguments.out, 100 if arguments.quick else N_CASES_DIVIDED
+    rows = [measure(n) for n in (SIZES[:1] if arguments.quick else SIZES)]
+    subvolumes = Subvolumes(tuple(f"case_{i:06d}" for i in range(n_divided)), GRID)
     rows.append(measure(len(subvolumes), subvolumes) | construction(subvolumes))
     table = Table(title=f"Draw + update of a batch of {BATCH}, beta {BETA:g}: microseconds, median of {ROUNDS} rounds")
     for column in ("items", "HardnessTable", "to 1,000", "softmax + choice", "ratio", "bytes per item"):

@@ -1,6 +1,6 @@
-"""Time per iteration of nnUNetTrainerDRO over nnUNetTrainer: the same batches through both, in turn, in one process.
+"""Time per iteration of our trainers over nnUNetTrainer: the same batches through both, in turn, in one process.
 
-    python benchmarks/train_step.py [--device cuda] [--iterations 60] [--out FILE]
+    python benchmarks/train_step.py [--device cuda] [--iterations 60] [--trainers NAME ...] [--quick] [--out FILE]
 
 On a GPU it also compares the peak memory and counts the device synchronisations of a step; torch.compile is on there,
 as it is in nnU-Net (nnUNet_compile=f switches it off). Data are random; the networks are nnU-Net's U-Net for 2-D and
@@ -44,6 +44,8 @@ GPU_SETTINGS = {
     "2d, batch 49": ((192, 160), 49, (32, 64, 128, 256, 512, 512), True),
     "3d, batch 2": ((128, 128, 128), 2, (32, 64, 128, 256, 320, 320), False),
 }
+QUICK_SETTINGS = {"2d, batch 4": ((32, 32), 4, (4, 8), True)}
+TRAINERS = ("nnUNetTrainerDRO", "nnUNetTrainerDRO_hardPresent", "nnUNetTrainerDRO_poly1")
 N_CASES = 200
 
 
@@ -51,18 +53,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument(
+        "--trainers", nargs="+", default=TRAINERS, help="without la and vs, which count a dataset's voxels"
+    )
+    parser.add_argument("--quick", action="store_true", help="a tiny network, to see that it runs")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/train_step.json"))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     device = torch.device(arguments.device)
-    settings = GPU_SETTINGS if device.type == "cuda" else CPU_SETTINGS
-    rows = [measure(name, *setting, device, arguments.iterations) for name, setting in settings.items()]
-    table = Table(
-        title=f"One training iteration on {arguments.device}: nnUNetTrainerDRO over nnUNetTrainer, interleaved"
-    )
-    columns = [name for name in rows[0] if name != "setting"]
-    for column in ("setting", *columns):
-        table.add_column(column.replace("_", " "), justify="right" if column != "setting" else "left")
+    usual = GPU_SETTINGS if device.type == "cuda" else CPU_SETTINGS
+    settings = QUICK_SETTINGS if arguments.quick else usual
+    rows = [
+        {
+            "setting": name,
+            "trainer": trainer.removeprefix("nnUNetTrainer"),
+            **measure(trainer, *setting, device, arguments.iterations),
+        }
+        for name, setting in settings.items()
+        for trainer in arguments.trainers
+    ]
+    table = Table(title=f"One training iteration on {arguments.device}, over nnUNetTrainer's, interleaved")
+    for column in rows[0]:
+        table.add_column(column.replace("_", " "), justify="left" if column in ("setting", "trainer") else "right")
     for row in rows:
         table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
     Console().print(table)
@@ -72,11 +84,11 @@ def main() -> None:
     arguments.out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
-def measure(name, patch_size, batch_size, features, batch_dice, device, n_iterations) -> dict[str, object]:
+def measure(trainer_name, patch_size, batch_size, features, batch_dice, device, n_iterations) -> dict[str, object]:
     plans = plans_for(patch_size, batch_size, features, batch_dice)
     plain = make(nnUNetTrainer, plans, device)
-    dro = make(trainer_class("nnUNetTrainerDRO"), plans, device)
-    table = HardnessTable([f"case_{i}" for i in range(N_CASES)], beta=dro.options.beta)
+    dro = make(trainer_class(trainer_name), plans, device)
+    table = HardnessTable([f"case_{i}" for i in range(N_CASES)], rule=dro.options.rule)
     dro.hardness_log = HardnessLog(table, dro.importance)
     trainers = {"plain": plain, "dro": dro}
     scales = plain._get_deep_supervision_scales()
@@ -95,7 +107,6 @@ def measure(name, patch_size, batch_size, features, batch_dice, device, n_iterat
     resampled = rng.integers(len(mine), size=(2000, len(mine)))
     low, high = np.percentile(np.median((mine / theirs)[resampled], axis=1), [2.5, 97.5])
     row: dict[str, object] = {
-        "setting": name,
         "plain_ms": float(1e3 * np.median(theirs)),
         "dro_ms": float(1e3 * np.median(mine)),
         "time_ratio": float(np.median(mine / theirs)),
@@ -176,7 +187,14 @@ def make_batch(patch_size, batch_size, scales, device, seed):
         shape = [round(size * factor) for size, factor in zip(patch_size, scale, strict=True)]
         targets.append(torch.randint(0, 3, (batch_size, 1, *shape), generator=generator).to(torch.int16))
     indices = torch.randint(0, N_CASES, (batch_size,), generator=generator)
-    batch = {"data": data, "target": targets, "case_indices": indices, "stale_losses": torch.rand(batch_size)}
+    batch = {
+        "data": data,
+        "target": targets,
+        "case_indices": indices,
+        "stale_losses": torch.rand(batch_size, generator=generator),
+        "draw_probabilities": torch.full((batch_size,), 1 / N_CASES),
+        "draw_betas": torch.full((batch_size,), 100.0),
+    }
     if device.type == "cuda":
         pin = lambda value: [v.pin_memory() for v in value] if isinstance(value, list) else value.pin_memory()  # noqa: E731
         batch = {key: pin(value) for key, value in batch.items()}
