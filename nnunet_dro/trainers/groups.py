@@ -45,7 +45,7 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
     table = read_cases(path).set_index("case")
     if column not in table.columns:
         has = name_some(list(table.columns)) if len(table.columns) else "none"
-        raise ValueError(f"`{column}` must be a column of {path}, which has {has}. Add it, or name another trainer.")
+        raise ValueError(f"`{column}` must be a column of {path}, which has {has}. Add it, or name another column.")
     groups = table[column].reindex(list(cases), fill_value=MISSING)
     if without := groups.index[groups == MISSING].tolist():
         raise ValueError(

@@ -13,6 +13,7 @@ import pytest
 import SimpleITK as sitk  # noqa: N813
 
 from tests.nnunet_project import Project, add_small_configurations, environment
+from tests.trainers.names import PLAIN_NAMES
 
 pytestmark = pytest.mark.slow
 
@@ -64,10 +65,46 @@ def test_train_continue_validate_and_predict(project, configuration, tmp_path):
         assert prediction.GetSize() == sitk.ReadImage(str(here.raw / f"labelsTs/test_{i:02d}.nii.gz")).GetSize()
 
 
-def test_regions_with_an_ignore_label(project):
+def test_regions_with_an_ignore_label_in_sub_volumes(project):
     here = project("regions_ignore")
-    here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", TRAINER, "-device", "cpu")
-    check_fold(here.fold_folder(TRAINER, "3d_small"), n_epochs=2, n_cases=8)
+    trainer = "nnUNetTrainerDRO_betaauto_sub2x1x2_hardPresent_vs0.2_2epochs_5iters"
+    here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
+    folder = here.fold_folder(trainer, "3d_small")
+    check_fold(folder, n_epochs=2, n_cases=8)
+    listed = pd.read_csv(folder / "subvolumes.csv")["subvolume"]
+    assert listed.str.match(r"case_\d\d@[01],0,[01]$").all()
+    assert "are drawn." in next(iter(folder.glob("training_log_*.txt"))).read_text(), "those with annotated voxels"
+
+
+@pytest.mark.parametrize("name", [name for name in PLAIN_NAMES if name != "nnUNetTrainerDRO"])
+def test_trainers_with_groups_train_continue_and_predict(project, name, tmp_path):
+    here = project("labels")
+    trainer = f"{name}_la1_poly2_1epochs_3iters"
+    train = ("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
+    here.run(*train)
+    folder = here.fold_folder(trainer, "3d_small")
+    check_fold(folder, n_epochs=1, n_cases=8)
+    here.run(*train, "--c")
+    row = pd.read_csv(folder / "training.csv").iloc[0]
+    assert row["draws[site=a]"] + row["draws[site=b]"] == pytest.approx(1, abs=1e-5)
+    assert row["weight[a]"] + row["weight[b]"] == pytest.approx(1, abs=1e-5)
+    output = tmp_path / "predictions"
+    here.run(
+        *("nnUNetv2_predict", "-d", here.dataset_id, "-c", "3d_small", "-tr", trainer, "-f", 0),
+        *("-i", here.raw / "imagesTs", "-o", output, "-device", "cpu", "--disable_tta"),
+    )
+    assert sorted(path.name for path in output.glob("*.nii.gz")) == ["test_00.nii.gz", "test_01.nii.gz"]
+
+
+def test_a_column_that_is_not_there_stops_with_one_line(project):
+    here = project("labels")
+    name = "nnUNetTrainerIW_scanner_1epochs_3iters"
+    result = here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False)
+    assert result.returncode != 0
+    table = here.raw / "cases.csv"
+    assert result.stderr.strip().splitlines()[-1] == (
+        f"ValueError: `scanner` must be a column of {table}, which has site, number. Add it, or name another column."
+    )
 
 
 def test_all_training_cases_as_one_fold(project):
