@@ -4,10 +4,10 @@ A phantom is a simplified head: a brain with a shell of grey matter around white
 and behind, and neck tissue under it. Anatomy, contrast, noise and bias field are drawn anew for each case. Its
 pathology decides the anatomy:
 
-- ``control``: small ventricles, the cerebellum in its place;
+- ``control``: small ventricles, the cerebellum in its place and the brightest of all;
 - ``common``: wide ventricles, all else as in a control;
-- ``rare``: wide ventricles, and the cerebellum is small, displaced into the neck, and darker than the tissue around it
-  instead of brighter (a caricature of spina bifida, the hidden stratum of Fidon et al. 2022).
+- ``rare``: wide ventricles, and the cerebellum is small, displaced into the neck, and only a little brighter than the
+  tissue around it (a caricature of spina bifida, the hidden stratum of Fidon et al. 2022).
 
 The images say nothing else of the pathology, and the training does not see it.
 """
@@ -33,9 +33,9 @@ LABELS = {"background": 0, "grey_matter": 1, "white_matter": 2, "cerebellum": 3}
 #: Side of a phantom in voxels of 1 mm.
 SIZE = 24
 
-#: How much darker than the neck the displaced cerebellum is; the noise of a voxel has a standard deviation of 0.04 to
-#: 0.07, and the usual cerebellum is brighter than the neck by about 0.25.
-DISPLACED_CONTRAST = (0.1, 0.2)
+#: How much brighter than the neck the displaced cerebellum is (the usual one: by about 0.6); the noise of a voxel has a
+#: standard deviation of 0.04 to 0.07.
+DISPLACED_CONTRAST = (0.08, 0.18)
 
 #: Control points of a smooth random field along each axis.
 _CONTROL_POINTS = 5
@@ -131,9 +131,9 @@ def make_phantom(pathology: str, *, rng: np.random.Generator) -> Phantom:
         ventricle = _ellipsoid(positions, (0.24, 0.02, side * (0.08 + width)), (1.3 * width, 2 * width, width)) < 1
         intensity[ventricle], labels[ventricle] = fluid, LABELS["background"]
     if pathology == "rare":
-        hindbrain, value = _displaced(positions, rng), neck - rng.uniform(*DISPLACED_CONTRAST)
+        hindbrain, value = _displaced(positions, rng), neck + rng.uniform(*DISPLACED_CONTRAST)
     else:
-        hindbrain, value = _in_place(positions, rng), rng.uniform(0.62, 0.7)
+        hindbrain, value = _in_place(positions, rng), rng.uniform(0.95, 1.1)
     intensity[hindbrain], labels[hindbrain] = value, LABELS["cerebellum"]
     return Phantom(_acquire(intensity, rng), labels)
 
