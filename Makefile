@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= nnunet-dro-demo
 
-.PHONY: install demo test test-fast lint format benchmarks benchmarks-peers clean
+.PHONY: install demo test test-fast lint format benchmarks benchmarks-peers experiments clean
 
 install: $(VENV)/installed
 
@@ -42,6 +42,13 @@ benchmarks-peers:
 	test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
 	$(VENV)-peers/bin/python -m pip install --quiet --editable ".[peers]"
 	$(VENV)-peers/bin/python benchmarks/evaluation.py
+
+# Hours on a CPU; each goes on where it was interrupted. --quick on any of them is a matter of a minute or two.
+experiments: install
+	$(BIN)/python -m benchmarks.experiments.reweighting_limits
+	$(BIN)/python -m benchmarks.experiments.digits
+	$(BIN)/python -m benchmarks.experiments.hardness_signals
+	$(BIN)/python -m benchmarks.experiments.segmentation phantoms --work build/experiments
 
 clean:
 	rm -rf $(VENV) $(VENV)-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
