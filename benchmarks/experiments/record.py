@@ -100,12 +100,7 @@ def write_result(
     Raises:
         ValueError: If ``name`` cannot be a file name, ``table`` has no row, or ``seconds`` is negative or not finite.
     """
-    if not name or not set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-"):
-        raise ValueError(f"`name` must be of lower-case letters, digits and hyphens, got {name!r}. Rename the result.")
-    if len(table) == 0:
-        raise ValueError(f"`table` must have at least one row, got none for {name!r}. Run the experiment first.")
-    if not (math.isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"`seconds` must be finite and not negative, got {seconds!r}. Give the measured duration.")
+    _check_result(name, table, seconds)
     if any(label is not None for label in table.index.names):
         table = table.reset_index()
     folder.mkdir(parents=True, exist_ok=True)
@@ -168,6 +163,15 @@ def cached_runs(
             results[name] = json.loads(path.read_text(encoding="utf-8"))["result"]
             progress.update(task, completed=i + 1)
     return results
+
+
+def _check_result(name: str, table: pd.DataFrame, seconds: float) -> None:
+    if not name or not set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-"):
+        raise ValueError(f"`name` must be of lower-case letters, digits and hyphens, got {name!r}. Rename the result.")
+    if len(table) == 0:
+        raise ValueError(f"`table` must have at least one row, got none for {name!r}. Run the experiment first.")
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"`seconds` must be finite and not negative, got {seconds!r}. Give the measured duration.")
 
 
 def markdown_table(table: pd.DataFrame) -> str:
