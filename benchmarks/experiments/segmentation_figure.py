@@ -34,8 +34,9 @@ def draw(results: Results, table: pd.DataFrame, n_training: "pd.Series[int]") ->
             rows = table[(table["label"] == label) & (table["stratum"] == stratum)].set_index("method")
             of_seeds = results.per_seed[(results.per_seed["label"] == label) & (results.per_seed["stratum"] == stratum)]
             _draw_panel(panel, rows, of_seeds, methods)
-            erm = " / ".join(f"{100 * float(rows.loc[BASELINE, statistic]):.1f}" for statistic in STATISTICS)
-            panel.set_title(f"{label}, {stratum} ({n_training[stratum]} in training)\n{BASELINE} {erm}", fontsize=9)
+            values = (f"{statistic} {100 * rows.loc[BASELINE, statistic]:.1f}" for statistic in STATISTICS)
+            title = f"{label}, {stratum} ({n_training[stratum]} in training)\n{BASELINE}: {', '.join(values)}"
+            panel.set_title(title, fontsize=9)
         row[0].set_yticks(range(len(methods)), methods, fontsize=9)
     panels[0][0].invert_yaxis()
     for panel in panels[-1]:

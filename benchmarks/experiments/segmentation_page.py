@@ -9,6 +9,9 @@ from benchmarks.experiments.segmentation_results import STATISTICS, Results
 from benchmarks.experiments.segmentation_runs import BATCH_SIZE
 from benchmarks.experiments.segmentation_studies import BASELINE, Study
 
+#: A training whose mean Dice of a label is below this in every stratum has not learnt the label.
+NOT_LEARNT = 0.01
+
 #: Statistics the findings are told of.
 _TOLD = ("mean", "p10")
 
@@ -70,6 +73,13 @@ def page_text(
         )
     if not quick:
         parts += ["## What came out", findings(table, study, n_training)]
+        if lines := not_learnt(results):
+            parts += [
+                "**Trainings that have not learnt a label at all, in any stratum, when they ended:** "
+                f"{'; '.join(lines)}. A network of this size finds a small label suddenly, sooner or later depending "
+                "on its first weights, and these trainings are short. Such a training says little of its method, and "
+                "it moves all pooled differences: look at the seeds one by one.",
+            ]
     parts += [
         "## How to read it",
         "mean, p10 and p5 are of the Dice of a stratum's test cases, averaged over the seeds; beside them is the range "
@@ -81,7 +91,9 @@ def page_text(
         "### Time of a training iteration",
         "Processor time of the whole training process over the number of iterations, and the fastest epoch of "
         f"nnU-Net's log (clock, with its validation iterations and the log of the hardness), as ratios to "
-        f"{BASELINE} of the same seed. {BASELINE} is the same code with beta 0, the log of the hardness included.",
+        f"{BASELINE} of the same seed. {BASELINE} is the same code with beta 0, the log of the hardness included. The "
+        "runs follow each other, and what else the machine does meanwhile changes both times: differences of a tenth "
+        "say nothing of a method.",
         markdown_table(_time_table(results)),
     ]
     if failures:
@@ -114,6 +126,13 @@ def findings(table: pd.DataFrame, study: Study, n_training: "pd.Series[int]") ->
             others = rows[rows["method"] != BASELINE]
             lines.append(". ".join([head, *(_sorted_by_sign(others, statistic) for statistic in _TOLD)]) + ".")
     return "\n".join(lines)
+
+
+def not_learnt(results: Results) -> list[str]:
+    """The trainings that have not learnt one of the study's labels, as "ERM, seed 1 (cerebellum)"."""
+    rows = results.per_seed[results.per_seed["label"].isin(results.study.labels)]
+    highest = rows.groupby(["method", "seed", "label"], sort=False)["mean"].max()
+    return [f"{method}, seed {seed} ({label})" for method, seed, label in highest.index[highest < NOT_LEARNT]]
 
 
 def _sorted_by_sign(rows: pd.DataFrame, statistic: str) -> str:

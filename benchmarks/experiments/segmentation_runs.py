@@ -246,8 +246,12 @@ def claim(folder: Path, study: Study) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(recorded) as partial:
             partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    elif json.loads(recorded.read_text(encoding="utf-8")) != json.loads(json.dumps(settings)):
-        was = f"{str(folder)!r}, which holds runs of other settings"
+        return
+    before, now = json.loads(recorded.read_text(encoding="utf-8")), json.loads(json.dumps(settings))
+    differing = next((name for name in sorted({*before, *now}) if before.get(name) != now.get(name)), None)
+    if differing is not None:
+        values = f"{differing} {before.get(differing)!r} instead of {now.get(differing)!r}"
+        was = f"{str(folder)!r}, which holds runs with {values}"
         raise ValueError(f"`work` must be a new folder or one of the same settings, got {was}. Choose another.")
 
 

@@ -1,0 +1,118 @@
+"""A tiny study, and a stand-in for nnU-Net's commands that makes the files they make."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import SimpleITK
+
+from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME
+from benchmarks.experiments.segmentation_studies import Study
+from nnunet_dro.demo.command import DemoError
+
+LABELS = {"background": 0, "stem": 1, "bud": 2}
+N_TEST = {"rare": 2, "usual": 3}
+
+
+def write_label_map(path: Path, values) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(np.asarray(values, np.uint8)), str(path))
+
+
+def row_of(n_stem: int) -> np.ndarray:
+    """Two slices: ten voxels of `bud`, and the first `n_stem` of ten as `stem`: Dice 2 n / (10 + n) against all ten."""
+    values = np.zeros((2, 1, 10), np.uint8)
+    values[0, 0, :n_stem], values[1] = 1, 2
+    return values
+
+
+def write_tiny(folder: Path, rng: np.random.Generator) -> None:
+    rows = {"cases.csv": [], "test_cases.csv": []}
+    for table, suffix, counts in (("cases.csv", "Tr", {"usual": 4, "rare": 1}), ("test_cases.csv", "Ts", N_TEST)):
+        for stratum, n_cases in counts.items():
+            for number in range(n_cases):
+                case = f"{stratum}{number}{suffix}"
+                write_label_map(folder / f"labels{suffix}" / f"{case}.nii.gz", row_of(10))
+                write_label_map(folder / f"images{suffix}" / f"{case}_0000.nii.gz", rng.integers(9, size=(2, 1, 10)))
+                split = "test" if suffix == "Ts" else "validation" if case == "usual0Tr" else "train"
+                rows[table].append((case, stratum, split))
+        pd.DataFrame(rows[table], columns=["case", "kind", "split"]).to_csv(folder / table, index=False)
+    (folder / "dataset.json").write_text(json.dumps({"labels": LABELS, "file_ending": ".nii.gz"}))
+
+
+def tiny_study(**changes) -> Study:
+    fixed = {"name": "tiny", "title": "Tiny", "dataset": "Dataset912_Tiny", "by": "kind", "rare": ("rare",)}
+    fixed |= {"common": ("usual",), "labels": ("stem",), "epochs": 2, "iterations": 5, "write": write_tiny}
+    return Study(**(fixed | {"settings": {"n": 1}, "about": "Made up."} | changes))
+
+
+def seed_of(path: str) -> int:
+    return int(re.search(r"/seed(\d)/", path)[1])
+
+
+class NNUNet:
+    """Stands in for nnU-Net's commands: makes the files they make, and notes what was asked.
+
+    ``n_stem`` says how many of the ten voxels of `stem` are found, by method's part of the trainer's name.
+    """
+
+    def __init__(self):
+        self.commands, self.environments, self.failing = [], [], set()
+        self.n_stem = {}
+
+    def __call__(self, arguments, *, environment, log, while_running):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("2026-01-01 00:00:00.000000: Epoch 1\n")
+        while_running()
+        self.commands.append(arguments)
+        self.environments.append(environment)
+        if arguments[0] == "nnUNetv2_plan_and_preprocess":
+            return self.plan(environment)
+        trainer = arguments[arguments.index("-tr") + 1]
+        if "segmentation_train" in arguments[2]:
+            if trainer in self.failing:
+                raise DemoError("python failed with exit code 1. It printed:\n    No such trainer\nAll: log.txt")
+            return self.train(trainer, arguments, environment)
+        return self.predict(trainer, arguments)
+
+    def plan(self, environment):
+        folder = Path(environment["nnUNet_preprocessed"]) / "Dataset912_Tiny"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "nnUNetPlans.json").write_text(json.dumps(PLANS))
+
+    def train(self, trainer, arguments, environment):
+        fold = Path(environment["nnUNet_results"]) / f"Dataset912_Tiny/{trainer}__{PLANS_NAME}__{CONFIGURATION}/fold_0"
+        fold.mkdir(parents=True)
+        seconds = (3.0, 2.0) if "beta10" in trainer else (1.0, 4.0)
+        lines = [f"2026: Epoch time: {s} s\n" for s in seconds]
+        (fold / "training_log_2026.txt").write_text("".join(lines))
+        Path(arguments[arguments.index("--times") + 1]).write_text(json.dumps({"cpu_seconds": 10 * seconds[0]}))
+
+    def predict(self, trainer, arguments):
+        images, to = (Path(arguments[arguments.index(option) + 1]) for option in ("-i", "-o"))
+        seed = seed_of(str(to))
+        for image in sorted(images.iterdir()):
+            case = image.name.removesuffix("_0000.nii.gz")
+            write_label_map(to / f"{case}.nii.gz", row_of(self.n_stem.get((trainer.split("_2ep")[0], case, seed), 10)))
+
+
+PLANS = {
+    "configurations": {
+        "3d_fullres": {
+            "patch_size": [24, 24, 24],
+            "batch_size": 30,
+            "architecture": {
+                "arch_kwargs": {
+                    "n_stages": 4,
+                    "features_per_stage": [32, 64, 128, 256],
+                    "kernel_sizes": [[3, 3, 3]] * 4,
+                    "strides": [[1, 1, 1], [2, 2, 2], [2, 2, 2], [2, 2, 2]],
+                    "n_conv_per_stage": [2] * 4,
+                    "n_conv_per_stage_decoder": [2] * 3,
+                }
+            },
+        }
+    }
+}
