@@ -1,6 +1,7 @@
 import json
 import shlex
 import shutil
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -216,5 +217,6 @@ def test_default_trainers_are_found_by_nnunet_under_their_names():
 
     trainers = Settings(None, "centre", DEFAULT_OPTIONS, 0).trainers
 
-    assert options_from_name(trainers["DRO"], base="nnUNetTrainerDRO") == DEFAULT_OPTIONS
-    assert options_from_name(trainers["ERM"], base="nnUNetTrainerDRO").beta == 0
+    read = partial(options_from_name, base="nnUNetTrainerDRO", kind=DROOptions)
+    assert read(trainers["DRO"]) == DEFAULT_OPTIONS
+    assert read(trainers["ERM"]).beta == 0
