@@ -1,6 +1,7 @@
 """nnU-Net on data with a known hidden stratum: which training finds the rare cases, and what do the others pay?
 
     python -m benchmarks.experiments.segmentation phantoms --work FOLDER
+    python -m benchmarks.experiments.segmentation few-phantoms --work FOLDER --methods beta10_noIS cvar0.1
     python -m benchmarks.experiments.segmentation hippocampus --work FOLDER --data Dataset004_Hippocampus
 
 Every method is trained with nnU-Net on the dataset of every seed, on one processor core, and compared with plain
@@ -20,7 +21,14 @@ from benchmarks.experiments.segmentation_figure import draw
 from benchmarks.experiments.segmentation_page import page_table, page_text
 from benchmarks.experiments.segmentation_results import collect, summary_rows
 from benchmarks.experiments.segmentation_runs import SeedRuns, claim, run_all
-from benchmarks.experiments.segmentation_studies import BASELINE, TRAINERS, Study, hippocampus_study, phantom_study
+from benchmarks.experiments.segmentation_studies import (
+    BASELINE,
+    TRAINERS,
+    Study,
+    few_phantoms_study,
+    hippocampus_study,
+    phantom_study,
+)
 from nnunet_dro.atomic import replacing
 from nnunet_dro.demo.command import DemoError
 
@@ -51,7 +59,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("study", choices=("phantoms", "hippocampus"))
+    parser.add_argument("study", choices=("phantoms", "few-phantoms", "hippocampus"))
     parser.add_argument("--work", type=Path, required=True, help="folder for data, trainings and predictions")
     parser.add_argument("--out", type=Path, help="folder for the page (default: docs/results)")
     parser.add_argument("--data", type=Path, help="hippocampus: the raw dataset, with cases.csv")
@@ -64,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
 def _study(arguments: argparse.Namespace) -> Study:
     if arguments.study == "phantoms":
         return phantom_study(quick=arguments.quick)
+    if arguments.study == "few-phantoms":
+        return few_phantoms_study(quick=arguments.quick)
     if arguments.data is None:
         raise ValueError("`data` must be the raw hippocampus dataset, got none. Give its folder with --data.")
     return hippocampus_study(arguments.data, quick=arguments.quick)

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +114,28 @@ def phantom_study(*, quick: bool) -> Study:
             "beta10_noIS had learnt no cerebellum when the training ended, not even the usual one. These are single "
             "trainings, and whether and when one finds the cerebellum is chance in part: they do not tell the settings "
             "apart for sure. The seeds of this page played no part in the search."
+        ),
+    )
+
+
+def few_phantoms_study(*, quick: bool) -> Study:
+    """The phantoms with so few training cases that the network learns them by heart, two of them rare."""
+    study = phantom_study(quick=quick)
+    train = {"control": 8, "common": 4, "rare": 2} if quick else {"control": 18, "common": 4, "rare": 2}
+    counts = Counts(train, validation=1 if quick else 4, test=3 if quick else 40)
+    shares = ", ".join(f"{n} {pathology}" for pathology, n in train.items())
+    return replace(
+        study,
+        name="few-phantoms",
+        title="Segmentation with a hidden stratum: few phantoms",
+        dataset="Dataset912_FewPhantoms",
+        write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
+        settings={"train": train, "validation": counts.validation, "test": counts.test},
+        about=(
+            f"The phantoms of [segmentation-phantoms.md](segmentation-phantoms.md), but {sum(train.values())} training "
+            f"cases ({shares}) instead of 600, and as many iterations: each case is seen many times, and what is known "
+            f"of the rare pathology is two cases. {counts.test} test phantoms of each pathology. The table is about "
+            "the cerebellum."
         ),
     )
 

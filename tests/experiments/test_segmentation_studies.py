@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.experiments.segmentation_studies import TRAINERS, hippocampus_study, phantom_study
+from benchmarks.experiments.segmentation_studies import TRAINERS, few_phantoms_study, hippocampus_study, phantom_study
 from nnunet_dro.trainers.registry import trainer_class
 from tests.experiments.made_studies import LABELS, row_of, tiny_study, write_label_map
 
@@ -24,6 +24,18 @@ def test_phantom_study_has_the_counts_it_says(tmp_path):
     assert 0.03 <= train["rare"] / 600 <= 0.1
     assert "24 rare" in study.about
     assert study.strata == ("rare", "common", "control")
+
+
+def test_few_phantoms_are_the_phantoms_with_fewer_training_cases(tmp_path):
+    many, few = phantom_study(quick=False), few_phantoms_study(quick=False)
+    assert few.settings["train"] == {"control": 18, "common": 4, "rare": 2}
+    assert "24 training cases" in few.about.replace("\n", " ")
+    assert (few.epochs, few.iterations, few.settings["test"]) == (many.epochs, many.iterations, many.settings["test"])
+    assert few.dataset != many.dataset
+    quick = few_phantoms_study(quick=True)
+    quick.write(tmp_path / quick.dataset, np.random.default_rng(0))
+    table = pd.read_csv(tmp_path / quick.dataset / "cases.csv")
+    assert table[table["split"] == "train"]["pathology"].value_counts().to_dict() == quick.settings["train"]
 
 
 HIPPOCAMPUS_RANGES = {"8bit": 7, "raw": 13, "rescaled": 6}
