@@ -1,5 +1,6 @@
 """nnU-Net's data loader, drawing its cases from the hardness table."""
 
+import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -164,3 +165,24 @@ class DrawsByHardness:
 
 class HardnessDataLoader(DrawsByHardness, nnUNetDataLoader):  # type: ignore[misc]
     """nnU-Net's data loader with the cases of the hardness table."""
+
+
+def restart(augmenter: Any, *, patience: float = 2.0) -> None:
+    """Restart the workers of a multi-threaded augmenter, once no batch is on its way out of one.
+
+    A worker that ends while its batch is being received makes the receiving thread of batchgenerators print a
+    traceback, which means nothing and looks like the end of the training.
+
+    Args:
+        augmenter: Of batchgenerators.
+        patience: How long to wait for batches on their way, seconds.
+    """
+    pause = getattr(augmenter, "pause_event", None)
+    if pause is not None:
+        pause.set()
+        quiet_since = start = time.monotonic()
+        while (now := time.monotonic()) < start + patience and now < quiet_since + 0.1:
+            if not (augmenter._queue.empty() or augmenter.results_loop_queue.full()):
+                quiet_since = now
+            time.sleep(0.005)
+    augmenter.restart()

@@ -15,7 +15,7 @@ from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights
 from nnunet_dro.sampling import KL, HardnessTable, Rule
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger
-from nnunet_dro.trainers.dataloading import DrawsByHardness, HardnessDataLoader
+from nnunet_dro.trainers.dataloading import DrawsByHardness, HardnessDataLoader, restart
 from nnunet_dro.trainers.epoch_summary import EpochSummary
 from nnunet_dro.trainers.groups import watched_groups
 from nnunet_dro.trainers.hardness_log import HardnessLog
@@ -134,7 +134,7 @@ class HardnessWeighted(_Trainer):
             )
         setattr(train, holder, self.loader_class.taking_over(loader, table, subvolumes))
         if hasattr(train, "restart"):
-            train.restart()
+            restart(train)
         return train, validation
 
     def _subvolumes(self, loader: Any) -> Subvolumes | None:
