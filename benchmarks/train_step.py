@@ -10,6 +10,7 @@ as it is in nnU-Net (nnUNet_compile=f switches it off). Data are random; the net
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import os
 import tempfile
@@ -30,7 +31,10 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa:
 
 from nnunet_dro.sampling import HardnessTable  # noqa: E402
 from nnunet_dro.trainers.hardness_log import HardnessLog  # noqa: E402
+from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW  # noqa: E402
 from nnunet_dro.trainers.registry import trainer_class  # noqa: E402
+from nnunet_dro.trainers.trusted import trusted_batch_size  # noqa: E402
+from nnunet_dro.trainers.weights_log import WeightsLog  # noqa: E402
 
 DATASET = {"channel_names": {"0": "MRI"}, "labels": {"background": 0, "a": 1, "b": 2}, "file_ending": ".nii.gz"}
 #: name: patch size, batch size, features per stage, batch Dice
@@ -45,7 +49,7 @@ GPU_SETTINGS = {
     "3d, batch 2": ((128, 128, 128), 2, (32, 64, 128, 256, 320, 320), False),
 }
 QUICK_SETTINGS = {"2d, batch 4": ((32, 32), 4, (4, 8), True)}
-TRAINERS = ("nnUNetTrainerDRO", "nnUNetTrainerDRO_hardPresent", "nnUNetTrainerDRO_poly1")
+TRAINERS = ("nnUNetTrainerDRO", "nnUNetTrainerDRO_hardPresent", "nnUNetTrainerDRO_poly1", "nnUNetTrainerL2RW")
 N_CASES = 200
 
 
@@ -88,8 +92,12 @@ def measure(trainer_name, patch_size, batch_size, features, batch_dice, device, 
     plans = plans_for(patch_size, batch_size, features, batch_dice)
     plain = make(nnUNetTrainer, plans, device)
     dro = make(trainer_class(trainer_name), plans, device)
-    table = HardnessTable([f"case_{i}" for i in range(N_CASES)], rule=dro.options.rule)
-    dro.hardness_log = HardnessLog(table, dro.importance)
+    cases = [f"case_{i}" for i in range(N_CASES)]
+    dro.hardness_log = HardnessLog(HardnessTable(cases, rule=dro._make_rule(cases)), dro.importance)
+    if isinstance(dro, nnUNetTrainerL2RW):
+        n_trusted, scales = trusted_batch_size(batch_size), dro._get_deep_supervision_scales()
+        dro.weights_log = WeightsLog(cases, cases[:5])
+        dro.dataloader_trusted = itertools.cycle([make_batch(patch_size, n_trusted, scales, device, seed=4)])
     trainers = {"plain": plain, "dro": dro}
     scales = plain._get_deep_supervision_scales()
     batches = [make_batch(patch_size, batch_size, scales, device, seed) for seed in range(4)]

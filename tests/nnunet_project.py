@@ -108,8 +108,8 @@ def make_project(root: Path, kind: str, *, n_cases: int = 10) -> Project:
     if "regions" in kind:
         description["regions_class_order"] = [1, 2]
     (project.raw / "dataset.json").write_text(json.dumps(description))
-    sites = "".join(f"case_{i:02d},{'abb'[i % 3]},{i}\n" for i in range(n_cases))
-    (project.raw / "cases.csv").write_text("case,site,number\n" + sites)
+    sites = "".join(f"case_{i:02d},{'abb'[i % 3]},{i},{'yes' if i in (1, 4) else 'no'}\n" for i in range(n_cases))
+    (project.raw / "cases.csv").write_text("case,site,number,trusted\n" + sites)
     project.run("nnUNetv2_plan_and_preprocess", "-d", project.dataset_id, "-c", "2d", "3d_fullres", "-np", 2)
     add_small_configurations(project.preprocessed / "nnUNetPlans.json")
     return project

@@ -3,6 +3,16 @@
 from nnunet_dro.losses.case_by_case import CaseByCaseLoss
 from nnunet_dro.losses.dice_ce import CaseLosses, DiceCELoss, Hardness
 from nnunet_dro.losses.importance import ImportanceWeights
+from nnunet_dro.losses.learned_weights import LearnedWeights, WeightedGradient
 from nnunet_dro.losses.voxel_loss import VoxelLoss
 
-__all__ = ["CaseByCaseLoss", "CaseLosses", "DiceCELoss", "Hardness", "ImportanceWeights", "VoxelLoss"]
+__all__ = [
+    "CaseByCaseLoss",
+    "CaseLosses",
+    "DiceCELoss",
+    "Hardness",
+    "ImportanceWeights",
+    "LearnedWeights",
+    "VoxelLoss",
+    "WeightedGradient",
+]

@@ -28,7 +28,7 @@ class CaseByCaseLoss(nn.Module):
     def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "SingleCaseLosses":
         """Evaluate a batch; shapes as `DiceCELoss`, whatever the loss itself accepts."""
         n_cases = len(outputs) if isinstance(outputs, Tensor) else len(outputs[0])
-        losses = [self.loss(_case(outputs, i), _case(targets, i)) for i in range(n_cases)]
+        losses = [self.loss(case_of(outputs, i), case_of(targets, i)) for i in range(n_cases)]
         return SingleCaseLosses(torch.stack([loss.reshape(()).float() for loss in losses]))
 
 
@@ -48,5 +48,6 @@ class SingleCaseLosses:
         return (weights * self.losses).mean()
 
 
-def _case(values: Tensor | Sequence[Tensor], i: int) -> Tensor | list[Tensor]:
+def case_of(values: Tensor | Sequence[Tensor], i: int) -> Tensor | list[Tensor]:
+    """Case ``i`` of a batch as a batch of its own: of a tensor, or of each tensor of a list."""
     return values[i : i + 1] if isinstance(values, Tensor) else [value[i : i + 1] for value in values]

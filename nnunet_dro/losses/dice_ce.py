@@ -24,6 +24,10 @@ class CaseLosses(Protocol):
     def hardness(self) -> Tensor:
         """The hardness of each case alone, shape (b,), detached."""
 
+    @property
+    def losses(self) -> Tensor:
+        """The training loss of each case alone, shape (b,), with gradient."""
+
     def weighted(self, weights: Tensor) -> Tensor:
         """The batch's training loss, a scalar, with one weight per case, shape (b,)."""
 
@@ -265,6 +269,12 @@ class DiceCECaseLosses:
             n_present = is_present.sum(2)
             mean = (dice * is_present).sum(2) / n_present.clamp_min(1)
             return self._total(torch.where(n_present > 0, mean, 1.0), cross_entropy)
+
+    @property
+    def losses(self) -> Tensor:
+        """The training loss of each case alone, shape (b,), with gradient; never a batch Dice."""
+        dice = self._dice(self.intersection, self.predicted, self.reference).mean(2)
+        return self._total(dice, self.cross_entropy / self.n_voxels.clamp_min(1))
 
     def weighted(self, weights: Tensor) -> Tensor:
         """The batch's training loss, a scalar, with one weight per case, shape (b,)."""

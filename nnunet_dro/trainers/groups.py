@@ -17,7 +17,7 @@ _MOST_GROUPS = 12
 
 def case_table(trainer: Any) -> Path | None:
     """The case table of a trainer's dataset: ``cases.csv`` in its preprocessed folder, or else in its raw folder."""
-    return next((path for path in _places(trainer) if path.is_file()), None)
+    return next((path for path in case_table_places(trainer) if path.is_file()), None)
 
 
 def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
@@ -37,7 +37,7 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
     """
     path = case_table(trainer)
     if path is None:
-        places = " or ".join(str(place) for place in _places(trainer))
+        places = " or ".join(str(place) for place in case_table_places(trainer))
         raise FileNotFoundError(
             f"`{column}` must be a column of a case table, but there is none. Write {places} with a column `case` and "
             f"a column `{column}`."
@@ -82,7 +82,8 @@ def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def _places(trainer: Any) -> list[Path]:
+def case_table_places(trainer: Any) -> list[Path]:
+    """Where the case table of a trainer's dataset may be, in the order in which they are looked at."""
     places = [Path(trainer.preprocessed_dataset_folder_base) / _NAME]
     if raw := os.environ.get("nnUNet_raw"):
         places.append(Path(raw) / trainer.plans_manager.dataset_name / _NAME)

@@ -1,10 +1,7 @@
 """What a user sees of the hardness while training: hardness.csv, training.csv, hardness.png, one line per epoch."""
 
 import csv
-import errno
-import io
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +13,7 @@ from numpy.typing import NDArray
 from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable, effective_cases
+from nnunet_dro.trainers.epoch_rows import append_rows, entry, keep_rows_before
 from nnunet_dro.trainers.epoch_summary import EpochSummary, group_scalars, robustness_of, write_summaries
 from nnunet_dro.trainers.hardness_plot import plot_hardness
 from nnunet_dro.trainers.subvolumes import Subvolumes
@@ -97,7 +95,9 @@ class HardnessLog:
         self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
         self._history[epoch] = losses.astype(np.float32)
         self._start_epoch()
-        self._append_rows(folder / "hardness.csv", epoch, losses, self._per_case(probabilities), draws)
+        columns = zip(self.cases, losses, self._per_case(probabilities), draws, strict=True)
+        rows = ((epoch, case, entry(loss), f"{probability:.6g}", n) for case, loss, probability, n in columns)
+        append_rows(folder / "hardness.csv", _COLUMNS, rows)
         write_summaries(folder / "training.csv", self.summaries)
         if self.subvolumes is not None:
             self._list_subvolumes(folder / "subvolumes.csv", probabilities)
@@ -165,15 +165,8 @@ class HardnessLog:
             epoch: The epoch the training starts with.
             folder: Of the fold.
         """
-        path = folder / "hardness.csv"
-        if not path.exists():
-            return
-        text = _complete_lines(path)
-        kept = [line for line in text[1:] if int(line.split(",", 1)[0]) < epoch]
-        with replacing(path) as partial:
-            partial.write_text("".join([*text[:1], *kept]), encoding="utf-8", newline="")
         position = {case: i for i, case in enumerate(self.cases)}
-        for number, case, loss, *_ in csv.reader(kept):
+        for number, case, loss, *_ in keep_rows_before(epoch, folder / "hardness.csv", _COLUMNS):
             losses = self._history.setdefault(int(number), np.full(len(position), np.nan, dtype=np.float32))
             if loss and case in position:
                 losses[position[case]] = float(loss)
@@ -186,34 +179,4 @@ class HardnessLog:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("subvolume", "loss", "probability"))
             for i in hardest:
-                loss = "" if np.isnan(losses[i]) else f"{losses[i]:.6g}"
-                writer.writerow((self.table.cases[i], loss, f"{probabilities[i]:.6g}"))
-
-    def _append_rows(
-        self,
-        path: Path,
-        epoch: int,
-        losses: NDArray[np.float64],
-        probabilities: NDArray[np.float64],
-        draws: NDArray[np.int32],
-    ) -> None:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        if not path.exists():
-            writer.writerow(_COLUMNS)
-        for case, loss, probability, n in zip(self.cases, losses, probabilities, draws, strict=True):
-            writer.writerow((epoch, case, "" if np.isnan(loss) else f"{loss:.6g}", f"{probability:.6g}", n))
-        rows = text.getvalue().encode()
-        with path.open("ab", buffering=0) as file:
-            start = file.tell()
-            if file.write(rows) != len(rows):  # the disk is full: no half epoch, later ones may fit again
-                file.truncate(start)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-
-
-def _complete_lines(path: Path) -> list[str]:
-    """Lines of a hardness.csv, with its header; a last line that was cut off is left out."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
-    header = ",".join(_COLUMNS) + "\n"
-    return lines if lines[:1] == [header] else [header]
+                writer.writerow((self.table.cases[i], entry(losses[i]), f"{probabilities[i]:.6g}"))

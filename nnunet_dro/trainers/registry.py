@@ -6,13 +6,24 @@ from typing import Any
 
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
+from nnunet_dro.trainers.nnUNetTrainerGILS import nnUNetTrainerGILS
 from nnunet_dro.trainers.nnUNetTrainerGroupDRO import nnUNetTrainerGroupDRO
 from nnunet_dro.trainers.nnUNetTrainerIW import nnUNetTrainerIW
+from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW
+from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import options_from_name
 
 #: Every trainer a user can name, without options.
 TRAINERS: dict[str, type[NamedTrainer]] = {
-    cls.__name__: cls for cls in (nnUNetTrainerDRO, nnUNetTrainerGroupDRO, nnUNetTrainerIW)
+    cls.__name__: cls
+    for cls in (
+        nnUNetTrainerDRO,
+        nnUNetTrainerGroupDRO,
+        nnUNetTrainerIW,
+        nnUNetTrainerL2RW,
+        nnUNetTrainerLS,
+        nnUNetTrainerGILS,
+    )
 }
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class Step:
         mean_loss: nnU-Net's loss of this rank's batch, all weights 1.
         n_clipped: How many importance weights hit the clip.
         mean_weight: Mean of the importance weights, clipped and not normalised.
+        weights: The importance weights, clipped and not normalised, or the weights a trainer sent, (b,).
     """
 
     indices: NDArray[np.int64]
@@ -34,6 +35,7 @@ class Step:
     mean_loss: float
     n_clipped: int = 0
     mean_weight: float = 1.0
+    weights: NDArray[np.float64] = field(default_factory=lambda: np.ones(0))
 
 
 #: Weight of the past in the running mean of the importance weights, per iteration.
@@ -102,7 +104,7 @@ class HardnessWeightedLoss(nn.Module):
             mean_loss = cases.weighted(ones)
         # float32 holds indices up to 16 million exactly.
         columns = (indices.to(hardness.dtype), hardness, stale_losses.to(hardness.dtype), clipped, weights)
-        self._send(torch.stack(columns), mean_loss)
+        self.send(torch.stack(columns), mean_loss)
         return cases.weighted(weights / self.mean_weight if self.normalised else weights)
 
     def step(self) -> Step:
@@ -117,14 +119,18 @@ class HardnessWeightedLoss(nn.Module):
         cases = values[1:].reshape(-1, 5)
         cases = cases[cases[:, 0] >= 0]
         indices = cases[:, 0].astype(np.int64)
-        losses, stale_losses = (cases[:, column].astype(np.float64) for column in (1, 2))
-        mean_weight = float(cases[:, 4].mean())
+        losses, stale_losses, weights = (cases[:, column].astype(np.float64) for column in (1, 2, 4))
+        mean_weight = float(weights.mean())
         if math.isfinite(mean_weight):
             self.mean_weight += (1 - _MEAN_WEIGHT_MEMORY) * (mean_weight - self.mean_weight)
-        return Step(indices, losses, stale_losses, float(values[0]), int(cases[:, 3].sum()), mean_weight)
+        return Step(indices, losses, stale_losses, float(values[0]), int(cases[:, 3].sum()), mean_weight, weights)
 
-    def _send(self, cases: Tensor, mean_loss: Tensor) -> None:
-        """Start moving the losses to the CPU.
+    def send(self, cases: Tensor, mean_loss: Tensor) -> None:
+        """Start moving the losses to the CPU, those of all ranks; `step` reads them.
+
+        Args:
+            cases: Shape (5, b): position in the table, loss, stale loss, whether the weight was clipped, and weight.
+            mean_loss: Of this rank's batch, a scalar.
 
         nnU-Net's step ends with a wait for the device, when it reads its loss: this copy was queued before and is done
         by then, so the losses cost no wait of their own.

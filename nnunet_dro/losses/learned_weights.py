@@ -1,0 +1,212 @@
+"""Weights of cases learnt from a few trusted ones."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from nnunet_dro.losses.case_by_case import case_of
+
+Batch = tuple[Tensor, Any]
+
+
+@dataclass(frozen=True)
+class WeightedGradient:
+    """What one batch of b cases says, weighted by how much each case helps the trusted ones.
+
+    Attributes:
+        weights: Of each case, shape (b,), >= 0; they sum to 1 over the batches of all ranks, or are all 0.
+        total: What the weights were divided by, over all ranks: 0 where no case helps, not finite where a gradient is
+            not (an overflow in half precision); the weights and the gradient are NaN then.
+        losses: Of each case, shape (b,), detached.
+        parameters: What the gradient belongs to: those that the loss depends on.
+        gradient: The weighted gradient of all ranks, flat, times the scale of the loss.
+    """
+
+    weights: Tensor
+    total: Tensor
+    losses: Tensor
+    parameters: list[nn.Parameter]
+    gradient: Tensor
+
+    def write(self) -> None:
+        """Make it the ``grad`` of the parameters, as a backward pass would."""
+        sizes = [parameter.numel() for parameter in self.parameters]
+        for parameter, gradient in zip(self.parameters, torch.split(self.gradient, sizes), strict=True):
+            parameter.grad = gradient.view_as(parameter)
+
+
+class LearnedWeights:
+    r"""Learning to reweight: a case counts as much as a step on it would lower the loss of trusted cases.
+
+    .. math:: w_i \propto \max(\langle \nabla f_{trusted}, \nabla f_i \rangle, 0), \quad \sum_i w_i = 1
+
+    Ren et al. find the weights by differentiating through a look-ahead step with weights epsilon, at epsilon = 0. There
+    the look-ahead network is the current one, so that derivative is this inner product, and neither a second
+    derivative nor a copy of the network is needed.
+
+    The inner products are exact, in one of two ways, which cost memory for one more gradient each:
+
+    - *case by case*: one backward pass per case. Each gradient joins the weighted sum as soon as it is there, so the
+      weights and the weighted gradient are found in one go over the batch;
+    - *at once*: the derivatives of all outputs along the trusted gradient by forward-mode differentiation (about the
+      price of a forward and a backward pass), then a weighted pass over the batch.
+
+    The network must treat the cases of a batch alone: instance, group or layer norm, not batch norm.
+
+    Args:
+        network: Called with a batch's data.
+        losses_of: Output and target to the loss of each case, shape (b,), with gradient.
+        at_once: Which of the two ways; where the network has no forward-mode derivative it becomes False, and
+            ``not_at_once`` says why.
+        autocast: Makes the context of the forward passes.
+        scale: Scales a loss before its backward pass, for half precision. It cancels in the weights.
+        sum_over_ranks: Sums a tensor over the processes of a distributed training, in place.
+
+    Source: Ren et al. 2018, "Learning to Reweight Examples for Robust Deep Learning", Algorithm 1, eq. (7) to (9).
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        losses_of: Callable[[Any, Any], Tensor],
+        *,
+        at_once: bool = False,
+        autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        scale: Callable[[Tensor], Tensor] | None = None,
+        sum_over_ranks: Callable[[Tensor], Any] | None = None,
+    ) -> None:
+        self.network = network
+        self.losses_of = losses_of
+        self.at_once = at_once
+        self.not_at_once: str | None = None
+        self.autocast = autocast
+        self.scale = scale or (lambda loss: loss)
+        self.sum_over_ranks = sum_over_ranks or (lambda values: None)
+
+    def gradient(self, batch: Batch, trusted: Batch) -> WeightedGradient:
+        """The weighted gradient of a batch.
+
+        Args:
+            batch: Data (b, ...) and target: a tensor (b, ...) or a list of them.
+            trusted: Likewise, of trusted cases; any number of them.
+
+        Returns:
+            The weights and the gradient; the parameters' own ``grad`` is left as it is.
+        """
+        parameters = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        loss = self.scale(self._losses(*trusted).mean())
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        used = [parameter for parameter, found in zip(parameters, gradients, strict=True) if found is not None]
+        direction = _flat([gradient for gradient in gradients if gradient is not None])
+        del gradients, loss
+        self.sum_over_ranks(direction)
+        # Its length cancels; without it, products of scaled gradients stay far from overflow.
+        for order in (torch.inf, 2):  # first the largest entry, whose square may overflow
+            length = torch.linalg.vector_norm(direction, order)
+            direction = torch.where(length > 0, direction / length, direction)
+        if self.at_once:
+            try:
+                products = self._derivatives_along(direction, *batch, used).clamp_min(0)
+            except RuntimeError as error:  # an operation without forward-mode derivative, or no memory
+                self.at_once, self.not_at_once = False, str(error).splitlines()[0]
+            else:
+                return self._at_once(batch, used, products)
+        return self._case_by_case(batch, used, direction)
+
+    def _losses(self, data: Tensor, target: Any) -> Tensor:
+        with self.autocast():
+            return self.losses_of(self.network(data), target)
+
+    def _case_by_case(self, batch: Batch, parameters: list[nn.Parameter], direction: Tensor) -> WeightedGradient:
+        data, target = batch
+        products, losses = [], []
+        weighted = torch.zeros_like(direction)
+        for i in range(len(data)):
+            loss = self._losses(data[i : i + 1], case_of(target, i)).sum()
+            gradient = self._derivatives(loss, parameters)
+            product = torch.dot(gradient, direction).clamp_min(0)
+            weighted += product * gradient
+            products.append(product)
+            losses.append(loss.detach())
+        unnormalised = torch.stack(products)
+        total, divisor = self._total(unnormalised)
+        weighted /= divisor
+        self.sum_over_ranks(weighted)
+        return WeightedGradient(unnormalised / divisor, total, torch.stack(losses), parameters, weighted)
+
+    def _at_once(self, batch: Batch, parameters: list[nn.Parameter], products: Tensor) -> WeightedGradient:
+        total, divisor = self._total(products)
+        weights = products / divisor
+        losses = self._losses(*batch)
+        gradient = self._derivatives((weights * losses).sum(), parameters)
+        self.sum_over_ranks(gradient)
+        return WeightedGradient(weights, total, losses.detach(), parameters, gradient)
+
+    def _derivatives(self, loss: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
+        found = torch.autograd.grad(self.scale(loss), parameters, allow_unused=True, materialize_grads=True)
+        return _flat(found)
+
+    def _total(self, products: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum over all ranks, and what to divide by: such that weights and gradient are NaN after an overflow."""
+        total = products.sum()
+        self.sum_over_ranks(total)
+        divisor = torch.where(total == 0, torch.ones_like(total), total)
+        return total, torch.where(torch.isfinite(total), divisor, torch.nan)
+
+    def _derivatives_along(
+        self, direction: Tensor, data: Tensor, target: Any, parameters: Sequence[nn.Parameter]
+    ) -> Tensor:
+        """The derivative of each case's loss along a direction of the parameters, shape (b,)."""
+        sizes = [parameter.numel() for parameter in parameters]
+        tangents = [part.view_as(p) for part, p in zip(torch.split(direction, sizes), parameters, strict=True)]
+        with forward_ad.dual_level(), torch.no_grad(), _moving(self.network, parameters, tangents), self.autocast():
+            outputs = getattr(self.network, "_orig_mod", self.network)(data)  # not compiled: that knows no duals
+            is_list = not isinstance(outputs, Tensor)
+            duals = [forward_ad.unpack_dual(output) for output in (outputs if is_list else [outputs])]  # type: ignore[no-untyped-call]
+        # Through the loss, backwards to the outputs alone: any loss can do that.
+        leaves = [dual.primal.float().requires_grad_() for dual in duals]
+        losses = self.losses_of(leaves if is_list else leaves[0], target)
+        gradients = torch.autograd.grad(losses.sum(), leaves, allow_unused=True)
+        products = torch.zeros_like(losses)
+        for gradient, dual in zip(gradients, duals, strict=True):
+            if gradient is not None and dual.tangent is not None:
+                products = products + (gradient * dual.tangent.float()).reshape(len(losses), -1).sum(1)
+        return products
+
+
+@contextmanager
+def _moving(network: nn.Module, parameters: Sequence[nn.Parameter], tangents: Sequence[Tensor]) -> Iterator[None]:
+    """Within this context the parameters move along tangents; afterwards they are the same objects as before.
+
+    Not `torch.func.functional_call`, which leaves a network damaged that has sub-modules under two names, as nnU-Net's
+    have.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch's own modules for this use a deprecated part of torch
+        duals = {
+            id(parameter): forward_ad.make_dual(parameter.detach(), tangent)  # type: ignore[no-untyped-call]
+            for parameter, tangent in zip(parameters, tangents, strict=True)
+        }
+    places = [
+        (module, name, parameter)
+        for module in network.modules()
+        for name, parameter in module._parameters.items()
+        if parameter is not None and id(parameter) in duals
+    ]
+    try:
+        for module, name, parameter in places:
+            module._parameters[name] = duals[id(parameter)]  # type: ignore[assignment]
+        yield
+    finally:
+        for module, name, parameter in places:
+            module._parameters[name] = parameter
+
+
+def _flat(gradients: Sequence[Tensor]) -> Tensor:
+    return torch.cat([gradient.reshape(-1) for gradient in gradients])

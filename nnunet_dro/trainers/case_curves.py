@@ -1,0 +1,94 @@
+"""A curve per training case over the epochs, for the pictures that are redrawn while training."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+#: Colours that the colour-blind can tell apart (Okabe and Ito), for the cases that are named.
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
+_MOST_EPOCHS_DRAWN = 300
+_MOST_CASES_DRAWN = 2000
+
+
+@contextmanager
+def usual_style() -> Iterator[None]:
+    """Matplotlib as it comes: nnU-Net's own plots leave theirs, with letters for posters, in the global settings."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        yield
+
+
+def drawn_epochs(epochs: Collection[int]) -> NDArray[np.int64]:
+    """The epochs to draw, ascending: all, or some hundred evenly spaced ones, the first and the last among them."""
+    ordered = np.array(sorted(epochs), dtype=np.int64)
+    if len(ordered) <= _MOST_EPOCHS_DRAWN:
+        return ordered
+    return ordered[np.unique(np.linspace(0, len(ordered) - 1, _MOST_EPOCHS_DRAWN).round().astype(int))]
+
+
+def draw_cases(
+    axes: Axes,
+    epochs: NDArray[np.int64],
+    values: NDArray[np.floating],
+    *,
+    named: Mapping[int, str],
+    apart: Collection[int] = (),
+) -> None:
+    """Draw a curve per case in grey, the median of all, and some cases by their names.
+
+    Args:
+        axes: Where to draw.
+        epochs: Shape (n_epochs,).
+        values: Shape (n_epochs, n_cases), NaN where a case has none.
+        named: Position to the text in the legend, at most as many as there are `COLOURS`.
+        apart: Positions that the caller draws.
+    """
+    others = np.setdiff1d(np.arange(values.shape[1]), [*named, *apart])
+    if len(others) > _MOST_CASES_DRAWN:
+        others = others[np.linspace(0, len(others) - 1, _MOST_CASES_DRAWN).astype(int)]
+    alpha = float(np.clip(30 / max(1, len(others)), 0.06, 0.5))
+    draw_lines(axes, epochs, values, others, colour="0.35", alpha=alpha)
+    with np.errstate(all="ignore"):
+        median = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in values])
+    axes.plot(epochs, median, color="black", linewidth=2, label="median of all cases")
+    for colour, (i, label) in zip(COLOURS, named.items(), strict=False):
+        axes.plot(epochs, values[:, i], color=colour, linewidth=1.6, marker=marker(epochs), label=label)
+    axes.autoscale_view()
+
+
+def draw_lines(
+    axes: Axes,
+    epochs: NDArray[np.int64],
+    values: NDArray[np.floating],
+    positions: Sequence[int] | NDArray[np.integer],
+    *,
+    colour: str,
+    alpha: float,
+    width: float = 0.7,
+    label: str | None = None,
+) -> None:
+    """Draw the curves of some cases alike; one epoch is a dot each."""
+    lines = [np.column_stack([epochs, values[:, i]]) for i in positions]
+    axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, label=label))
+    if len(epochs) == 1:
+        axes.scatter(np.full(len(positions), epochs[0]), values[0, positions], color=colour, s=6, alpha=alpha)
+
+
+def finish(panels: Sequence[Axes]) -> None:
+    """Grid, frame and the axis of epochs of panels above one another."""
+    panels[-1].set(xlabel="epoch")
+    panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in panels:
+        axes.grid(color="0.92")
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def marker(epochs: Sequence[int] | NDArray[np.int64]) -> str:
+    """A dot where there are too few epochs for a line."""
+    return "o" if len(epochs) < 3 else ""

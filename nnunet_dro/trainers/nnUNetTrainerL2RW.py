@@ -1,0 +1,168 @@
+"""`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerL2RW`."""
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from nnunet_dro.losses import LearnedWeights, WeightedGradient
+from nnunet_dro.naming import name_some
+from nnunet_dro.sampling import KL, Rule
+from nnunet_dro.trainers.named import NamedTrainer
+from nnunet_dro.trainers.options import TrainerOptions
+from nnunet_dro.trainers.race import Race
+from nnunet_dro.trainers.trusted import trusted_augmenter, trusted_cases
+from nnunet_dro.trainers.weights_log import WeightsLog
+
+#: Batches of at most this many cases are gone through case by case, without a look at the other way.
+_FEW_CASES = 4
+#: nnU-Net clips gradients to this norm.
+_LARGEST_NORM = 12
+
+
+class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
+    """nnU-Net that learns from a few trusted cases how much each of the others counts.
+
+    Trusted cases have ``yes`` in the column ``trusted`` of cases.csv. Each iteration draws a batch and a trusted batch;
+    a case of the batch counts as much as a step on it would lower the trusted loss. The Dice is always that of a case
+    alone: a batch Dice has no share of a case.
+
+    Source: Ren et al. 2018, "Learning to Reweight Examples for Robust Deep Learning", Algorithm 1.
+    """
+
+    options: ClassVar[TrainerOptions] = TrainerOptions()
+    options_class = TrainerOptions
+    dataloader_trusted: Any = None
+    #: Made with the data loaders.
+    weights_log: WeightsLog | None = None
+    _learned: LearnedWeights | None = None
+    _race: Race | None = None
+
+    def _make_rule(self, cases: Sequence[str]) -> Rule:
+        return KL(0.0)
+
+    def _check_before_training(self) -> None:
+        trusted_cases(self, [str(case) for case in self.do_split()[0]])
+
+    def _learning(self) -> LearnedWeights:
+        network = self.network.module if self.is_ddp else self.network  # the gradients are exchanged here, weighted
+        if self.is_ddp and any(isinstance(module, nn.SyncBatchNorm) for module in network.modules()):
+            raise RuntimeError(
+                "nnUNetTrainerL2RW goes through the cases one by one, and this network's batch norm ties them together "
+                "over the GPUs. Train on one GPU, or take a network with instance norm as nnU-Net's own."
+            )
+        return LearnedWeights(
+            network,
+            lambda output, target: self.loss.per_case(output, target).losses,
+            autocast=self._autocast,
+            scale=None if self.grad_scaler is None else self.grad_scaler.scale,
+            sum_over_ranks=dist.all_reduce if self.is_ddp else None,
+        )
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self.device.type) if self.device.type == "cuda" else nullcontext()
+
+    def get_dataloaders(self) -> tuple[Any, Any]:
+        """The data loaders of the training and the validation; the one of the trusted cases is set up beside."""
+        train, validation = super().get_dataloaders()
+        holder = train.generator if hasattr(train, "generator") else train.data_loader
+        cases = list(holder.table.cases)
+        trusted = trusted_cases(self, cases)
+        self.dataloader_trusted = trusted_augmenter(train, trusted, self.loader_class)
+        self.weights_log = WeightsLog(cases, trusted)
+        if self._restored is not None and "weights" in self._restored:
+            self.weights_log.load_state_dict(self._restored["weights"])
+        next(self.dataloader_trusted)  # starts the workers, as nnU-Net does with its own
+        return train, validation
+
+    def on_train_start(self) -> None:
+        """Say which cases are trusted, and keep the log of a training that is resumed."""
+        super().on_train_start()
+        if self.weights_log is None or self.local_rank != 0:
+            return
+        self.weights_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
+        trusted = sorted(self.weights_log.trusted)
+        n_cases = len(self.weights_log.cases)
+        self.print_to_log_file(
+            f"Learning to reweight: {len(trusted)} of {n_cases} training cases are trusted: {name_some(trusted)}"
+        )
+
+    def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+        """A step along the weighted gradient; the loss it returns is the plain mean over the cases."""
+        if self._learned is None:
+            self._learned = self._learning()
+            self._race = Race(self._learned, self.device) if len(batch["data"]) > _FEW_CASES else None
+        trusted = next(self.dataloader_trusted)
+        if self._race is not None:
+            self._race.start()
+        found = self._learned.gradient(self._on_device(batch), self._on_device(trusted))
+        if self._race is not None and (result := self._race.stop()):
+            self.print_to_log_file(result)
+            self._race = None
+        self._step_along(found)
+        indices = batch["case_indices"].to(self.device, torch.float32)
+        stale = batch["stale_losses"].to(self.device)
+        columns = (indices, found.losses, stale, torch.zeros_like(indices), found.weights)
+        self.loss.send(torch.stack(columns), found.losses.mean())
+        step = self.loss.step()
+        if self.hardness_log is not None and self.weights_log is not None:
+            self.hardness_log.table.update(step.indices, step.losses)
+            self.hardness_log.record(step)
+            if np.isfinite(step.weights).all():
+                self.weights_log.record(step.indices, step.weights * len(step.weights))
+        return {"loss": np.array(step.mean_loss, dtype=np.float32)}
+
+    def _on_device(self, batch: dict[str, Any]) -> tuple[Tensor, Any]:
+        target = batch["target"]
+        moved = [scale.to(self.device, non_blocking=True) for scale in target] if isinstance(target, list) else None
+        return (
+            batch["data"].to(self.device, non_blocking=True),
+            target.to(self.device, non_blocking=True) if moved is None else moved,
+        )
+
+    def _step_along(self, found: WeightedGradient) -> None:
+        """What nnU-Net does after its backward pass; nothing where no case of the batch helps the trusted ones."""
+        total = float(found.total)
+        if total == 0 or (self.grad_scaler is None and not math.isfinite(total)):
+            return
+        self.optimizer.zero_grad(set_to_none=True)
+        found.write()
+        if self.grad_scaler is not None:
+            self.grad_scaler.unscale_(self.optimizer)
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), _LARGEST_NORM)
+        if self.grad_scaler is None:
+            self.optimizer.step()
+        else:  # skips the step after an overflow, and lowers the scale
+            self.grad_scaler.step(self.optimizer)
+            self.grad_scaler.update()
+
+    def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
+        """Log the epoch's hardness and weights."""
+        super().on_train_epoch_end(train_outputs)
+        if self.weights_log is None or self.local_rank != 0:
+            return
+        try:
+            summary = self.weights_log.end_epoch(self.current_epoch, Path(self.output_folder))
+        except OSError as error:
+            self.print_to_log_file(f"WARNING: could not write the weights of this epoch: {error}")
+            summary = self.weights_log.summaries[-1]
+        self.print_to_log_file(summary.line())
+
+    def on_train_end(self) -> None:
+        """nnU-Net's end, and that of the trusted cases' workers."""
+        super().on_train_end()
+        if hasattr(self.dataloader_trusted, "_finish"):
+            self.dataloader_trusted._finish()
+
+    def _hardness_state(self) -> dict[str, Any] | None:
+        state = super()._hardness_state()
+        if state is None or self.weights_log is None:
+            return state
+        return {**state, "weights": self.weights_log.state_dict()}

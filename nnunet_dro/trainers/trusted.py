@@ -1,0 +1,92 @@
+"""The trusted cases of a training, and a data loader of their own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from batchgenerators.dataloading.nondet_multi_threaded_augmenter import NonDetMultiThreadedAugmenter
+from batchgenerators.dataloading.single_threaded_augmenter import SingleThreadedAugmenter
+from nnunetv2.utilities.default_n_proc_DA import get_allowed_n_proc_DA
+
+from nnunet_dro.case_table import MISSING, read_cases
+from nnunet_dro.naming import name_some
+from nnunet_dro.sampling import KL, HardnessTable
+from nnunet_dro.trainers.dataloading import DrawsByHardness
+from nnunet_dro.trainers.groups import case_table, case_table_places
+
+_COLUMN = "trusted"
+#: Batches of at most this many cases have as many trusted cases, larger ones an eighth.
+_SMALL_BATCH = 4
+
+
+def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
+    """The cases whose labels can be trusted: ``yes`` in the column ``trusted`` of the case table.
+
+    Args:
+        trainer: A trainer of nnU-Net.
+        cases: Its training cases. One that the table does not name, or says nothing about, is not trusted.
+
+    Returns:
+        The trusted ones among them, in their order; at least one.
+
+    Raises:
+        FileNotFoundError: If the dataset has no case table.
+        ValueError: If it has no such column, an entry is neither yes nor no, or no training case is trusted.
+    """
+    path = case_table(trainer)
+    if path is None:
+        places = " or ".join(str(place) for place in case_table_places(trainer))
+        raise FileNotFoundError(
+            f"Learning to reweight needs a few trusted cases, but there is no case table. Write {places} with a column "
+            f"`case` and a column `{_COLUMN}`: yes for cases whose label maps you have checked, else no."
+        )
+    table = read_cases(path).set_index("case")
+    if _COLUMN not in table.columns:
+        raise ValueError(
+            f"{path} must have a column `{_COLUMN}`, got {name_some(list(table.columns))}. Add it: yes for "
+            "cases whose label maps you have checked, else no."
+        )
+    entries = table[_COLUMN].astype(str)
+    says = entries.str.strip().str.lower()
+    if (wrong := ~says.isin(["yes", "no", MISSING.lower()])).any():
+        case = entries.index[wrong][0]
+        raise ValueError(f"`{_COLUMN}` of {case} in {path} must be yes or no, got {entries[case]!r}. Correct it.")
+    trusted = set(says.index[says == "yes"])
+    if found := [case for case in cases if case in trusted]:
+        return found
+    others = f", got yes for other cases alone ({name_some(sorted(trusted))})" if trusted else ", got none"
+    raise ValueError(
+        f"`{_COLUMN}` in {path} must be yes for at least one of the {len(cases)} training cases of fold "
+        f"{trainer.fold}{others}. Check some of their label maps (such as {cases[0]}) and mark those."
+    )
+
+
+def trusted_batch_size(n_cases: int) -> int:
+    """How many trusted cases go with a batch; a small share of a large one, as in Ren et al. 2018."""
+    return n_cases if n_cases <= _SMALL_BATCH else max(_SMALL_BATCH, n_cases // 8)
+
+
+def trusted_augmenter(train: Any, trusted: Sequence[str], loader_class: type[DrawsByHardness]) -> Any:
+    """An augmenter of trusted cases alone, drawn uniformly.
+
+    Args:
+        train: The augmenter of the training cases, set up by nnU-Net, with a loader of ``loader_class``.
+        trusted: Names of the cases.
+        loader_class: Of the training cases.
+
+    Returns:
+        The augmenter, with the augmentation of the training cases and as many workers as nnU-Net's validation has.
+    """
+    is_multi_threaded = hasattr(train, "generator")
+    loader = train.generator if is_multi_threaded else train.data_loader
+    table = HardnessTable(trusted, rule=KL(0.0))
+    own: Any = loader_class.taking_over(loader, table)
+    own.batch_size = trusted_batch_size(loader.batch_size)
+    for name in ("data_shape", "seg_shape"):  # nnU-Net before 2.7 has these
+        if hasattr(own, name):
+            setattr(own, name, (own.batch_size, *getattr(own, name)[1:]))
+    if not is_multi_threaded:
+        return SingleThreadedAugmenter(own, None)
+    n_workers = max(1, get_allowed_n_proc_DA() // 2)
+    return NonDetMultiThreadedAugmenter(
+        own, None, n_workers, max(3, n_workers // 2), pin_memory=train.pin_memory, wait_time=train.wait_time
+    )

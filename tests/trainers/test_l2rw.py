@@ -1,0 +1,263 @@
+"""nnUNetTrainerL2RW: who is trusted, what a step does, and what is written."""
+
+import csv
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nnunet_dro.trainers.registry import trainer_class
+from nnunet_dro.trainers.trusted import trusted_batch_size, trusted_cases
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+    np.random.seed(0)
+
+
+@pytest.fixture
+def make(make_trainer):
+    def make(configuration="3d_small", kind="labels", options="", fold=0):
+        return make_trainer(trainer_class(f"nnUNetTrainerL2RW{options}"), configuration, kind, fold)
+
+    return make
+
+
+@pytest.fixture
+def started(make):
+    def start(*args, **named):
+        trainer = make(*args, **named)
+        trainer.initialize()
+        trainer.network.train()
+        loader, _ = trainer.get_dataloaders()
+        return trainer, loader
+
+    return start
+
+
+@pytest.fixture
+def table(project):
+    """A case table of the preprocessed folder, where it goes before the raw folder's."""
+    path = project("labels").preprocessed / "cases.csv"
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def cases_of(trainer):
+    return [str(case) for case in trainer.do_split()[0]]
+
+
+def test_trusted_are_the_training_cases_that_say_yes(make, table):
+    trainer = make()
+    cases = cases_of(trainer)
+    table.write_text(f"case,trusted\n{cases[2]}, Yes \n{cases[0]},yes\n{cases[1]},no\n{cases[3]},\n")
+    assert trusted_cases(trainer, cases) == [cases[0], cases[2]], "no row and no entry are no trust"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("case,site\n{0},a\n", r"cases.csv must have a column `trusted`, got site. Add it: yes for cases"),
+        ("case,trusted\n{0},maybe\n", r"`trusted` of {0} in .*cases.csv must be yes or no, got 'maybe'. Correct it."),
+        ("case,trusted\n{0},1\n", r"`trusted` of {0} in .* must be yes or no, got '1'"),
+        ("case,trusted\n{0},no\n", r"must be yes for at least one of the 8 training cases of fold 0, got none. Check"),
+        ("case,trusted\n{validation},yes\n", r"training cases of fold 0, got yes for other cases alone \({validation}"),
+    ],
+)
+def test_a_table_without_trusted_cases_stops_before_anything_is_trained(make, table, text, message):
+    trainer = make()
+    training, validation = trainer.do_split()
+    names = {"validation": validation[0]}
+    table.write_text(text.format(training[0], **names))
+    with pytest.raises(ValueError, match=message.format(training[0], **names)):
+        trainer._check_before_training()
+
+
+def test_no_case_table_says_what_to_write(make, project):
+    raw = project("labels").raw / "cases.csv"
+    trainer = make()
+    shutil.move(raw, raw.with_suffix(".away"))
+    try:
+        with pytest.raises(FileNotFoundError, match=r"needs a few trusted cases, but there is no case table. Write "):
+            trainer.on_train_start()
+    finally:
+        shutil.move(raw.with_suffix(".away"), raw)
+
+
+def test_a_large_batch_has_few_trusted_cases():
+    assert [trusted_batch_size(n) for n in (1, 2, 4, 5, 12, 50)] == [1, 2, 4, 4, 4, 6]
+
+
+@pytest.mark.parametrize(("configuration", "n_trusted"), [("2d_small", 4), ("3d_small", 2)])
+def test_the_trusted_batches_have_trusted_cases_alone(started, configuration, n_trusted):
+    trainer, loader = started(configuration)
+    names = loader.generator.table.cases if hasattr(loader, "generator") else loader.data_loader.table.cases
+    own = trainer.dataloader_trusted
+    trusted = getattr(own, "generator", None) or own.data_loader
+    assert set(trusted.table.cases) == {"case_01", "case_04"} & set(names)
+    usual = next(loader)
+    for _ in range(5):
+        batch = next(own)
+        assert len(batch["data"]) == n_trusted
+        assert batch["data"].shape[1:] == usual["data"].shape[1:]
+        assert {str(case) for case in batch["keys"]} <= set(trusted.table.cases)
+
+
+def one_step(trainer, batch, trusted):
+    trainer.dataloader_trusted = iter([trusted])
+    return trainer.train_step(batch)
+
+
+def test_a_step_is_nnunets_step_on_the_weighted_losses(started):
+    trainer, loader = started("3d_small")
+    batch, trusted = next(loader), next(trainer.dataloader_trusted)
+    found = trainer._learning().gradient((batch["data"], batch["target"]), (trusted["data"], trusted["target"]))
+    other = started("3d_small")[0]
+    other.network.load_state_dict(trainer.network.state_dict())
+    losses = other.loss.per_case(other.network(batch["data"]), batch["target"]).losses
+    (found.weights * losses).sum().backward()
+    torch.nn.utils.clip_grad_norm_(other.network.parameters(), 12)
+    other.optimizer.step()
+
+    loss = one_step(trainer, batch, trusted)["loss"]
+    assert loss == pytest.approx(float(losses.detach().mean()), rel=1e-5), "the loss that is shown has no weights"
+    for mine, theirs in zip(trainer.network.parameters(), other.network.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_both_ways_to_the_weights_make_the_same_step(started):
+    trainers, loaders = zip(*(started("2d_small") for _ in range(2)), strict=True)
+    trainers[1].network.load_state_dict(trainers[0].network.state_dict())
+    batch, trusted = next(loaders[0]), next(trainers[0].dataloader_trusted)
+    for trainer, at_once in zip(trainers, (False, True), strict=True):
+        trainer._learned = trainer._learning()
+        trainer._learned.at_once = at_once
+        one_step(trainer, batch, trusted)
+        assert trainer._learned.at_once is at_once
+    for mine, theirs in zip(*(trainer.network.parameters() for trainer in trainers), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_the_quicker_way_is_found_and_told(started):
+    trainer, loader = started("2d_small")
+    for _ in range(5):
+        trainer.train_step(next(loader))
+    assert trainer._race is None
+    with open(trainer.log_file) as file:
+        assert "weights are found " in file.read()
+
+
+def against(batch):
+    """The same images with a reference in which the two labels and the background changed places."""
+    return {**batch, "target": [(target + 1) % 3 for target in batch["target"]]}
+
+
+def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(started, tmp_path):
+    trainer, loader = started("3d_small")
+    trainer.train_step(next(loader))  # momentum
+    trusted = next(trainer.dataloader_trusted)
+    for _ in range(20):  # the network learns what the trusted cases say, so that their opposite is against it
+        found = trainer._learning().gradient((trusted["data"], trusted["target"]), (trusted["data"], trusted["target"]))
+        trainer._step_along(found)
+    wrong = {**against(trusted), "stale_losses": trusted["stale_losses"]}
+    before = [parameter.clone() for parameter in trainer.network.parameters()]
+    momentum = [state["momentum_buffer"].clone() for state in trainer.optimizer.state.values()]
+    one_step(trainer, wrong, trusted)
+    assert all(map(torch.equal, before, trainer.network.parameters())), "no weight decay and no momentum, either"
+    assert all(
+        torch.equal(old, state["momentum_buffer"])
+        for old, state in zip(momentum, trainer.optimizer.state.values(), strict=True)
+    )
+    summary = trainer.weights_log.end_epoch(0, tmp_path)
+    assert summary.n_without_step == 1
+
+
+def test_wrong_references_weigh_less_than_right_ones(started):
+    """The claim of Ren et al. 2018, on one batch: what contradicts the trusted cases is not learnt from."""
+    trainer, loader = started("3d_small")
+    trusted = next(trainer.dataloader_trusted)
+    for _ in range(10):
+        found = trainer._learning().gradient((trusted["data"], trusted["target"]), (trusted["data"], trusted["target"]))
+        trainer._step_along(found)
+    right = next(loader)
+    mixed = {
+        "data": torch.cat([right["data"], right["data"]]),
+        "target": [
+            torch.cat([true, false]) for true, false in zip(right["target"], against(right)["target"], strict=True)
+        ],
+    }
+    found = trainer._learning().gradient((mixed["data"], mixed["target"]), (trusted["data"], trusted["target"]))
+    n = len(right["data"])
+    assert found.weights[:n].mean() > 3 * found.weights[n:].mean()
+
+
+def test_an_overflow_in_half_precision_skips_the_step_and_lowers_the_scale(started):
+    trainer, loader = started("3d_small")
+    trainer.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    before = [parameter.clone() for parameter in trainer.network.parameters()]
+    trainer.train_step(next(loader))
+    assert all(map(torch.equal, before, trainer.network.parameters()))
+    assert trainer.grad_scaler.get_scale() == 2.0**126
+    trainer.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    trainer._learned = None
+    trainer.train_step(next(loader))
+    assert not all(map(torch.equal, before, trainer.network.parameters()))
+
+
+def test_the_scale_of_half_precision_cancels(started):
+    trainer, loader = started("3d_small")
+    batch, trusted = next(loader), next(trainer.dataloader_trusted)
+    state = {name: value.clone() for name, value in trainer.network.state_dict().items()}
+    one_step(trainer, batch, trusted)
+    scaled = started("3d_small")[0]
+    scaled.network.load_state_dict(state)
+    scaled.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+    one_step(scaled, batch, trusted)
+    for mine, theirs in zip(trainer.network.parameters(), scaled.network.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_the_weights_are_written_and_go_on_after_a_restart(make):
+    trainer = make("3d_small", options="_3epochs_2iters")
+    trainer.on_train_start()
+    folder = Path(trainer.output_folder)
+    for epoch in range(2):
+        trainer.current_epoch = epoch
+        trainer.on_train_epoch_start()
+        outputs = [trainer.train_step(next(trainer.dataloader_train)) for _ in range(2)]
+        trainer.on_train_epoch_end(outputs)
+    trainer.current_epoch = 1  # the second epoch is not in the checkpoint
+    trainer.save_checkpoint(str(folder / "checkpoint_latest.pth"))
+    with open(trainer.log_file) as file:
+        log = file.read()
+    assert "2 of 8 training cases are trusted: case_01, case_04" in log
+    assert "Weights: 2 of 2 iterations made a step" in log
+    rows = list(csv.DictReader((folder / "weights.csv").read_text().splitlines()))
+    assert len(rows) == 16
+    assert (
+        sum(int(row["times_seen"]) for row in rows) == 2 * 2 * len(trainer.dataloader_train.data_loader.table) // 8 * 2
+    )
+    seen = [row for row in rows if int(row["times_seen"])]
+    mean = sum(float(row["weight"]) * int(row["times_seen"]) for row in seen) / sum(
+        int(row["times_seen"]) for row in seen
+    )
+    assert mean == pytest.approx(1, abs=1e-4), "relative weights have the mean 1"
+    assert (folder / "weights.png").stat().st_size > 10_000
+
+    resumed = make("3d_small", options="_3epochs_2iters")
+    resumed.load_checkpoint(str(folder / "checkpoint_latest.pth"))
+    resumed.on_train_start()
+    assert [summary.epoch for summary in resumed.weights_log.summaries] == list(range(resumed.current_epoch))
+    assert len(list(csv.DictReader((folder / "weights.csv").read_text().splitlines()))) == 8 * resumed.current_epoch
+
+
+def test_batch_norm_over_several_gpus_is_refused(make):
+    trainer = make()
+    trainer.is_ddp = True
+    trainer.network = torch.nn.Module()
+    trainer.network.module = torch.nn.Sequential(torch.nn.SyncBatchNorm(3))
+    with pytest.raises(RuntimeError, match=r"ties them together over the GPUs. Train on one GPU"):
+        trainer._learning()
