@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from nnunet_dro import __version__
+from nnunet_dro.tuning import tune
 
 _BAD_INPUT, _REQUIREMENT_FAILED, _INTERRUPTED = 2, 3, 130
 
@@ -295,6 +296,27 @@ def demo(
         _stop(str(error), 1)
 
 
+@app.command()
+def suspects(
+    fold_folder: Annotated[
+        Path, typer.Argument(help="Results folder of a fold, with its weights.csv or hardness.csv.", readable=False)
+    ],
+    top: Annotated[int, typer.Option(help="Cases to show, with pictures.")] = 20,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder; default: the fold's own.", readable=False)
+    ] = None,
+) -> None:
+    """List the training cases to look at for label errors, with pictures."""
+    from nnunet_dro.suspects import write_suspects
+
+    with _progress("Drawing the cases") as progress:
+        table, page = write_suspects(fold_folder, output, top=top, progress=progress)
+    _show(table, page.parent, page.name)
+
+
+app.command()(tune)
+
+
 @contextmanager
 def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr, where that is a terminal."""
@@ -309,11 +331,11 @@ def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda n_done, n_all: bar.update(task, completed=n_done, total=n_all)
 
 
-def _show(table: Any, output: Path) -> None:
+def _show(table: Any, output: Path, page: str = "report.html") -> None:
     from rich.console import Console
 
     Console(highlight=False).print(table)
-    typer.echo(output / "report.html")
+    typer.echo(output / page)
 
 
 def main() -> None:

@@ -20,7 +20,8 @@ class Column:
 
     Attributes:
         title: Its heading.
-        kind: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign) or ``volume`` (ml).
+        kind: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign), ``volume`` (ml),
+            ``decimal`` (three decimals) or ``count``.
         values: A value per row: text, or numbers in shown units.
         filtered: Whether the page offers a choice of its values.
     """

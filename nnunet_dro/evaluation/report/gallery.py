@@ -217,22 +217,35 @@ def _case_planes(
         (files[1], prediction.values, prediction.grid),
         (image_file, image, image_grid),
     ]
-    predicted, image = (_beside(values, its, grid, path, files[0]) for path, values, its in volumes)
-    step = max(1, image.size // 2_000_000)
-    low, high = np.percentile(image.ravel()[::step], _WINDOW)
-    grey = np.clip((image - low) / max(float(high - low), 1e-9), 0, 1)
+    predicted, image = (beside(values, its, grid, path, files[0]) for path, values, its in volumes)
     orientation = Orientation.of(grid)
-    turned = [orientation.apply(volume) for volume in (grey, reference.values, predicted)]
+    turned = [orientation.apply(volume) for volume in (grey_levels(image), reference.values, predicted)]
     return {
         name: _planes(turned[0], np.isin(turned[1], v), np.isin(turned[2], v), orientation.spacing(grid.spacing))
         for name, v in labels.items()
     }
 
 
-def _beside(
-    values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path
-) -> npt.NDArray[Any]:
-    """A volume in the order of the reference's voxels."""
+def grey_levels(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The values of an image from 0 (black) to 1 (white), but for the darkest and brightest few."""
+    step = max(1, image.size // 2_000_000)
+    low, high = np.percentile(image.ravel()[::step], _WINDOW)
+    return np.asarray(np.clip((image - low) / max(float(high - low), 1e-9), 0, 1))
+
+
+def beside(values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path) -> npt.NDArray[Any]:
+    """A volume in the order of the reference's voxels.
+
+    Args:
+        values: Voxels (z, y, x).
+        grid: Their grid.
+        reference: The reference's grid.
+        path: The volume's file, for the message.
+        reference_path: The reference's file.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
     try:
         return onto(values, grid, reference)
     except ValueError as error:
@@ -294,21 +307,23 @@ def _span(mask: npt.NDArray[np.bool_], axis: int) -> slice:
     return slice(max(0, first - margin), min(size, last + margin))
 
 
-def data_uri(grey: npt.NDArray[np.float64]) -> str:
+def data_uri(grey: npt.NDArray[np.float64], *, longest: int = _LONGEST, most_bytes: int = _MOST_BYTES) -> str:
     """A grey image as WebP in a data URI.
 
     Args:
         grey: Shape (rows, columns), 0 (black) to 1 (white).
+        longest: Its longest side, pixels; a larger image is made smaller.
+        most_bytes: Its size in bytes, for which quality is given up down to a limit.
     """
     from PIL import Image
 
     picture = Image.fromarray(np.rint(grey * 255).astype(np.uint8))
-    picture.thumbnail((_LONGEST, _LONGEST), Image.Resampling.LANCZOS)
+    picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     encoded = b""
     for quality in _QUALITIES:
         buffer = io.BytesIO()
         picture.save(buffer, "WEBP", quality=quality, method=4)
         encoded = buffer.getvalue()
-        if len(encoded) <= _MOST_BYTES:
+        if len(encoded) <= most_bytes:
             break
     return "data:image/webp;base64," + base64.b64encode(encoded).decode("ascii")

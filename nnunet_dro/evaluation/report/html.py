@@ -54,12 +54,10 @@ def comparison_html(comparison: "Comparison") -> str:
 
 
 def _page(template: str, content: Mapping[str, Any], metrics: Sequence[str], about: Mapping[str, Any]) -> str:
-    environment = _environment()
-    source = environment.loader.get_source(environment, "page.js")[0] if environment.loader else ""
+    environment = page_environment()
     definitions = about["definitions"] if isinstance(about.get("definitions"), Mapping) else {}
     shared = {
-        "style": Markup(environment.get_template("style.css").render()),
-        "script": Markup(source),
+        **page_assets(),
         "metrics": [(metric, definitions.get(metric.name, metric.definition)) for metric in map(metric_named, metrics)],
         "statistics": [(TITLES[name], text) for name, text in STATISTIC_DEFINITIONS.items()],
         "definitions": [(name, text) for name, text in definitions.items() if name not in METRICS],
@@ -83,10 +81,18 @@ def _readable(about: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def page_assets() -> dict[str, Markup]:
+    """The ``style`` and the ``script`` that ``base.html`` puts into every page."""
+    environment = page_environment()
+    source = environment.loader.get_source(environment, "page.js")[0] if environment.loader else ""
+    return {"style": Markup(environment.get_template("style.css").render()), "script": Markup(source)}
+
+
 @cache
-def _environment() -> Environment:
+def page_environment(*folders: Path) -> Environment:
+    """The templates of the reports, and those of other folders, which come first."""
     return Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "assets"),
+        loader=FileSystemLoader([*folders, Path(__file__).parent / "assets"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -22,6 +22,8 @@
     const v = value(row, column);
     if (c.kind === "text") return v;
     if (v === null) return "–";
+    if (c.kind === "count") return v.toLocaleString("en");
+    if (c.kind === "decimal") return v.toFixed(3).replace("-", "−");
     if (c.kind === "volume") return v === 0 ? "0" : v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v >= 0.1 ? v.toFixed(2) : String(Number(v.toPrecision(2)));
     const digits = Math.abs(v).toFixed(1);
     const zero = Number(digits) === 0;

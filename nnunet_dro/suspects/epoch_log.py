@@ -1,0 +1,131 @@
+"""What a training wrote about its cases after every epoch: weights.csv and hardness.csv."""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class LogKind:
+    """A kind of log.
+
+    Attributes:
+        file: Its name in the fold's folder.
+        value: The column of what is said of a case: ``weight`` or ``loss``.
+        times: The column of how often the case was seen in the epoch.
+    """
+
+    file: str
+    value: str
+    times: str
+
+
+WEIGHTS = LogKind("weights.csv", "weight", "times_seen")
+HARDNESS = LogKind("hardness.csv", "loss", "draws")
+
+
+@dataclass(frozen=True, eq=False)
+class EpochLog:
+    """A value per epoch and case.
+
+    Attributes:
+        kind: What the values are: mean weights of the epoch, or stale losses at its end.
+        cases: Names of the n cases, in the order of the file.
+        epochs: The epochs of the file, ascending, shape (n_epochs,).
+        values: Shape (n_epochs, n), NaN where a case has none.
+        times_seen: How often each case was seen in each epoch, shape (n_epochs, n).
+    """
+
+    kind: LogKind
+    cases: tuple[str, ...]
+    epochs: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float32]
+    times_seen: npt.NDArray[np.int32]
+
+    @property
+    def first_counted(self) -> int:
+        """Position of the first epoch that counts: the first third is left out, when a network knows nothing yet."""
+        return len(self.epochs) // 3
+
+
+def read_logs(folder: Path) -> tuple[EpochLog, EpochLog | None]:
+    """The log to rank the cases by, and the losses where both are there.
+
+    Args:
+        folder: Of the fold.
+
+    Returns:
+        ``weights.csv``, or else ``hardness.csv``; and ``hardness.csv`` beside ``weights.csv``, or None.
+
+    Raises:
+        FileNotFoundError: If there is neither.
+        ValueError: If the first one is empty or damaged.
+    """
+    there = [kind for kind in (WEIGHTS, HARDNESS) if (folder / kind.file).is_file()]
+    if not there:
+        raise FileNotFoundError(
+            f"`fold_folder` must hold weights.csv or hardness.csv, got neither in {str(folder)!r}. Train with "
+            "nnUNetTrainerL2RW, which writes the first, or another trainer of `nnunet-dro trainers`, for the second."
+        )
+    first = read_log(folder / there[0].file, there[0])
+    return first, read_log(folder / there[1].file, there[1]) if len(there) > 1 else None
+
+
+def read_log(path: Path, kind: LogKind) -> EpochLog:
+    """Read a log; a last line that was cut off is left out.
+
+    Args:
+        path: The file.
+        kind: What it is.
+
+    Returns:
+        The log. Of an entry that is there twice the last one holds.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+        ValueError: If it has other columns, no row, or entries that are no numbers; the message names the file.
+    """
+    content = path.read_bytes()
+    complete = io.BytesIO(content)
+    complete.truncate(content.rfind(b"\n") + 1)
+    del content
+    columns: dict[Any, Any] = {"epoch": "int32", "case": "category", kind.value: "float32", kind.times: "int32"}
+    try:
+        rows = pd.read_csv(
+            complete,
+            usecols=list(columns),
+            dtype=columns,
+            # A case may be called NA; only an empty entry is no value.
+            keep_default_na=False,
+            na_values={kind.value: [""]},
+            encoding="utf-8",
+            encoding_errors="replace",
+        )
+    except (ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors, an empty file's, too
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        cure = "Remove the damaged rows, or train again."
+        rule = f"a table of {', '.join(columns)}"
+        raise ValueError(f"`{kind.file}` must be {rule}, got {str(path)!r}: {reason}. {cure}") from error
+    if rows.empty:
+        cure = "Wait until the training has finished an epoch."
+        raise ValueError(f"`{kind.file}` must hold at least one epoch, got none in {str(path)!r}. {cure}")
+    return _arranged(rows, path, kind)
+
+
+def _arranged(rows: pd.DataFrame, path: Path, kind: LogKind) -> EpochLog:
+    epochs, row = np.unique(rows["epoch"].to_numpy(), return_inverse=True)
+    codes, cases = pd.factorize(rows["case"])
+    given, seen = rows[kind.value].to_numpy(dtype=np.float32), rows[kind.times].to_numpy()
+    if np.isinf(given).any() or (seen < 0).any():
+        got = "an infinite value" if np.isinf(given).any() else "a negative number of times"
+        cure = "Remove the damaged rows, or train again."
+        raise ValueError(f"`{kind.file}` must hold finite numbers, got {got} in {str(path)!r}. {cure}")
+    values = np.full((len(epochs), len(cases)), np.nan, dtype=np.float32)
+    times = np.zeros(values.shape, dtype=np.int32)
+    values[row, codes], times[row, codes] = given, seen
+    return EpochLog(kind, tuple(str(case) for case in cases), epochs.astype(np.int64), values, times)

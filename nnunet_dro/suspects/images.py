@@ -1,0 +1,209 @@
+"""The image of a case and its reference: from the raw dataset, or else from nnU-Net's preprocessed arrays."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.evaluation.label_maps import read_label_map
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.raw_datasets import find_raw_dataset
+from nnunet_dro.evaluation.report.gallery import beside, grey_levels
+from nnunet_dro.evaluation.report.orientation import PLANES, Orientation, read_image
+from nnunet_dro.suspects.fold import Fold, read_json
+
+
+@dataclass(frozen=True, eq=False)
+class CaseImage:
+    """An image and its reference on one grid.
+
+    Attributes:
+        grey: From 0 (black) to 1 (white), shape (z, y, x), z being 1 in two dimensions.
+        reference: Label values, of the same shape.
+        spacing: Voxel size (z, y, x), mm.
+        planes: Name of the plane across each axis.
+    """
+
+    grey: npt.NDArray[np.float64]
+    reference: npt.NDArray[np.integer[Any]]
+    spacing: tuple[float, ...]
+    planes: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class RawImages:
+    """The raw dataset.
+
+    Attributes:
+        folder: With imagesTr and labelsTr.
+        ending: Of its files.
+        listed: Case to its files, where dataset.json names them.
+        labels: The labels of dataset.json.
+    """
+
+    folder: Path
+    ending: str
+    listed: Mapping[str, Any]
+    labels: Labels
+
+    def read(self, case: str) -> CaseImage:
+        """The first channel and the reference of a case, turned so that the first axis points superior.
+
+        Raises:
+            FileNotFoundError: If the case is not there.
+            ValueError: If one of its files cannot be used.
+        """
+        image_file, reference_file = self._files(case)
+        reference = read_label_map(reference_file)
+        image, grid = read_image(image_file)
+        image = beside(image, grid, reference.grid, image_file, reference_file)
+        orientation = Orientation.of(reference.grid)
+        return CaseImage(
+            grey_levels(orientation.apply(image)),
+            orientation.apply(reference.values),
+            orientation.spacing(reference.grid.spacing),
+            PLANES,
+        )
+
+    def _files(self, case: str) -> tuple[Path, Path]:
+        entry = self.listed.get(case)
+        if isinstance(entry, Mapping) and entry.get("images") and entry.get("label"):
+            files = (self.folder / str(entry["images"][0]), self.folder / str(entry["label"]))
+        else:
+            image = self.folder / "imagesTr" / f"{case}_0000{self.ending}"
+            files = (image, self.folder / "labelsTr" / f"{case}{self.ending}")
+        for path in files:
+            if not path.is_file():
+                raise FileNotFoundError(f"{path.name} is not in {str(path.parent)!r}")
+        return files
+
+
+@dataclass(frozen=True)
+class PreprocessedImages:
+    """nnU-Net's preprocessed arrays of a configuration.
+
+    Attributes:
+        folder: Of the configuration's arrays.
+        spacing: Of its arrays, mm, along their axes; two numbers in 2d, where the first axis is that of the slices.
+        labels: The labels of dataset.json.
+    """
+
+    folder: Path
+    spacing: tuple[float, ...]
+    labels: Labels
+
+    def read(self, case: str) -> CaseImage:
+        """The first channel and the reference of a case, with the axes as they are.
+
+        Raises:
+            FileNotFoundError: If the case is not there.
+            ValueError: If one of its files cannot be used.
+        """
+        image, reference = self._arrays(case)
+        if image.ndim != 3 or image.shape != reference.shape:
+            raise ValueError(f"the preprocessed arrays have the shapes {image.shape} and {reference.shape}")
+        spacing = self.spacing
+        if len(spacing) == 2:
+            spacing = (1000 * max(spacing), *spacing)
+        return CaseImage(grey_levels(image.astype(np.float64)), reference, spacing, ("slice", "slice", "slice"))
+
+    def _arrays(self, case: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        stem = str(self.folder / case)
+        try:
+            if os.path.isfile(f"{stem}.b2nd"):
+                # nnU-Net brings it, and writes with it.
+                import blosc2  # type: ignore[import-untyped]
+
+                image, reference = (blosc2.open(f"{stem}{part}.b2nd", mode="r")[0] for part in ("", "_seg"))
+            elif os.path.isfile(f"{stem}.npz"):
+                with np.load(f"{stem}.npz") as arrays:
+                    image, reference = arrays["data"][0], arrays["seg"][0]
+            else:
+                raise FileNotFoundError(f"{case}.b2nd is not in {str(self.folder)!r}")
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # blosc2 and zipfile let through whatever a damaged file raises
+            raise ValueError(f"the preprocessed arrays cannot be read ({type(error).__name__})") from error
+        return np.asarray(image), np.asarray(reference).astype(np.int64)
+
+
+#: Where images come from.
+ImageSource = RawImages | PreprocessedImages
+
+
+def find_images(fold: Fold) -> tuple[ImageSource | None, str]:
+    """Where the images of a fold's dataset are.
+
+    Args:
+        fold: The fold.
+
+    Returns:
+        The raw dataset in the folder that nnUNet_raw names; or else the arrays of the fold's configuration in that of
+        nnUNet_preprocessed; or else None. And a sentence for the reader where it is not the raw dataset.
+    """
+    if raw := _raw_images(fold):
+        return raw, ""
+    preprocessed = _preprocessed_images(fold)
+    cure = f"set nnUNet_raw to the folder that holds {fold.dataset}"
+    if preprocessed is None:
+        return None, f"No pictures: neither the raw dataset nor its preprocessed arrays are there; {cure}."
+    return (
+        preprocessed,
+        f"The pictures are of the preprocessed arrays, resampled and normalised; {cure} for the images.",
+    )
+
+
+def _raw_images(fold: Fold) -> RawImages | None:
+    try:
+        if not os.environ.get("nnUNet_raw"):
+            return None
+        folder = find_raw_dataset(str(Path(os.environ["nnUNet_raw"]) / fold.dataset))
+    except (FileNotFoundError, ValueError):
+        return None
+    described = read_json(folder / "dataset.json") or {}
+    labels = _labels(fold.description("dataset.json")) or _labels(described)
+    ending, listed = described.get("file_ending"), described.get("dataset")
+    if labels is None or not (isinstance(ending, str) or isinstance(listed, Mapping)):
+        return None
+    return RawImages(folder, str(ending or ""), listed if isinstance(listed, Mapping) else {}, labels)
+
+
+def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
+    if not (root := os.environ.get("nnUNet_preprocessed")):
+        return None
+    dataset = Path(os.path.abspath(root)) / fold.dataset
+    labels = _labels(fold.description("dataset.json")) or _labels(read_json(dataset / "dataset.json"))
+    plans = fold.description("plans.json") or read_json(dataset / f"{fold.plans}.json") or {}
+    settings = _configuration(plans, fold.configuration)
+    folder = dataset / str(settings.get("data_identifier", f"{fold.plans}_{fold.configuration}"))
+    spacing = settings.get("spacing")
+    if labels is None or not folder.is_dir():
+        return None
+    try:
+        lengths = tuple(float(length) for length in spacing)  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        lengths = ()
+    return PreprocessedImages(folder, lengths if len(lengths) in (2, 3) else (1.0, 1.0, 1.0), labels)
+
+
+def _configuration(plans: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of a configuration with those that it inherits."""
+    configurations = plans.get("configurations")
+    settings: dict[str, Any] = {}
+    seen: set[str] = set()
+    while isinstance(configurations, Mapping) and name not in seen and isinstance(configurations.get(name), Mapping):
+        seen.add(name)
+        settings = {**configurations[name], **settings}
+        name = str(configurations[name].get("inherits_from"))
+    return settings
+
+
+def _labels(described: Mapping[str, Any] | None) -> Labels | None:
+    try:
+        return Labels.from_dataset_json(described or {})
+    except ValueError:
+        return None

@@ -1,0 +1,88 @@
+"""The picture of a case: one slice of its image, with and without the outlines of its reference."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.report.contours import outline
+from nnunet_dro.evaluation.report.gallery import data_uri
+from nnunet_dro.suspects.images import CaseImage
+
+#: Longest side of a picture in pixels, and its bytes: a page of 20 stays below 2 MB.
+_LONGEST, _MOST_BYTES = 480, 60_000
+
+#: Slices are across another axis than the first only where the voxels are longer along it by this factor.
+_CLEARLY_LONGER = 1.1
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice of an image.
+
+    Attributes:
+        name: ``axial``, ``coronal``, ``sagittal`` or ``slice``, and which of how many.
+        width: Columns, in voxels.
+        height: Rows, in voxels.
+        aspect: Physical width / height.
+        image: The image in grey, as a data URI.
+        outlines: Position of a label and its outline as an SVG path in voxels, for the labels in the slice.
+        is_empty: Whether the reference marks nothing in the whole image.
+    """
+
+    name: str
+    width: int
+    height: int
+    aspect: float
+    image: str
+    outlines: tuple[tuple[int, str], ...]
+    is_empty: bool
+
+
+def slice_of(image: CaseImage, labels: Labels) -> Slice:
+    """The slice that shows most of the reference.
+
+    Args:
+        image: The image of a case.
+        labels: The labels, whose positions the outlines name.
+
+    Returns:
+        The slice across the axis with the longest voxels, so that the resolution in it is the best, with the most
+        labelled voxels; the middle of such slices, and of all if nothing is labelled. An ignored region is no label.
+    """
+    known = [value for values in labels.values.values() for value in values]
+    axis, index = choose_slice(np.isin(image.reference, known), image.spacing)
+    grey, reference = (np.take(volume, index, axis=axis) for volume in (image.grey, image.reference))
+    if axis:  # superior is up
+        grey, reference = grey[::-1], reference[::-1]
+    height, width = grey.shape
+    down, across = (image.spacing[other] for other in range(3) if other != axis)
+    n_slices = image.grey.shape[axis]
+    outlines = ((n, outline(np.isin(reference, values))) for n, values in enumerate(labels.values.values()))
+    return Slice(
+        name=f"{image.planes[axis]} {index + 1} of {n_slices}" if n_slices > 1 else "the whole image",
+        width=width,
+        height=height,
+        aspect=round(width * across / (height * down), 4),
+        image=data_uri(grey, longest=_LONGEST, most_bytes=_MOST_BYTES),
+        outlines=tuple((n, path) for n, path in outlines if path),
+        is_empty=not np.isin(image.reference, known).any(),
+    )
+
+
+def choose_slice(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> tuple[int, int]:
+    """Axis and index of the slice to show.
+
+    Args:
+        mask: The labelled voxels, shape (z, y, x).
+        spacing: Voxel size (z, y, x), mm.
+    """
+    axis = 0
+    if mask.shape[0] > 1 and max(spacing) > _CLEARLY_LONGER * spacing[0]:
+        axis = int(np.argmax(spacing))
+    counts: npt.NDArray[Any] = mask.sum(axis=tuple(other for other in range(3) if other != axis))
+    most = np.flatnonzero(counts == counts.max())
+    return axis, int(most[len(most) // 2])

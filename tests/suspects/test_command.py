@@ -1,0 +1,163 @@
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from .made_folds import LOGS, fold_folder, ranked, run, write_log
+
+
+def read(folder):
+    return pd.read_csv(folder / "suspects.csv", dtype={"case": str}, keep_default_na=False, na_values=[""])
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch):
+    """No dataset is found."""
+    monkeypatch.setenv("nnUNet_raw", str(tmp_path / "none"))
+    monkeypatch.delenv("nnUNet_preprocessed")
+    return tmp_path
+
+
+def check_refused(result, *words):
+    assert result.exit_code == 2, result.output
+    assert not result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("nnunet-dro: ")
+    for word in words:
+        assert str(word) in line
+
+
+@pytest.mark.parametrize("file", LOGS)
+def test_ranking_of_a_project_with_its_pictures(project, tmp_path, file):
+    here = project("labels")
+    order = [f"case_{i:02d}" for i in (7, 2, 5, 0)]
+    folder = fold_folder(tmp_path, here.dataset, "3d_small")
+    write_log(folder, file, ranked(file, order))
+    result = run(folder, "--top", 3)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == str(folder / "suspects.html")
+    assert re.findall(r"^ +\d+ +(case_\d+)", result.stdout, re.MULTILINE) == order[:3]
+    assert "marks a case to look at, not an error" in " ".join(result.stdout.split())
+    table = read(folder)
+    assert table["case"].tolist() == order
+    assert table["rank"].tolist() == [1, 2, 3, 4]
+    assert table["times_seen"].tolist() == [60] * 4
+    page = (folder / "suspects.html").read_text(encoding="utf-8")
+    assert page.count('<figure class="picture"') == 3
+    assert page.count('href="data:image/webp;base64,') == 3
+    assert page.count('href="#image-') == 3, "the same slice again, without outlines"
+    assert page.count('<path class="label s0" d="M') == 3 + 1, "one in the legend"
+    assert "marks a case to look at, not an error" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+@pytest.mark.parametrize("file", LOGS)
+def test_cases_that_are_gone_are_said_so(project, tmp_path, file):
+    here = project("labels")
+    folder = fold_folder(tmp_path, here.dataset)
+    write_log(folder, file, ranked(file, ["gone.x", "case_01"]))
+    result = run(folder)
+    assert result.exit_code == 0, result.output
+    assert "no longer in the" in result.stdout
+    table = read(folder)
+    assert "gone.x_0000.nii.gz is not in" in table.loc[0, "picture"]
+    assert pd.isna(table.loc[1, "picture"])
+    page = (folder / "suspects.html").read_text(encoding="utf-8")
+    assert page.count('<figure class="picture"') == 2
+    assert page.count('href="data:image/webp;base64,') == 1
+    assert "no longer in the dataset: gone.x_0000.nii.gz" in page
+
+
+@pytest.mark.parametrize("file", LOGS)
+def test_without_a_dataset_there_are_the_table_and_a_sentence(nowhere, file):
+    folder = fold_folder(nowhere, fold="all")
+    write_log(folder, file, ranked(file, ["a", "[red]<script>b"]))
+    result = run(folder, "-o", nowhere / "new" / "out")
+    assert result.exit_code == 0, result.output
+    assert "[red]<script>b" in result.stdout
+    assert "No pictures" in result.stdout
+    page = (nowhere / "new" / "out" / "suspects.html").read_text(encoding="utf-8")
+    assert "data:image/webp" not in page
+    assert "<script>b" not in page
+    assert page.count('class="curve s1" points=') == 2
+    assert not (folder / "suspects.html").exists()
+    assert run(folder, "-o", nowhere / "new" / "out").exit_code == 0, "made again"
+
+
+@pytest.mark.parametrize("file", LOGS)
+def test_seldom_seen_cases_are_marked(nowhere, file):
+    folder = fold_folder(nowhere)
+    epochs = [{"often": 0.5, "seldom": 0.5, "never": None}] * 6
+    write_log(folder, file, epochs, [{"often": 2, "seldom": 1 if n == 5 else 0, "never": 0} for n in range(6)])
+    out = " ".join(run(folder).stdout.split())
+    assert "1† 1" in out
+    assert "marked †: 1 case of 2" in out
+    assert "not ranked: 1 case" in out
+    assert "holds 6 epochs: too few" in out
+    table = read(folder)
+    assert table["case"].tolist()[-1] == "never"
+    assert table["score"].isna().tolist() == [False, False, True]
+    assert table["rank"].isna().tolist() == [False, False, True]
+
+
+def test_weights_go_before_losses_and_show_them(nowhere):
+    folder = fold_folder(nowhere)
+    write_log(folder, "weights.csv", ranked("weights.csv", ["a", "b"]))
+    write_log(folder, "hardness.csv", ranked("hardness.csv", ["b", "a"]))
+    result = run(folder)
+    assert "weight stays lowest (epochs 3 to 8)" in result.stdout
+    assert read(folder)["case"].tolist() == ["a", "b"]
+    np.testing.assert_allclose(read(folder)["loss"], [0.1, 0.3], rtol=1e-5)
+
+
+def test_a_network_that_saw_nothing_yet_leaves_an_empty_page(nowhere):
+    folder = fold_folder(nowhere)
+    write_log(folder, "hardness.csv", [{"a": None, "b": None}])
+    result = run(folder)
+    assert result.exit_code == 0, result.output
+    assert read(folder)["score"].isna().all()
+    assert '<figure class="picture"' not in (folder / "suspects.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("top", [0, -3])
+def test_top_below_one_is_refused(nowhere, top):
+    folder = fold_folder(nowhere)
+    write_log(folder, "hardness.csv", [{"a": 1.0}])
+    check_refused(run(folder, "--top", top), "`top` must be 1 or more", top)
+    assert not (folder / "suspects.html").exists()
+
+
+def test_folder_that_is_not_there_is_refused(nowhere):
+    path = nowhere / "fold_0"
+    check_refused(run(path), path, "which is not there")
+
+
+@pytest.mark.parametrize("path", ["Dataset1_X/T__P__2d", "T__P/fold_0", "Dataset1_X/T__P__2d/fold_x", "fold_0"])
+def test_folder_of_something_else_is_refused(nowhere, path):
+    folder = nowhere / path
+    folder.mkdir(parents=True)
+    write_log(folder, "hardness.csv", [{"a": 1.0}])
+    check_refused(run(folder), folder, "TRAINER__PLANS__CONFIGURATION/fold_X", "Give one fold")
+
+
+def test_fold_without_a_log_is_refused(nowhere):
+    folder = fold_folder(nowhere)
+    check_refused(run(folder), folder, "weights.csv or hardness.csv", "nnUNetTrainerL2RW")
+
+
+@pytest.mark.parametrize("file", LOGS)
+def test_damaged_log_is_refused(nowhere, file):
+    folder = fold_folder(nowhere)
+    (folder / file).write_text("epoch,case\n0,x\n")
+    check_refused(run(folder, "-o", nowhere / "out"), folder / file, "must be a table of")
+    assert not (nowhere / "out").exists()
+
+
+def test_output_that_is_a_file_or_may_not_be_written_is_refused(nowhere, monkeypatch):
+    folder = fold_folder(nowhere)
+    write_log(folder, "hardness.csv", [{"a": 1.0}])
+    (nowhere / "file").touch()
+    check_refused(run(folder, "-o", nowhere / "file"), nowhere / "file", "must be a folder")
+    monkeypatch.setattr("nnunet_dro.evaluation.output.os.access", lambda *_: False)
+    check_refused(run(folder), folder, "must be writable")

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from nnunet_dro.suspects import find_suspects, suspects_files
+from nnunet_dro.suspects.curves import Curves
+from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog
+from tests.evaluation.report.made import HOSTILE
+
+from .made_folds import LOGS, fold_folder, ranked, write_log
+
+
+def log_of(kind, values, times=None):
+    values = np.asarray(values, dtype=np.float32)
+    times = np.ones(values.shape, np.int32) if times is None else np.asarray(times, np.int32)
+    return EpochLog(kind, tuple(f"c{i}" for i in range(values.shape[1])), np.arange(len(values)), values, times)
+
+
+def heights(figure, kind):
+    """The y coordinates of a curve."""
+    points = str(figure).split(f'class="{kind}" points="')[1].split('"')[0]
+    return [float(point.split(",")[1]) for point in points.split()]
+
+
+def test_curve_lies_above_the_median_where_the_loss_does():
+    figure = Curves(log_of(HARDNESS, [[3, 1, 1.2], [2, 1, 1.5], [0.5, 1, 1.5]]), [0]).figure(0)
+    case, median = heights(figure, "curve s1"), heights(figure, "curve s6")
+    assert [c < m for c, m in zip(case, median, strict=True)] == [True, True, False]
+
+
+def test_many_epochs_are_drawn_as_means_weighted_by_the_times_seen():
+    values, times = np.zeros((240, 2)), np.ones((240, 2))
+    values[0::2], times[0::2] = 1.0, 3
+    curves = Curves(log_of(WEIGHTS, values, times), [0])
+    assert curves._curves[0] == pytest.approx(np.full(120, 0.75))
+
+
+@pytest.mark.parametrize("kind", [WEIGHTS, HARDNESS])
+def test_curve_of_one_epoch_or_of_no_value_is_drawn(kind):
+    assert len(heights(Curves(log_of(kind, [[0.5, 1.0]]), [0]).figure(0), "curve s1")) == 2
+    nothing = Curves(log_of(kind, [[np.nan, 1.0]] * 3), [0]).figure(0)
+    assert 'class="curve s1" points=""' in nothing
+
+
+@pytest.mark.parametrize("file", LOGS)
+def test_page_works_in_a_browser(project, tmp_path, open_page, file):
+    here = project("labels")
+    folder = fold_folder(tmp_path, here.dataset)
+    order = [f"case_{i:02d}" for i in (7, 2)] + list(HOSTILE)
+    write_log(folder, file, [{**epoch, "never": None} for epoch in ranked(file, order)])
+    page = open_page(suspects_files(find_suspects(folder, top=4))["suspects.html"])
+
+    assert page.column(0) == [*order, "never"]
+    assert page.column(2) == [*(str(n + 1) for n in range(len(order))), "–"]
+    assert page.column(3)[:2] == (
+        ["0.100", "0.300"] if file == "weights.csv" else ["100.0", f"{100 - 100 / (len(order) - 1):.1f}"]
+    )
+    assert page.run("return [...document.querySelectorAll('.picture b')].map(b => b.textContent)") == order[:4]
+    assert page.run("return window.hurt === undefined")
+    assert page.requests() == []
+    assert page.errors() == []
+    sizes = page.run("return [...document.querySelectorAll('.plane svg')].map(s => s.getBoundingClientRect().width)")
+    assert len(sizes) == 4
+    assert min(sizes) > 150
+    outlines = page.one(".lines")
+    assert outlines.is_displayed()
+    page.one("#contours").click()
+    assert page.run("return getComputedStyle(document.querySelector('.lines')).visibility") == "hidden"
+    page.one("#casetable td button").click()
+    assert page.run("return document.querySelector('.picture.chosen').id") == "picture-0"
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_page_is_no_wider_than_the_window(project, tmp_path, open_page, width):
+    folder = fold_folder(tmp_path, project("labels").dataset)
+    write_log(folder, "hardness.csv", ranked("hardness.csv", ["case_01", "a" * 90, "case_02"]))
+    page = open_page(suspects_files(find_suspects(folder))["suspects.html"], width=width)
+    assert page.run("return document.documentElement.scrollWidth") <= width
