@@ -1,0 +1,152 @@
+"""What is made as good as possible: a statistic of the validation cases, in words and as a number."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+from joblib import cpu_count
+
+from nnunet_dro.case_table import read_cases
+from nnunet_dro.evaluation.evaluation import evaluate
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.strata import stratify_all
+
+_FORM = re.compile(r"(\S+)(?:\s+of\s+(\S+))?(?:\s+by\s+(.+?)\s+(worst|mean))?")
+
+#: A spread is better when it is smaller, whatever the metric.
+_SPREADS = ("std", "iqr")
+
+_EXAMPLE = 'Write, for example, "mean", "p10 of dice" or "p10 by centre worst".'
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A statistic to optimise.
+
+    Attributes:
+        statistic: One of `STATISTICS`.
+        metric: One of `METRICS`.
+        by: What divides the cases, as for ``nnunet-dro evaluate --by``; None for one stratum of all cases.
+        over: What is taken of the strata.
+    """
+
+    statistic: str
+    metric: str = "dice"
+    by: str | None = None
+    over: Literal["worst", "mean"] = "worst"
+
+    @property
+    def maximise(self) -> bool:
+        """Whether larger values are better."""
+        return METRICS[self.metric].more_is_better and self.statistic not in _SPREADS
+
+    @property
+    def text(self) -> str:
+        """In the words it is read from, with the metric."""
+        return f"{self.statistic} of {self.metric}" + ("" if self.by is None else f" by {self.by} {self.over}")
+
+    def value(self, strata: pd.DataFrame) -> float:
+        """The objective of an evaluation.
+
+        Args:
+            strata: A row per stratum, label and metric, as `Evaluation` has them.
+
+        Returns:
+            The statistic, averaged over the labels that have one, of the worst stratum or averaged over the strata;
+            strata without a value are left out. A fraction, or mm.
+
+        Raises:
+            ValueError: If no stratum has a value.
+        """
+        rows = strata[strata["metric"] == self.metric]
+        values = rows.groupby(rows["stratum"].astype(str))[self.statistic].mean().dropna()
+        if values.empty:
+            raise ValueError(
+                f"`{self.text}` must be of cases with a value, got none. Check the validation's label maps."
+            )
+        if self.over == "mean":
+            return float(values.mean())
+        return float(values.min() if self.maximise else values.max())
+
+
+def parse_objective(text: str) -> Objective:
+    """Read an objective.
+
+    Args:
+        text: ``STATISTIC [of METRIC] [by COLUMN worst|mean]``.
+
+    Returns:
+        The objective. Whether the column is there is for `check_objective` to say.
+
+    Raises:
+        ValueError: If it is not written so, or statistic or metric are not known.
+    """
+    if not (match := _FORM.fullmatch(text.strip())):
+        raise ValueError(f"`objective` must be STATISTIC [of METRIC] [by COLUMN worst|mean], got {text!r}. {_EXAMPLE}")
+    statistic, metric, by, over = match.groups()
+    if statistic not in STATISTICS:
+        cure = f"Choose from: {', '.join(STATISTICS)}."
+        raise ValueError(f"`objective` must begin with a statistic, got {statistic!r} in {text!r}. {cure}")
+    if metric is not None and metric not in METRICS:
+        cure = f"Choose from: {', '.join(METRICS)}."
+        raise ValueError(f"`objective` must be of a metric, got {metric!r} in {text!r}. {cure}")
+    return Objective(statistic, metric or "dice", by, "mean" if over == "mean" else "worst")
+
+
+def check_objective(objective: Objective, cases: Path | None, validation_cases: Collection[str]) -> None:
+    """Check, before anything is trained, that the validation cases can be divided as the objective says.
+
+    Args:
+        objective: The objective.
+        cases: The case table; None where there is none.
+        validation_cases: Identifiers.
+
+    Raises:
+        FileNotFoundError: If the table is not there.
+        ValueError: If a table is needed and there is none, or it lacks the column or a case.
+    """
+    if objective.by is None:
+        return
+    if cases is None:
+        cure = "Write cases.csv into the dataset's raw or preprocessed folder, or name a table with --cases."
+        raise ValueError(f"`objective` must have a case table for `by {objective.by}`, got none. {cure}")
+    stratify_all(read_cases(cases), [objective.by], validation_cases)
+
+
+def score(objective: Objective, *, references: Path, fold: Path, dataset_json: Path, cases: Path | None) -> float:
+    """The objective of a fold's validation predictions.
+
+    A label that only one of reference and prediction has is 374 mm away (BraTS' rule), so that a network that finds
+    nothing is not better than one that finds it in the wrong place; fractions are 0 there.
+
+    Args:
+        objective: The objective.
+        references: Folder of reference label maps.
+        fold: nnU-Net's folder of the fold, with its folder ``validation``.
+        dataset_json: Names of labels and regions.
+        cases: The case table; None where the objective needs none.
+
+    Returns:
+        The value.
+
+    Raises:
+        FileNotFoundError: If files are missing.
+        ValueError: If the predictions cannot be evaluated.
+    """
+    evaluation = evaluate(
+        references,
+        fold,
+        dataset_json=dataset_json,
+        cases=cases if objective.by else None,
+        by=[objective.by] if objective.by else (),
+        metrics=[objective.metric],
+        empty="brats" if METRICS[objective.metric].unit == "mm" else "undefined",
+        ignore_unknown_cases=True,
+        n_resamples=0,
+        jobs=cpu_count(),
+    )
+    return objective.value(evaluation.strata)

@@ -1,0 +1,238 @@
+"""A study as a table, a file of trials, and a page of plots."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from optuna.trial import FrozenTrial, TrialState
+from rich.markup import escape
+from rich.table import Table
+
+from nnunet_dro.atomic import replacing
+from nnunet_dro.tuning.study import Settings, best_trial
+
+_STATES = {
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+    TrialState.RUNNING: "running",
+    TrialState.WAITING: "waiting",
+}
+
+#: Why a trial failed that says nothing: its machine gave no sign of life any more.
+_SILENT = "no sign of life"
+
+
+def trials_frame(study: optuna.Study, settings: Settings) -> pd.DataFrame:
+    """A row per trial.
+
+    Args:
+        study: The study.
+        settings: Of the study.
+
+    Returns:
+        The columns ``number``, ``state``, ``value`` (of the objective; a fraction, or mm), what is tuned (as names have
+        it), ``trainer``, ``epochs`` (that have a pseudo Dice), ``pseudo_dice`` (a running mean, after the last of
+        them), ``minutes`` and ``reason`` (of what is not complete).
+    """
+    rows = [_row(trial, settings) for trial in study.get_trials(deepcopy=False)]
+    columns = ["number", "state", "value", *settings.space.names]
+    columns += ["trainer", "epochs", "pseudo_dice", "minutes", "reason"]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    return frame
+
+
+def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
+    attributes = trial.user_attrs
+    last = max(trial.intermediate_values, default=None)
+    dice = None if last is None else abs(trial.intermediate_values[last])
+    reason = attributes.get("reason", _SILENT if trial.state == TrialState.FAIL else "")
+    # A trial that was begun again has the attributes of its first attempt.
+    is_over = trial.state in (TrialState.PRUNED, TrialState.FAIL)
+    return {
+        "number": trial.number,
+        "state": _STATES[trial.state],
+        "value": trial.value if trial.state == TrialState.COMPLETE else None,
+        **{name: attributes.get("values", {}).get(name) for name in settings.space.names},
+        "trainer": attributes.get("trainer", ""),
+        "epochs": len(trial.intermediate_values),
+        "pseudo_dice": None if dice is None else round(dice, 4),
+        "minutes": round(trial.duration.total_seconds() / 60, 2) if trial.duration else None,
+        "reason": reason if is_over else "",
+    }
+
+
+def trials_table(study: optuna.Study, settings: Settings) -> Table:
+    """What is printed at the end: the trials, best first, then the pruned, then the others."""
+    frame = _in_order(trials_frame(study, settings), settings)
+    table = Table(title=f"{study.study_name}: {settings.objective.text}", title_justify="left")
+    table.add_column("trial", justify="right")
+    table.add_column(settings.objective.text, justify="right")
+    for name in settings.space.names:
+        table.add_column(escape(name), justify="right")
+    table.add_column("min", justify="right")
+    with_reasons = bool((frame["reason"] != "").any())
+    if with_reasons:
+        table.add_column("reason", overflow="fold")
+    for row in frame.to_dict("records"):
+        value = row["state"] if pd.isna(row["value"]) else f"{row['value']:.4f}"
+        tuned = ["" if pd.isna(row[name]) else _shown(row[name]) for name in settings.space.names]
+        minutes = "" if pd.isna(row["minutes"]) else f"{row['minutes']:.1f}"
+        reason = row["reason"] if len(row["reason"]) <= 80 else f"{row['reason'][:79]}…"
+        table.add_row(str(row["number"]), value, *map(escape, tuned), minutes, *([escape(reason)] * with_reasons))
+    return table
+
+
+def _in_order(frame: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+    """Best first, then the pruned, then the others, each in their order."""
+    rank = frame["state"].map({"complete": 0, "pruned": 1}).fillna(2)
+    value = frame["value"].astype(float).fillna(0) * (-1 if settings.objective.maximise else 1)
+    order = pd.DataFrame({"rank": rank, "value": value, "number": frame["number"]})
+    return frame.loc[order.sort_values(["rank", "value", "number"]).index]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def write_trials(study: optuna.Study, settings: Settings) -> Path:
+    """Write trials.csv into the study's folder."""
+    path = settings.folder / "trials.csv"
+    with replacing(path) as partial:
+        trials_frame(study, settings).to_csv(partial, index=False)
+    return path
+
+
+@dataclass(frozen=True)
+class _Plot:
+    """A plot of the page."""
+
+    title: str
+    about: str
+    figure: Callable[[], Any]
+    lacks: str
+
+
+def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
+    """Write study.html into the study's folder: the plots in one file that asks for nothing else.
+
+    Args:
+        study: The study.
+        settings: Of the study.
+        command: What trains the best trainer; '' without one.
+
+    Returns:
+        The file.
+    """
+    from plotly.offline import get_plotlyjs
+
+    plots, left_out = [], []
+    for plot in _plots(study, settings):
+        if plot.lacks:
+            left_out.append(f"{plot.title}: left out, it needs {plot.lacks}.")
+            continue
+        try:
+            drawn = plot.figure().update_layout(title=None, template="plotly_white", margin={"t": 30})
+        except (ValueError, RuntimeError) as error:
+            # Days of training are not to end without a table because of a plot.
+            left_out.append(f"{plot.title}: left out, Optuna cannot draw it ({error}).")
+            continue
+        html = drawn.to_html(include_plotlyjs=False, full_html=False, config={"displaylogo": False})
+        plots.append({"title": plot.title, "about": plot.about, "html": Markup(html)})
+    frame = _in_order(trials_frame(study, settings), settings)
+    best = best_trial(study)
+    rows = [{name: _cell(value) for name, value in row.items()} for row in frame.to_dict("records")]
+    content = {
+        "name": study.study_name,
+        "settings": settings,
+        "best": best,
+        "trainer": best.user_attrs["trainer"] if best else "",
+        "command": command,
+        "counts": _counts(frame),
+        "plots": plots,
+        "left_out": left_out,
+        "columns": list(frame.columns),
+        "rows": rows,
+        # In a script element of HTML, only its own end tag ends it; plotly.js holds none.
+        "plotly": Markup(get_plotlyjs()) if plots else "",
+    }
+    path = settings.folder / "study.html"
+    with replacing(path) as partial:
+        partial.write_text(_environment().get_template("study.html").render(content), encoding="utf-8")
+    return path
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _counts(frame: pd.DataFrame) -> str:
+    counts = frame["state"].value_counts()
+    return ", ".join(f"{counts[state]} {state}" for state in _STATES.values() if state in counts.index)
+
+
+def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
+    from optuna import visualization
+
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    n_tuned, text = len(settings.space.names), settings.objective.text
+    differ = len({trial.value for trial in complete}) > 1
+    varied = sum(len({trial.params.get(name) for trial in complete}) > 1 for name in settings.space.names)
+    some = "" if complete else "a complete trial"
+    enough = "" if len(complete) > 1 and differ and varied else "two trials that differ in option and objective"
+    pairs = enough or ("" if n_tuned > 1 and varied > 1 else "two options that vary")
+    training = "" if any(trial.intermediate_values for trial in study.get_trials(deepcopy=False)) else "an epoch's end"
+    return [
+        _Plot(
+            "History",
+            "Every complete trial, and the best so far.",
+            lambda: visualization.plot_optimization_history(study, target_name=text),
+            some,
+        ),
+        _Plot(
+            "Importance",
+            "The share of the objective's variation that goes with each option, by PED-ANOVA.",
+            lambda: visualization.plot_param_importances(study, target_name=text),
+            enough,
+        ),
+        _Plot(
+            "Options",
+            "The objective against each option; darker trials are later.",
+            lambda: visualization.plot_slice(study, target_name=text),
+            some,
+        ),
+        _Plot(
+            "Pairs of options",
+            "Interpolated between the trials (dots): with few of them, the landscape between is a guess.",
+            lambda: visualization.plot_contour(study, target_name=text).update_layout(height=200 + 150 * n_tuned),
+            pairs,
+        ),
+        _Plot(
+            "Trainings",
+            "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
+            + ("." if settings.objective.maximise else ", with a minus: less is better here."),
+            lambda: visualization.plot_intermediate_values(study).update_layout(
+                xaxis_title="epoch", yaxis_title="pseudo Dice"
+            ),
+            training,
+        ),
+    ]
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

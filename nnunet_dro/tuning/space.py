@@ -1,0 +1,272 @@
+"""The options to tune: as the user gives them, as an optimiser asks for them, and the trainer's name they make."""
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from nnunet_dro.naming import repeated
+from nnunet_dro.trainers.options import Option, TrainerOptions, options_from_name
+
+if TYPE_CHECKING:
+    import optuna
+
+#: The choice that leaves an option out of the name.
+OFF = "off"
+
+#: What every trainer's name begins with, and may be left out here.
+_PREFIX = "nnUNetTrainer"
+
+#: Digits of a sampled number: names stay readable, and the name is what is trained.
+_DIGITS = 3
+
+#: What an option of one number looks like to people; what stands before the number is its name.
+_NUMBER_FORM = re.compile(r"([A-Za-z]\w*)<\w+>")
+
+_EXAMPLE = "Write, for example, beta:1:100:log, warmup:0:5 or chi2."
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number to tune.
+
+    Attributes:
+        text: As the user wrote it.
+        name: As names have it before the number.
+        field: Of the trainer's options.
+        low: Smallest value.
+        high: Largest value.
+        log: Whether the values are looked at on a logarithmic scale.
+        is_integer: Whether only integers will do.
+    """
+
+    text: str
+    name: str
+    field: str
+    low: float
+    high: float
+    log: bool
+    is_integer: bool
+
+    @property
+    def middle(self) -> float:
+        """A value between the ends."""
+        middle = math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2
+        return self.as_written(math.floor(middle) if self.is_integer else middle)
+
+    def as_written(self, value: float) -> float:
+        """The value as the name says it: an integer, or three significant digits within the range."""
+        if self.is_integer:
+            return int(value)
+        return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Words to put into the name or to leave out, of which at most one can be there.
+
+    Attributes:
+        words: As names have them.
+        field: Of the trainer's options, that all of them set.
+        values: What each word sets it to.
+    """
+
+    words: tuple[str, ...]
+    field: str
+    values: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """The words, as one."""
+        return "|".join(self.words)
+
+
+@dataclass(frozen=True)
+class Space:
+    """A trainer, and which of its options are tuned.
+
+    Attributes:
+        base: The trainer's name without options.
+        fixed: The options that are the same in every trial.
+        ranges: The numbers to tune.
+        choices: The words to tune.
+    """
+
+    base: str
+    fixed: TrainerOptions
+    ranges: tuple[Range, ...]
+    choices: tuple[Choice, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """What is tuned, as columns."""
+        return [*(one.name for one in self.ranges), *(choice.name for choice in self.choices)]
+
+    @property
+    def trainer(self) -> str:
+        """The name with the fixed options alone."""
+        return self.base + self.fixed.suffix()
+
+    def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
+        """Ask for a value of everything that is tuned, as names have it."""
+        values: dict[str, Any] = {}
+        for one in self.ranges:
+            if one.is_integer:
+                values[one.name] = trial.suggest_int(one.name, int(one.low), int(one.high), log=one.log)
+            else:
+                values[one.name] = one.as_written(trial.suggest_float(one.name, one.low, one.high, log=one.log))
+        for choice in self.choices:
+            values[choice.name] = trial.suggest_categorical(choice.name, (OFF, *choice.words))
+        return values
+
+    def trainer_name(self, values: Mapping[str, Any]) -> str:
+        """The trainer with these options.
+
+        Args:
+            values: Of what is tuned, by name, as from `suggest`; what is not in it stays as it is fixed.
+
+        Returns:
+            The one name of this configuration.
+
+        Raises:
+            ValueError: If the trainer refuses the combination.
+        """
+        changes = {one.field: values[one.name] for one in self.ranges if one.name in values}
+        for choice in self.choices:
+            if (word := values.get(choice.name, OFF)) != OFF:
+                changes[choice.field] = choice.values[choice.words.index(word)]
+        return self.base + replace(self.fixed, **changes).suffix()
+
+
+def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, iterations: int | None) -> Space:
+    """Read what is to be tuned.
+
+    Args:
+        trainer: A trainer's name, with or without ``nnUNetTrainer`` and with the options that stay fixed.
+        options: ``NAME:LOW:HIGH`` or ``NAME:LOW:HIGH:log`` for a number, or an option as names have it (``chi2``,
+            ``clip0.2to5``) to try with and without it. Of words that exclude each other, at most one is in a name.
+        epochs: Length of every training; None for what the name says.
+        iterations: Per epoch; None for what the name says.
+
+    Returns:
+        The space; every end of a range and every word is accepted in at least one combination.
+
+    Raises:
+        ValueError: If the trainer or an option is not known, written otherwise, there twice, or refused.
+    """
+    from nnunet_dro.trainers.registry import TRAINERS
+
+    name = trainer if trainer.startswith(_PREFIX) else _PREFIX + trainer
+    base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
+    if base is None:
+        known = ", ".join(known.removeprefix(_PREFIX) for known in TRAINERS)
+        raise ValueError(f"`trainer` must be one of {known}, with or without options, got {trainer!r}. Choose one.")
+    fixed = options_from_name(name, base=base, kind=TRAINERS[base].options_class)
+    fixed = _with_length(fixed, name, {"epochs": epochs, "iterations": iterations})
+    if not options:
+        raise ValueError(f"`option` must be given at least once, got none. {_EXAMPLE}")
+    ranges = tuple(_range(text, type(fixed)) for text in options if ":" in text)
+    words = [(text, *_word(text, type(fixed))) for text in options if ":" not in text]
+    by_field: dict[str, list[tuple[str, Any]]] = {}
+    for word, field, value in words:
+        by_field.setdefault(field, []).append((word, value))
+    choices = tuple(Choice(*_columns(found, field)) for field, found in by_field.items())
+    space = Space(base, fixed, ranges, choices)
+    _check(space, options)
+    return space
+
+
+def _columns(found: list[tuple[str, Any]], field: str) -> tuple[tuple[str, ...], str, tuple[Any, ...]]:
+    return tuple(word for word, _ in found), field, tuple(value for _, value in found)
+
+
+def _with_length(fixed: TrainerOptions, name: str, given: Mapping[str, int | None]) -> TrainerOptions:
+    defaults = {field.name: field.default for field in fields(fixed)}
+    for field, value in given.items():
+        said = getattr(fixed, field)
+        if value is not None and said not in (defaults[field], value):
+            raise ValueError(f"`{field}` must be what `{name}` says, got {value!r}. Leave it out of one of the two.")
+    lengths: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+    return replace(fixed, **lengths)
+
+
+def _numbers(kind: type[TrainerOptions]) -> dict[str, Option]:
+    """The options of one number, by their name."""
+    found = ((_NUMBER_FORM.fullmatch(option.form), option) for option in kind.known_options())
+    return {match[1]: option for match, option in found if match and option.read in (int, float)}
+
+
+def _range(text: str, kind: type[TrainerOptions]) -> Range:
+    name, *ends = (part.strip() for part in text.split(":"))
+    numbers = _numbers(kind)
+    if name not in numbers:
+        cure = f"Choose from: {', '.join(numbers)}."
+        raise ValueError(f"`option` must name a number that this trainer has, got {name!r} in {text!r}. {cure}")
+    log = len(ends) == 3 and ends[2] == "log"
+    try:
+        low, high = (float(end) for end in (ends[:2] if log else ends))
+    except ValueError as error:
+        raise ValueError(f"`option` must be NAME:LOW:HIGH or NAME:LOW:HIGH:log, got {text!r}. {_EXAMPLE}") from error
+    is_integer = numbers[name].read is int
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"`option` must have LOW < HIGH, both finite, got {text!r}. {_EXAMPLE}")
+    if is_integer and not (low.is_integer() and high.is_integer()):
+        raise ValueError(f"`option` must have integers for {name}, got {text!r}. {_EXAMPLE}")
+    if log and low <= 0:
+        raise ValueError(f"`option` must have LOW > 0 with log, got {text!r}. Leave log out, or raise LOW.")
+    return Range(text, name, numbers[name].field, low, high, log, is_integer)
+
+
+def _word(text: str, kind: type[TrainerOptions]) -> tuple[str, Any]:
+    for option in kind.known_options():
+        if (match := option.pattern.fullmatch(text)) and option.field not in ("epochs", "iterations"):
+            return option.field, option.read(*match.groups())
+    known = ", ".join(option.form for option in kind.known_options() if option.field not in ("epochs", "iterations"))
+    cure = "A number needs a range (beta:1:100). Choose from: " + known
+    raise ValueError(f"`option` must be an option of this trainer, written as in its name, got {text!r}. {cure}.")
+
+
+def _check(space: Space, options: Sequence[str]) -> None:
+    """Refuse what is given twice, and what no combination allows."""
+    tuned = [*(one.field for one in space.ranges), *(choice.field for choice in space.choices)]
+    if twice := repeated(options) or repeated(tuned):
+        raise ValueError(f"`option` must give everything once, got {twice[0]!r} twice. Leave one of the two out.")
+    defaults = {field.name: field.default for field in fields(space.fixed)}
+    for field in tuned:
+        if getattr(space.fixed, field) != defaults[field]:
+            cure = "Leave it out of one of the two."
+            raise ValueError(f"`option` must not set what `{space.trainer}` fixes, got {field!r}. {cure}")
+    for one in space.ranges:
+        for end in (one.low, one.high):
+            _check_possible(space, {one.name: one.as_written(end)}, one.text)
+    for choice in space.choices:
+        for word in choice.words:
+            _check_possible(space, {choice.name: word}, word)
+
+
+def _check_possible(space: Space, values: Mapping[str, Any], text: str) -> None:
+    first: ValueError | None = None
+    for others in _contexts(space):
+        try:
+            space.trainer_name({**others, **values})
+        except ValueError as error:
+            first = first or error
+        else:
+            return
+    value = next(iter(values.values()))
+    shown = "" if value == text else f" at {value:g}"
+    raise ValueError(f"`option` must be what the trainer takes, got {text!r}{shown}: {first}")
+
+
+def _contexts(space: Space) -> Iterator[dict[str, Any]]:
+    """What to try an end with: the middles, low and high ends of the other ranges, with and without each word."""
+    words = [[(choice.name, word) for word in (OFF, *choice.words)] for choice in space.choices]
+    for others in (
+        {one.name: one.middle for one in space.ranges},
+        {one.name: one.as_written(one.low) for one in space.ranges},
+        {one.name: one.as_written(one.high) for one in space.ranges},
+    ):
+        for chosen in itertools.product(*words):
+            yield {**others, **dict(chosen)}

@@ -1,0 +1,266 @@
+"""A study: trials one after the other, each a training, until enough have finished."""
+
+import os
+import socket
+import time
+import warnings
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from nnunet_dro.tuning.objective import Objective, score
+from nnunet_dro.tuning.progress import Display
+from nnunet_dro.tuning.space import Space
+from nnunet_dro.tuning.target import Target
+from nnunet_dro.tuning.training import TrainingFailedError, train
+from nnunet_dro.tuning.training_log import Epochs
+
+#: What counts for `--trials`.
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+
+SAMPLERS = ("gp", "tpe")
+
+#: The most trials that are drawn at random before the sampler has something to go by (Optuna's own number).
+_STARTUP_TRIALS = 10
+
+#: Failures after which a start stops: the first ones of it, in a row later, and names refused in a row.
+_FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
+
+#: Seconds between two looks at a trial elsewhere that trains the same.
+_TWIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a study is told.
+
+    Attributes:
+        target: What is trained on.
+        space: What is tuned.
+        objective: What is made as good as possible.
+        cases: The case table; None where the objective needs none.
+        device: ``cpu``, ``cuda`` or ``mps``.
+        n_trials: How many trials of the study have to finish, those of earlier starts and other machines included.
+        sampler: One of `SAMPLERS`.
+        seed: Of the sampler.
+        prune: Whether hopeless trainings are stopped early.
+        folder: For logs and reports.
+        is_shared: Whether other machines may work on the study.
+    """
+
+    target: Target
+    space: Space
+    objective: Objective
+    cases: Path | None
+    device: str
+    n_trials: int
+    sampler: str
+    seed: int
+    prune: bool
+    folder: Path
+    is_shared: bool
+
+
+class _TrialFailedError(Exception):
+    """A trial that came to no value; whether nothing was trained because the name was refused."""
+
+    def __init__(self, reason: str, *, is_refusal: bool = False) -> None:
+        super().__init__(reason)
+        self.is_refusal = is_refusal
+
+
+class Tuner:
+    """Runs the trials of a study."""
+
+    def __init__(self, study: optuna.Study, settings: Settings, display: Display) -> None:
+        self.study, self.settings, self.display = study, settings, display
+        self._n_succeeded = self._n_failed = self._n_refused = 0
+        self._error: _TrialFailedError | None = None
+        self._number = -1
+        epochs = settings.space.fixed.epochs
+        # A quarter of the training for the slow ones to show what they can.
+        median = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 4)
+        study.pruner = median if settings.prune else optuna.pruners.NopPruner()
+
+    def run(self, after_each: Callable[[], object]) -> None:
+        """Run trials until enough have finished.
+
+        Args:
+            after_each: Called after each trial.
+
+        Raises:
+            KeyboardInterrupt: On Ctrl-C, when the training is stopped and its trial queued for the next start.
+            ValueError: If the first trials all fail, or too many in a row.
+        """
+        while self._is_needed():
+            self._next()
+            after_each()
+            self._check_failures()
+
+    def _is_needed(self) -> bool:
+        if self.settings.is_shared:
+            _fail_the_dead(self.study)
+        trials = self.study.get_trials(deepcopy=False)
+        n_finished = sum(trial.state in FINISHED for trial in trials)
+        n_running = sum(trial.state == TrialState.RUNNING for trial in trials)
+        if n_running and n_finished < self.settings.n_trials <= n_finished + n_running:
+            self.display.note(f"{n_running} running elsewhere, and then all have finished.")
+        return n_finished + n_running < self.settings.n_trials
+
+    def _next(self) -> None:
+        self._error = None
+        self.study.sampler = self._sampler()
+        self.study.optimize(self._attempt, n_trials=1, catch=(_TrialFailedError,))
+        trial = self.study.get_trials(deepcopy=False)[self._number]
+        error: _TrialFailedError | None = self._error
+        self.display.ended(trial, is_best=error is None and _is_best(self.study, trial))
+        if error is None:
+            self._n_succeeded += 1
+            self._n_failed = self._n_refused = 0
+        elif error.is_refusal:
+            self._n_refused += 1
+        else:
+            self._n_failed += 1
+
+    def _check_failures(self) -> None:
+        allowed = _FAILURES_IN_A_ROW if self._n_succeeded else _FIRST_FAILURES
+        if self._n_failed >= allowed:
+            which = f"{allowed} trials in a row" if self._n_succeeded else f"the first {allowed} trials"
+            log = log_path(self.settings.folder, self._number)
+            raise ValueError(f"Tuning must have trials that succeed, got none of {which}: {self._error}. See {log}.")
+        if self._n_refused >= _REFUSALS_IN_A_ROW:
+            cure = "Tune options that go together."
+            raise ValueError(f"`option` must allow combinations, got {self._n_refused} refused: {self._error} {cure}")
+
+    def _sampler(self) -> optuna.samplers.BaseSampler:
+        """A sampler for the next trial: with one seed for all, a second start would repeat the first."""
+        settings, n_before = self.settings, len(self.study.get_trials(deepcopy=False))
+        entropy = [settings.seed, n_before]
+        if settings.is_shared:
+            entropy += [zlib.crc32(socket.gethostname().encode()), os.getpid()]
+        seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+        startup = min(_STARTUP_TRIALS, max(1, settings.n_trials // 2))
+        # Failed trials teach a sampler nothing: it would ask for the same again.
+        if self._n_failed or self._n_refused:
+            return optuna.samplers.RandomSampler(seed=seed)
+        if settings.sampler == "tpe":
+            return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
+        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
+
+    def _attempt(self, trial: optuna.Trial) -> float:
+        self._number = trial.number
+        try:
+            return self._value(trial)
+        except KeyboardInterrupt:
+            trial.set_user_attr("reason", "interrupted")
+            if len(trial.params) == len(self.settings.space.names):
+                self.study.enqueue_trial(trial.params)
+            raise
+        except TrainingFailedError as error:
+            trial.set_user_attr("lines", error.lines)
+            self._error = _TrialFailedError(error.reason)
+        except _TrialFailedError as error:
+            self._error = error
+        except (ValueError, OSError) as error:
+            self._error = _TrialFailedError(" ".join(str(error).splitlines()))
+        trial.set_user_attr("reason", str(self._error))
+        raise self._error
+
+    def _value(self, trial: optuna.Trial) -> float:
+        settings = self.settings
+        values = settings.space.suggest(trial)
+        trial.set_user_attr("values", values)
+        try:
+            trainer = settings.space.trainer_name(values)
+        except ValueError as error:
+            raise _TrialFailedError(str(error), is_refusal=True) from error
+        trial.set_user_attr("trainer", trainer)
+        self.display.started(trial.number, trainer)
+        self._wait_for_twin(trial.number, trainer)
+        watch = _Watch(trial, settings, self.display)
+        train(
+            settings.target, trainer, device=settings.device, log=log_path(settings.folder, trial.number), watch=watch
+        )
+        return score(
+            settings.objective,
+            references=settings.target.references,
+            fold=settings.target.fold_folder(trainer),
+            dataset_json=settings.target.dataset_json,
+            cases=settings.cases,
+        )
+
+    def _wait_for_twin(self, number: int, trainer: str) -> None:
+        """Two trainings of one name would write into one folder."""
+
+        def is_twin(other: FrozenTrial) -> bool:
+            return other.number < number and other.user_attrs.get("trainer") == trainer
+
+        while any(map(is_twin, self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))):
+            time.sleep(_TWIN_SECONDS)
+            _fail_the_dead(self.study)
+
+
+class _Watch:
+    """Tells Optuna and the person at the terminal how a training goes; stops it where it is hopeless."""
+
+    def __init__(self, trial: optuna.Trial, settings: Settings, display: Display) -> None:
+        self._trial, self._display = trial, display
+        self._n_epochs, self._reported = settings.space.fixed.epochs, -1
+        # Pruners compare in the direction of the study; a pseudo Dice is always better when it is larger.
+        self._sign = 1.0 if settings.objective.maximise else -1.0
+
+    def __call__(self, epochs: Epochs) -> None:
+        self._display.epochs(epochs, self._n_epochs)
+        new = [epoch for epoch in epochs.pseudo_dice if epoch > self._reported]
+        for epoch in new:
+            self._trial.report(self._sign * epochs.pseudo_dice[epoch], epoch)
+            self._reported = epoch
+        # After the last epoch only the validation is left, which is worth more than what it costs.
+        if new and self._reported < self._n_epochs - 1 and self._trial.should_prune():
+            reason = (
+                f"pseudo Dice {epochs.pseudo_dice[self._reported]:.4f} after epoch {self._reported}: below the median"
+            )
+            self._trial.set_user_attr("reason", reason)
+            raise optuna.TrialPruned(reason)
+
+
+def log_path(folder: Path, number: int) -> Path:
+    """The log of a trial's training."""
+    return folder / "logs" / f"trial_{number:04d}.txt"
+
+
+def best_trial(study: optuna.Study) -> FrozenTrial | None:
+    """The best of the trials that are complete; None without one."""
+    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    sign = 1 if study.direction == optuna.study.StudyDirection.MAXIMIZE else -1
+    return max(trials, key=lambda trial: (sign * (trial.value or 0.0), -trial.number), default=None)
+
+
+def _is_best(study: optuna.Study, trial: FrozenTrial) -> bool:
+    best = best_trial(study)
+    return best is not None and best.number == trial.number
+
+
+def _fail_the_dead(study: optuna.Study) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        optuna.storages.fail_stale_trials(study)
+
+
+def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
+    """What a study is about: another start with something else in here is another study."""
+    return {
+        "dataset": target.dataset,
+        "configuration": target.configuration,
+        "fold": target.fold,
+        "plans": target.plans,
+        "trainer": space.trainer,
+        "options": sorted([*(one.text for one in space.ranges), *(choice.name for choice in space.choices)]),
+        "objective": objective.text,
+    }

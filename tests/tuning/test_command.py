@@ -1,0 +1,145 @@
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+BETA = ("--option", "beta:10:100")
+
+
+def refused(result, *texts):
+    assert result.exit_code == 2, result.output
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert not result.stdout
+    for text in texts:
+        assert text in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "`option` must be given at least once"),
+        (("--option", "beta:5:1"), "LOW < HIGH"),
+        (("--option", "gama:1:2"), "got 'gama'"),
+        ((*BETA, "--trials", "0"), "`trials` must be at least 1, got 0"),
+        ((*BETA, "--epochs", "0"), "`epochs` must be at least 1"),
+        ((*BETA, "--device", "tpu"), "`device` must be one of cpu, cuda, mps, got 'tpu'"),
+        ((*BETA, "--sampler", "grid"), "`sampler` must be one of gp, tpe, got 'grid'"),
+        ((*BETA, "--objective", "best"), "`objective` must begin with a statistic, got 'best'"),
+        ((*BETA, "--objective", "p10 by scanner worst"), "got 'scanner'. Choose from: centre"),
+        ((*BETA, "--cases", "nowhere.csv", "--objective", "p10 by centre worst"), "'nowhere.csv', which is not there"),
+        ((*BETA, "-p", "nnUNetResEnc"), "nnUNetResEnc.json"),
+        ((*BETA, "--study", "a/b"), "`study` must be a name that a folder can have"),
+    ],
+)
+def test_bad_input_is_one_line_before_anything_is_trained(fake, tune, options, message):
+    refused(tune(*options), message)
+
+    assert not fake.calls
+    assert not fake.results.exists()
+
+
+def test_dataset_configuration_and_fold_must_be_there(fake):
+    from typer.testing import CliRunner
+
+    from nnunet_dro.cli import app
+
+    def run(*where):
+        return CliRunner().invoke(app, ["tune", *where, "--trainer", "DRO", *BETA])
+
+    refused(run("8", "2d", "0"), "got '8', which is not. Choose from: Dataset007_Fake")
+    refused(run("Dataset007_Other", "2d", "0"), "Choose from: Dataset007_Fake")
+    refused(run("7", "3d_lowres", "0"), "`configuration` must be in", "Choose from: 2d, 3d_fullres")
+    refused(run("7", "2d", "first"), "`fold` must be a number or all, got 'first'")
+
+
+@pytest.mark.parametrize("variable", ["nnUNet_preprocessed", "nnUNet_results"])
+def test_variables_of_nnunet_must_be_set(tune, monkeypatch, variable):
+    monkeypatch.delenv(variable)
+
+    refused(tune(*BETA), f"`{variable}` must be set in the environment", f"export {variable}=")
+
+
+def test_results_that_cannot_be_written_are_told_before(fake, tune):
+    (fake.root / "results").rmdir()
+    (fake.root / "results").write_text("a file")
+
+    refused(tune(*BETA), "`nnUNet_results` must lead to folders")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_results_without_permission_are_told_before(fake, tune):
+    (fake.root / "results").chmod(0o500)
+
+    refused(tune(*BETA), "`nnUNet_results` must be writable")
+
+
+def test_column_that_the_table_lacks_for_a_case_is_told_before(fake, tune, tmp_path):
+    table = tmp_path / "some.csv"
+    table.write_text("case,centre\na1,a\na2,a\nb1,b\n")
+
+    refused(tune(*BETA, "--cases", str(table), "--objective", "mean by centre worst"), "got none for b2")
+
+
+def test_another_table_and_metric_can_be_named(fake, tune, tmp_path):
+    table = tmp_path / "some.csv"
+    table.write_text("case,scanner\na1,x\na2,y\nb1,x\nb2,y\n")
+
+    result = tune(*BETA, "--cases", str(table), "--objective", "min of iou by scanner mean", "--trials", "1")
+
+    assert result.exit_code == 0, result.output
+    row = fake.trials().iloc[0]
+    # In centre b, half of what is found; it has a case in each scanner's stratum.
+    assert row["value"] == pytest.approx((round(100 - abs(row["beta"] - 50)) // 2) / 100)
+
+
+def test_page_holds_everything_and_says_what_is_left_out(fake, tune):
+    tune(*BETA, "--option", "warmup:0:3", "--trials", "1", "--study", "one")
+    tune(*BETA, "--option", "warmup:0:3", "--trials", "4", "--study", "four")
+
+    one, four = ((fake.results / "tuning" / name / "study.html").read_text() for name in ("one", "four"))
+
+    for page in (one, four):
+        assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", page)
+        assert page.count("plotly.js v") == 1, "the library is there once"
+    assert "Importance: left out, it needs two trials that differ in option and objective." in one
+    assert "Pairs of options: left out" in one
+    assert "<h2>Importance</h2>" not in one
+    assert "left out" not in four
+    assert re.findall("<h2>(.*)</h2>", four) == [
+        *("History", "Importance", "Options", "Pairs of options", "Trainings"),
+        "Trials",
+    ]
+    best = fake.trials("four").sort_values("value")["trainer"].iloc[-1]
+    assert f"<pre>nnUNetv2_train Dataset007_Fake 2d 0 -tr {best}</pre>" in four
+
+
+def test_best_of_what_is_minimised_is_the_smallest(fake, tune):
+    result = tune(*BETA, "--trials", "4", "--objective", "mean of assd")
+
+    trials = fake.trials()
+    assert result.stdout.splitlines()[-1] == trials.loc[trials["value"].idxmin(), "trainer"]
+
+
+def test_nothing_heavy_is_imported_for_help():
+    program = "import sys, nnunet_dro.tuning; print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert not set(result.stdout.split()) & {"optuna", "plotly", "torch", "nnunetv2", "numpy", "pandas"}
+
+
+def test_fold_that_nnunet_has_not_divided_yet_is_checked_with_all_cases(fake):
+    from nnunet_dro.tuning.target import find_target
+
+    target = find_target("Dataset007_Fake", "2d", "0", plans="nnUNetPlans")
+    every = ["a1", "a2", "a3", "b1", "b2", "b3"]
+    assert target.validation_cases() == ["a1", "a2", "b1", "b2"]
+    assert find_target("7", "2d", "3", plans="nnUNetPlans").validation_cases() == every
+    assert find_target("7", "2d", "all", plans="nnUNetPlans").validation_cases() == every
+    (fake.preprocessed / "splits_final.json").write_text(json.dumps({"fold": 1}))
+    with pytest.raises(ValueError, match=r"splits_final\.json"):
+        target.validation_cases()
+    (fake.preprocessed / "splits_final.json").unlink()
+    assert target.validation_cases() == every

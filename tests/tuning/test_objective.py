@@ -1,0 +1,114 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation import METRICS, STATISTICS, summarise
+from nnunet_dro.tuning.objective import Objective, check_objective, parse_objective
+
+#: Two labels of two centres, three cases each.
+DICE = {("A", "organ"): (0.9, 0.8, 0.7), ("B", "organ"): (0.6, 0.5, 0.1), ("A", "core"): (0.5, 0.5, 0.5)}
+DICE[("B", "core")] = (0.3, 0.2, np.nan)
+
+
+def strata(values=DICE, metric="dice", by="centre"):
+    rows = [
+        {"case": f"{centre}{n}", "label": label, metric: value}
+        for (centre, label), scores in values.items()
+        for n, value in enumerate(scores)
+    ]
+    scores = pd.DataFrame(rows)
+    cases = scores["case"].unique()
+    stratum_of_case = pd.Series([case[0] if by else "all" for case in cases], index=cases)
+    return summarise(scores, {by or "all": stratum_of_case}, metrics=[metric], n_resamples=0)
+
+
+def test_worst_is_the_stratum_with_the_smallest_mean_over_labels():
+    # A: (0.8 + 0.5) / 2, B: (0.4 + 0.25) / 2
+    assert parse_objective("mean by centre worst").value(strata()) == pytest.approx(0.325)
+    assert parse_objective("mean by centre mean").value(strata()) == pytest.approx((0.65 + 0.325) / 2)
+
+
+def test_percentile_is_interpolated_as_in_the_evaluation():
+    # p10 of (0.7, 0.8, 0.9) is 0.72, of (0.1, 0.5, 0.6) 0.18, of (0.2, 0.3) 0.21.
+    assert parse_objective("p10 by centre mean").value(strata()) == pytest.approx(
+        np.mean([(0.72 + 0.5) / 2, (0.18 + 0.21) / 2])
+    )
+
+
+def test_without_strata_all_cases_are_one():
+    organ, core = [0.9, 0.8, 0.7, 0.6, 0.5, 0.1], [0.5, 0.5, 0.5, 0.3, 0.2]
+
+    value = parse_objective("p5").value(strata(by=None))
+
+    assert value == pytest.approx((np.percentile(organ, 5) + np.percentile(core, 5)) / 2)
+
+
+def test_worst_distance_is_the_largest():
+    distances = {("A", "organ"): (1.0, 3.0), ("B", "organ"): (5.0, 7.0)}
+    objective = parse_objective("mean of hd95 by centre worst")
+
+    assert not objective.maximise
+    assert objective.value(strata(distances, "hd95")) == 6.0
+
+
+def test_spread_is_better_when_smaller():
+    assert not parse_objective("std").maximise
+    assert not parse_objective("iqr of dice by centre worst").maximise
+    assert parse_objective("iqr by centre worst").value(strata()) == pytest.approx((0.25 + 0.05) / 2)
+
+
+def test_stratum_without_a_value_is_left_out():
+    values = {("A", "organ"): (0.9, 0.7), ("B", "organ"): (np.nan, np.nan)}
+
+    assert parse_objective("mean by centre worst").value(strata(values)) == pytest.approx(0.8)
+
+
+def test_no_value_at_all_is_an_error():
+    with pytest.raises(ValueError, match="must be of cases with a value, got none"):
+        parse_objective("mean").value(strata({("A", "organ"): (np.nan,)}, by=None))
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_statistic_of_every_metric_can_be_asked_for(statistic, metric):
+    objective = parse_objective(f"{statistic} of {metric} by age:0,18,65 mean")
+
+    assert objective == Objective(statistic, metric, "age:0,18,65", "mean")
+    assert parse_objective(objective.text) == objective
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "STATISTIC [of METRIC]"),
+        ("p10 by centre", "worst|mean"),
+        ("p10 centre worst", "STATISTIC [of METRIC]"),
+        ("p11", "got 'p11' in 'p11'. Choose from: mean, std"),
+        ("n", "begin with a statistic"),
+        ("mean of accuracy", "got 'accuracy'"),
+        ("mean of", "STATISTIC [of METRIC]"),
+    ],
+)
+def test_what_is_no_objective_is_refused_in_one_line(text, message):
+    with pytest.raises(ValueError) as error:
+        parse_objective(text)
+
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_column_is_checked_before_anything_is_trained(tmp_path):
+    table = tmp_path / "cases.csv"
+    table.write_text("case,centre\na,A\nb,B\nnobody,C\n")
+
+    check_objective(parse_objective("mean by centre worst"), table, ["a", "b"])
+    check_objective(parse_objective("mean"), None, ["a", "b"])
+
+    with pytest.raises(
+        ValueError, match=r"`by` must be a column of the case table, got 'scanner'\. Choose from: centre"
+    ):
+        check_objective(parse_objective("mean by scanner worst"), table, ["a", "b"])
+    with pytest.raises(ValueError, match="for `by centre`, got none"):
+        check_objective(parse_objective("mean by centre worst"), None, ["a", "b"])
+    with pytest.raises(ValueError, match="got none for c"):
+        check_objective(parse_objective("mean by centre worst"), table, ["a", "c"])

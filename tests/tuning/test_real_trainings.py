@@ -1,0 +1,36 @@
+"""The command with nnU-Net's own trainings."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.nnunet_project import environment
+
+pytestmark = pytest.mark.slow
+
+
+def test_three_trainings_of_nnunet(project):
+    here = project("labels")
+    program = Path(sys.executable).parent / "nnunet-dro"
+    options = ["--option", "beta:1:100:log", "--option", "chi2", "--epochs", "1", "--iterations", "2"]
+    options += ["--trials", "3", "--objective", "p10 by site worst", "--device", "cpu"]
+    command = [program, "tune", str(here.dataset_id), "2d_small", "0", "--trainer", "DRO", *options]
+
+    result = subprocess.run(command, env=environment(here.root), capture_output=True, text=True)
+
+    assert result.returncode == 0, result.stderr
+    folder = here.root / "results" / here.dataset / "tuning" / "DRO_1epochs_2iters__nnUNetPlans__2d_small__fold_0"
+    trials = pd.read_csv(folder / "trials.csv")
+    assert trials["state"].tolist() == ["complete"] * 3
+    assert trials["value"].between(0, 1).all()
+    assert (trials["epochs"] == 1).all()
+    best = trials.loc[trials["value"].idxmax()]
+    assert result.stdout.splitlines()[-1] == best["trainer"]
+    assert len(result.stderr.splitlines()) == 3, "a line per trial, no warnings"
+    page = (folder / "study.html").read_text()
+    assert best["trainer"] in page
+    assert "<h2>History</h2>" in page
+    assert (here.fold_folder(best["trainer"], "2d_small") / "validation" / "summary.json").exists()

@@ -1,0 +1,131 @@
+from types import SimpleNamespace
+
+import optuna
+import pytest
+
+from nnunet_dro.trainers.options import DROOptions
+from nnunet_dro.tuning.space import OFF, parse_space
+
+
+def space(trainer, *options, epochs=20, iterations=None):
+    return parse_space(trainer, options, epochs=epochs, iterations=iterations)
+
+
+def test_name_is_the_one_nnunet_finds():
+    from nnunet_dro.trainers.registry import trainer_class
+
+    made = space("DRO_noIS", "beta:1:200:log", "warmup:0:5", "momentum:0:0.9", "sub2x2x1", iterations=50)
+
+    name = made.trainer_name({"beta": 12.3, "warmup": 2, "momentum": 0.25, "sub2x2x1": "sub2x2x1"})
+
+    assert name == "nnUNetTrainerDRO_beta12.3_noIS_momentum0.25_warmup2_sub2x2x1_20epochs_50iters"
+    assert trainer_class(name).options == DROOptions(
+        beta=12.3, importance_sampling=False, momentum=0.25, warmup=2, subvolumes=(2, 2, 1), epochs=20, iterations=50
+    )
+
+
+def test_values_at_their_defaults_are_left_out_of_the_name():
+    made = space("nnUNetTrainerDRO", "beta:1:200", "warmup:0:5", "chi2", epochs=None)
+
+    assert made.trainer_name({"beta": 100.0, "warmup": 0, "chi2": OFF}) == "nnUNetTrainerDRO"
+
+
+def test_group_trainer_keeps_its_column():
+    made = space("GroupDRO_site", "nu:0.001:1:log")
+
+    assert made.trainer_name({"nu": 0.1}) == "nnUNetTrainerGroupDRO_site_nu0.1_20epochs"
+
+
+def test_sampled_numbers_have_three_digits_and_stay_in_the_range():
+    made = space("DRO", "beta:1.2345:98765.4:log", "warmup:1:9")
+    seen = []
+
+    def objective(trial):
+        values = made.suggest(trial)
+        seen.append(values)
+        return 0.0
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0)).optimize(objective, n_trials=50)
+
+    for values in seen:
+        beta = values["beta"]
+        assert 1.2345 <= beta <= 98765.4
+        assert beta == float(f"{beta:.3g}")
+        assert isinstance(values["warmup"], int)
+    assert {values["warmup"] for values in seen} == set(range(1, 10)), "both ends are reached"
+    assert sum(values["beta"] < 350 for values in seen) == pytest.approx(25, abs=12), (
+        "half of them below, on a log scale"
+    )
+
+
+def test_rounding_does_not_leave_the_range():
+    made = space("DRO", "beta:1.2345:1.2389")
+    trial = SimpleNamespace(suggest_float=lambda name, low, high, log: 1.2346)
+
+    assert made.suggest(trial) == {"beta": 1.2345}
+
+
+def test_words_of_one_option_exclude_each_other():
+    made = space("DRO", "hardCE", "hardPresent", "clip0.5to2")
+    trial = SimpleNamespace(suggest_categorical=lambda name, choices: choices[-1])
+
+    values = made.suggest(trial)
+
+    assert made.names == ["hardCE|hardPresent", "clip0.5to2"]
+    assert values == {"hardCE|hardPresent": "hardPresent", "clip0.5to2": "clip0.5to2"}
+    assert made.trainer_name(values) == "nnUNetTrainerDRO_clip0.5to2_hardPresent_20epochs"
+
+
+def test_combination_that_the_options_refuse_is_an_error_of_that_combination():
+    made = space("DRO", "beta:0:100", "warmup:0:5", "chi2", "noIS")
+
+    with pytest.raises(ValueError, match="`noIS` has no effect with `chi2`"):
+        made.trainer_name({"chi2": "chi2", "noIS": "noIS"})
+
+
+def test_ends_that_need_another_option_are_tried_with_it():
+    # doro is refused without cvar, beta 0 is refused with warmup.
+    space("DRO", "doro:0:0.3", "cvar:0.1:0.5")
+    space("DRO", "doro:0.1:0.3", "cvar0.2")
+    space("DRO", "beta:0:100", "warmup:0:5")
+
+
+@pytest.mark.parametrize(
+    ("trainer", "options", "message"),
+    [
+        ("ERM", ("beta:1:2",), "`trainer` must be one of DRO"),
+        ("DRO_turbo", ("beta:1:2",), "`turbo`"),
+        ("GroupDRO", ("nu:0.1:1",), "column"),
+        ("DRO", (), "at least once"),
+        ("DRO", ("gama:1:2",), "must name a number that this trainer has, got 'gama'"),
+        ("DRO", ("nu:0.1:1",), "got 'nu'"),
+        ("DRO", ("epochs:1:5",), "got 'epochs'"),
+        ("DRO", ("clip:0:1",), "got 'clip'"),
+        ("DRO", ("beta",), "written as in its name, got 'beta'"),
+        ("DRO", ("20epochs",), "written as in its name"),
+        ("DRO", ("beta:1",), "NAME:LOW:HIGH"),
+        ("DRO", ("beta:1:2:lin",), "NAME:LOW:HIGH"),
+        ("DRO", ("beta:one:2",), "NAME:LOW:HIGH"),
+        ("DRO", ("beta:2:2",), "LOW < HIGH"),
+        ("DRO", ("beta:1:nan",), "LOW < HIGH"),
+        ("DRO", ("beta:1:inf",), "LOW < HIGH"),
+        ("DRO", ("warmup:0.5:2",), "integers for warmup"),
+        ("DRO", ("beta:0:2:log",), "LOW > 0 with log"),
+        ("DRO", ("beta:1:2", "beta:1:2"), "once, got 'beta:1:2' twice"),
+        ("DRO", ("beta:1:2", "beta5"), "once, got 'beta' twice"),
+        ("DRO_beta10", ("beta:1:20",), "must not set what"),
+        ("DRO", ("cvar:0:0.5",), "at 0: `cvar` must be a number in"),
+        ("DRO", ("momentum:0:1",), "at 1: `momentum` must be"),
+        ("DRO", ("warmup:0:20",), "at 20: `warmup` must be fewer than the 20 epochs"),
+        ("DRO_noIS", ("chi2",), "got 'chi2': `noIS` has no effect with `chi2`"),
+        ("DRO", ("cvar:0.1:0.5", "beta:1:10"), "has no effect with `cvar`"),
+        ("DRO_10epochs", ("beta:1:10",), "`epochs` must be what"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_in_one_line(trainer, options, message):
+    with pytest.raises(ValueError) as error:
+        space(trainer, *options)
+
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,345 @@
+"""The command with trainings that take no time: what becomes of a study."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import optuna
+import pytest
+
+from nnunet_dro.tuning import study as study_module
+from tests.tuning.test_training import gone
+
+BETA = ("--option", "beta:10:100")
+
+
+def test_study_ends_with_the_best_trainer_on_a_line(fake, tune):
+    result = tune(*BETA, "--trials", "6", "--objective", "mean by centre worst")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    assert trials["state"].tolist() == ["complete"] * 6
+    best = trials.loc[trials["value"].idxmax()]
+    assert result.stdout.splitlines()[-1] == best["trainer"]
+    assert fake.calls == trials["trainer"].tolist()
+    # In centre b half of the k voxels are found: Dice 2 (k/2) / (100 + k/2), the worst.
+    for row in trials.to_dict("records"):
+        n_found = round(100 - abs(row["beta"] - 50)) // 2
+        assert row["value"] == pytest.approx(2 * n_found / (100 + n_found))
+        assert row["trainer"] == f"nnUNetTrainerDRO_beta{row['beta']:g}_4epochs"
+        assert row["epochs"] == 4
+    assert len(result.stderr.splitlines()) == 6, "one line per trial where there is no terminal"
+
+
+@pytest.mark.parametrize("sampler", ["gp", "tpe"])
+def test_sampler_finds_better_options_than_chance(fake, tune, sampler):
+    result = tune(*BETA, "--trials", "14", "--sampler", sampler, "--no-pruning")
+
+    assert result.exit_code == 0, result.output
+    # Dice falls on both sides of beta 50; 14 draws at random are on average 3 away.
+    best = fake.trials().sort_values("value")["beta"].iloc[-1]
+    assert abs(best - 50) < 2.5
+
+
+def test_constant_objective_and_words_alone_work(fake, tune):
+    result = tune("--option", "chi2", "--option", "hardCE", "--trials", "14")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    assert trials["value"].nunique() == 1
+    assert len(fake.calls) == len(set(fake.calls)) <= 4, "no name is trained twice"
+    assert set(fake.calls) == set(trials["trainer"])
+
+
+def test_same_command_goes_on_to_more_trials(fake, tune):
+    tune(*BETA, "--trials", "2")
+    before = fake.trials()
+
+    result = tune(*BETA, "--trials", "5")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    assert len(trials) == 5
+    assert trials.head(2).equals(before)
+    assert trials["beta"].nunique() == 5, "the second start does not draw what the first has drawn"
+    again = tune(*BETA, "--trials", "5")
+    assert len(fake.calls) == 5
+    assert again.stdout == result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--option", "beta:10:90"), "options"),
+        ((*BETA, "--objective", "p10"), "objective"),
+    ],
+)
+def test_study_about_something_else_is_refused(fake, tune, options, what):
+    tune(*BETA, "--trials", "1")
+
+    result = tune(*options, "--trials", "2")
+
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert f"`study` must be about the same {what}" in result.stderr
+    assert "--study" in result.stderr
+    assert tune(*options, "--trials", "1", "--study", "another").exit_code == 0
+
+
+def test_study_of_another_fold_in_a_shared_database_is_refused(fake, tune, tmp_path):
+    storage = ("--storage", f"sqlite:///{tmp_path / 'shared.db'}", "--study", "mine")
+    assert tune(*BETA, *storage, "--trials", "1").exit_code == 0
+    (fake.preprocessed / "nnUNetPlansOther.json").write_text((fake.preprocessed / "nnUNetPlans.json").read_text())
+
+    result = tune(*BETA, *storage, "--trials", "1", "-p", "nnUNetPlansOther")
+
+    assert result.exit_code == 2
+    assert "got 'nnUNetPlansOther' for 'mine', whose plans is 'nnUNetPlans'" in result.stderr
+
+
+def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    other = optuna.create_study(storage=url, study_name="mine", direction="maximize")
+    other.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+
+    result = tune(*BETA, "--storage", url, "--study", "mine")
+
+    assert result.exit_code == 2
+    assert "must be one of `nnunet-dro tune`, got 'mine'" in result.stderr
+    assert not fake.calls
+
+
+def test_file_that_is_no_study_is_refused(fake, tune):
+    folder = fake.results / "tuning" / "DRO_4epochs__nnUNetPlans__2d__fold_0"
+    folder.mkdir(parents=True)
+    (folder / "study.db").write_text("This is a diary, and no database of anything at all.")
+
+    result = tune(*BETA)
+
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "file is not a database" in result.stderr
+
+
+def test_url_that_leads_nowhere_is_refused_without_its_password(fake, tune):
+    result = tune(*BETA, "--storage", "nodatabase://me:secret@host/db")
+
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "nodatabase" in result.stderr
+    assert "secret" not in result.stderr
+
+
+def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monkeypatch):
+    # Every second name or so.
+    monkeypatch.setenv("FAKE", json.dumps({"crash": [f"beta{n}" for n in range(10, 100, 2)]}))
+    monkeypatch.setattr(study_module, "_FIRST_FAILURES", 50)
+
+    result = tune(*BETA, "--trials", "4")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    failed = trials[trials["state"] == "failed"]
+    assert len(trials[trials["state"] == "complete"]) == 4
+    assert len(failed) > 0
+    assert failed["reason"].str.contains("CUDA out of memory").all()
+    number = failed["number"].iloc[0]
+    assert f"trial {number}: failed nnUNetTrainerDRO_beta" in result.stderr
+    assert f"logs/trial_{number:04d}.txt" in failed["reason"].iloc[0]
+
+
+def test_three_failures_at_the_start_stop_with_one_line(fake, tune, monkeypatch):
+    monkeypatch.setenv("FAKE", json.dumps({"crash": ["DRO"]}))
+
+    result = tune(*BETA)
+
+    assert result.exit_code == 2
+    assert len(fake.calls) == 3
+    last = result.stderr.splitlines()[-1]
+    assert "none of the first 3 trials: nnUNetv2_train ended with exit code 1" in last
+    assert last.endswith("trial_0002.txt.")
+    assert fake.trials()["state"].tolist() == ["failed"] * 3
+
+
+def test_predictions_that_cannot_be_evaluated_fail_their_trial(fake, tune):
+    (fake.preprocessed / "gt_segmentations" / "a1.nii").write_bytes(b"damaged")
+
+    result = tune(*BETA)
+
+    assert result.exit_code == 2
+    assert fake.trials()["reason"].str.contains("a1.nii").all()
+
+
+def test_refused_names_are_no_failures_of_the_machine(fake, tune):
+    result = tune("--option", "chi2", "--option", "noIS", "--option", "exactIS", "--trials", "8")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    failed = trials[trials["state"] == "failed"]
+    assert len(failed) > 0
+    assert failed["reason"].str.contains("has no effect with").all()
+    assert (failed["trainer"] == "").all()
+    assert not (failed["epochs"] > 0).any()
+
+
+def test_training_below_the_median_is_stopped(fake, tune, monkeypatch):
+    monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.4}))
+
+    result = tune(*BETA, "--trials", "9", "--sampler", "tpe", "--seed", "1")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    pruned, complete = (trials[trials["state"] == state] for state in ("pruned", "complete"))
+    assert len(pruned) + len(complete) == 9
+    assert len(pruned) > 0
+    assert (pruned["number"] >= 5).all(), "the first five show what is usual"
+    assert (pruned["epochs"] < 4).all()
+    assert pruned["pseudo_dice"].max() < complete["pseudo_dice"].median()
+    for trainer in pruned["trainer"]:
+        folder = fake.results / f"{trainer}__nnUNetPlans__2d" / "fold_0"
+        assert not (folder / "checkpoint_final.pth").exists()
+
+
+def test_pruning_of_what_is_minimised_stops_the_worse_ones(fake, tune, monkeypatch):
+    monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.4}))
+
+    tune(*BETA, "--trials", "8", "--sampler", "tpe", "--seed", "1", "--objective", "mean of hd95")
+
+    trials = fake.trials()
+    pruned, complete = (trials[trials["state"] == state] for state in ("pruned", "complete"))
+    assert len(pruned) > 0
+    assert pruned["pseudo_dice"].max() < complete["pseudo_dice"].median()
+
+
+DRIVER = """
+import sys
+from nnunet_dro.tuning import training
+training.find_command = lambda name: {program!r}
+training.POLL_SECONDS = 0.05
+sys.argv = ["nnunet-dro", *{arguments!r}]
+from nnunet_dro.cli import main
+main()
+"""
+
+
+def start(fake, *options, **behaviour):
+    code = DRIVER.format(program=str(fake.program), arguments=fake.arguments(*options))
+    environment = {**os.environ, **fake.environment(**behaviour)}
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def hanging(fake, process):
+    """The numbers of the training that hangs, and of its worker."""
+    for _ in range(1200):
+        for path in fake.results.glob("*/fold_0/pids.txt"):
+            if len(pids := path.read_text().split()) == 2:
+                return pids
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("nothing was trained")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
+def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
+    process = start(fake, *BETA, "--trials", "2", hang=["DRO"])
+    pids = hanging(fake, process)
+
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=60)
+
+    assert process.returncode == 130, stderr
+    assert stderr.splitlines()[-1] == "nnunet-dro: interrupted"
+    assert gone(pids)
+    trials = fake.trials()
+    assert trials["state"].tolist() == ["failed", "waiting"]
+    assert trials["reason"].tolist() == ["interrupted", ""]
+    assert "trials.csv" in stdout
+    assert (fake.results / "tuning" / "DRO_4epochs__nnUNetPlans__2d__fold_0" / "study.html").exists()
+
+    result = tune(*BETA, "--trials", "1")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    assert trials["state"].tolist() == ["failed", "complete"]
+    name = trials["trainer"].iloc[0]
+    assert fake.calls == [name, f"{name} --c"], "the same training goes on"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
+def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
+    process = start(fake, *BETA, "--trials", "2", hang=["DRO"])
+    pids = hanging(fake, process)
+    process.kill()
+    process.communicate()
+    os.killpg(int(pids[0]), signal.SIGKILL)
+
+    result = tune(*BETA, "--trials", "1")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    assert trials["state"].tolist() == ["failed", "complete"]
+    assert trials["reason"].tolist() == ["killed", ""]
+    assert trials["trainer"].nunique() == 1
+    assert "trial 0: was killed; it goes on where it stopped." in result.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
+def test_two_starts_at_once_need_a_shared_database(fake, tune):
+    process = start(fake, *BETA, "--trials", "2", hang=["DRO"])
+    hanging(fake, process)
+
+    result = tune(*BETA, "--trials", "2")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+
+    assert result.exit_code == 2
+    assert "must be tuned by one process at a time" in result.stderr
+    assert fake.trials()["state"].tolist() == ["failed", "waiting"], "the one that was running is not disturbed"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
+def test_dead_machine_s_trial_is_begun_again_by_another(fake, tune, tmp_path):
+    database = tmp_path / "shared.db"
+    storage = ("--storage", f"sqlite:///{database}", "--study", "shared")
+    process = start(fake, *BETA, *storage, "--trials", "1", hang=["DRO"])
+    pids = hanging(fake, process)
+    process.kill()
+    process.communicate()
+    os.killpg(int(pids[0]), signal.SIGKILL)
+
+    too_early = tune(*BETA, *storage, "--trials", "1")
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE trial_heartbeats SET heartbeat = datetime('now', '-1 hour')")
+    connection.close()
+    result = tune(*BETA, *storage, "--trials", "1")
+
+    assert too_early.exit_code == 0
+    assert "1 running elsewhere" in too_early.stderr
+    assert result.exit_code == 0, result.output
+    trials = fake.trials("shared")
+    assert trials["state"].tolist() == ["failed", "complete"]
+    assert trials["reason"].tolist() == ["no sign of life", ""]
+    name = trials["trainer"].iloc[0]
+    assert fake.calls == [name, f"{name} --c"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
+def test_same_name_is_not_trained_on_two_machines_at_once(fake, tune, tmp_path, monkeypatch):
+    monkeypatch.setattr(study_module, "_TWIN_SECONDS", 0.1)
+    storage = ("--storage", f"sqlite:///{tmp_path / 'shared.db'}", "--study", "shared")
+    word = ("--option", "chi2", "--trials", "4", *storage)
+    process = start(fake, *word, seconds=0.5)
+
+    result = tune(*word)
+    process.communicate(timeout=120)
+
+    assert result.exit_code == 0, result.output
+    assert process.returncode == 0
+    assert len(fake.calls) == len(set(fake.calls)) <= 2
+    assert set(fake.trials("shared")["state"]) == {"complete"}

@@ -1,0 +1,131 @@
+import json
+import os
+import time
+
+import pytest
+
+from nnunet_dro.tuning import training
+from nnunet_dro.tuning.target import find_target
+from nnunet_dro.tuning.training import TrainingFailedError, train
+from tests.tuning.conftest import Fake
+
+NAME = "nnUNetTrainerDRO_beta40_3epochs"
+
+
+class StopError(Exception):
+    pass
+
+
+def alive(pid):
+    """Whether a process runs; a zombie whose parent has not looked at it does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pids, seconds=5.0):
+    end = time.monotonic() + seconds
+    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not left
+
+
+def run(fake: Fake, watch=lambda epochs: None, *, name=NAME):
+    target = find_target("7", "2d", "0", plans="nnUNetPlans")
+    train(target, name, device="cpu", log=fake.root / "logs" / "trial.txt", watch=watch)
+    return target.fold_folder(name)
+
+
+def test_training_is_watched_and_validated(fake):
+    seen = []
+
+    folder = run(fake, seen.append)
+
+    assert (folder / "validation" / "summary.json").exists()
+    assert list(seen[-1].pseudo_dice) == [0, 1, 2]
+    assert fake.calls == [NAME]
+    log = (fake.root / "logs" / "trial.txt").read_text()
+    assert log.startswith(
+        f"$ nnUNetv2_train Dataset007_Fake 2d 0 -tr {NAME} -p nnUNetPlans -device cpu\ntraining starts"
+    )
+
+
+def test_training_that_is_over_is_not_begun_again(fake):
+    run(fake)
+    seen = []
+
+    run(fake, seen.append)
+
+    assert len(fake.calls) == 1
+    assert list(seen[-1].pseudo_dice) == [0, 1, 2]
+
+
+def test_training_without_its_validation_is_validated(fake):
+    folder = run(fake)
+    (folder / "validation" / "summary.json").unlink()
+
+    run(fake)
+
+    assert fake.calls == [NAME, f"{NAME} --val"]
+
+
+def test_training_that_was_stopped_goes_on(fake):
+    folder = run(fake)
+    (folder / "checkpoint_final.pth").unlink()
+    (folder / "validation" / "summary.json").unlink()
+
+    run(fake)
+
+    assert fake.calls == [NAME, f"{NAME} --c"]
+
+
+def test_logs_of_a_training_without_a_checkpoint_do_not_count(fake, monkeypatch):
+    folder = run(fake)
+    for file in ("checkpoint_final.pth", "checkpoint_best.pth", "validation/summary.json"):
+        (folder / file).unlink()
+    monkeypatch.setenv("FAKE", '{"seconds": 0.3}')
+    seen = []
+
+    run(fake, seen.append)
+
+    assert fake.calls == [NAME, NAME]
+    assert seen[0].current in (None, 0), "of this start, not of the one before"
+
+
+def test_failure_quotes_the_last_line_and_names_the_log(fake, monkeypatch):
+    monkeypatch.setenv("FAKE", '{"crash": ["beta40"]}')
+
+    with pytest.raises(TrainingFailedError) as error:
+        run(fake)
+
+    assert error.value.reason == (
+        "nnUNetv2_train ended with exit code 1: RuntimeError: CUDA out of memory "
+        f"(log: {fake.root / 'logs' / 'trial.txt'})"
+    )
+    assert error.value.lines == ["training starts", "RuntimeError: CUDA out of memory"]
+
+
+def test_end_without_predictions_is_a_failure(fake, monkeypatch):
+    monkeypatch.setenv("FAKE", '{"empty": ["beta40"]}')
+
+    with pytest.raises(TrainingFailedError, match="must leave validation predictions"):
+        run(fake)
+
+
+@pytest.mark.parametrize("kind", ["hang", "deaf"])
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
+def test_what_is_stopped_ends_with_its_workers(fake, monkeypatch, kind):
+    monkeypatch.setenv("FAKE", json.dumps({"hang": ["beta40"], kind: ["beta40"]}))
+    monkeypatch.setattr(training, "GRACE_SECONDS", 0.5)
+    pids = find_target("7", "2d", "0", plans="nnUNetPlans").fold_folder(NAME) / "pids.txt"
+
+    def watch(epochs):
+        if pids.exists() and len(pids.read_text().split()) == 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run(fake, watch)
+
+    assert gone(pids.read_text().split())
