@@ -36,6 +36,10 @@ class VoxelLoss(nn.Module):
     its voxels are fitted. The source joins its tail at z = 1 to a scaled cross-entropy; here all of z <= 0 stays what
     it is. alpha -> infinity gives the exponential tail log 2 exp(-z / (2 log 2)).
 
+    ``smoothing`` a softens the reference: the label has probability 1 - a and each of the k - 1 others a / (k - 1);
+    for regions, which are one binary decision each, 1 becomes 1 - a and 0 becomes a. (PyTorch's ``label_smoothing``
+    spreads its a' over all k classes; it is the same with a' = a k / (k - 1).)
+
     With the defaults it is the cross-entropy, at its cost.
 
     Args:
@@ -45,12 +49,14 @@ class VoxelLoss(nn.Module):
         tau: Strength of the additive adjustment, >= 0.
         gamma: Strength of the multiplicative adjustment, >= 0.
         alpha: Exponent of the tail, > 0, or None for the exponential tail.
+        smoothing: Probability that the reference takes from its label, in [0, 0.5]; only with the exponential tail.
 
     Raises:
-        ValueError: If a number is out of its range, or the shares are missing.
+        ValueError: If a number is out of its range, the shares are missing, or ``smoothing`` meets ``alpha``.
 
     Source: Menon et al. 2021, eq. (10), for tau; Ye et al. 2020 (CDT) for gamma; Kini et al. 2021 (VS loss, also its
-    binary form) for both; Wang et al. 2022, "Is importance weighting incompatible with interpolating classifiers?".
+    binary form) for both; Wang et al. 2022, "Is importance weighting incompatible with interpolating classifiers?";
+    label smoothing as in Wang et al. 2024, "Generalizing Few Data to Unseen Domains Flexibly ...".
     """
 
     scale: Tensor
@@ -65,6 +71,7 @@ class VoxelLoss(nn.Module):
         tau: float = 0.0,
         gamma: float = 0.0,
         alpha: float | None = None,
+        smoothing: float = 0.0,
     ) -> None:
         super().__init__()
         for name, value in (("tau", tau), ("gamma", gamma)):
@@ -72,7 +79,15 @@ class VoxelLoss(nn.Module):
                 raise ValueError(f"`{name}` must be a number >= 0, got {value!r}. 0 turns the adjustment off.")
         if alpha is not None and not (math.isfinite(alpha) and alpha > 0):
             raise ValueError(f"`alpha` must be a number > 0, got {alpha!r}. None gives the cross-entropy's own tail.")
+        if not 0 <= smoothing <= 0.5:
+            raise ValueError(f"`smoothing` must be a number in [0, 0.5], got {smoothing!r}. 0 keeps the labels hard.")
+        if smoothing and alpha is not None:
+            raise ValueError(
+                f"`smoothing` must be 0 with a polynomial tail, got {smoothing!r}: its margin is that of one label. "
+                "Leave one of `smoothing` and `alpha` out."
+            )
         self.regions = regions
+        self.smoothing = smoothing
         self.tau = tau
         self.gamma = gamma
         self.alpha = alpha
@@ -83,7 +98,7 @@ class VoxelLoss(nn.Module):
     @property
     def is_adjusted(self) -> bool:
         """Whether it differs from the plain cross-entropy."""
-        return bool(self.tau or self.gamma or self.alpha is not None)
+        return bool(self.tau or self.gamma or self.alpha is not None or self.smoothing)
 
     def _set_shares(self, shares: Sequence[float] | None) -> None:
         if shares is None:
@@ -140,7 +155,11 @@ class VoxelLoss(nn.Module):
                 logits = logits + _per_channel(self.shift, logits)
         if self.alpha is None:
             ignored = -100 if ignore_label is None else ignore_label
-            return F.cross_entropy(logits, labels, ignore_index=ignored, reduction="none")
+            n_classes = logits.shape[1]
+            spread_over_all = self.smoothing * n_classes / max(1, n_classes - 1)
+            return F.cross_entropy(
+                logits, labels, ignore_index=ignored, reduction="none", label_smoothing=spread_over_all
+            )
         if ignore_label is None:
             return polynomially_tailed(_margin(logits, labels), alpha=self.alpha)
         is_ignored = labels == ignore_label
@@ -157,7 +176,10 @@ class VoxelLoss(nn.Module):
             if self.tau:
                 logits = logits + _per_channel(self.shift, logits)
         if self.alpha is None:
-            voxelwise = F.binary_cross_entropy_with_logits(logits, reference.to(logits.dtype), reduction="none")
+            soft = reference.to(logits.dtype)
+            if self.smoothing:
+                soft = soft + self.smoothing * (1 - 2 * soft)
+            voxelwise = F.binary_cross_entropy_with_logits(logits, soft, reduction="none")
         else:
             margin = torch.where(reference.to(torch.bool), logits, -logits)
             voxelwise = polynomially_tailed(margin, alpha=self.alpha)

@@ -20,7 +20,7 @@ from nnunet_dro.trainers.epoch_summary import EpochSummary
 from nnunet_dro.trainers.groups import watched_groups
 from nnunet_dro.trainers.hardness_log import HardnessLog
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
-from nnunet_dro.trainers.options import DROOptions, HardnessOptions, TrainerOptions
+from nnunet_dro.trainers.options import DROOptions, HardnessOptions, LSOptions, TrainerOptions
 from nnunet_dro.trainers.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.voxel_shares import voxel_shares
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
@@ -107,6 +107,7 @@ class HardnessWeighted(_Trainer):
             tau=tau,
             gamma=gamma,
             alpha=options.polynomial_tail,
+            smoothing=options.smoothing if isinstance(options, LSOptions) else 0.0,
             shares=voxel_shares(self) if tau or gamma else None,
             hardness=self._history.hardness,
         )

@@ -21,6 +21,7 @@ def per_case_loss(
     tau: float = 0.0,
     gamma: float = 0.0,
     alpha: float | None = None,
+    smoothing: float = 0.0,
     shares: Sequence[float] | None = None,
     hardness: Hardness = "loss",
 ) -> DiceCELoss | CaseByCaseLoss:
@@ -28,9 +29,10 @@ def per_case_loss(
 
     Args:
         loss: What a trainer's ``_build_loss`` returned.
-        tau: As ``gamma``, ``alpha`` and ``shares``: adjusts the cross-entropy, see `VoxelLoss`.
+        tau: As ``gamma``, ``alpha``, ``smoothing`` and ``shares``: adjusts the cross-entropy, see `VoxelLoss`.
         gamma: See ``tau``.
         alpha: See ``tau``.
+        smoothing: See ``tau``.
         shares: See ``tau``; as `voxel_shares` gives them.
         hardness: What the hardness of a case is, see `DiceCELoss`.
 
@@ -47,20 +49,25 @@ def per_case_loss(
         scale_weights, inner = tuple(inner.weight_factors), inner.loss
     settings = _dice_ce_settings(inner)
     if settings is None:
-        _refuse_options(inner, tau=tau, gamma=gamma, alpha=alpha, hardness=hardness)
+        _refuse_options(inner, tau=tau, gamma=gamma, alpha=alpha, smoothing=smoothing, hardness=hardness)
         return CaseByCaseLoss(loss)
-    voxel_loss = VoxelLoss(regions=settings["regions"], shares=shares, tau=tau, gamma=gamma, alpha=alpha)
+    voxel_loss = VoxelLoss(
+        regions=settings["regions"], shares=shares, tau=tau, gamma=gamma, alpha=alpha, smoothing=smoothing
+    )
     known = DiceCELoss(**settings, scale_weights=scale_weights, voxel_loss=voxel_loss, hardness=hardness)
     if isinstance(inner.dc, torch._dynamo.OptimizedModule):
         known.voxel_sums = torch.compile(known.voxel_sums)  # type: ignore[assignment]
     return known
 
 
-def _refuse_options(loss: nn.Module, *, tau: float, gamma: float, alpha: float | None, hardness: str) -> None:
+def _refuse_options(
+    loss: nn.Module, *, tau: float, gamma: float, alpha: float | None, smoothing: float, hardness: str
+) -> None:
     """Raise if any of the options is set, which only nnU-Net's Dice + cross-entropy has."""
     options = {f"la{tau:g}": tau != 0, f"vs{gamma:g}": gamma != 0, f"hardness {hardness!r}": hardness != "loss"}
     if alpha is not None:
         options[f"poly{alpha:g}"] = True
+    options[f"alpha{smoothing:g}"] = smoothing != 0
     if any(options.values()):
         raise ValueError(
             f"{', '.join(name for name, is_set in options.items() if is_set)} must be left out with this trainer: it "

@@ -11,7 +11,7 @@ from nnunet_dro.trainers.nnUNetTrainerGroupDRO import nnUNetTrainerGroupDRO
 from nnunet_dro.trainers.nnUNetTrainerIW import nnUNetTrainerIW
 from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
-from nnunet_dro.trainers.options import options_from_name
+from nnunet_dro.trainers.options import OPTIONS, options_from_name
 
 #: Every trainer a user can name, without options.
 TRAINERS: dict[str, type[NamedTrainer]] = {
@@ -43,10 +43,10 @@ def trainer_class(name: str) -> type[NamedTrainer]:
 
     Raises:
         AttributeError: If the name is not of this package.
-        ValueError: If it starts like ours and is not a name of ours; the message lists the options.
+        ValueError: If it is one of ours with options that are not; the message lists them.
     """
     base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
-    if base is None:
+    if base is None or not _is_ours(name[len(base) :]):
         raise AttributeError(f"{name} is not a trainer of nnunet-dro.")
     options = options_from_name(name, base=base, kind=TRAINERS[base].options_class)
     if name == base:
@@ -54,6 +54,11 @@ def trainer_class(name: str) -> type[NamedTrainer]:
     namespace: dict[str, Any] = {"options": options, "__module__": __name__, "__doc__": TRAINERS[base].__doc__}
     made: Any = _MadeByName(name, (TRAINERS[base],), namespace)
     return made
+
+
+def _is_ours(rest: str) -> bool:
+    """Whether what follows a trainer's name is its options, and not the rest of another word: nnUNetTrainerLSTM."""
+    return rest[:1] in ("", "_") or any(option.pattern.match(rest) for option in OPTIONS)
 
 
 def _reduce(cls: Any) -> tuple[Any, ...]:

@@ -38,6 +38,7 @@ def number(value: float) -> str:
 
 _NUMBER = r"(\d+\.?\d*|\.\d+)"
 _FIDON = "Fidon et al. 2022"
+_WANG = "Wang et al. 2024 (GI-LS)"
 
 
 def _of_number(field: str, word: str, what: str, help: str, source: str = "") -> Option:
@@ -94,6 +95,30 @@ OPTIONS = (
         "C",
         "small groups count as harder: C / sqrt(cases of the group) is added to a group's loss (default 0)",
         "Sagawa et al. 2020, eq. (5)",
+    ),
+    _of_number(
+        "smoothing",
+        "alpha",
+        "a",
+        "labels of 1 - a in the cross-entropy, the rest for the other classes, 0 <= a <= 0.5 (default 0.1)",
+        _WANG,
+    ),
+    Option(
+        "steps",
+        "T<n>",
+        re.compile(r"T(\d+)"),
+        int,
+        lambda steps: f"T{steps}",
+        "gradient steps from a batch to the generated one, 1 to 15 (default 5)",
+        _WANG,
+    ),
+    _of_number("step_size", "eta", "x", "size of these steps (default 0.03)", _WANG),
+    _of_number(
+        "penalty",
+        "gamma",
+        "x",
+        "keeps the generated features near the original ones: x / 2 * squared distance (default 0.001)",
+        _WANG,
     ),
     _switch(
         "importance_sampling",

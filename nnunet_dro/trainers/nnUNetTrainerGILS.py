@@ -1,0 +1,113 @@
+"""`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerGILS`."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
+from nnunet_dro.trainers.options import GILSOptions
+from nnunet_dro.trainers.perturbation import Perturbed, ascend, bare, find_features_module
+from nnunet_dro.trainers.perturbation_log import PerturbationLog, make_example
+
+
+class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
+    """nnU-Net trained on each batch and on its worst neighbours, with label smoothing: `nnUNetTrainerGILS_T5_gamma0.1`.
+
+    For few data, towards domains that are not in them. An iteration is two optimiser steps: one on the generated batch,
+    then one on the original.
+
+    Source: Wang et al., "Generalizing Few Data to Unseen Domains Flexibly Based on Label Smoothing Integrated with
+    Distributionally Robust Optimization", 2024, Algorithm 1 (GI-LS).
+    """
+
+    options: ClassVar[GILSOptions] = GILSOptions()
+    options_class = GILSOptions
+    #: Dotted name of the layer that makes the logits of full resolution; '' finds that of nnU-Net's own networks.
+    features_module: ClassVar[str] = ""
+    #: Made with the network.
+    perturbation_log: PerturbationLog
+
+    def initialize(self) -> None:
+        """nnU-Net's, and a look for the features, while an error is still cheap."""
+        super().initialize()
+        find_features_module(bare(self.network), self.features_module)
+        self.perturbation_log = PerturbationLog(self.options.steps)
+
+    def on_train_start(self) -> None:
+        """Keep the log of a training that is resumed."""
+        super().on_train_start()
+        if self.local_rank == 0:
+            self.perturbation_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
+
+    def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+        """A step on the generated batch, then one on the original, whose loss is returned."""
+        batch = {**batch, "data": self._on_device(batch["data"]), "target": self._on_device(batch["target"])}
+        perturbed = self._perturb(batch["data"], batch["target"])
+        self._record(perturbed, batch)
+        with self.loss.drawn(batch):
+            # nnU-Net's own step: the table of stale losses is for the original images.
+            super(HardnessWeighted, self).train_step({**batch, "data": perturbed.data})
+        self.loss.step()
+        return super().train_step(batch)
+
+    def _on_device(self, values: Any) -> Any:
+        if isinstance(values, list):
+            return [value.to(self.device, non_blocking=True) for value in values]
+        return values.to(self.device, non_blocking=True)
+
+    def _perturb(self, data: Tensor, target: Tensor | list[Tensor]) -> Perturbed:
+        network = bare(self.network)
+        return ascend(
+            network,
+            find_features_module(network, self.features_module),
+            data,
+            lambda output: self.loss.per_case(output, target).losses,
+            steps=self.options.steps,
+            eta=self.options.step_size,
+            gamma=self.options.penalty,
+            n_voxels=self._n_annotated(target),
+            n_channels=self._n_image_channels(data.shape[1]),
+        )
+
+    def _n_annotated(self, target: Tensor | list[Tensor]) -> Tensor | None:
+        """How many voxels of each case have a label, or None where all do."""
+        labels = self.label_manager
+        if not labels.has_ignore_label:
+            return None
+        finest = target[0] if isinstance(target, list) else target
+        is_ignored = finest[:, -1] > 0 if labels.has_regions else finest[:, 0] == labels.ignore_label
+        return (~is_ignored).flatten(1).sum(1)
+
+    def _n_image_channels(self, n_channels: int) -> int:
+        """How many channels are images; in a cascade the last ones are the labels of the stage before."""
+        return n_channels - (len(self.label_manager.foreground_labels) if self.is_cascaded else 0)
+
+    def _record(self, perturbed: Perturbed, batch: dict[str, Any]) -> None:
+        self.perturbation_log.record(perturbed)
+        if self.perturbation_log.example is None and self.local_rank == 0:
+            target = batch["target"]
+            self.perturbation_log.example = make_example(
+                batch["data"],
+                perturbed.data,
+                target[0] if isinstance(target, list) else target,
+                [str(name) for name in batch["keys"]],
+                ignore_label=self.label_manager.ignore_label,
+                regions=self.label_manager.has_regions,
+            )
+
+    def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
+        """Log the epoch's hardness and its perturbations."""
+        super().on_train_epoch_end(train_outputs)
+        summary = self.perturbation_log.end_epoch(self.current_epoch)
+        if self.local_rank != 0:
+            return
+        try:
+            self.perturbation_log.write(summary, Path(self.output_folder))
+        except OSError as error:
+            # A picture is not worth a training.
+            self.print_to_log_file(f"WARNING: could not write the perturbations of this epoch: {error}")
+        self.print_to_log_file(summary.line())

@@ -1,0 +1,259 @@
+"""From a batch to its worst neighbours: gradient steps on the images, for a network that stays as it is."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+#: The gradient of the sum over voxels, times this, goes through half precision: what nnU-Net's gradient scaler starts
+#: with (2^16) does to the mean over a patch of 128^3 voxels. A power of 2 rounds nothing.
+_SCALE = 2.0**-5
+
+
+@dataclass(frozen=True)
+class Perturbed:
+    """A generated batch of b cases.
+
+    Attributes:
+        data: Images, shaped as the batch they come from; finite where that was.
+        change: Root mean square of the change over voxels and perturbed channels, in the images' unit, shape (b,).
+        feature_distance: Root mean square over voxels of ||z - z_0||, shape (b,).
+        surrogate_before: l of each case alone, shape (b,).
+        surrogate_after: l - gamma/2 (N/n) mean ||z - z_0||^2 of each case alone, shape (b,).
+        n_rejected: Steps that were taken back, shape (b,).
+        is_non_finite: Whether a loss, feature or gradient of the case was not finite on the way, shape (b,).
+    """
+
+    data: Tensor
+    change: Tensor
+    feature_distance: Tensor
+    surrogate_before: Tensor
+    surrogate_after: Tensor
+    n_rejected: Tensor
+    is_non_finite: Tensor
+
+
+def ascend(
+    network: nn.Module,
+    features: nn.Module,
+    data: Tensor,
+    losses_of: Callable[[Any], Tensor],
+    *,
+    steps: int,
+    eta: float,
+    gamma: float,
+    n_voxels: Tensor | None = None,
+    n_channels: int | None = None,
+) -> Perturbed:
+    """Move each case to where the network is worse at it but finds features like those it found before.
+
+    Each step moves the image x of each case by
+
+        x  <-  x + eta n grad_x { l(x) - gamma / 2  (N / n) mean_v ||z_v(x) - z_v(x_0)||^2 }
+
+    with l the loss of the case alone, a mean over n voxels; N the voxels of the patch (n = N without an ignore label);
+    z_v the features of voxel v. The brace is the source's surrogate with means over voxels in place of the values of
+    one image; the factor n makes the step at a voxel that of its own l_v - gamma/2 ||z_v - z_v0||^2, so that neither
+    eta nor gamma depends on the size of the patch.
+
+    A step that makes the surrogate of its case smaller is taken back, and the next one from there is a quarter as long,
+    where the source goes on. So the surrogate never falls, whatever eta and gamma are (plain steps diverge where
+    eta gamma is large), and where l_v is L-Lipschitz in z_v and n = N, the root mean square of ||z - z_0|| is at most
+    2 L / gamma after any number of steps; the source bounds it by 3 L / gamma.
+
+    Meanwhile the network's parameters take no gradient, and its dropout, batch norm and other modules without children
+    do what they do in prediction: the surrogate is one function of one case, and leaves no trace in the network.
+
+    Args:
+        network: As it was built, neither compiled nor wrapped for distributed training, see `bare`.
+        features: Module of the network whose (first) input is z, shape (b, channels, *spatial).
+        data: Images, shape (b, channels, *spatial).
+        losses_of: Network output to the loss of each case alone, shape (b,).
+        steps: T >= 0.
+        eta: Size of the steps.
+        gamma: Weight of the squared distance, >= 0.
+        n_voxels: How many voxels the loss of each case is a mean over, shape (b,); None for all of the patch.
+        n_channels: The first so many channels are perturbed; None for all.
+
+    Returns:
+        The generated batch, without gradient.
+
+    Raises:
+        ValueError: If the network does not call ``features`` with a tensor.
+
+    Source: Wang et al. 2024, Algorithm 1, its inner loop; after Sinha et al. 2018, and Volpi et al. 2018 for the
+    distance of features.
+    """
+    surrogate = _Surrogate(network, features, losses_of, data, gamma=gamma, n_voxels=n_voxels, n_channels=n_channels)
+    with _as_one_function(network):
+        start = surrogate(surrogate.original, needs_gradient=steps > 0)
+        best = start
+        eta_of = torch.full_like(start.value, eta)
+        n_rejected = torch.zeros_like(start.value)
+        is_non_finite = ~start.is_finite
+        for step in range(1, steps + 1):
+            # `best.gradient` is of the sum over voxels already, which is the n of the formula.
+            there = surrogate(best.data + surrogate.over_voxels(eta_of) * best.gradient, needs_gradient=step < steps)
+            is_better = there.is_finite & (there.value >= best.value)
+            is_non_finite |= ~there.is_finite
+            n_rejected += ~is_better
+            eta_of = torch.where(is_better, eta_of, eta_of / 4)
+            best = there.where(is_better, best)
+    change = (best.data - surrogate.original)[:, :n_channels].flatten(1).square().mean(1).sqrt()
+    return Perturbed(
+        best.data, change, best.squared_distance.sqrt(), start.value, best.value, n_rejected, is_non_finite
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What the surrogate is at one image of each case."""
+
+    data: Tensor
+    value: Tensor
+    squared_distance: Tensor
+    gradient: Tensor
+    is_finite: Tensor
+
+    def where(self, is_mine: Tensor, other: "_Place") -> "_Place":
+        """This place for some cases, and the other for the rest."""
+        wide = is_mine.view(-1, *[1] * (self.data.ndim - 1))
+        return _Place(
+            torch.where(wide, self.data, other.data),
+            torch.where(is_mine, self.value, other.value),
+            torch.where(is_mine, self.squared_distance, other.squared_distance),
+            torch.where(wide, self.gradient, other.gradient),
+            torch.where(is_mine, self.is_finite, other.is_finite),
+        )
+
+
+class _Surrogate:
+    """l(x) - gamma/2 (N/n) mean ||z(x) - z(x_0)||^2 of each case, and n times its gradient."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        features: nn.Module,
+        losses_of: Callable[[Any], Tensor],
+        data: Tensor,
+        *,
+        gamma: float,
+        n_voxels: Tensor | None,
+        n_channels: int | None,
+    ) -> None:
+        self.network = network
+        self.features = features
+        self.losses_of = losses_of
+        self.original = data.detach()
+        self.gamma = gamma
+        self.n_channels = n_channels
+        self.patch_voxels = data[0, 0].numel()
+        all_voxels = data.new_full((len(data),), self.patch_voxels, dtype=torch.float32)
+        self.n_voxels = all_voxels if n_voxels is None else n_voxels.to(all_voxels).clamp_min(1)
+        self.original_features: Tensor | None = None
+
+    def over_voxels(self, values: Tensor) -> Tensor:
+        """One value per case, shaped to multiply images."""
+        return values.view(-1, *[1] * (self.original.ndim - 1))
+
+    def __call__(self, data: Tensor, *, needs_gradient: bool) -> _Place:
+        """Look at one image of each case."""
+        x = data.detach().requires_grad_()
+        with torch.enable_grad():
+            # nnU-Net's own precision: half on CUDA and nowhere else.
+            with torch.autocast("cuda") if x.device.type == "cuda" else nullcontext():
+                z, output = self._run(x)
+                losses = self.losses_of(output)
+            if self.original_features is None:
+                self.original_features = z.detach()
+            difference = z.float() - self.original_features.float()
+            squared_distance = difference.flatten(2).square().sum(1).mean(1)
+            value = losses.float() - self.gamma / 2 * self.patch_voxels / self.n_voxels * squared_distance
+            if needs_gradient:
+                (gradient,) = torch.autograd.grad((_SCALE * self.n_voxels * value).sum(), x)
+            else:
+                gradient = torch.zeros_like(x)
+        gradient = gradient / _SCALE
+        if self.n_channels is not None:
+            gradient[:, self.n_channels :] = 0
+        # A network that saturates may find a finite loss at an infinite image.
+        is_finite = value.isfinite() & gradient.flatten(1).isfinite().all(1) & data.flatten(1).isfinite().all(1)
+        # A case that cannot be looked at where it starts stays there.
+        gradient = torch.where(self.over_voxels(is_finite), gradient, 0)
+        return _Place(x.detach(), value.detach(), squared_distance.detach(), gradient, is_finite)
+
+    def _run(self, x: Tensor) -> tuple[Tensor, Any]:
+        seen: list[Any] = []
+        handle = self.features.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0] if inputs else None))
+        try:
+            output = self.network(x)
+        finally:
+            handle.remove()
+        if not seen or not isinstance(seen[-1], Tensor):
+            raise ValueError(
+                "`features_module` must be a module that the network calls with a tensor, got "
+                f"{type(self.features).__name__}, which it {'calls without one' if seen else 'does not call'}. "
+                "Name the layer that makes the logits of full resolution."
+            )
+        return seen[-1], output
+
+
+@contextmanager
+def _as_one_function(network: nn.Module) -> Iterator[None]:
+    """Parameters without gradient, modules without children as in prediction; afterwards all as before."""
+    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    # The others keep their mode: networks ask `self.training` whether to return outputs for deep supervision.
+    leaves = [module for module in network.modules() if module.training and not any(True for _ in module.children())]
+    try:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+        for module in leaves:
+            module.training = False
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+        for module in leaves:
+            module.training = True
+
+
+def bare(network: nn.Module) -> nn.Module:
+    """The network inside the wrappers of distributed training and compilation."""
+    while True:
+        if isinstance(network, nn.parallel.DistributedDataParallel):
+            network = network.module
+        elif isinstance(network, torch._dynamo.OptimizedModule):
+            network = network._orig_mod
+        else:
+            return network
+
+
+def find_features_module(network: nn.Module, name: str) -> nn.Module:
+    """The module whose input are the features of each voxel.
+
+    Args:
+        network: See `bare`.
+        name: Dotted, as `torch.nn.Module.named_modules` has it; '' for the last segmentation layer of nnU-Net's own
+            networks, which makes the logits of full resolution.
+
+    Raises:
+        ValueError: If there is no such module; the message lists the last ones.
+    """
+    where = name or _nnunet_layer(network)
+    modules = dict(network.named_modules())
+    if where and where in modules:
+        return modules[where]
+    last = ", ".join(list(modules)[-8:])
+    wrong = f"got {name!r}" if name else f"and {type(network).__name__} has no `decoder.seg_layers` as nnU-Net's have"
+    raise ValueError(
+        f"`features_module` must name the layer that makes the logits of full resolution, {wrong}. Derive from the "
+        f"trainer and set `features_module` to one of the network's modules; the last are: {last}."
+    )
+
+
+def _nnunet_layer(network: nn.Module) -> str:
+    layers = getattr(getattr(network, "decoder", None), "seg_layers", None)
+    return f"decoder.seg_layers.{len(layers) - 1}" if isinstance(layers, nn.ModuleList) and len(layers) else ""

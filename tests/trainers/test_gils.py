@@ -1,0 +1,334 @@
+"""nnUNetTrainerLS and nnUNetTrainerGILS in nnU-Net."""
+
+import csv
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+
+from nnunet_dro.losses import VoxelLoss
+from nnunet_dro.trainers.nnUNetTrainerGILS import nnUNetTrainerGILS
+from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
+from nnunet_dro.trainers.options import GILSOptions, LSOptions, options_from_name
+from nnunet_dro.trainers.perturbation import Perturbed, ascend
+from nnunet_dro.trainers.perturbation_log import Example, PerturbationLog, make_example, plot_example
+from nnunet_dro.trainers.registry import trainer_class
+
+
+def started(make_trainer, cls, configuration="2d_small", kind="labels"):
+    torch.manual_seed(0)
+    np.random.seed(0)
+    trainer = make_trainer(cls, configuration, kind)
+    trainer.initialize()
+    trainer.network.train()
+    loader, _ = trainer.get_dataloaders()
+    return trainer, loader
+
+
+def same_weights(mine, other):
+    return all(torch.equal(a, b) for a, b in zip(mine.network.parameters(), other.network.parameters(), strict=True))
+
+
+def losses_of(trainer, batch):
+    with torch.no_grad():
+        return trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]).hardness
+
+
+def test_label_smoothing_is_in_the_training_loss_and_not_in_the_validation_loss(make_trainer):
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerLS_alpha0.3"))
+    assert trainer.loss.per_case.voxel_loss.smoothing == 0.3
+    batch = next(loader)
+    output = [level.detach() for level in trainer.network(batch["data"])]
+    plain = trainer.loss(output, batch["target"])
+    # Both cross-entropies by resolution, weighted as nnU-Net's deep supervision is.
+    smoothed, hard = (
+        sum(
+            weight * VoxelLoss(regions=False, smoothing=a)(level, target).mean()
+            for weight, level, target in zip(trainer.loss.plain.weight_factors, output, batch["target"], strict=True)
+        )
+        for a in (0.3, 0.0)
+    )
+    loss = trainer.train_step(batch)["loss"]
+    assert loss == pytest.approx(float(plain + smoothed - hard), rel=1e-4)
+    assert float(smoothed - hard) > 1e-4
+
+
+def test_no_smoothing_is_nnunet(make_trainer):
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerLS_alpha0"))
+    plain = started(make_trainer, nnUNetTrainer)[0]
+    plain.network.load_state_dict(trainer.network.state_dict())
+    for _ in range(3):
+        batch = next(loader)
+        assert trainer.train_step(batch)["loss"] == pytest.approx(float(plain.train_step(batch)["loss"]), rel=1e-5)
+    for own, other in zip(trainer.network.parameters(), plain.network.parameters(), strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
+def test_without_ascent_it_is_label_smoothing_twice(make_trainer, monkeypatch, configuration):
+    gils, loader = started(make_trainer, trainer_class("nnUNetTrainerGILS_alpha0.2"), configuration)
+    smoothed = started(make_trainer, trainer_class("nnUNetTrainerLS_alpha0.2"), configuration)[0]
+    smoothed.network.load_state_dict(gils.network.state_dict())
+    monkeypatch.setattr(
+        f"{nnUNetTrainerGILS.__module__}.ascend", lambda *given, steps, **more: ascend(*given, steps=0, **more)
+    )
+    for _ in range(2):
+        batch = next(loader)
+        loss = gils.train_step(batch)["loss"]
+        smoothed.train_step(batch)
+        assert loss == smoothed.train_step(batch)["loss"]
+    assert same_weights(gils, smoothed)
+
+
+def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(make_trainer):
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerGILS_T3_eta0.3"))
+    other = started(make_trainer, nnUNetTrainerLS)[0]
+    other.network.load_state_dict(trainer.network.state_dict())
+    batch = next(loader)
+    generated = trainer._perturb(batch["data"], batch["target"])
+    assert (generated.change > 0.01).all()
+    assert (generated.surrogate_after > generated.surrogate_before).all()
+    torch.testing.assert_close(generated.surrogate_before, losses_of(trainer, batch), rtol=1e-5, atol=1e-6)
+
+    loss = trainer.train_step(batch)["loss"]
+    other.train_step({**batch, "data": generated.data})
+    hardness = losses_of(other, batch)
+    assert loss == other.train_step(batch)["loss"], "the loss that is reported is that of the original"
+    assert same_weights(trainer, other)
+
+    stale = trainer.hardness_log.table.losses
+    last = {int(case): float(value) for case, value in zip(batch["case_indices"], hardness, strict=True)}
+    for case, value in last.items():
+        assert stale[case] == pytest.approx(value, rel=1e-4), "stale losses are of the original"
+    assert trainer.hardness_log._draws.sum() == len(batch["data"]), "a case counts once"
+
+
+def test_it_is_deterministic(make_trainer):
+    runs = []
+    for _ in range(2):
+        trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerGILS_T2_eta0.3"))
+        runs.append(([trainer.train_step(next(loader))["loss"] for _ in range(2)], trainer))
+    assert runs[0][0] == runs[1][0]
+    assert same_weights(runs[0][1], runs[1][1])
+
+
+def test_voxels_without_a_label_do_not_count(make_trainer):
+    trainer, loader = started(make_trainer, nnUNetTrainerGILS, "3d_small", "ignore")
+    batch = next(loader)
+    counts = trainer._n_annotated(batch["target"])
+    expected = [int((target != 3).sum()) for target in batch["target"][0]]
+    assert counts.tolist() == expected
+    assert min(expected) < 32**3
+    assert trainer._perturb(batch["data"], batch["target"]).data.isfinite().all()
+    regions, loader = started(make_trainer, nnUNetTrainerGILS, "3d_small", "regions_ignore")
+    target = next(loader)["target"]
+    assert regions._n_annotated(target).tolist() == [int((mark == 0).sum()) for mark in target[0][:, -1]]
+    assert started(make_trainer, nnUNetTrainerGILS)[0]._n_annotated(target) is None
+
+
+def test_the_labels_of_the_stage_before_stay(make_trainer):
+    """In a cascade they are the last channels of the input, and no image."""
+    trainer = make_trainer(nnUNetTrainerGILS)
+    trainer.initialize()
+    trainer.is_cascaded = True
+    data = torch.randn(2, 3, 32, 32, 32)
+    trainer.network.encoder.stages[0][0].convs[0].conv = torch.nn.Conv3d(3, 4, 3, padding=1)
+    trainer.network.encoder.stages[0][0].convs[0].all_modules[0] = torch.nn.Conv3d(3, 4, 3, padding=1)
+    target = [torch.randint(0, 3, (2, 1, n, n, n)) for n in (32, 16)]
+    done = trainer._perturb(data, target[: len(trainer.loss.plain.weight_factors)])
+    assert torch.equal(done.data[:, 1:], data[:, 1:])
+    assert not torch.equal(done.data[:, 0], data[:, 0])
+
+
+class WithoutDeepSupervision(nnUNetTrainerGILS):
+    def __init__(self, plans, configuration, fold, dataset_json, device=torch.device("cpu")):  # noqa: B008
+        super().__init__(plans, configuration, fold, dataset_json, device)
+        self.enable_deep_supervision = False
+
+
+def test_it_trains_without_deep_supervision(make_trainer):
+    trainer, loader = started(make_trainer, WithoutDeepSupervision)
+    batch = next(loader)
+    assert isinstance(batch["target"], torch.Tensor)
+    before = trainer._perturb(batch["data"], batch["target"])
+    assert (before.surrogate_after > before.surrogate_before).all()
+    assert np.isfinite(trainer.train_step(batch)["loss"])
+    assert trainer.perturbation_log.example is not None
+
+
+class Headless(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.Conv2d(4, 3, 1)
+        self.decoder = torch.nn.Module()
+
+    def forward(self, x):
+        return self.head(torch.nn.functional.relu(self.body(x)))
+
+
+class OwnNetwork(WithoutDeepSupervision):
+    @staticmethod
+    def build_network_architecture(plans_manager, *_):
+        return Headless()
+
+
+class OwnNetworkNamed(OwnNetwork):
+    features_module = "head"
+
+
+def test_a_network_of_ones_own_says_where_its_features_are(make_trainer):
+    with pytest.raises(
+        ValueError, match=r"`features_module` .* Headless has no `decoder.seg_layers` .* body, head, dec"
+    ):
+        make_trainer(OwnNetwork, "2d_small").initialize()
+    trainer, loader = started(make_trainer, OwnNetworkNamed)
+    assert np.isfinite(trainer.train_step(next(loader))["loss"])
+
+
+def run_epoch(trainer, loader, epoch):
+    trainer.current_epoch = epoch
+    trainer.on_train_epoch_start()
+    outputs = [trainer.train_step(next(loader)) for _ in range(2)]
+    trainer.on_train_epoch_end(outputs)
+
+
+def rows_of(folder):
+    with (folder / "perturbations.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("kind", ["labels", "regions_ignore"])
+@pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
+def test_an_epoch_leaves_a_row_a_picture_and_a_line(make_trainer, configuration, kind):
+    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerGILS_T2_eta0.1"), configuration, kind)
+    trainer.on_train_start()
+    folder, loader = Path(trainer.output_folder), trainer.dataloader_train
+    pictures = []
+    for epoch in range(2):
+        run_epoch(trainer, loader, epoch)
+        pictures.append((folder / "perturbation.png").read_bytes())
+    assert pictures[0] != pictures[1]
+    rows = rows_of(folder)
+    assert [row["epoch"] for row in rows] == ["0", "1"]
+    for row in rows:
+        assert 0 < float(row["mean_change"]) <= float(row["max_change"])
+        assert float(row["surrogate_before"]) <= float(row["surrogate_after"])
+        assert float(row["mean_feature_distance"]) > 0
+        assert 0 <= float(row["rejected_share"]) <= 1
+        assert row["non_finite"] == "0"
+    log = Path(trainer.log_file).read_text()
+    assert log.count("Perturbation: root mean square change of the images") == 2
+
+    resumed = make_trainer(trainer_class("nnUNetTrainerGILS_T2_eta0.1"), configuration, kind)
+    resumed.initialize()
+    resumed.current_epoch = 1
+    resumed.on_train_start()
+    assert [row["epoch"] for row in rows_of(folder)] == ["0"]
+    run_epoch(resumed, resumed.dataloader_train, 1)
+    again = rows_of(folder)
+    assert again[0] == rows[0]
+    assert [row["epoch"] for row in again] == ["0", "1"]
+
+
+def test_a_full_disk_does_not_stop_the_training(make_trainer, monkeypatch):
+    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerGILS_T1"))
+    trainer.on_train_start()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("nnunet_dro.trainers.perturbation_log.append_rows", full)
+    run_epoch(trainer, trainer.dataloader_train, 0)
+    log = Path(trainer.log_file).read_text()
+    assert "WARNING: could not write the perturbations of this epoch: [Errno 28]" in log
+    assert "Perturbation: root mean square change" in log
+    monkeypatch.undo()
+    run_epoch(trainer, trainer.dataloader_train, 1)
+    assert (Path(trainer.output_folder) / "perturbation.png").exists()
+
+
+def test_the_numbers_of_an_epoch():
+    log = PerturbationLog(steps=4)
+    tensor = partial(torch.tensor, dtype=torch.float32)
+    empty = torch.zeros(2, 1, 2, 2)
+    log.record(
+        Perturbed(
+            empty, tensor([1, 3]), tensor([2, 4]), tensor([0, 1]), tensor([1, 2]), tensor([4, 0]), tensor([0, 1]) > 0
+        )
+    )
+    log.record(
+        Perturbed(
+            empty[:1], tensor([5]), tensor([6]), tensor([float("nan")]), tensor([3]), tensor([2]), tensor([1]) > 0
+        )
+    )
+    summary = log.end_epoch(7)
+    assert (summary.epoch, summary.mean_change, summary.max_change, summary.mean_feature_distance) == (7, 3, 5, 4)
+    assert (summary.surrogate_before, summary.surrogate_after) == (0.5, 2)
+    assert (summary.rejected_share, summary.non_finite) == (0.5, 2)
+    assert "steps taken back 50 %, not finite 2" in summary.line()
+    assert np.isnan(log.end_epoch(8).mean_change), "nothing is left of the epoch before"
+
+
+def test_the_example_is_the_slice_with_most_foreground_nearest_to_the_middle():
+    original = torch.arange(2 * 2 * 9 * 3 * 3, dtype=torch.float32).reshape(2, 2, 9, 3, 3)
+    target = torch.zeros(2, 1, 9, 3, 3)
+    target[0, 0, 0] = 5
+    target[1, 0, [2, 5, 8], :2] = 1
+    example = make_example(original, original + 1, target, ["a", "b"], ignore_label=5, regions=False)
+    assert example.case == "b"
+    np.testing.assert_array_equal(example.original, original[1, 0, 5])
+    np.testing.assert_array_equal(example.generated - example.original, 1)
+    assert example.labels.sum() == 6
+
+    regions = torch.zeros(2, 3, 3, 3)
+    regions[0, :2, 1] = 1
+    regions[0, 0, 2] = 1
+    regions[1, 2] = 1  # nothing but voxels to ignore
+    example = make_example(original[:, :, 0], original[:, :, 0], regions, ["a", "b"], ignore_label=9, regions=True)
+    assert example.case == "a"
+    assert example.labels.tolist() == [[0, 0, 0], [2, 2, 2], [1, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    "labels", [np.zeros((4, 5), int), np.ones((4, 5), int), np.arange(20).reshape(4, 5), np.ones((1, 5), int)]
+)
+def test_any_example_can_be_drawn(tmp_path, labels):
+    image = np.zeros(labels.shape, np.float32)
+    plot_example(Example("a", image, image, labels), tmp_path / "a.png", title="a, epoch 0")
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_names_and_options():
+    options = options_from_name(
+        "nnUNetTrainerGILS_alpha0.3_T7_eta0.5_gamma0.01_la1_2epochs", base="nnUNetTrainerGILS", kind=GILSOptions
+    )
+    assert options == GILSOptions(smoothing=0.3, steps=7, step_size=0.5, penalty=0.01, logit_adjustment=1.0, epochs=2)
+    assert GILSOptions().penalty == 1e-3, "the paper's"
+    assert options_from_name("nnUNetTrainerLS_alpha0.5", base="nnUNetTrainerLS", kind=LSOptions).smoothing == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nnUNetTrainerLS_alpha0.6", r"`alpha` must be a number in \[0, 0.5\], got 0.6"),
+        ("nnUNetTrainerLS_alpha0.1", "must be written `nnUNetTrainerLS`"),
+        ("nnUNetTrainerLS_T5", "`T5` in .* is not an option of this trainer"),
+        ("nnUNetTrainerLS_poly1", "`poly1` in .* is not an option of this trainer"),
+        ("nnUNetTrainerGILS_T0", r"`T` must be 1 to 15 \(nnUNetTrainerLS takes no step\), got 0"),
+        ("nnUNetTrainerGILS_T16", "`T` must be 1 to 15"),
+        ("nnUNetTrainerGILS_eta0", "`eta` must be a number > 0"),
+        ("nnUNetTrainerGILS_gamma0.001", "must be written `nnUNetTrainerGILS`"),
+        ("nnUNetTrainerGILS_eta1_T3", "must be written `nnUNetTrainerGILS_T3_eta1`"),
+    ],
+)
+def test_names_that_are_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        trainer_class(name)
+
+
+def test_a_polynomial_tail_is_refused_in_code_too():
+    with pytest.raises(ValueError, match="`poly` must be left out with label smoothing"):
+        LSOptions(polynomial_tail=1.0)
