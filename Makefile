@@ -47,8 +47,10 @@ benchmarks-peers:
 experiments: install
 	$(BIN)/python -m benchmarks.experiments.reweighting_limits
 	$(BIN)/python -m benchmarks.experiments.digits
+	$(BIN)/python -m benchmarks.experiments.imbalanced_pair
 	$(BIN)/python -m benchmarks.experiments.hardness_signals
 	$(BIN)/python -m benchmarks.experiments.segmentation phantoms --work build/experiments
+	$(BIN)/python -m benchmarks.experiments.label_noise --work build/experiments
 
 clean:
 	rm -rf $(VENV) $(VENV)-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
