@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 import SimpleITK as sitk  # noqa: N813
 
+from nnunet_dro.trainers.options import GroupOptions, LSOptions
+from nnunet_dro.trainers.registry import trainer_class
 from tests.nnunet_project import Project, add_small_configurations, environment
 from tests.trainers.names import PLAIN_NAMES
 
@@ -19,6 +21,10 @@ pytestmark = pytest.mark.slow
 
 TRAINER = "nnUNetTrainerDRO_beta10_2epochs_5iters"
 HIPPOCAMPUS = Path(__file__).parents[3] / "shared" / "data" / "Dataset004_Hippocampus"
+
+
+#: Rows of what a trainer writes beside the hardness, after one epoch of eight cases.
+OWN_FILES = {"nnUNetTrainerL2RW": {"weights.csv": 8}, "nnUNetTrainerGILS": {"perturbations.csv": 1}}
 
 
 def rows_of(folder: Path) -> pd.DataFrame:
@@ -78,9 +84,11 @@ def test_regions_with_an_ignore_label_in_sub_volumes(project):
 
 
 @pytest.mark.parametrize("name", [name for name in PLAIN_NAMES if name != "nnUNetTrainerDRO"])
-def test_trainers_with_groups_train_continue_and_predict(project, name, tmp_path):
+def test_the_other_trainers_train_continue_and_predict(project, name, tmp_path):
     here = project("labels")
-    trainer = f"{name}_la1_poly2_1epochs_3iters"
+    options = trainer_class(name).options
+    adjusted = "la1" if isinstance(options, LSOptions) else "la1_poly2"
+    trainer = f"{name}_{adjusted}_1epochs_3iters"
     train = ("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
     here.run(*train)
     folder = here.fold_folder(trainer, "3d_small")
@@ -88,7 +96,10 @@ def test_trainers_with_groups_train_continue_and_predict(project, name, tmp_path
     here.run(*train, "--c")
     row = pd.read_csv(folder / "training.csv").iloc[0]
     assert row["draws[site=a]"] + row["draws[site=b]"] == pytest.approx(1, abs=1e-5)
-    assert row["weight[a]"] + row["weight[b]"] == pytest.approx(1, abs=1e-5)
+    if isinstance(options, GroupOptions):
+        assert row["weight[a]"] + row["weight[b]"] == pytest.approx(1, abs=1e-5)
+    for file, of_one_epoch in OWN_FILES.get(name, {}).items():
+        assert len(pd.read_csv(folder / file)) == of_one_epoch
     output = tmp_path / "predictions"
     here.run(
         *("nnUNetv2_predict", "-d", here.dataset_id, "-c", "3d_small", "-tr", trainer, "-f", 0),
@@ -104,7 +115,8 @@ def test_a_column_that_is_not_there_stops_with_one_line(project):
     assert result.returncode != 0
     table = here.raw / "cases.csv"
     assert result.stderr.strip().splitlines()[-1] == (
-        f"ValueError: `scanner` must be a column of {table}, which has site, number. Add it, or name another column."
+        f"ValueError: `scanner` must be a column of {table}, which has site, number, trusted. Add it, or name another "
+        "column."
     )
 
 

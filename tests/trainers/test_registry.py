@@ -31,9 +31,13 @@ def test_options_reach_the_trainer(make_trainer):
     assert "nnUNetTrainerDRO_beta10_3epochs_10iters__nnUNetPlans__3d_small" in trainer.output_folder
 
 
-def test_a_name_that_is_not_ours_is_no_attribute():
-    with pytest.raises(AttributeError, match="nnUNetTrainerDA5 is not a trainer of nnunet-dro"):
-        trainer_class("nnUNetTrainerDA5")
+@pytest.mark.parametrize(
+    "name", ["nnUNetTrainerDA5", "nnUNetTrainerLSTM", "nnUNetTrainerIWhatever", "nnUNetTrainerDROP"]
+)
+def test_a_name_that_is_not_ours_is_no_attribute(name):
+    """nnU-Net then goes on looking: somebody else's trainer may begin like one of ours."""
+    with pytest.raises(AttributeError, match=f"{name} is not a trainer of nnunet-dro"):
+        trainer_class(name)
 
 
 @pytest.mark.parametrize("name", PLAIN_NAMES)
