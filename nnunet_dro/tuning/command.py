@@ -76,14 +76,14 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
 
     from nnunet_dro.tuning import storage as storages
     from nnunet_dro.tuning.study import about
-    from nnunet_dro.tuning.training import termination_as_interrupt
+    from nnunet_dro.tuning.training import stopping_at_safe_points
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings.folder.mkdir(parents=True, exist_ok=True)
     with (
         warnings.catch_warnings(),
         nullcontext() if settings.is_shared else storages.alone(settings.folder),
-        termination_as_interrupt(),
+        stopping_at_safe_points(),
     ):
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         opened = storages.open_storage(storage, settings.folder)

@@ -17,6 +17,9 @@ _ABOUT = "nnunet-dro tune"
 #: Seconds between two signs of life of a trial on a shared storage, and those after which it counts as dead.
 _HEARTBEAT_SECONDS, _DEAD_SECONDS = 60, 240
 
+#: How long to wait for another thread's or process's transaction on the file.
+_LOCK_SECONDS = 60
+
 #: How often a trial is begun again whose machine has died.
 _MAX_RETRIES = 3
 
@@ -43,7 +46,7 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
     here = sqlalchemy.URL.create("sqlite", database=str(folder / "study.db")).render_as_string()
     try:
         if url is None:
-            return RDBStorage(here)
+            return RDBStorage(here, engine_kwargs={"connect_args": {"timeout": _LOCK_SECONDS}})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             retry = RetryHeartbeatStaleTrialCallback(max_retry=_MAX_RETRIES)

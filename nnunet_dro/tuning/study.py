@@ -18,7 +18,7 @@ from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.progress import Display
 from nnunet_dro.tuning.space import Space
 from nnunet_dro.tuning.target import Target
-from nnunet_dro.tuning.training import TrainingFailedError, train
+from nnunet_dro.tuning.training import TrainingFailedError, stop_if_asked, train
 from nnunet_dro.tuning.training_log import Epochs
 
 #: What counts for `--trials`.
@@ -99,6 +99,7 @@ class Tuner:
             ValueError: If the first trials all fail, or too many in a row.
         """
         while self._is_needed():
+            stop_if_asked()
             self._next()
             after_each()
             self._check_failures()
@@ -202,6 +203,7 @@ class Tuner:
             return other.number < number and other.user_attrs.get("trainer") == trainer
 
         while any(map(is_twin, self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))):
+            stop_if_asked()
             time.sleep(_TWIN_SECONDS)
             _fail_the_dead(self.study)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
 
 from nnunet_dro.demo.command import find_command
 from nnunet_dro.tuning.target import Target
@@ -94,6 +93,7 @@ def _run(command: list[str], log: Path, look: Callable[[], None]) -> None:
         )
         try:
             while not _has_ended(process, POLL_SECONDS):
+                stop_if_asked()
                 look()
         finally:
             if process.returncode != 0:
@@ -140,20 +140,36 @@ def _last_lines(log: Path, start: int) -> list[str]:
     return [line.strip() for line in printed.splitlines() if line.strip()][-N_LINES:]
 
 
-@contextmanager
-def termination_as_interrupt() -> Iterator[None]:
-    """Let a request to terminate (a cluster's time limit, a closed terminal) act as Ctrl-C does."""
+_asked_to_stop = threading.Event()
 
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
+
+@contextmanager
+def stopping_at_safe_points() -> Iterator[None]:
+    """Let Ctrl-C and a request to terminate (a cluster's time limit, a closed terminal) wait for `stop_if_asked`.
+
+    An interrupt in the middle of a transaction would leave the database locked. A second one is not made to wait.
+    """
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        if _asked_to_stop.is_set():
+            raise KeyboardInterrupt
+        _asked_to_stop.set()
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, interrupt) for number in numbers}
+    _asked_to_stop.clear()
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        _asked_to_stop.clear()
+
+
+def stop_if_asked() -> None:
+    """Raise KeyboardInterrupt if somebody asked to stop since the study began."""
+    if _asked_to_stop.is_set():
+        raise KeyboardInterrupt
