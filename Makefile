@@ -18,7 +18,7 @@ demo: install
 	$(BIN)/nnunet-dro demo --out $(OUT)
 
 test: install
-	$(BIN)/python -m pytest --durations=15
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
 test-fast: install
 	$(BIN)/python -m pytest -m "not slow"
@@ -51,6 +51,7 @@ experiments: install
 	$(BIN)/python -m benchmarks.experiments.hardness_signals
 	$(BIN)/python -m benchmarks.experiments.segmentation phantoms --work build/experiments
 	$(BIN)/python -m benchmarks.experiments.label_noise --work build/experiments
+	$(BIN)/python -m benchmarks.experiments.few_data --work build/experiments
 
 clean:
 	rm -rf $(VENV) $(VENV)-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.nnunet_project import Project, environment, make_project
 
@@ -21,16 +22,35 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture(scope="session")
-def project() -> Callable[[str], Project]:
+def project(tmp_path_factory) -> Callable[[str], Project]:
     """Projects by kind (see `LABELS`), each planned and preprocessed once."""
     made: dict[str, Project] = {}
+    is_alone = "PYTEST_XDIST_WORKER" not in os.environ
 
     def get(kind: str) -> Project:
         if kind not in made:
-            made[kind] = make_project(_ROOT, kind)
+            shared = tmp_path_factory.getbasetemp().parent / "projects"
+            made[kind] = make_project(_ROOT, kind) if is_alone else _copy_of_shared(shared, kind)
         return made[kind]
 
     return get
+
+
+def _copy_of_shared(folder: Path, kind: str) -> Project:
+    """A project that the first worker to need it makes; each works in a copy, for some tests change the plans."""
+    folder.mkdir(exist_ok=True)
+    ready = folder / kind
+    with FileLock(folder / f"{kind}.lock"):
+        if not ready.exists():
+            unfinished = folder / f"{kind}.unfinished"
+            for name in ("raw", "preprocessed", "results"):
+                (unfinished / name).mkdir(parents=True)
+            make_project(unfinished, kind)
+            unfinished.rename(ready)
+    mine = Project(_ROOT, kind)
+    shutil.copytree(ready / "raw" / mine.dataset, mine.raw)
+    shutil.copytree(ready / "preprocessed" / mine.dataset, mine.preprocessed)
+    return mine
 
 
 @pytest.fixture
