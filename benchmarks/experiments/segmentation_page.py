@@ -1,6 +1,6 @@
 """The page of a segmentation study: what was asked, what came out in words, and the tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -94,7 +94,7 @@ def page_text(
         f"{BASELINE} of the same seed. {BASELINE} is the same code with beta 0, the log of the hardness included. The "
         "runs follow each other, and what else the machine does meanwhile changes both times: differences of a tenth "
         "say nothing of a method.",
-        markdown_table(_time_table(results)),
+        markdown_table(time_table(results.times, results.methods, study)),
     ]
     if failures:
         lines = [f"- {run}: {reason.splitlines()[0]}" for run, reason in failures.items()]
@@ -157,11 +157,18 @@ def _named(row: Mapping[str, object], statistic: str) -> str:
     return text + ")"
 
 
-def _time_table(results: Results) -> pd.DataFrame:
+def time_table(times: pd.DataFrame, methods: Sequence[str], study: Study) -> pd.DataFrame:
+    """Time of an iteration, a row per method, mean and range of the seeds.
+
+    Args:
+        times: From `iteration_times`.
+        methods: In the order of the rows.
+        study: The study.
+    """
     rows = []
-    for method in results.methods:
-        of_method = results.times[results.times["method"] == method]
-        row: dict[str, object] = {"method": method, "trainer": results.study.trainer(method)}
+    for method in methods:
+        of_method = times[times["method"] == method]
+        row: dict[str, object] = {"method": method, "trainer": study.trainer(method)}
         for clock in ("cpu", "wall"):
             ratios = of_method[f"{clock}_ratio"]
             row[f"{clock}, ms"] = of_method[f"{clock}_ms"].mean()

@@ -67,7 +67,7 @@ def collect(runs: Sequence[SeedRuns], methods: Sequence[str]) -> Results:
         methods=tuple(evaluations),
         per_seed=_per_seed(evaluations),
         pooled=pd.concat(pooled, ignore_index=True),
-        times=_times(
+        times=iteration_times(
             [(of_seed, method) for method in evaluations for of_seed in usable if of_seed.is_finished(method)]
         ),
     )
@@ -114,11 +114,17 @@ def _per_seed(evaluations: Mapping[str, Mapping[int, Evaluation]]) -> pd.DataFra
     return pd.concat(parts, ignore_index=True)
 
 
-def _times(finished: Sequence[tuple[SeedRuns, str]]) -> pd.DataFrame:
+def iteration_times(finished: Sequence[tuple[SeedRuns, str]]) -> pd.DataFrame:
     """Milliseconds per training iteration.
 
     Of the processor: all the training process did. Of the clock: the fastest epoch of nnU-Net's log, with its
     validation iterations, because other work on the machine slows some epochs and not others.
+
+    Args:
+        finished: Finished runs, those of the baseline among them, as the seed's runs and the method.
+
+    Returns:
+        A row per run, as `Results.times` has them.
     """
     rows = []
     for of_seed, method in finished:

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +51,7 @@ class Study:
         write: Writes the raw dataset of a seed (``cases.csv``, ``test_cases.csv`` in it) into a folder.
         settings: What a work folder's runs were made with; another setting needs another folder.
         about: What the page says of the data, markdown.
+        trainers: Method to the trainer's name without its length, as in `TRAINERS`; the baseline first.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Study:
     write: Callable[[Path, np.random.Generator], object]
     settings: Mapping[str, object]
     about: str
+    trainers: Mapping[str, str] = field(default_factory=lambda: TRAINERS)
 
     @property
     def strata(self) -> tuple[str, ...]:
@@ -73,7 +75,7 @@ class Study:
 
     def trainer(self, method: str) -> str:
         """What follows nnU-Net's ``-tr``."""
-        return f"{TRAINERS[method].format(by=self.by)}_{self.epochs}epochs_{self.iterations}iters"
+        return f"{self.trainers[method].format(by=self.by)}_{self.epochs}epochs_{self.iterations}iters"
 
 
 def phantom_study(*, quick: bool) -> Study:
@@ -176,7 +178,7 @@ def hippocampus_study(data: Path, *, quick: bool) -> Study:
         labels=tuple(dataset.labels.values),
         epochs=1 if quick else 10,
         iterations=4 if quick else 100,
-        write=lambda folder, rng: _write_hippocampus(folder, dataset, ranges, rare, common, at_most, rng),
+        write=lambda folder, rng: write_hippocampus(folder, dataset, ranges, rare, common, at_most, rng),
         settings={"rare": rare, "common": common, "test_at_most": at_most},
         about=(
             "Crops around the hippocampus of the Medical Segmentation Decathlon, Task04 (Simpson et al. 2019), labels "
@@ -190,7 +192,7 @@ def hippocampus_study(data: Path, *, quick: bool) -> Study:
     )
 
 
-def _write_hippocampus(
+def write_hippocampus(
     folder: Path,
     dataset: RawDataset,
     ranges: "pd.Series[str]",
@@ -199,7 +201,17 @@ def _write_hippocampus(
     at_most: int | None,
     rng: np.random.Generator,
 ) -> None:
-    """Divide the cases anew and copy them into a raw dataset, which is there whole or not at all."""
+    """Divide the cases anew and copy them into a raw dataset, which is there whole or not at all.
+
+    Args:
+        folder: The new dataset.
+        dataset: The hippocampus data.
+        ranges: The intensity range of every case.
+        rare: Rare ranges to how many of their cases are for the training; the others are test cases.
+        common: ``train``, ``validation`` and ``test`` to the number of cases of the range ``raw``.
+        at_most: Test cases of a rare range; None for all.
+        rng: Draws the cases.
+    """
     rows: list[tuple[str, str, str]] = []
     for stratum, n_training in rare.items():
         cases = rng.permutation(sorted(ranges.index[ranges == stratum]))
