@@ -42,6 +42,8 @@ CPU_SETTINGS = {
     "2d, batch 12": ((96, 96), 12, (16, 32, 64, 128), True),
     "2d, batch 49": ((64, 64), 49, (16, 32, 64, 128), True),
     "3d, batch 2": ((40, 56, 40), 2, (16, 32, 64, 128), False),
+    # PyTorch's convolution of one small volume is slow on a CPU; here no stage is as small as that.
+    "3d, batch 2, wide": ((56, 56, 56), 2, (32, 64, 128), False),
 }
 GPU_SETTINGS = {
     "2d, batch 12": ((512, 512), 12, (32, 64, 128, 256, 512, 512, 512), True),

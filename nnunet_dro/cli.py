@@ -302,6 +302,7 @@ def suspects(
         Path, typer.Argument(help="Results folder of a fold, with its weights.csv or hardness.csv.", readable=False)
     ],
     top: Annotated[int, typer.Option(help="Cases to show, with pictures.")] = 20,
+    by: Annotated[str | None, typer.Option(help="weight or loss; default: weights where there are any.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder; default: the fold's own.", readable=False)
     ] = None,
@@ -310,7 +311,7 @@ def suspects(
     from nnunet_dro.suspects import write_suspects
 
     with _progress("Drawing the cases") as progress:
-        table, page = write_suspects(fold_folder, output, top=top, progress=progress)
+        table, page = write_suspects(fold_folder, output, top=top, by=by, progress=progress)
     _show(table, page.parent, page.name)
 
 

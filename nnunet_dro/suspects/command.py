@@ -17,6 +17,7 @@ def write_suspects(
     output: Path | None = None,
     *,
     top: int = 20,
+    by: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[RenderableType, Path]:
     """Rank the training cases of a fold, and write suspects.csv and suspects.html; older ones are replaced.
@@ -25,18 +26,20 @@ def write_suspects(
         folder: The fold's results folder.
         output: Where to write; None for the fold's folder.
         top: How many cases to show.
+        by: What to rank by, ``weight`` or ``loss``; None for weights where there are any.
         progress: Called with the number of pictures made and to make.
 
     Returns:
         The table for the terminal, and the page.
 
     Raises:
-        FileNotFoundError: If the folder, or both logs, are not there.
-        ValueError: If ``top`` is below 1, the folder is not that of a fold, or the log is empty or damaged.
+        FileNotFoundError: If the folder, both logs, or the one that is asked for are not there.
+        ValueError: If ``top`` is below 1, ``by`` is something else, the folder is not that of a fold, or a log is
+            empty or damaged.
         OSError: If the files cannot be written.
     """
     where = output or Fold.of(folder).folder
     check_output(where, overwrite=True)
-    suspects = find_suspects(folder, top=top, progress=progress)
+    suspects = find_suspects(folder, top=top, by=by, progress=progress)
     write_files(where, suspects_files(suspects))
     return suspects_table(suspects), where / "suspects.html"

@@ -53,20 +53,30 @@ class EpochLog:
         return len(self.epochs) // 3
 
 
-def read_logs(folder: Path) -> tuple[EpochLog, EpochLog | None]:
+def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLog | None]:
     """The log to rank the cases by, and the losses where both are there.
 
     Args:
         folder: Of the fold.
+        by: ``weight`` or ``loss``; None for weights where there are any.
 
     Returns:
         ``weights.csv``, or else ``hardness.csv``; and ``hardness.csv`` beside ``weights.csv``, or None.
 
     Raises:
-        FileNotFoundError: If there is neither.
-        ValueError: If the first one is empty or damaged.
+        FileNotFoundError: If there is neither, or not the one that is asked for.
+        ValueError: If ``by`` is something else, or a log is empty or damaged.
     """
+    kinds = [kind for kind in (WEIGHTS, HARDNESS) if by in (None, kind.value)]
+    if not kinds:
+        raise ValueError(f"`by` must be weight or loss, got {by!r}. Leave it out for the weights where there are any.")
     there = [kind for kind in (WEIGHTS, HARDNESS) if (folder / kind.file).is_file()]
+    if by is not None and there and kinds[0] not in there:
+        raise FileNotFoundError(
+            f"`by` must be what the training has logged, got {by!r} but no {kinds[0].file} in {str(folder)!r}. Leave "
+            "it out."
+        )
+    there = there[there.index(kinds[0]) :] if by is not None and there else there
     if not there:
         raise FileNotFoundError(
             f"`fold_folder` must hold weights.csv or hardness.csv, got neither in {str(folder)!r}. Train with "

@@ -57,25 +57,29 @@ class Suspects:
         return self.table[self.table["score"].notna()].head(self.top)
 
 
-def find_suspects(folder: Path, *, top: int = 20, progress: Callable[[int, int], None] | None = None) -> Suspects:
+def find_suspects(
+    folder: Path, *, top: int = 20, by: str | None = None, progress: Callable[[int, int], None] | None = None
+) -> Suspects:
     """Rank the training cases of a fold, and make pictures of the first ones.
 
     Args:
         folder: The fold's results folder, ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``.
         top: How many cases to make pictures of.
+        by: ``weight`` or ``loss``; None for weights where there are any.
         progress: Called with the number of pictures made and to make.
 
     Returns:
         The cases and their pictures. A case whose image is not there or damaged has a reason instead.
 
     Raises:
-        FileNotFoundError: If the folder, or both logs, are not there.
-        ValueError: If ``top`` is below 1, the folder is not that of a fold, or the log is empty or damaged.
+        FileNotFoundError: If the folder, both logs, or the one that is asked for are not there.
+        ValueError: If ``top`` is below 1, ``by`` is something else, the folder is not that of a fold, or a log is
+            empty or damaged.
     """
     if top < 1:
         raise ValueError(f"`top` must be 1 or more, got {top}. Give the number of cases to look at.")
     fold = Fold.of(folder)
-    log, losses = read_logs(fold.folder)
+    log, losses = read_logs(fold.folder, by=by)
     table = rank_cases(log, losses)
     source, note = find_images(fold)
     first = table[table["score"].notna()].head(top)["case"].tolist()

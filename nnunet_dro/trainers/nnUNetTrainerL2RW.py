@@ -21,8 +21,6 @@ from nnunet_dro.trainers.race import Race
 from nnunet_dro.trainers.trusted import trusted_augmenter, trusted_cases
 from nnunet_dro.trainers.weights_log import WeightsLog
 
-#: Batches of at most this many cases are gone through case by case, without a look at the other way.
-_FEW_CASES = 4
 #: nnU-Net clips gradients to this norm.
 _LARGEST_NORM = 12
 
@@ -98,7 +96,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         """A step along the weighted gradient; the loss it returns is the plain mean over the cases."""
         if self._learned is None:
             self._learned = self._learning()
-            self._race = Race(self._learned, self.device) if len(batch["data"]) > _FEW_CASES else None
+            self._race = Race(self._learned, self.device) if len(batch["data"]) > 1 else None
         trusted = next(self.dataloader_trusted)
         if self._race is not None:
             self._race.start()

@@ -110,6 +110,18 @@ def test_weights_go_before_losses_and_show_them(nowhere):
     assert read(folder)["case"].tolist() == ["a", "b"]
     np.testing.assert_allclose(read(folder)["loss"], [0.1, 0.3], rtol=1e-5)
 
+    result = run(folder, "--by", "loss")
+    assert "loss stays highest" in result.stdout
+    assert read(folder)["case"].tolist() == ["b", "a"]
+
+
+def test_by_what_is_not_there_is_refused(nowhere):
+    folder = fold_folder(nowhere)
+    write_log(folder, "hardness.csv", [{"a": 1.0}])
+    check_refused(run(folder, "--by", "weight"), "no weights.csv in", folder, "Leave it out.")
+    check_refused(run(folder, "--by", "size"), "`by` must be weight or loss, got 'size'")
+    assert run(folder, "--by", "loss").exit_code == 0
+
 
 def test_a_network_that_saw_nothing_yet_leaves_an_empty_page(nowhere):
     folder = fold_folder(nowhere)
