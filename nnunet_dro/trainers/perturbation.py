@@ -1,4 +1,13 @@
-"""From a batch to its worst neighbours: gradient steps on the images, for a network that stays as it is."""
+"""From a batch to its worst neighbours: gradient steps on the images, for a network that stays as it is.
+
+A step that makes the surrogate of its case smaller is taken back, and the next one from there is a quarter as long,
+where the source (Wang et al. 2024, Algorithm 1) goes on. So the surrogate never falls, whatever eta and gamma are
+(plain steps diverge where eta gamma is large), and where l_v is L-Lipschitz in z_v and every voxel has a label, the
+root mean square of ||z - z_0|| is at most 2 L / gamma after any number of steps; the source bounds it by 3 L / gamma.
+
+Meanwhile the network's parameters take no gradient, and its dropout, batch norm and other modules without children do
+what they do in prediction: the surrogate is one function of one case, and leaves no trace in the network.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -57,15 +66,7 @@ def ascend(
     with l the loss of the case alone, a mean over n voxels; N the voxels of the patch (n = N without an ignore label);
     z_v the features of voxel v. The brace is the source's surrogate with means over voxels in place of the values of
     one image; the factor n makes the step at a voxel that of its own l_v - gamma/2 ||z_v - z_v0||^2, so that neither
-    eta nor gamma depends on the size of the patch.
-
-    A step that makes the surrogate of its case smaller is taken back, and the next one from there is a quarter as long,
-    where the source goes on. So the surrogate never falls, whatever eta and gamma are (plain steps diverge where
-    eta gamma is large), and where l_v is L-Lipschitz in z_v and n = N, the root mean square of ||z - z_0|| is at most
-    2 L / gamma after any number of steps; the source bounds it by 3 L / gamma.
-
-    Meanwhile the network's parameters take no gradient, and its dropout, batch norm and other modules without children
-    do what they do in prediction: the surrogate is one function of one case, and leaves no trace in the network.
+    eta nor gamma depends on the size of the patch. What else it does is said above.
 
     Args:
         network: As it was built, neither compiled nor wrapped for distributed training, see `bare`.
