@@ -1,48 +1,20 @@
 """nnU-Net's real commands, as its user types them."""
 
 import json
-import random
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import SimpleITK as sitk  # noqa: N813
 
-from nnunet_dro.trainers.options import GroupOptions, LSOptions
-from nnunet_dro.trainers.registry import trainer_class
-from tests.nnunet_project import Project, add_small_configurations, environment
-from tests.trainers.names import PLAIN_NAMES
+from tests.end_to_end.folds import check_fold
+from tests.nnunet_project import Project, add_small_configurations
 
 pytestmark = pytest.mark.slow
 
 TRAINER = "nnUNetTrainerDRO_beta10_2epochs_5iters"
 HIPPOCAMPUS = Path(__file__).parents[3] / "shared" / "data" / "Dataset004_Hippocampus"
-
-
-#: Rows of what a trainer writes beside the hardness, after one epoch of eight cases.
-OWN_FILES = {"nnUNetTrainerL2RW": {"weights.csv": 8}, "nnUNetTrainerGILS": {"perturbations.csv": 1}}
-
-
-def rows_of(folder: Path) -> pd.DataFrame:
-    return pd.read_csv(folder / "hardness.csv", dtype={"case": str})
-
-
-def check_fold(folder: Path, n_epochs: int, n_cases: int) -> None:
-    rows = rows_of(folder)
-    assert len(rows) == n_epochs * n_cases
-    assert (rows.groupby("epoch")["case"].nunique() == n_cases).all()
-    assert rows["probability"].groupby(rows["epoch"]).sum().tolist() == pytest.approx([1.0] * n_epochs, abs=1e-4)
-    assert (folder / "hardness.png").stat().st_size > 10_000
-    assert (folder / "checkpoint_final.pth").exists()
-    assert not list(folder.glob("*.partial*"))
-    # One log per start; a start that was killed may have none of this.
-    logs = "".join(path.read_text() for path in sorted(folder.glob("training_log_*.txt")))
-    assert "Hardness: mean loss" in logs
-    assert (folder / "validation" / "summary.json").exists()
 
 
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
@@ -65,7 +37,7 @@ def test_train_continue_validate_and_predict(project, configuration, tmp_path):
     output = tmp_path / "predictions"
     here.run(
         *("nnUNetv2_predict", "-d", here.dataset_id, "-c", configuration, "-tr", TRAINER, "-f", 0),
-        *("-i", here.raw / "imagesTs", "-o", output, "-device", "cpu", "--disable_tta"),
+        *("-i", here.raw / "imagesTs", "-o", output, "-device", "cpu", "--disable_tta", "-npp", 1, "-nps", 1),
     )
     for i in range(2):
         prediction = sitk.ReadImage(str(output / f"test_{i:02d}.nii.gz"))
@@ -81,31 +53,6 @@ def test_regions_with_an_ignore_label_in_sub_volumes(project):
     listed = pd.read_csv(folder / "subvolumes.csv")["subvolume"]
     assert listed.str.match(r"case_\d\d@[01],0,[01]$").all()
     assert "are drawn." in next(iter(folder.glob("training_log_*.txt"))).read_text(), "those with annotated voxels"
-
-
-@pytest.mark.parametrize("name", [name for name in PLAIN_NAMES if name != "nnUNetTrainerDRO"])
-def test_the_other_trainers_train_continue_and_predict(project, name, tmp_path):
-    here = project("labels")
-    options = trainer_class(name).options
-    adjusted = "la1" if isinstance(options, LSOptions) else "la1_poly2"
-    trainer = f"{name}_{adjusted}_1epochs_3iters"
-    train = ("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
-    here.run(*train)
-    folder = here.fold_folder(trainer, "3d_small")
-    check_fold(folder, n_epochs=1, n_cases=8)
-    here.run(*train, "--c")
-    row = pd.read_csv(folder / "training.csv").iloc[0]
-    assert row["draws[site=a]"] + row["draws[site=b]"] == pytest.approx(1, abs=1e-5)
-    if isinstance(options, GroupOptions):
-        assert row["weight[a]"] + row["weight[b]"] == pytest.approx(1, abs=1e-5)
-    for file, of_one_epoch in OWN_FILES.get(name, {}).items():
-        assert len(pd.read_csv(folder / file)) == of_one_epoch
-    output = tmp_path / "predictions"
-    here.run(
-        *("nnUNetv2_predict", "-d", here.dataset_id, "-c", "3d_small", "-tr", trainer, "-f", 0),
-        *("-i", here.raw / "imagesTs", "-o", output, "-device", "cpu", "--disable_tta"),
-    )
-    assert sorted(path.name for path in output.glob("*.nii.gz")) == ["test_00.nii.gz", "test_01.nii.gz"]
 
 
 def test_a_column_that_is_not_there_stops_with_one_line(project):
@@ -168,48 +115,6 @@ def test_a_misspelt_option_stops_before_anything_is_written(project):
         .startswith(f"ValueError: `{name}` must be written `nnUNetTrainerDRO_beta10_noIS`")
     )
     assert not here.fold_folder(name, "3d_small").exists()
-
-
-def test_a_training_that_is_killed_again_and_again_resumes(project):
-    """Ten kills at random moments, during saves too; every start goes on from the last checkpoint."""
-    here = project("labels")
-    n_epochs = 60
-    name = f"nnUNetTrainerDRO_beta10_{n_epochs}epochs_2iters"
-    folder = here.fold_folder(name, "2d_small")
-    program = Path(sys.executable).parent / "nnUNetv2_train"
-    train = [str(program), str(here.dataset_id), "2d_small", "0", "-tr", name, "-device", "cpu", "--c"]
-    moments = random.Random(0)
-    for _ in range(10):
-        shutil.rmtree(folder / "validation", ignore_errors=True)
-        log = (here.root / "killed.log").open("w")
-        process = subprocess.Popen(
-            train, env=environment(here.root), stdout=log, stderr=log, cwd=here.root, start_new_session=True
-        )
-        started = wait_for_an_epoch(process, folder)
-        time.sleep(moments.uniform(0.0, 1.5))
-        assert process.poll() is None, "the training must still run when it is killed"
-        # Read before the kill: the processes die one after the other, and one may complain of another's death.
-        text = (here.root / "killed.log").read_text()
-        subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
-        process.wait()
-        log.close()
-        assert started, text[-3000:]
-        assert "Error" not in text, text[max(0, text.find("Error") - 3000) :][:4000]
-        assert not (folder / "checkpoint_final.pth").exists(), "there must be something left to resume"
-    here.run(*train)
-    check_fold(folder, n_epochs=n_epochs, n_cases=8)
-
-
-def wait_for_an_epoch(process: subprocess.Popen, folder: Path) -> bool:
-    known = set(folder.glob("training_log_*.txt"))
-    for _ in range(600):
-        logs = set(folder.glob("training_log_*.txt")) - known
-        if any("\nEpoch" in path.read_text() or " Epoch " in path.read_text() for path in logs):
-            return True
-        if process.poll() is not None:
-            return process.returncode == 0
-        time.sleep(0.1)
-    return False
 
 
 @pytest.mark.skipif(not HIPPOCAMPUS.exists(), reason="needs the hippocampus data")
