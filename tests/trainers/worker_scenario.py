@@ -36,14 +36,14 @@ def main(start_method: str) -> None:
     loader = NamesByHardness.taking_over(plain, table)
     augmenter = NonDetMultiThreadedAugmenter(loader, None, num_processes=2, num_cached=6, wait_time=0.002)
     counts = np.zeros((3, N_CASES), dtype=int)
-    for iteration in range(450):
+    for iteration in range(900):
         batch = next(augmenter)
         indices = batch["case_indices"].numpy()
         assert list(batch["keys"]) == [cases[i] for i in indices]
         # Nothing is hard in the first third, case 7 in the second, case 3 in the last.
-        hard = (None, HARD, 3)[iteration // 150]
+        hard = (None, HARD, 3)[iteration // 300]
         table.update(indices, np.where(indices == hard, 1.0, 0.0))
-        np.add.at(counts[iteration // 150], indices, 1)
+        np.add.at(counts[iteration // 300], indices, 1)
     print(*(counts[:, HARD] / counts.sum(1)), table.n_unseen)
     augmenter._finish()
 
