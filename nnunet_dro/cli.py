@@ -1,7 +1,7 @@
 """The command `nnunet-dro`: parse, call one function, print. Everything heavy is imported inside the commands."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from nnunet_dro import __version__
+from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.tuning import tune
 
 _BAD_INPUT, _REQUIREMENT_FAILED, _INTERRUPTED = 2, 3, 130
@@ -142,7 +143,7 @@ def evaluate(
     requirements = [parse_requirement(text) for text in require or ()]
     requirements += read_requirements(require_file) if require_file else []
     check_output(output, overwrite=overwrite)
-    with _progress("Reading label maps") as progress:
+    with progress_bar("Reading label maps") as progress:
         evaluation = evaluate_files(
             reference,
             prediction,
@@ -223,7 +224,7 @@ def report(
     read = read_evaluation(evaluation)
     gallery = []
     if images is not None:
-        with _progress("Drawing the worst cases") as progress:
+        with progress_bar("Drawing the worst cases") as progress:
             gallery = pictures_of(read, images, per_stratum=per_stratum, progress=progress)
     write_files(evaluation, evaluation_reports(read, gallery))
     typer.echo(evaluation / "report.html")
@@ -310,26 +311,12 @@ def suspects(
     """List the training cases to look at for label errors, with pictures."""
     from nnunet_dro.suspects import write_suspects
 
-    with _progress("Drawing the cases") as progress:
+    with progress_bar("Drawing the cases") as progress:
         table, page = write_suspects(fold_folder, output, top=top, by=by, progress=progress)
     _show(table, page.parent, page.name)
 
 
 app.command()(tune)
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, where that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    # Elsewhere rich would end with an empty line.
-    with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda n_done, n_all: bar.update(task, completed=n_done, total=n_all)
 
 
 def _show(table: Any, output: Path, page: str = "report.html") -> None:
@@ -341,7 +328,14 @@ def _show(table: Any, output: Path, page: str = "report.html") -> None:
 
 def main() -> None:
     """Entry point."""
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        if end.code != _INTERRUPTED:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_INTERRUPTED)  # the interpreter's own end aborts where a thread still reads
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def environment(root: Path) -> dict[str, str]:
         "nnUNet_preprocessed": str(root / "preprocessed"),
         "nnUNet_results": str(root / "results"),
         "nnUNet_n_proc_DA": "2",
-        "nnUNet_def_n_proc": "2",
+        "nnUNet_def_n_proc": "1",
         "PYTHONUNBUFFERED": "1",
     }
 
