@@ -66,7 +66,7 @@ def ascend(
     with l the loss of the case alone, a mean over n voxels; N the voxels of the patch (n = N without an ignore label);
     z_v the features of voxel v. The brace is the source's surrogate with means over voxels in place of the values of
     one image; the factor n makes the step at a voxel that of its own l_v - gamma/2 ||z_v - z_v0||^2, so that neither
-    eta nor gamma depends on the size of the patch. What else it does is said above.
+    eta nor gamma depends on the size of the patch.
 
     Args:
         network: As it was built, neither compiled nor wrapped for distributed training, see `bare`.
@@ -85,8 +85,7 @@ def ascend(
     Raises:
         ValueError: If the network does not call ``features`` with a tensor.
 
-    Source: Wang et al. 2024, Algorithm 1, its inner loop; after Sinha et al. 2018, and Volpi et al. 2018 for the
-    distance of features.
+    Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018 (features).
     """
     surrogate = _Surrogate(network, features, losses_of, data, gamma=gamma, n_voxels=n_voxels, n_channels=n_channels)
     with _as_one_function(network):
