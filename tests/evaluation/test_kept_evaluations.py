@@ -1,0 +1,30 @@
+"""Evaluations of earlier versions can be read."""
+
+import shutil
+
+import pandas as pd
+from typer.testing import CliRunner
+
+from nnunet_dro.cli import app
+from tests.kept.folders import VERSION_0_1
+
+KEPT = VERSION_0_1 / "evaluations"
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    assert result.exit_code == 0, result.output
+
+
+def test_a_comparison_of_evaluations_of_version_0_1_has_its_numbers(tmp_path):
+    methods = (f"{name.upper()}={KEPT / name}" for name in ("erm", "dro"))
+    run("compare", *methods, "-o", tmp_path / "comparison", "--bootstrap", 200)
+    table = pd.read_csv(tmp_path / "comparison" / "comparison.csv")
+    pd.testing.assert_frame_equal(table, pd.read_csv(KEPT / "comparison.csv"), rtol=1e-12)
+
+
+def test_the_report_of_an_evaluation_of_version_0_1_is_made_again(tmp_path):
+    folder = shutil.copytree(KEPT / "erm", tmp_path / "erm")
+    run("report", folder)
+    assert "Dataset042_Kept" in (folder / "report.html").read_text(encoding="utf-8")
+    assert (folder / "summary.json").read_bytes() == (KEPT / "erm" / "summary.json").read_bytes()

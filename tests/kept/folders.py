@@ -1,0 +1,5 @@
+"""Where files of earlier versions are kept."""
+
+from pathlib import Path
+
+VERSION_0_1 = Path(__file__).parent / "version_0_1"

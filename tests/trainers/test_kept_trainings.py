@@ -1,0 +1,46 @@
+"""Trainings of earlier versions go on."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.trainers.registry import trainer_class
+from tests.kept.folders import VERSION_0_1
+
+TRAININGS = sorted((VERSION_0_1 / "trainings").iterdir())
+
+
+@pytest.mark.parametrize("kept", TRAININGS, ids=lambda folder: folder.name)
+def test_a_training_of_version_0_1_goes_on(make_trainer, kept):
+    subvolumes = (kept / "subvolumes.csv").exists()
+    trainer = make_trainer(trainer_class(kept.name), "3d_small" if subvolumes else "2d_small")
+    folder = Path(trainer.output_folder)
+    for file in kept.iterdir():
+        shutil.copy(file, folder)
+    before = {path.name: pd.read_csv(path, dtype={"case": str}) for path in kept.glob("*.csv")}
+
+    trainer.load_checkpoint(str(folder / "checkpoint_final.pth"))
+    assert trainer.current_epoch == 2
+    trainer.num_epochs = 3
+    trainer.on_train_start()
+    last = before["hardness.csv"].query("epoch == 1")
+    if not subvolumes:
+        np.testing.assert_allclose(trainer.hardness_log.table.losses, last["loss"], rtol=1e-5)
+        np.testing.assert_allclose(trainer.hardness_log.table.probabilities(), last["probability"], rtol=1e-5)
+    trainer.on_epoch_start()
+    trainer.on_train_epoch_start()
+    loss = trainer.train_step(next(trainer.dataloader_train))
+    assert np.isfinite(loss["loss"])
+    trainer.on_train_epoch_end([loss])
+
+    for name, earlier in before.items():
+        after = pd.read_csv(folder / name, dtype={"case": str})
+        assert list(after.columns) == list(earlier.columns), name
+        if "epoch" in earlier:
+            assert sorted(after["epoch"].unique()) == [0, 1, 2], name
+            same = after.query("epoch < 2").reset_index(drop=True)
+            pd.testing.assert_frame_equal(same, earlier, rtol=1e-5, check_dtype=False)
+    assert [summary.epoch for summary in trainer.hardness_log.summaries] == [0, 1, 2]
