@@ -52,7 +52,8 @@ def anchors(text):
 
 def links(text):
     """The targets of links and pictures; code is no link."""
-    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"(?<!\[)`[^`\n]+`", "", prose(text)))
+    without_code = re.sub(r"(?<!\[)`[^`\n]+`", "", prose(text))
+    return re.findall(r"\]\(([^)\s]+)\)", without_code) + re.findall(r'src="([^"]+)"', without_code)
 
 
 def broken_links(page, text):
@@ -209,6 +210,7 @@ def test_a_broken_link_is_found(link):
     page = ROOT / "docs" / "training.md"
     expected = [] if link == "images" else [link]
     assert broken_links(page, f"# Title\n\n[text](training.md#the-algorithm) and [text]({link})") == expected
+    assert broken_links(page, f'# Title\n\n<img src="{link}">') == expected
 
 
 @pytest.mark.parametrize(
