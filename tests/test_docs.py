@@ -176,6 +176,15 @@ def test_what_python_code_imports_is_there(page):
 
 
 @every_page
+def test_dotted_names_in_the_text_are_there(page):
+    for name in inline_code(page.read_text("utf-8")):
+        if re.fullmatch(r"nnunet_dro(\.\w+)+", name):
+            module, _, attribute = name.rpartition(".")
+            if not hasattr(importlib.import_module(module), attribute):
+                importlib.import_module(name)
+
+
+@every_page
 def test_targets_of_make_modules_and_extras_are_there(page):
     text = page.read_text("utf-8")
     code = "\n".join([*shell_commands(text), *inline_code(text)])
