@@ -15,7 +15,7 @@ from nnunet_dro.trainers.perturbation_log import PerturbationLog, make_example
 
 
 class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
-    """nnU-Net trained on each batch and on its worst neighbours, with label smoothing: `nnUNetTrainerGILS_T5_gamma0.1`.
+    """nnU-Net trained on each batch and on its worst neighbours, with label smoothing: `nnUNetTrainerGILS_T2_gamma0.1`.
 
     For few data, towards domains that are not in them. An iteration is two optimiser steps: one on the generated batch,
     then one on the original.

@@ -1,0 +1,96 @@
+"""Writes the tables of trainers and options in docs/trainers.md from the texts that the trainers' registry holds.
+
+    python docs/option_tables.py            write them into the page
+    python docs/option_tables.py --check    change nothing; exit with 1 if the page differs
+
+Each name links to the section of the page that explains it, so an option without a section is an error.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from nnunet_dro.trainers.options import OPTIONS, GroupOptions, Option
+from nnunet_dro.trainers.registry import TRAINERS
+
+PAGE = Path(__file__).with_name("trainers.md")
+
+
+def main() -> int:
+    """Entry point; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="Change nothing; exit with 1 if the page differs.")
+    check = parser.parse_args().check
+    page = PAGE.read_text(encoding="utf-8")
+    new = with_tables(page)
+    if not check:
+        PAGE.write_text(new, encoding="utf-8")
+    elif new != page:
+        print(f"{PAGE} differs from the registry. Run: python {Path(__file__).name}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def with_tables(page: str) -> str:
+    """The page with its tables made anew.
+
+    Args:
+        page: Text in which each table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+
+    Returns:
+        The same text with the tables of the registry in it.
+
+    Raises:
+        ValueError: If the page lacks the place of a table, or a section for a trainer or an option.
+    """
+    for name, table in (("trainers", trainers_table(page)), ("options", options_table(page))):
+        begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+            raise ValueError(f"`page` must have {begin.strip()} and {end} once each, in this order. Add them.")
+        before, rest = page.split(begin)
+        page = before + begin + table + end + rest.split(end)[1]
+    return page
+
+
+def trainers_table(page: str) -> str:
+    """A row for each trainer: its name, linked to its section of the page, and what it does."""
+    rows = [("`-tr`", "what it is")]
+    for name, cls in TRAINERS.items():
+        column = "_<column>" if issubclass(cls.options_class, GroupOptions) else ""
+        rows.append((_linked(name + column, page), (cls.__doc__ or "").strip().splitlines()[0]))
+    return _table(rows)
+
+
+def options_table(page: str) -> str:
+    """A row for each option in the order in which names give them, linked to its section of the page."""
+    rows = [("option", "meaning", "trainers", "source")]
+    rows += [(_linked(one.form, page), _escaped(one.help), _trainers_with(one), one.source) for one in OPTIONS]
+    return _table(rows)
+
+
+def _trainers_with(option: Option) -> str:
+    names = [name for name, cls in TRAINERS.items() if option in cls.options_class.known_options()]
+    return "all" if len(names) == len(TRAINERS) else ", ".join(name.removeprefix("nnUNetTrainer") for name in names)
+
+
+def _linked(name: str, page: str) -> str:
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    section = next((heading for heading in headings if f"`{name}`" in heading), None)
+    if section is None:
+        raise ValueError(f"`page` must explain {name!r}, got no heading with `{name}` in {PAGE}. Write a section.")
+    anchor = re.sub(r"[^\w\- ]", "", section.lower()).replace(" ", "-")
+    return f"[`{name}`](#{anchor})"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([*_|<>])", r"\\\1", text)
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    head, *body = ("| " + " | ".join(row) + " |" for row in rows)
+    return "\n".join([head, "|" + " --- |" * len(rows[0]), *body, ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+"""What README and docs name is there: links and anchors, commands and options, trainers, modules and files."""
+
+import ast
+import importlib
+import re
+import shlex
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import typer
+
+from nnunet_dro.cli import app
+from nnunet_dro.trainers.registry import TRAINERS, trainer_class
+from nnunet_dro.tuning.objective import parse_objective
+from nnunet_dro.tuning.space import parse_space
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMANDS = typer.main.get_command(app)
+
+#: Options in the text that are not those of a command of nnunet-dro: nnU-Net's, and those of scripts.
+OTHER_OPTIONS = {"--c", "--val", "--npz", "--quick", "--data", "--check"}
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+
+
+def code_blocks(text, *languages):
+    """The contents of the fenced blocks in one of these languages."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [content for language, content in found if language in languages]
+
+
+def prose(text):
+    """The text without its fenced blocks and the comments of HTML."""
+    return re.sub(r"^```.*?^```$|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def inline_code(text):
+    return re.findall(r"`([^`\n]+)`", prose(text))
+
+
+def anchors(text):
+    """What GitHub makes of the headings, a second one of the same name with a number."""
+    found = []
+    for heading in re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = "".join(c for c in words if c.isalnum() or c in "_- ").replace(" ", "-")
+        found.append(slug if slug not in found else f"{slug}-{found.count(slug)}")
+    return found
+
+
+def links(text):
+    """The targets of links and pictures; code is no link."""
+    without_code = re.sub(r"(?<!\[)`[^`\n]+`", "", prose(text))
+    return re.findall(r"\]\(([^)\s]+)\)", without_code) + re.findall(r'src="([^"]+)"', without_code)
+
+
+def broken_links(page, text):
+    broken = []
+    for link in links(text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = unquote(link).partition("#")
+        target = (page.parent / path) if path else page
+        there = target.exists() and (not anchor or anchor in anchors(text if not path else target.read_text("utf-8")))
+        if not there:
+            broken.append(link)
+    return broken
+
+
+def shell_commands(text):
+    """The lines of the fenced blocks for a shell; those that end in a backslash go on."""
+    for block in code_blocks(text, "bash", "sh", "yaml"):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield line.split(" #")[0].strip()
+
+
+def calls(text):
+    """The words of each call of nnunet-dro in the fenced blocks, without its name."""
+    found = []
+    for command in shell_commands(text):
+        match = re.search(r"(?:^|[($;] ?)nnunet-dro (.*)", command.removeprefix("- run: "))
+        if match and not command.startswith("#"):
+            found.append(shlex.split(match[1].rstrip(")")))
+    return found
+
+
+def refusal(words):
+    """Why the command line would not take these words; None if it would. Nothing is run."""
+    if not words or words[0] not in COMMANDS.commands:
+        return f"there is no command {words[:1]}"
+    try:
+        COMMANDS.commands[words[0]].make_context(words[0], list(words[1:]))
+    except Exception as error:
+        # Newer versions of typer raise their own copies of click's errors.
+        if "UsageError" not in [cls.__name__ for cls in type(error).__mro__]:
+            raise
+        return error.format_message()
+    return None
+
+
+def known_options(names=None):
+    commands = [COMMANDS.commands[name] for name in names or COMMANDS.commands]
+    return {opt for c in [COMMANDS, *commands] for p in c.params for opt in (*p.opts, *p.secondary_opts)}
+
+
+def unknown_in_inline_code(text):
+    """Commands and options of nnunet-dro that inline code names, and that are not there."""
+    unknown = []
+    for code in inline_code(text):
+        words = code.split()
+        if words[0] == "nnunet-dro" and len(words) > 1 and not words[1].startswith("-"):
+            if words[1] not in COMMANDS.commands:
+                unknown.append(code)
+                continue
+            known = known_options([words[1]])
+        elif words[0].startswith("--"):
+            known = known_options() | OTHER_OPTIONS
+        else:
+            continue
+        unknown += [code for word in words if word.startswith("--") and word.partition("=")[0] not in known]
+    return unknown
+
+
+def trainer_names(text):
+    """The names of this package's trainers, without what follows in a folder's name and without placeholders."""
+    base = "|".join(sorted(TRAINERS, key=len, reverse=True))
+    names = set()
+    for match in re.finditer(rf"(?<!\w)(?:{base})(?![a-z])[\w.]*(<?)", text):
+        name = match[0].split("__")[0].rstrip(".<")
+        if not match[1] and name not in TRAINERS:
+            names.add(name)
+    return sorted(names)
+
+
+@every_page
+def test_links_and_anchors_resolve(page):
+    assert broken_links(page, page.read_text("utf-8")) == []
+
+
+@every_page
+def test_commands_in_code_blocks_parse(page):
+    problems = [(words, why) for words in calls(page.read_text("utf-8")) if (why := refusal(words))]
+    assert problems == []
+
+
+@every_page
+def test_commands_and_options_in_the_text_exist(page):
+    assert unknown_in_inline_code(page.read_text("utf-8")) == []
+
+
+@every_page
+def test_names_of_trainers_parse(page):
+    for name in trainer_names(page.read_text("utf-8")):
+        trainer_class(name)
+
+
+@every_page
+def test_what_is_tuned_parses(page):
+    for words in calls(page.read_text("utf-8")):
+        if words[0] == "tune":
+            given = COMMANDS.commands["tune"].make_context("tune", words[1:]).params
+            lengths = {"epochs": given["epochs"], "iterations": given["iterations"]}
+            parse_space(given["trainer"], given["option"], **lengths)
+            parse_objective(given["objective"])
+
+
+@every_page
+def test_what_python_code_imports_is_there(page):
+    for block in code_blocks(page.read_text("utf-8"), "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("nnunet_dro"):
+                module = importlib.import_module(node.module)
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+
+
+@every_page
+def test_dotted_names_in_the_text_are_there(page):
+    for name in inline_code(page.read_text("utf-8")):
+        if re.fullmatch(r"nnunet_dro(\.\w+)+", name):
+            module, _, attribute = name.rpartition(".")
+            if not hasattr(importlib.import_module(module), attribute):
+                importlib.import_module(name)
+
+
+@every_page
+def test_targets_of_make_modules_and_extras_are_there(page):
+    text = page.read_text("utf-8")
+    code = "\n".join([*shell_commands(text), *inline_code(text)])
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([\w-]+)", code)) <= targets
+    for module in re.findall(r"\bpython -m ([\w.]+)", code):
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
+    for script in re.findall(r"(?:\bpython |^)((?:benchmarks|docs|experiments)/[\w/]+\.py)", code, re.MULTILINE):
+        assert (ROOT / script).is_file(), script
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    extras = re.findall(
+        r"^([\w-]+) = \[", project.split("[project.optional-dependencies]")[1].split("\n[")[0], re.MULTILINE
+    )
+    assert set(re.findall(r"(?:nnunet-dro|\.)\[(\w+)\]", code)) <= set(extras)
+
+
+def test_the_checks_see_what_is_there():
+    """A pattern that finds nothing would let everything pass."""
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    assert len(links(text)) > 100
+    assert len(calls(text)) > 10
+    assert {words[0] for words in calls(text)} == set(COMMANDS.commands)
+    assert len(trainer_names(text)) > 20
+    assert len(code_blocks(text, "python")) > 2
+
+
+@pytest.mark.parametrize(
+    "link", ["trainers.md#nothing", "nothing.md", "#nothing", "../docs/images/nothing.png", "images"]
+)
+def test_a_broken_link_is_found(link):
+    page = ROOT / "docs" / "training.md"
+    expected = [] if link == "images" else [link]
+    assert broken_links(page, f"# Title\n\n[text](training.md#the-algorithm) and [text]({link})") == expected
+    assert broken_links(page, f'# Title\n\n<img src="{link}">') == expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nnunet-dro nothing",
+        "nnunet-dro evaluate labelsTs",
+        "nnunet-dro evaluate labelsTs predictions -o out --nothing",
+        "nnunet-dro evaluate labelsTs predictions -o out --bootstrap many",
+        "nnunet-dro suspects one two",
+        "export A=$(nnunet-dro trainers --nothing)",
+        "for m in a b; do\n  nnunet-dro evaluate labelsTs\ndone",
+    ],
+)
+def test_a_wrong_command_is_found(command):
+    assert [why for words in calls(f"```bash\n{command}\n```\n") if (why := refusal(words))]
+
+
+@pytest.mark.parametrize("code", ["nnunet-dro nothing", "nnunet-dro splits 1 --by centre", "--nothing", "--by=x --no"])
+def test_a_wrong_command_in_the_text_is_found(code):
+    assert unknown_in_inline_code(f"See `{code}` and `--by`.") == [code]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("`nnUNetTrainerDRO_noIS_beta10` and `nnUNetTrainerDRO`.", ["nnUNetTrainerDRO_noIS_beta10"]),
+        ("nnUNetTrainerDRO_beta10__nnUNetPlans__2d/fold_0", ["nnUNetTrainerDRO_beta10"]),
+        ("nnUNetTrainerGroupDRO_<column>, nnUNetTrainerDA5", []),
+        ("it was nnUNetTrainerIW_centre_beta1.", ["nnUNetTrainerIW_centre_beta1"]),
+    ],
+)
+def test_names_of_trainers_are_found(text, names):
+    assert trainer_names(text) == names
+    for name in names:
+        if name != "nnUNetTrainerDRO_beta10":
+            with pytest.raises(ValueError, match=name.rpartition("_")[0]):
+                trainer_class(name)
