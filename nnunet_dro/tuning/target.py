@@ -5,12 +5,11 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
+from nnunet_dro.case_table import find_case_table
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.raw_datasets import SPLITS_FILE
 from nnunet_dro.naming import name_some
-from nnunet_dro.trainers.groups import case_table
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,8 @@ class Target:
     @property
     def cases(self) -> Path | None:
         """The dataset's case table, where the trainers look for it; None if there is none."""
-        plans_manager = SimpleNamespace(dataset_name=self.dataset)
-        return case_table(
-            SimpleNamespace(preprocessed_dataset_folder_base=self.preprocessed, plans_manager=plans_manager)
-        )
+        raw = os.environ.get("nnUNet_raw")
+        return find_case_table(self.preprocessed, Path(raw) / self.dataset if raw else None)
 
     def fold_folder(self, trainer: str) -> Path:
         """Where nnU-Net writes the training of a trainer."""
