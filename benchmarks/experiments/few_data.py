@@ -37,8 +37,8 @@ from benchmarks.experiments.record import experiment_parser, result_folder, writ
 from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME, claim, run_all
 from benchmarks.experiments.segmentation_studies import BASELINE
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.command import DemoError, run_command
 from nnunet_dro.demo.progress import step_progress
+from nnunet_dro.nnunet.command import DemoError, run_command
 
 #: Seeds, and those of a smoke run.
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)

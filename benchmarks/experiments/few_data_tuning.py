@@ -11,8 +11,8 @@ from rich.console import Console
 
 from benchmarks.experiments.few_data_studies import TUNED, TUNING_FOLD, FewDataRuns
 from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME
-from nnunet_dro.demo.command import run_command
 from nnunet_dro.demo.progress import step_progress
+from nnunet_dro.nnunet.command import run_command
 
 #: What is tuned, with the source's ranges; its gamma is the trainer's default. The length of eta's range asks for log.
 OPTIONS = {"LS": ("alpha:0:0.5",), "GI-LS": ("alpha:0:0.5", "T:1:15", "eta:0.1:3:log")}

@@ -24,7 +24,7 @@ from benchmarks.experiments.record import experiment_parser, result_folder, writ
 from benchmarks.experiments.segmentation_runs import SeedRuns, claim, run_all
 from benchmarks.experiments.segmentation_studies import BASELINE, Study
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.command import DemoError
+from nnunet_dro.nnunet.command import DemoError
 
 #: What a smoke run trains.
 QUICK_METHODS, QUICK_SEEDS = (BASELINE, "L2RW"), (0,)

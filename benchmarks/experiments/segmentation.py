@@ -30,7 +30,7 @@ from benchmarks.experiments.segmentation_studies import (
     phantom_study,
 )
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.command import DemoError
+from nnunet_dro.nnunet.command import DemoError
 
 #: What a smoke run trains.
 QUICK_METHODS, QUICK_SEEDS = (BASELINE, "beta10_noIS"), (0,)

@@ -16,7 +16,6 @@ import pandas as pd
 from rich.console import Console
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.command import run_command
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
 from nnunet_dro.demo.plans import PLANS_NAME, small_plans
 from nnunet_dro.demo.progress import StepProgress, step_progress
@@ -24,6 +23,7 @@ from nnunet_dro.demo.raw import Division, RawDataset, divide, read_raw_dataset, 
 from nnunet_dro.demo.results import commands, compare_methods, metrics_for
 from nnunet_dro.demo.settings import Settings, claim
 from nnunet_dro.demo.table import render_table
+from nnunet_dro.nnunet.command import run_command
 from nnunet_dro.trainers.options import DROOptions
 
 DEVICES = ("cpu", "cuda", "mps")

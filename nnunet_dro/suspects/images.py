@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.label_maps import read_label_map
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.raw_datasets import find_raw_dataset
 from nnunet_dro.evaluation.report.gallery import beside, grey_levels
 from nnunet_dro.evaluation.report.orientation import PLANES, Orientation, read_image
-from nnunet_dro.suspects.fold import Fold, read_json
+from nnunet_dro.nnunet.folders import Fold, read_json
+from nnunet_dro.nnunet.raw_dataset import find_raw_dataset
 
 
 @dataclass(frozen=True, eq=False)

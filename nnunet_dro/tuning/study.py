@@ -14,12 +14,12 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from nnunet_dro.nnunet.training_log import Epochs
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.progress import Display
 from nnunet_dro.tuning.space import Space
 from nnunet_dro.tuning.target import Target
 from nnunet_dro.tuning.training import TrainingFailedError, stop_if_asked, train
-from nnunet_dro.tuning.training_log import Epochs
 
 #: What counts for `--trials`.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nnunet_dro.case_table import find_case_table
 from nnunet_dro.evaluation.label_maps import list_label_maps
-from nnunet_dro.evaluation.raw_datasets import SPLITS_FILE
 from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.raw_dataset import SPLITS_FILE
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from nnunet_dro.demo.command import find_command
+from nnunet_dro.nnunet.command import find_command
+from nnunet_dro.nnunet.training_log import Epochs, log_files, read_epochs
 from nnunet_dro.tuning.target import Target
-from nnunet_dro.tuning.training_log import Epochs, log_files, read_epochs
 
 #: Seconds between two looks at a training, and those it has to end after being asked to.
 POLL_SECONDS, GRACE_SECONDS = 1.0, 15.0

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.raw_datasets import find_raw_dataset, splits_path, training_cases
 from nnunet_dro.evaluation.splits import fold_table, make_splits, split_notes, write_splits
 from nnunet_dro.evaluation.strata import stratify_all
+from nnunet_dro.nnunet.raw_dataset import find_raw_dataset, splits_path, training_cases
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import SimpleITK
 
 from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME
 from benchmarks.experiments.segmentation_studies import Study
-from nnunet_dro.demo.command import DemoError
+from nnunet_dro.nnunet.command import DemoError
 
 LABELS = {"background": 0, "stem": 1, "bud": 2}
 N_TEST = {"rare": 2, "usual": 3}

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from nnunet_dro.demo import command
-from nnunet_dro.demo.command import DemoError, find_command, run_command
+from nnunet_dro.nnunet import command
+from nnunet_dro.nnunet.command import DemoError, find_command, run_command
 
 
 def python(code):
@@ -99,7 +99,7 @@ def test_whatever_ends_the_demo_ends_the_command_and_its_workers(tmp_path, monke
 def test_request_to_terminate_ends_the_command(tmp_path):
     log = tmp_path / "a.txt"
     code = (
-        "from pathlib import Path\nfrom nnunet_dro.demo.command import run_command\n"
+        "from pathlib import Path\nfrom nnunet_dro.nnunet.command import run_command\n"
         f"run_command({python(WAITS)!r}, environment={{}}, log=Path({str(log)!r}), while_running=lambda: None)"
     )
     demo = subprocess.Popen([sys.executable, "-c", code])

@@ -42,7 +42,7 @@ def tune(
     pruning: Annotated[bool, typer.Option(help="Stop trainings whose pseudo Dice stays below the median.")] = True,
 ) -> None:
     """Look for the best options of a trainer: each trial is a training, scored on the fold's validation cases."""
-    from nnunet_dro.demo.command import find_command
+    from nnunet_dro.nnunet.command import find_command
     from nnunet_dro.tuning.objective import check_objective, parse_objective
     from nnunet_dro.tuning.space import parse_space
     from nnunet_dro.tuning.study import SAMPLERS, Settings
