@@ -287,13 +287,14 @@ def demo(
     seed: Annotated[int, typer.Option(help="Of the made dataset, and of the choice of held-out cases.")] = 0,
 ) -> None:
     """Train plain nnU-Net and nnUNetTrainerDRO on small real images, and compare them per centre."""
-    from nnunet_dro.demo import DemoError, run_demo
+    from nnunet_dro.demo import run_demo
+    from nnunet_dro.nnunet.command import CommandError
     from nnunet_dro.trainers.options import DROOptions
 
     options = DROOptions(beta=beta, importance_sampling=importance_sampling, epochs=epochs, iterations=iterations)
     try:
         run_demo(out, data=data, by=by, device=device, options=options, seed=seed)
-    except DemoError as error:
+    except CommandError as error:
         _stop(str(error), 1)
 
 

@@ -101,7 +101,7 @@ class FewDataRuns(SeedRuns):
         """Write, plan and preprocess the dataset.
 
         Raises:
-            DemoError: If nnU-Net's command fails.
+            CommandError: If nnU-Net's command fails.
         """
         super().prepare(console)
         plans_file = self.preprocessed / f"{PLANS_NAME}.json"

@@ -57,7 +57,7 @@ def tune(of_seed: FewDataRuns, method: str, *, quick: bool, console: Console) ->
         console: Where to say what is done.
 
     Raises:
-        DemoError: If the command fails.
+        CommandError: If the command fails.
         ValueError: If no trial was complete.
     """
     n_trials = (_QUICK_TRIALS if quick else N_TRIALS)[method]

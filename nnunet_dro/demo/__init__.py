@@ -2,6 +2,5 @@
 
 from nnunet_dro.demo.dataset import build_dataset
 from nnunet_dro.demo.run import DEFAULT_OPTIONS, run_demo
-from nnunet_dro.nnunet.command import DemoError
 
-__all__ = ["DEFAULT_OPTIONS", "DemoError", "build_dataset", "run_demo"]
+__all__ = ["DEFAULT_OPTIONS", "build_dataset", "run_demo"]

@@ -83,7 +83,7 @@ def run_demo(
         Statistics per method, stratum and label, as in ``table.csv``.
 
     Raises:
-        DemoError: If a command of nnU-Net fails.
+        CommandError: If a command of nnU-Net fails.
         FileNotFoundError: If data or a command that is needed is not there.
         ValueError: If the input cannot be used, or ``out`` holds something else.
     """

@@ -14,12 +14,13 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from nnunet_dro.nnunet.safe_stop import SafeStop
 from nnunet_dro.nnunet.training_log import Epochs
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.progress import Display
 from nnunet_dro.tuning.space import Space
 from nnunet_dro.tuning.target import Target
-from nnunet_dro.tuning.training import TrainingFailedError, stop_if_asked, train
+from nnunet_dro.tuning.training import TrainingFailedError, train
 
 #: What counts for `--trials`.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -78,8 +79,8 @@ class _TrialFailedError(Exception):
 class Tuner:
     """Runs the trials of a study."""
 
-    def __init__(self, study: optuna.Study, settings: Settings, display: Display) -> None:
-        self.study, self.settings, self.display = study, settings, display
+    def __init__(self, study: optuna.Study, settings: Settings, display: Display, safe_stop: SafeStop) -> None:
+        self.study, self.settings, self.display, self.safe_stop = study, settings, display, safe_stop
         self._n_succeeded = self._n_failed = self._n_refused = 0
         self._error: _TrialFailedError | None = None
         self._number = -1
@@ -99,7 +100,7 @@ class Tuner:
             ValueError: If the first trials all fail, or too many in a row.
         """
         while self._is_needed():
-            stop_if_asked()
+            self.safe_stop.check()
             self._next()
             after_each()
             self._check_failures()
@@ -186,7 +187,12 @@ class Tuner:
         self._wait_for_twin(trial.number, trainer)
         watch = _Watch(trial, settings, self.display)
         train(
-            settings.target, trainer, device=settings.device, log=log_path(settings.folder, trial.number), watch=watch
+            settings.target,
+            trainer,
+            device=settings.device,
+            log=log_path(settings.folder, trial.number),
+            watch=watch,
+            safe_stop=self.safe_stop,
         )
         return score(
             settings.objective,
@@ -203,7 +209,7 @@ class Tuner:
             return other.number < number and other.user_attrs.get("trainer") == trainer
 
         while any(map(is_twin, self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))):
-            stop_if_asked()
+            self.safe_stop.check()
             time.sleep(_TWIN_SECONDS)
             _fail_the_dead(self.study)
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import optuna
     from rich.console import Console
 
+    from nnunet_dro.nnunet.safe_stop import SafeStop
     from nnunet_dro.tuning.study import Settings
 
 _DEVICES = ("cpu", "cuda", "mps")
@@ -74,29 +75,29 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
 
     import optuna
 
+    from nnunet_dro.nnunet.safe_stop import SafeStop
     from nnunet_dro.tuning import storage as storages
     from nnunet_dro.tuning.study import about
-    from nnunet_dro.tuning.training import stopping_at_safe_points
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings.folder.mkdir(parents=True, exist_ok=True)
     with (
         warnings.catch_warnings(),
         nullcontext() if settings.is_shared else storages.alone(settings.folder),
-        stopping_at_safe_points(),
+        SafeStop() as safe_stop,
     ):
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         opened = storages.open_storage(storage, settings.folder)
         topic = about(settings.space, settings.target, settings.objective)
         study = storages.open_study(opened, name, topic, maximise=settings.objective.maximise)
         try:
-            _run(study, settings)
+            _run(study, settings, safe_stop)
         except storages.STORAGE_ERRORS as error:
             cure = "Give the same command again to go on."
             raise ValueError(f"`storage` must stay within reach, got {storages.said(error)}. {cure}") from error
 
 
-def _run(study: "optuna.Study", settings: "Settings") -> None:
+def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> None:
     """Run trials, and write and print what there is, whatever ends them."""
     from rich.console import Console
 
@@ -109,7 +110,7 @@ def _run(study: "optuna.Study", settings: "Settings") -> None:
         with trial_display(Console(stderr=True)) as display:
             for number in [] if settings.is_shared else fail_what_was_left_running(study):
                 display.note(f"trial {number}: was killed; it goes on where it stopped.")
-            Tuner(study, settings, display).run(lambda: write_trials(study, settings))
+            Tuner(study, settings, display, safe_stop).run(lambda: write_trials(study, settings))
     finally:
         _report(study, settings, Console(highlight=False, soft_wrap=True))
 

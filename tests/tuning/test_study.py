@@ -12,7 +12,7 @@ import optuna
 import pytest
 
 from nnunet_dro.tuning import study as study_module
-from tests.tuning.test_training import gone
+from tests.processes import gone
 
 BETA = ("--option", "beta:10:100")
 
@@ -217,9 +217,9 @@ def test_pruning_of_what_is_minimised_stops_the_worse_ones(fake, tune, monkeypat
 
 DRIVER = """
 import sys
-from nnunet_dro.tuning import training
-training.find_command = lambda name: {program!r}
-training.POLL_SECONDS = 0.05
+from nnunet_dro.nnunet import command
+command.find_command = lambda name: {program!r}
+command.POLL_SECONDS = 0.05
 sys.argv = ["nnunet-dro", *{arguments!r}]
 from nnunet_dro.cli import main
 main()
