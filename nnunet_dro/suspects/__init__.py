@@ -1,6 +1,5 @@
 """Which training cases to look at for label errors, from what a training wrote about its cases."""
 
-from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.suspects.epoch_log import EpochLog, read_logs
 from nnunet_dro.suspects.page import suspects_files
 from nnunet_dro.suspects.ranking import rank_cases
@@ -10,7 +9,6 @@ from nnunet_dro.suspects.writing import write_suspects
 
 __all__ = [
     "EpochLog",
-    "Fold",
     "Suspects",
     "find_suspects",
     "rank_cases",

@@ -197,7 +197,7 @@ def test_folder_with_other_files_is_refused(tmp_path, data, nnunet):
 
 
 def test_bad_input_leaves_no_folder(tmp_path, data, nnunet):
-    out = tmp_path / "out"
+    out, table = tmp_path / "out", (data / "cases.csv").read_text()
     with pytest.raises(ValueError, match="got 'scanner'. Choose one with --by: centre"):  # noqa: RUF043
         demo(out, data, by="scanner")
     with pytest.raises(ValueError, match="`by` must be a column of the demo's case table, got 'scanner'"):
@@ -208,6 +208,10 @@ def test_bad_input_leaves_no_folder(tmp_path, data, nnunet):
         demo(out, data, options=DROOptions(beta=0))
     (data / "cases.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"must hold cases\.csv"):
+        demo(out, data)
+    (data / "cases.csv").write_text(table)
+    (data / "dataset.json").write_text('{"file_ending": ".png"}')
+    with pytest.raises(ValueError, match=r"`labels` in dataset\.json must be a mapping"):
         demo(out, data)
     assert not out.exists()
 

@@ -49,7 +49,7 @@ def test_dataset_configuration_and_fold_must_be_there(fake):
     def run(*where):
         return CliRunner().invoke(app, ["tune", *where, "--trainer", "DRO", *BETA])
 
-    refused(run("8", "2d", "0"), "got '8', which is not. Choose from: Dataset007_Fake")
+    refused(run("8", "2d", "0"), "got '8', which is not there. Choose from: Dataset007_Fake")
     refused(run("Dataset007_Other", "2d", "0"), "Choose from: Dataset007_Fake")
     refused(run("7", "3d_lowres", "0"), "`configuration` must be in", "Choose from: 2d, 3d_fullres")
     refused(run("7", "2d", "first"), "`fold` must be a number or all, got 'first'")
