@@ -23,13 +23,11 @@ from nnunet_dro.demo.results import commands, compare_methods, metrics_for
 from nnunet_dro.demo.settings import Settings, claim
 from nnunet_dro.demo.table import render_table
 from nnunet_dro.evaluation import Labels
-from nnunet_dro.nnunet.command import run_command
+from nnunet_dro.nnunet.command import Device, run_command
 from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 from nnunet_dro.nnunet.training_log import read_epochs
 from nnunet_dro.trainers.options import DROOptions
-
-DEVICES = ("cpu", "cuda", "mps")
 
 #: A stratum of 2 % of the cases is drawn more often without swamping the others, in 1,400 iterations.
 DEFAULT_OPTIONS = DROOptions(beta=3, importance_sampling=False, epochs=10, iterations=140)
@@ -88,8 +86,8 @@ def run_demo(
         FileNotFoundError: If data or a command that is needed is not there.
         ValueError: If the input cannot be used, or ``out`` holds something else.
     """
-    if device not in DEVICES:
-        raise ValueError(f"`device` must be one of {', '.join(DEVICES)}, got {device!r}. Choose one with --device.")
+    if device not in (devices := [known.value for known in Device]):
+        raise ValueError(f"`device` must be one of {', '.join(devices)}, got {device!r}. Choose one of them.")
     if options.beta == 0:
         raise ValueError(f"`beta` must be greater than 0, got {options.beta!r}: both methods would be the same.")
     console = console or Console()

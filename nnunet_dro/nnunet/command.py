@@ -9,6 +9,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from enum import Enum
 from pathlib import Path
 
 from nnunet_dro.nnunet.safe_stop import SafeStop, termination_as_exit
@@ -18,6 +19,14 @@ N_LINES = 15
 
 #: Seconds between two looks at a running command, and those it has to end after being asked to.
 POLL_SECONDS, GRACE_SECONDS = 0.5, 15.0
+
+
+class Device(str, Enum):
+    """Where nnU-Net computes, as its option ``-device`` says it."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+    MPS = "mps"
 
 
 class CommandError(RuntimeError):
