@@ -12,6 +12,9 @@ import pandas as pd
 
 from nnunet_dro.naming import name_some, repeated
 
+#: The file in a dataset's folders in which a case table is looked for.
+CASE_TABLE_FILE = "cases.csv"
+
 #: The entry of a case whose value is not known, and so its stratum.
 MISSING = "missing"
 
@@ -20,6 +23,32 @@ _EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"
 
 #: Columns that can name the cases; the first of them that is there does.
 _IDENTIFIERS = ("case", "case_id", "participant_id")
+
+
+def case_table_places(preprocessed: Path, raw: Path | None) -> list[Path]:
+    """Where the case table of a dataset may be, in the order in which the places are looked at.
+
+    Args:
+        preprocessed: The dataset's folder in nnUNet_preprocessed.
+        raw: The dataset's folder in nnUNet_raw; None if it is not known.
+
+    Returns:
+        ``cases.csv`` in each of the folders.
+    """
+    return [folder / CASE_TABLE_FILE for folder in (preprocessed, raw) if folder is not None]
+
+
+def find_case_table(preprocessed: Path, raw: Path | None) -> Path | None:
+    """The case table of a dataset: ``cases.csv`` in its preprocessed folder, or else in its raw folder.
+
+    Args:
+        preprocessed: The dataset's folder in nnUNet_preprocessed.
+        raw: The dataset's folder in nnUNet_raw; None if it is not known.
+
+    Returns:
+        The file; None if it is in neither folder.
+    """
+    return next((path for path in case_table_places(preprocessed, raw) if path.is_file()), None)
 
 
 def read_cases(path: Path) -> pd.DataFrame:

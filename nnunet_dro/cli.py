@@ -2,6 +2,7 @@
 
 import os
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from nnunet_dro import __version__
+from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.tuning import tune
 
@@ -28,6 +30,10 @@ class _Commands(TyperGroup):
             raise
         except (ValueError, OSError) as error:
             _stop(str(error), _BAD_INPUT)
+        except typer.BadParameter as error:
+            if type(error) is not typer.BadParameter:
+                raise  # what is missing altogether: typer shows how the command is used
+            _stop(error.format_message(), _BAD_INPUT)
 
 
 def _stop(message: str, code: int) -> None:
@@ -49,6 +55,13 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the res
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to the output folder.")]
 Bootstrap = Annotated[int, typer.Option(min=0, help="Resamples for the 95 % intervals; 0 for none.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the bootstrap.")]
+
+
+class RankedBy(str, Enum):
+    """What suspects ranks the cases by."""
+
+    WEIGHT = "weight"
+    LOSS = "loss"
 
 
 def _version(show: bool) -> None:
@@ -279,7 +292,7 @@ def demo(
         Path | None, typer.Option(help="Raw nnU-Net dataset with a cases.csv; default: slices of an MRI template.")
     ] = None,
     by: Annotated[str, typer.Option(help="Column of cases.csv to report by.")] = "centre",
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    device: Annotated[Device, typer.Option(help="Where to train and predict.")] = Device.CPU,
     beta: Annotated[float, typer.Option(help="Robustness of the second method.")] = 3.0,
     importance_sampling: Annotated[bool, typer.Option(help="Importance weights in the second method.")] = False,
     epochs: Annotated[int, typer.Option(help="Length of both trainings.")] = 10,
@@ -287,13 +300,13 @@ def demo(
     seed: Annotated[int, typer.Option(help="Of the made dataset, and of the choice of held-out cases.")] = 0,
 ) -> None:
     """Train plain nnU-Net and nnUNetTrainerDRO on small real images, and compare them per centre."""
-    from nnunet_dro.demo import DemoError, run_demo
+    from nnunet_dro.demo import run_demo
     from nnunet_dro.trainers.options import DROOptions
 
     options = DROOptions(beta=beta, importance_sampling=importance_sampling, epochs=epochs, iterations=iterations)
     try:
-        run_demo(out, data=data, by=by, device=device, options=options, seed=seed)
-    except DemoError as error:
+        run_demo(out, data=data, by=by, device=device.value, options=options, seed=seed)
+    except CommandError as error:
         _stop(str(error), 1)
 
 
@@ -303,7 +316,7 @@ def suspects(
         Path, typer.Argument(help="Results folder of a fold, with its weights.csv or hardness.csv.", readable=False)
     ],
     top: Annotated[int, typer.Option(help="Cases to show, with pictures.")] = 20,
-    by: Annotated[str | None, typer.Option(help="weight or loss; default: weights where there are any.")] = None,
+    by: Annotated[RankedBy | None, typer.Option(help="What to rank by; default: weights where there are any.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder; default: the fold's own.", readable=False)
     ] = None,
@@ -312,7 +325,7 @@ def suspects(
     from nnunet_dro.suspects import write_suspects
 
     with progress_bar("Drawing the cases") as progress:
-        table, page = write_suspects(fold_folder, output, top=top, by=by, progress=progress)
+        table, page = write_suspects(fold_folder, output, top=top, by=by.value if by else None, progress=progress)
     _show(table, page.parent, page.name)
 
 

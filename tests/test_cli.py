@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -6,9 +7,33 @@ import pytest
 
 PROGRAM = Path(sys.executable).parent / "nnunet-dro"
 
+#: The command where some packages cannot be imported.
+WITHOUT = """
+import sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Finder())
+sys.argv = ["nnunet-dro", *{arguments!r}]
+{then}
+"""
+
+EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
+TUNE = ("tune", "7", "2d", "0", "--trainer", "DRO", "--option", "beta:1:10")
+
 
 def nnunet_dro(*arguments, cwd=None):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+    environment = {**os.environ, "COLUMNS": "160"}
+    command = [PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
+
+
+def without(blocked, *arguments, then="from nnunet_dro.cli import main; main()"):
+    code = WITHOUT.format(blocked=blocked, arguments=list(map(str, arguments)), then=then)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
 def test_help_names_the_commands():
@@ -56,3 +81,68 @@ def test_demo_refuses_a_bad_case_table_in_one_line(tmp_path, cases_csv, message)
     assert len(result.stderr.strip().splitlines()) == 1
     assert message in result.stderr
     assert not (tmp_path / "out").exists(), "nothing half written"
+
+
+@pytest.mark.parametrize("package", EXTRA)
+def test_tune_without_its_extra_says_in_one_line_what_to_install(package):
+    result = without((package,), *TUNE)
+
+    assert result.returncode == 2
+    assert not result.stdout
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert f"needs {package}" in result.stderr
+    assert 'pip install "nnunet-dro[tune]"' in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("tune", "--help"), ("trainers", "--path")])
+def test_other_commands_and_help_need_no_extra(arguments):
+    result = without(EXTRA, *arguments)
+
+    assert result.returncode == 0, result.stderr
+
+
+def test_everything_but_tune_is_imported_without_its_extra():
+    rooms = ("demo", "suspects", "tuning", "evaluation.report", "trainers.registry", "trainers.overview")
+    imports = ", ".join(f"nnunet_dro.{room}" for room in rooms)
+
+    # torch brings filelock.
+    result = without(("optuna", "plotly", "sqlalchemy"), then=f"import {imports}")
+
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "choices"),
+    [("demo", ["cpu|cuda|mps"]), ("tune", ["cpu|cuda|mps", "gp|tpe"]), ("suspects", ["weight|loss"])],
+)
+def test_help_shows_the_choices(command, choices):
+    result = nnunet_dro(command, "--help")
+
+    for choice in choices:
+        assert choice in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("demo", "--device", "tpu"), "'tpu' is not one of 'cpu', 'cuda', 'mps'"),
+        (("demo", "--epochs", "ten"), "'--epochs'"),
+        ((*TUNE, "--sampler", "grid"), "'grid' is not one of 'gp', 'tpe'"),
+    ],
+)
+def test_value_that_is_no_choice_is_refused_in_one_line(arguments, message, tmp_path):
+    result = nnunet_dro(*arguments, cwd=tmp_path)
+
+    assert result.returncode == 2
+    assert not result.stdout
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert message in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_argument_that_is_missing_shows_how_the_command_is_used():
+    result = nnunet_dro("suspects")
+
+    assert result.returncode == 2
+    assert "Usage: " in result.stderr
+    assert "fold_folder" in result.stderr.lower()

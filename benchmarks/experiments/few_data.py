@@ -37,8 +37,8 @@ from benchmarks.experiments.record import experiment_parser, result_folder, writ
 from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME, claim, run_all
 from benchmarks.experiments.segmentation_studies import BASELINE
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.command import DemoError, run_command
 from nnunet_dro.demo.progress import step_progress
+from nnunet_dro.nnunet.command import CommandError, run_command
 
 #: Seeds, and those of a smoke run.
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
@@ -57,9 +57,9 @@ def main(words: Sequence[str] | None = None) -> int:
             quick=quick,
             console=console,
         )
-    except (ValueError, OSError, DemoError) as error:
+    except (ValueError, OSError, CommandError) as error:
         Console(stderr=True, soft_wrap=True).print(f"few_data: {error}", markup=False, highlight=False)
-        return 1 if isinstance(error, DemoError) else 2
+        return 1 if isinstance(error, CommandError) else 2
     console.print(page, highlight=False, markup=False)
     return 0
 
@@ -89,7 +89,7 @@ def run(
         The page.
 
     Raises:
-        DemoError: If a dataset cannot be prepared, a tuning or the measurement of the cost fails.
+        CommandError: If a dataset cannot be prepared, a tuning or the measurement of the cost fails.
         ValueError: If the folder holds runs of other settings, or no method has finished beside the baseline.
     """
     folder, seeds = work.absolute() / f"few-data-{study.name}{'-quick' if quick else ''}", tuple(dict.fromkeys(seeds))

@@ -16,7 +16,8 @@ from benchmarks.experiments.phantoms import SIZE, Counts, write_dataset
 from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME, SeedRuns
 from benchmarks.experiments.segmentation_studies import BASELINE, INTENSITY_RANGE, Study, write_hippocampus
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.raw import read_raw_dataset, strata_by
+from nnunet_dro.demo.division import strata_by
+from nnunet_dro.nnunet.raw_dataset import read_raw_dataset
 
 #: Plain nnU-Net with twice the iterations: GI-LS makes two optimiser steps in each of its iterations.
 TWICE = "ERM-twice"
@@ -101,7 +102,7 @@ class FewDataRuns(SeedRuns):
         """Write, plan and preprocess the dataset.
 
         Raises:
-            DemoError: If nnU-Net's command fails.
+            CommandError: If nnU-Net's command fails.
         """
         super().prepare(console)
         plans_file = self.preprocessed / f"{PLANS_NAME}.json"

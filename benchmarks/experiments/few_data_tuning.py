@@ -11,8 +11,8 @@ from rich.console import Console
 
 from benchmarks.experiments.few_data_studies import TUNED, TUNING_FOLD, FewDataRuns
 from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME
-from nnunet_dro.demo.command import run_command
 from nnunet_dro.demo.progress import step_progress
+from nnunet_dro.nnunet.command import run_command
 
 #: What is tuned, with the source's ranges; its gamma is the trainer's default. The length of eta's range asks for log.
 OPTIONS = {"LS": ("alpha:0:0.5",), "GI-LS": ("alpha:0:0.5", "T:1:15", "eta:0.1:3:log")}
@@ -57,7 +57,7 @@ def tune(of_seed: FewDataRuns, method: str, *, quick: bool, console: Console) ->
         console: Where to say what is done.
 
     Raises:
-        DemoError: If the command fails.
+        CommandError: If the command fails.
         ValueError: If no trial was complete.
     """
     n_trials = (_QUICK_TRIALS if quick else N_TRIALS)[method]

@@ -10,7 +10,9 @@ import pandas as pd
 from benchmarks.experiments.label_noise_data import N_TRUSTED, SHARE, spoil_dataset
 from benchmarks.experiments.phantoms import SIZE, Counts, write_dataset
 from benchmarks.experiments.segmentation_studies import BASELINE, INTENSITY_RANGE, Study, write_hippocampus
-from nnunet_dro.demo.raw import read_raw_dataset, strata_by
+from nnunet_dro.demo.division import strata_by
+from nnunet_dro.evaluation import Labels
+from nnunet_dro.nnunet.raw_dataset import read_raw_dataset
 
 #: Method to the trainer's name without its length. DORO is told the share that is spoilt, and takes the worse half of
 #: the rest: of a smaller part, more would be the spoilt cases it has missed. DORO_warm draws uniformly for three epochs
@@ -115,7 +117,7 @@ def hippocampus_study(data: Path, *, quick: bool) -> Study:
         dataset="Dataset914_NoisyHippocampus",
         pair=(1, 2),
         pair_named="anterior and posterior",
-        labels=tuple(dataset.labels.values),
+        labels=tuple(Labels.from_dataset_json(dataset.description).values),
         settings=counts,
         about=about,
     )

@@ -30,7 +30,7 @@ from benchmarks.experiments.segmentation_studies import (
     phantom_study,
 )
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.command import DemoError
+from nnunet_dro.nnunet.command import CommandError
 
 #: What a smoke run trains.
 QUICK_METHODS, QUICK_SEEDS = (BASELINE, "beta10_noIS"), (0,)
@@ -50,9 +50,9 @@ def main(words: Sequence[str] | None = None) -> int:
             quick=arguments.quick,
             console=console,
         )
-    except (ValueError, OSError, DemoError) as error:
+    except (ValueError, OSError, CommandError) as error:
         Console(stderr=True, soft_wrap=True).print(f"segmentation: {error}", markup=False, highlight=False)
-        return 1 if isinstance(error, DemoError) else 2
+        return 1 if isinstance(error, CommandError) else 2
     console.print(page, highlight=False, markup=False)
     return 0
 
@@ -104,7 +104,7 @@ def run(
         The page.
 
     Raises:
-        DemoError: If a dataset cannot be prepared.
+        CommandError: If a dataset cannot be prepared.
         ValueError: If the folder holds runs of other settings, or no method has finished beside the baseline.
     """
     methods = (BASELINE, *(method for method in dict.fromkeys(methods) if method != BASELINE))

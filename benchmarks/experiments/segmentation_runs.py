@@ -20,11 +20,11 @@ from rich.console import Console
 
 from benchmarks.experiments.segmentation_studies import Study
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.command import DemoError, run_command
 from nnunet_dro.demo.plans import small_plans
 from nnunet_dro.demo.progress import StepProgress, step_progress
 from nnunet_dro.evaluation import Evaluation, evaluate
 from nnunet_dro.evaluation.output import evaluation_files, read_evaluation, write_files
+from nnunet_dro.nnunet.command import CommandError, run_command
 from nnunet_dro.trainers.found import FOLDER
 
 #: nnU-Net's names of the plans, and of the configuration the networks are trained with and the one it inherits from.
@@ -109,7 +109,7 @@ class SeedRuns:
         """Write, plan and preprocess the dataset.
 
         Raises:
-            DemoError: If nnU-Net's command fails.
+            CommandError: If nnU-Net's command fails.
         """
         for name in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
@@ -145,7 +145,7 @@ class SeedRuns:
         """Train a method, predict the test cases and evaluate them by stratum; a half-done run starts anew.
 
         Raises:
-            DemoError: If a command of nnU-Net fails.
+            CommandError: If a command of nnU-Net fails.
         """
         start = monotonic()
         fold, predictions = self.fold(method), self.folder / "predictions" / method
@@ -267,7 +267,7 @@ def run_all(runs: Sequence[SeedRuns], methods: Sequence[str], console: Console) 
         Failed runs, as "seed 0, beta10", and why. They are in ``failures.json`` beside the seeds' folders, too.
 
     Raises:
-        DemoError: If a dataset cannot be prepared.
+        CommandError: If a dataset cannot be prepared.
     """
     failures: dict[str, str] = {}
     for of_seed in runs:
@@ -277,7 +277,7 @@ def run_all(runs: Sequence[SeedRuns], methods: Sequence[str], console: Console) 
                 continue
             try:
                 of_seed.run(method, console)
-            except (DemoError, ValueError, OSError) as error:
+            except (CommandError, ValueError, OSError) as error:
                 failures[f"seed {of_seed.seed}, {method}"] = str(error)
                 reason = next((line for line in reversed(str(error).splitlines()[:-1]) if line.strip()), str(error))
                 console.print(f"Seed {of_seed.seed}: {method} failed: {reason.strip()}", highlight=False, markup=False)

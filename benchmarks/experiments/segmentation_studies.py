@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.experiments.phantoms import SIZE, Counts, write_dataset
-from nnunet_dro.demo.raw import RawDataset, read_raw_dataset, strata_by
+from nnunet_dro.demo.division import strata_by
+from nnunet_dro.evaluation import Labels
+from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 
 #: The method all others are compared with.
 BASELINE = "ERM"
@@ -175,7 +177,7 @@ def hippocampus_study(data: Path, *, quick: bool) -> Study:
         by="range",
         rare=tuple(rare),
         common=("raw",),
-        labels=tuple(dataset.labels.values),
+        labels=tuple(Labels.from_dataset_json(dataset.description).values),
         epochs=1 if quick else 10,
         iterations=4 if quick else 100,
         write=lambda folder, rng: write_hippocampus(folder, dataset, ranges, rare, common, at_most, rng),

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import shutil
 from collections import Counter
@@ -16,17 +15,19 @@ import pandas as pd
 from rich.console import Console
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.command import run_command
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
+from nnunet_dro.demo.division import Division, divide, strata_by
 from nnunet_dro.demo.plans import PLANS_NAME, small_plans
 from nnunet_dro.demo.progress import StepProgress, step_progress
-from nnunet_dro.demo.raw import Division, RawDataset, divide, read_raw_dataset, strata_by
 from nnunet_dro.demo.results import commands, compare_methods, metrics_for
 from nnunet_dro.demo.settings import Settings, claim
 from nnunet_dro.demo.table import render_table
+from nnunet_dro.evaluation import Labels
+from nnunet_dro.nnunet.command import Device, run_command
+from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
+from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
+from nnunet_dro.nnunet.training_log import read_epochs
 from nnunet_dro.trainers.options import DROOptions
-
-DEVICES = ("cpu", "cuda", "mps")
 
 #: A stratum of 2 % of the cases is drawn more often without swamping the others, in 1,400 iterations.
 DEFAULT_OPTIONS = DROOptions(beta=3, importance_sampling=False, epochs=10, iterations=140)
@@ -35,8 +36,6 @@ _ABOUT_THE_DATA = (
     "One real anatomy (ICBM 2009a MRI template): deformations and the protocols A, B and C are simulated, and all "
     "three equally frequent in the test. A demonstration of the method on small networks, not clinical evidence."
 )
-
-_EPOCH = re.compile(rb": Epoch (\d+) *\r?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -83,18 +82,20 @@ def run_demo(
         Statistics per method, stratum and label, as in ``table.csv``.
 
     Raises:
-        DemoError: If a command of nnU-Net fails.
+        CommandError: If a command of nnU-Net fails.
         FileNotFoundError: If data or a command that is needed is not there.
         ValueError: If the input cannot be used, or ``out`` holds something else.
     """
-    if device not in DEVICES:
-        raise ValueError(f"`device` must be one of {', '.join(DEVICES)}, got {device!r}. Choose one with --device.")
+    if device not in (devices := [known.value for known in Device]):
+        raise ValueError(f"`device` must be one of {', '.join(devices)}, got {device!r}. Choose one of them.")
     if options.beta == 0:
         raise ValueError(f"`beta` must be greater than 0, got {options.beta!r}: both methods would be the same.")
     console = console or Console()
     settings = Settings(str(data.absolute()) if data is not None else None, by, options, seed)
     if data is not None:
-        strata_by(read_raw_dataset(data), by)
+        dataset = read_raw_dataset(data)
+        Labels.from_dataset_json(dataset.description)
+        strata_by(dataset, by)
     elif by not in (own := ("centre", "orientation")):
         raise ValueError(f"`by` must be a column of the demo's case table, got {by!r}. Choose from: {', '.join(own)}.")
     out = out.absolute()
@@ -174,7 +175,8 @@ class _Run:
             ),
         ]
         for method, trainer in self.settings.trainers.items():
-            fold = self.out / "nnUNet_results" / self.dataset_name / f"{trainer}__{PLANS_NAME}__{small}" / "fold_0"
+            results = self.out / "nnUNet_results" / self.dataset_name
+            fold = fold_folder(results, trainer, PLANS_NAME, small, 0)
             model = ("-tr", trainer, "-p", PLANS_NAME, "-device", self.device)
             train = ("nnUNetv2_train", self.dataset_name, small, "0", *model)
             predictions = self.out / "predictions" / method
@@ -249,17 +251,21 @@ class _Run:
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
         small = small_plans(plans, parent=self.configuration)
         # The plans come last: they say that the step is complete.
-        for name, content in (("splits_final", splits), (PLANS_NAME, small)):
-            with replacing(self.preprocessed / f"{name}.json") as new:
+        for name, content in ((SPLITS_FILE, splits), (f"{PLANS_NAME}.json", small)):
+            with replacing(self.preprocessed / name) as new:
                 new.write_text(json.dumps(content, indent=2), encoding="utf-8")
 
     def _train(self, progress: StepProgress, *, command: tuple[str, ...], fold: Path) -> None:
         n_epochs = self.settings.options.epochs
         log = f"train_{command[command.index('-tr') + 1]}"
-        path = self.out / "logs" / f"{log}.txt"
         if any(fold.glob("checkpoint_*.pth")):
             command = (*command, "--c")
-        self._command(command, log, lambda: progress.update(_last_epoch(path), n_epochs), self.training_environment)
+
+        def show() -> None:
+            # Epochs count from 0.
+            progress.update(read_epochs(fold).current or 0, n_epochs)
+
+        self._command(command, log, show, self.training_environment)
 
     def _predict(self, progress: StepProgress, *, command: tuple[str, ...], folder: Path) -> None:
         unfinished = folder.with_name(f"{folder.name}.partial")
@@ -291,12 +297,6 @@ class _Run:
             self.console.print(f"{name}: {self.out / folder / 'report.html'}", highlight=False, soft_wrap=True)
         self.console.print(f"commands.sh and logs are in {self.out}", highlight=False)
         return table
-
-
-def _last_epoch(log: Path) -> int:
-    """The epoch in which a training is, by its log; they count from 0."""
-    epochs = _EPOCH.findall(log.read_bytes())
-    return int(epochs[-1]) if epochs else 0
 
 
 def _link(source: Path, target: Path) -> None:

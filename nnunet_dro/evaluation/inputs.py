@@ -15,11 +15,10 @@ from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.scores import PairOfFiles
 from nnunet_dro.evaluation.scoring import COUNTS, Scoring
 from nnunet_dro.naming import name_some, repeated
+from nnunet_dro.nnunet.folders import FOLD_NAME
 
 #: What to do with a reference that has no prediction.
 MISSING_RULES = ("error", "worst")
-
-_FOLD = re.compile(r"fold_(\d+|all)")
 
 
 @dataclass(frozen=True)
@@ -143,9 +142,9 @@ def matched_inputs(inputs: Inputs, references: Collection[str], *, missing: str 
 
 def _validation_folders(folder: Path, notes: list[str]) -> list[Path]:
     """The folders of validation predictions in a model folder or fold; none in any other folder."""
-    if _FOLD.fullmatch(folder.name) and (folder / "validation").is_dir():
+    if FOLD_NAME.fullmatch(folder.name) and (folder / "validation").is_dir():
         return [folder / "validation"]
-    folds = sorted(path for path in folder.iterdir() if path.is_dir() and _FOLD.fullmatch(path.name))
+    folds = sorted(path for path in folder.iterdir() if path.is_dir() and FOLD_NAME.fullmatch(path.name))
     if not folds or any(path.name.lower().endswith(LABEL_MAP_ENDINGS) for path in folder.iterdir()):
         return []
     if len(folds) > 1:
@@ -167,7 +166,7 @@ def _validation_folders(folder: Path, notes: list[str]) -> list[Path]:
 def _method(prediction: Path) -> str:
     """The part of a path that tells methods apart."""
     names = [name for name in prediction.absolute().parts[::-1] if name not in ("validation", "summary.json")]
-    return next((name for name in names if not _FOLD.fullmatch(name)), prediction.name)
+    return next((name for name in names if not FOLD_NAME.fullmatch(name)), prediction.name)
 
 
 @dataclass(frozen=True)

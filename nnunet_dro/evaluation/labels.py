@@ -1,10 +1,11 @@
 """The labels of a dataset: names, regions and the ignore value."""
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from nnunet_dro.nnunet.dataset_json import read_dataset_json
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,6 @@ def _label_values(name: str, value: Any) -> tuple[int, ...]:
     return integers
 
 
-def find_dataset_json(reference: Path) -> Path | None:
-    """The dataset.json in a folder of references, or in one of the two folders above it."""
-    folder = reference.absolute()
-    candidates = (parent / "dataset.json" for parent in (folder, folder.parent, folder.parent.parent))
-    return next((path for path in candidates if path.is_file()), None)
-
-
 def read_labels(path: Path) -> Labels:
     """Labels of a dataset.json.
 
@@ -88,18 +82,7 @@ def read_labels(path: Path) -> Labels:
         FileNotFoundError: If it is not there.
         ValueError: If it cannot be read, or does not say the labels; the message names the file.
     """
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"`dataset_json` must be a file, got {str(path)!r}, which is not there. Check the path."
-        )
-    try:
-        dataset = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"`dataset_json` must be JSON, got {str(path)!r}, which is not: {error}. Correct it."
-        ) from error
-    if not isinstance(dataset, Mapping):
-        raise ValueError(f"`dataset_json` must be a mapping, got {str(path)!r}. Give nnU-Net's dataset.json.")
+    dataset = read_dataset_json(path)
     try:
         return Labels.from_dataset_json(dataset)
     except ValueError as error:

@@ -13,9 +13,10 @@ import pandas as pd
 from nnunet_dro.atomic import replacing
 from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.evaluation.label_maps import list_label_maps
-from nnunet_dro.evaluation.raw_datasets import SPLITS_FILE, find_raw_dataset, splits_path, training_cases
 from nnunet_dro.evaluation.strata import strata, stratify_all
 from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
+from nnunet_dro.nnunet.raw_dataset import find_raw_dataset, training_cases
 
 _ATTEMPTS = 50
 

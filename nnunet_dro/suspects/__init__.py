@@ -1,16 +1,14 @@
 """Which training cases to look at for label errors, from what a training wrote about its cases."""
 
-from nnunet_dro.suspects.command import write_suspects
 from nnunet_dro.suspects.epoch_log import EpochLog, read_logs
-from nnunet_dro.suspects.fold import Fold
 from nnunet_dro.suspects.page import suspects_files
 from nnunet_dro.suspects.ranking import rank_cases
 from nnunet_dro.suspects.search import Suspects, find_suspects
 from nnunet_dro.suspects.terminal import suspects_table
+from nnunet_dro.suspects.writing import write_suspects
 
 __all__ = [
     "EpochLog",
-    "Fold",
     "Suspects",
     "find_suspects",
     "rank_cases",

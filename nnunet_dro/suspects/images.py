@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.label_maps import read_label_map
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.raw_datasets import find_raw_dataset
 from nnunet_dro.evaluation.report.gallery import beside, grey_levels
 from nnunet_dro.evaluation.report.orientation import PLANES, Orientation, read_image
-from nnunet_dro.suspects.fold import Fold, read_json
+from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
+from nnunet_dro.nnunet.folders import Fold, raw_folder_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,14 +158,10 @@ def find_images(fold: Fold) -> tuple[ImageSource | None, str]:
 
 
 def _raw_images(fold: Fold) -> RawImages | None:
-    try:
-        if not os.environ.get("nnUNet_raw"):
-            return None
-        folder = find_raw_dataset(str(Path(os.environ["nnUNet_raw"]) / fold.dataset))
-    except (FileNotFoundError, ValueError):
+    folder = raw_folder_of(fold.dataset)
+    if folder is None or (described := read_if_usable(folder / DATASET_JSON)) is None:
         return None
-    described = read_json(folder / "dataset.json") or {}
-    labels = _labels(fold.description("dataset.json")) or _labels(described)
+    labels = _labels(fold.description(DATASET_JSON)) or _labels(described)
     ending, listed = described.get("file_ending"), described.get("dataset")
     if labels is None or not (isinstance(ending, str) or isinstance(listed, Mapping)):
         return None
@@ -176,8 +172,8 @@ def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
     if not (root := os.environ.get("nnUNet_preprocessed")):
         return None
     dataset = Path(os.path.abspath(root)) / fold.dataset
-    labels = _labels(fold.description("dataset.json")) or _labels(read_json(dataset / "dataset.json"))
-    plans = fold.description("plans.json") or read_json(dataset / f"{fold.plans}.json") or {}
+    labels = _labels(fold.description(DATASET_JSON)) or _labels(read_if_usable(dataset / DATASET_JSON))
+    plans = fold.description("plans.json") or read_if_usable(dataset / f"{fold.plans}.json") or {}
     settings = _configuration(plans, fold.configuration)
     folder = dataset / str(settings.get("data_identifier", f"{fold.plans}_{fold.configuration}"))
     spacing = settings.get("spacing")

@@ -8,8 +8,8 @@ import pandas as pd
 
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.report.formatting import count
+from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog, read_logs
-from nnunet_dro.suspects.fold import Fold
 from nnunet_dro.suspects.images import ImageSource, find_images
 from nnunet_dro.suspects.pictures import Slice, slice_of
 from nnunet_dro.suspects.ranking import FEW, rank_cases

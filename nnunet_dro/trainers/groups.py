@@ -7,17 +7,18 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING, attributes_of, read_cases
+from nnunet_dro.case_table import MISSING, attributes_of, case_table_places, find_case_table, read_cases
 from nnunet_dro.naming import name_some
 
-_NAME = "cases.csv"
 #: A column of more groups (ages, volumes), or with hardly two cases in each, is no division to watch in a log.
 _MOST_GROUPS = 12
 
 
-def case_table(trainer: Any) -> Path | None:
-    """The case table of a trainer's dataset: ``cases.csv`` in its preprocessed folder, or else in its raw folder."""
-    return next((path for path in case_table_places(trainer) if path.is_file()), None)
+def dataset_folders(trainer: Any) -> tuple[Path, Path | None]:
+    """The preprocessed and the raw folder of a trainer's dataset, as `find_case_table` takes them."""
+    raw = os.environ.get("nnUNet_raw")
+    dataset = trainer.plans_manager.dataset_name
+    return Path(trainer.preprocessed_dataset_folder_base), Path(raw) / dataset if raw else None
 
 
 def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
@@ -35,9 +36,9 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
         FileNotFoundError: If the dataset has no case table.
         ValueError: If it has no such column, a case has no group, or all cases are of one group.
     """
-    path = case_table(trainer)
+    path = find_case_table(*dataset_folders(trainer))
     if path is None:
-        places = " or ".join(str(place) for place in case_table_places(trainer))
+        places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
         raise FileNotFoundError(
             f"`{column}` must be a column of a case table, but there is none. Write {places} with a column `case` and "
             f"a column `{column}`."
@@ -70,7 +71,7 @@ def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
         OSError: If the table cannot be read.
         ValueError: Likewise.
     """
-    path = case_table(trainer)
+    path = find_case_table(*dataset_folders(trainer))
     if path is None:
         return {}
     table = read_cases(path)
@@ -80,11 +81,3 @@ def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
         for column in attributes_of(table)
         if 2 <= rows[column].nunique() <= min(_MOST_GROUPS, len(cases) // 2)
     }
-
-
-def case_table_places(trainer: Any) -> list[Path]:
-    """Where the case table of a trainer's dataset may be, in the order in which they are looked at."""
-    places = [Path(trainer.preprocessed_dataset_folder_base) / _NAME]
-    if raw := os.environ.get("nnUNet_raw"):
-        places.append(Path(raw) / trainer.plans_manager.dataset_name / _NAME)
-    return places

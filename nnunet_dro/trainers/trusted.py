@@ -7,11 +7,11 @@ from batchgenerators.dataloading.nondet_multi_threaded_augmenter import NonDetMu
 from batchgenerators.dataloading.single_threaded_augmenter import SingleThreadedAugmenter
 from nnunetv2.utilities.default_n_proc_DA import get_allowed_n_proc_DA
 
-from nnunet_dro.case_table import MISSING, read_cases
+from nnunet_dro.case_table import MISSING, case_table_places, find_case_table, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import KL, HardnessTable
 from nnunet_dro.trainers.dataloading import DrawsByHardness
-from nnunet_dro.trainers.groups import case_table, case_table_places
+from nnunet_dro.trainers.groups import dataset_folders
 
 _COLUMN = "trusted"
 #: Batches of at most this many cases have as many trusted cases, larger ones an eighth.
@@ -32,9 +32,9 @@ def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
         FileNotFoundError: If the dataset has no case table.
         ValueError: If it has no such column, an entry is neither yes nor no, or no training case is trusted.
     """
-    path = case_table(trainer)
+    path = find_case_table(*dataset_folders(trainer))
     if path is None:
-        places = " or ".join(str(place) for place in case_table_places(trainer))
+        places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
         raise FileNotFoundError(
             f"Learning to reweight needs a few trusted cases, but there is no case table. Write {places} with a column "
             f"`case` and a column `{_COLUMN}`: yes for cases whose label maps you have checked, else no."

@@ -3,6 +3,6 @@
 `tune` is the command; it imports what it needs once it is called.
 """
 
-from nnunet_dro.tuning.command import tune
+from nnunet_dro.tuning.tune_command import tune
 
 __all__ = ["tune"]

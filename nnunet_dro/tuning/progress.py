@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from nnunet_dro.tuning.training_log import Epochs
+from nnunet_dro.nnunet.training_log import Epochs
 
 
 class Display:

@@ -1,5 +1,6 @@
 """Where a study is kept, and that it is the study that is asked for."""
 
+import errno
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from typing import Any
 
 import optuna
 import sqlalchemy
+from filelock import FileLock, Timeout
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 
@@ -22,6 +24,9 @@ _LOCK_SECONDS = 60
 
 #: How often a trial is begun again whose machine has died.
 _MAX_RETRIES = 3
+
+#: What a file system without locks answers: whether another process is there, nobody can tell.
+_WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 #: What a storage raises that does not answer any more.
 STORAGE_ERRORS = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError)
@@ -147,17 +152,18 @@ def alone(folder: Path) -> Iterator[None]:
     Raises:
         ValueError: If one does.
     """
+    lock = FileLock(folder / "study.lock")
     try:
-        import fcntl
-    except ImportError:  # Windows
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        cure = "Wait for it, or share a database between them with --storage."
+        raise ValueError(f"`study` must be tuned by one process at a time, got {str(folder)!r}. {cure}") from error
+    except NotImplementedError:
+        pass  # A file system without locks, as filelock said it before 3.14: nobody can tell.
+    except OSError as error:
+        if error.errno not in _WITHOUT_LOCKS:
+            raise
+    try:
         yield
-        return
-    with (folder / "study.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            cure = "Wait for it, or share a database between them with --storage."
-            raise ValueError(f"`study` must be tuned by one process at a time, got {str(folder)!r}. {cure}") from error
-        except OSError:
-            pass  # A file system without locks: nobody can tell.
-        yield
+    finally:
+        lock.release()

@@ -1,33 +1,26 @@
 """A study: trials one after the other, each a training, until enough have finished."""
 
-import os
-import socket
 import time
 import warnings
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from nnunet_dro.nnunet.safe_stop import SafeStop
+from nnunet_dro.nnunet.training_log import Epochs
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.progress import Display
+from nnunet_dro.tuning.sampler import Sampler, make_sampler
 from nnunet_dro.tuning.space import Space
 from nnunet_dro.tuning.target import Target
-from nnunet_dro.tuning.training import TrainingFailedError, stop_if_asked, train
-from nnunet_dro.tuning.training_log import Epochs
+from nnunet_dro.tuning.training import TrainingFailedError, train
 
 #: What counts for `--trials`.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
-
-SAMPLERS = ("gp", "tpe")
-
-#: The most trials that are drawn at random before the sampler has something to go by (Optuna's own number).
-_STARTUP_TRIALS = 10
 
 #: Failures after which a start stops: the first ones of it, in a row later, and names refused in a row.
 _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
@@ -47,7 +40,7 @@ class Settings:
         cases: The case table; None where the objective needs none.
         device: ``cpu``, ``cuda`` or ``mps``.
         n_trials: How many trials of the study have to finish, those of earlier starts and other machines included.
-        sampler: One of `SAMPLERS`.
+        sampler: How options are chosen.
         seed: Of the sampler.
         prune: Whether hopeless trainings are stopped early.
         folder: For logs and reports.
@@ -60,7 +53,7 @@ class Settings:
     cases: Path | None
     device: str
     n_trials: int
-    sampler: str
+    sampler: Sampler
     seed: int
     prune: bool
     folder: Path
@@ -78,8 +71,8 @@ class _TrialFailedError(Exception):
 class Tuner:
     """Runs the trials of a study."""
 
-    def __init__(self, study: optuna.Study, settings: Settings, display: Display) -> None:
-        self.study, self.settings, self.display = study, settings, display
+    def __init__(self, study: optuna.Study, settings: Settings, display: Display, safe_stop: SafeStop) -> None:
+        self.study, self.settings, self.display, self.safe_stop = study, settings, display, safe_stop
         self._n_succeeded = self._n_failed = self._n_refused = 0
         self._error: _TrialFailedError | None = None
         self._number = -1
@@ -99,7 +92,7 @@ class Tuner:
             ValueError: If the first trials all fail, or too many in a row.
         """
         while self._is_needed():
-            stop_if_asked()
+            self.safe_stop.check()
             self._next()
             after_each()
             self._check_failures()
@@ -140,19 +133,15 @@ class Tuner:
             raise ValueError(f"`option` must allow combinations, got {self._n_refused} refused: {self._error} {cure}")
 
     def _sampler(self) -> optuna.samplers.BaseSampler:
-        """A sampler for the next trial: with one seed for all, a second start would repeat the first."""
-        settings, n_before = self.settings, len(self.study.get_trials(deepcopy=False))
-        entropy = [settings.seed, n_before]
-        if settings.is_shared:
-            entropy += [zlib.crc32(socket.gethostname().encode()), os.getpid()]
-        seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
-        startup = min(_STARTUP_TRIALS, max(1, settings.n_trials // 2))
-        # Failed trials teach a sampler nothing: it would ask for the same again.
-        if self._n_failed or self._n_refused:
-            return optuna.samplers.RandomSampler(seed=seed)
-        if settings.sampler == "tpe":
-            return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
-        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
+        settings = self.settings
+        return make_sampler(
+            settings.sampler,
+            seed=settings.seed,
+            n_before=len(self.study.get_trials(deepcopy=False)),
+            n_trials=settings.n_trials,
+            is_shared=settings.is_shared,
+            after_failure=self._n_failed > 0 or self._n_refused > 0,
+        )
 
     def _attempt(self, trial: optuna.Trial) -> float:
         self._number = trial.number
@@ -186,7 +175,12 @@ class Tuner:
         self._wait_for_twin(trial.number, trainer)
         watch = _Watch(trial, settings, self.display)
         train(
-            settings.target, trainer, device=settings.device, log=log_path(settings.folder, trial.number), watch=watch
+            settings.target,
+            trainer,
+            device=settings.device,
+            log=log_path(settings.folder, trial.number),
+            watch=watch,
+            safe_stop=self.safe_stop,
         )
         return score(
             settings.objective,
@@ -203,7 +197,7 @@ class Tuner:
             return other.number < number and other.user_attrs.get("trainer") == trainer
 
         while any(map(is_twin, self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))):
-            stop_if_asked()
+            self.safe_stop.check()
             time.sleep(_TWIN_SECONDS)
             _fail_the_dead(self.study)
 

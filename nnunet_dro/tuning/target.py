@@ -5,12 +5,11 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
+from nnunet_dro.case_table import find_case_table
 from nnunet_dro.evaluation.label_maps import list_label_maps
-from nnunet_dro.evaluation.raw_datasets import SPLITS_FILE
 from nnunet_dro.naming import name_some
-from nnunet_dro.trainers.groups import case_table
+from nnunet_dro.nnunet.folders import SPLITS_FILE, find_dataset, fold_folder, folder_of, raw_folder_of
 
 
 @dataclass(frozen=True)
@@ -46,14 +45,11 @@ class Target:
     @property
     def cases(self) -> Path | None:
         """The dataset's case table, where the trainers look for it; None if there is none."""
-        plans_manager = SimpleNamespace(dataset_name=self.dataset)
-        return case_table(
-            SimpleNamespace(preprocessed_dataset_folder_base=self.preprocessed, plans_manager=plans_manager)
-        )
+        return find_case_table(self.preprocessed, raw_folder_of(self.dataset))
 
     def fold_folder(self, trainer: str) -> Path:
         """Where nnU-Net writes the training of a trainer."""
-        return self.results / f"{trainer}__{self.plans}__{self.configuration}" / f"fold_{self.fold}"
+        return fold_folder(self.results, trainer, self.plans, self.configuration, self.fold)
 
     def validation_cases(self) -> list[str]:
         """The cases of the fold; all cases where nnU-Net has not divided them yet, or divides them by itself."""
@@ -88,8 +84,8 @@ def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> T
     """
     if not re.fullmatch(r"\d+|all", fold, re.ASCII):
         raise ValueError(f"`fold` must be a number or all, got {fold!r}. Give it as nnUNetv2_train has it.")
-    preprocessed = _dataset_folder(dataset, _folder_of("nnUNet_preprocessed"))
-    results = _folder_of("nnUNet_results") / preprocessed.name
+    preprocessed = find_dataset(dataset, folder_of("nnUNet_preprocessed"), cure="run nnUNetv2_plan_and_preprocess")
+    results = folder_of("nnUNet_results") / preprocessed.name
     target = Target(
         preprocessed.name, configuration, str(int(fold)) if fold != "all" else fold, plans, preprocessed, results
     )
@@ -122,24 +118,3 @@ def check_writable(folder: Path) -> None:
     if not os.access(existing, os.W_OK):
         cure = "Set nnUNet_results to a folder of yours."
         raise PermissionError(f"`nnUNet_results` must be writable, got {str(existing)!r}. {cure}")
-
-
-def _folder_of(variable: str) -> Path:
-    if not (value := os.environ.get(variable)):
-        cure = f"Set it as for nnU-Net (export {variable}=...)."
-        raise ValueError(f"`{variable}` must be set in the environment, got nothing. {cure}")
-    return Path(value).absolute()
-
-
-def _dataset_folder(dataset: str, preprocessed: Path) -> Path:
-    there = sorted(path.name for path in preprocessed.iterdir() if path.is_dir()) if preprocessed.is_dir() else []
-    is_number = re.fullmatch(r"\d+", dataset, re.ASCII) is not None
-    prefix = f"Dataset{int(dataset):03d}_" if is_number else ""
-    found = [name for name in there if name == dataset or (is_number and name.startswith(prefix))]
-    if len(found) > 1:
-        raise ValueError(f"`dataset` must be one dataset, got {dataset!r} for {name_some(found)}. Give its name.")
-    if not found:
-        there = [name for name in there if name.startswith("Dataset")]
-        cure = f"Choose from: {name_some(there, at_most=20)}; or run nnUNetv2_plan_and_preprocess."
-        raise FileNotFoundError(f"`dataset` must be in {str(preprocessed)!r}, got {dataset!r}, which is not. {cure}")
-    return preprocessed / found[0]

@@ -6,7 +6,8 @@ import pytest
 import SimpleITK
 
 from nnunet_dro.demo import dataset
-from nnunet_dro.demo.raw import divide, read_raw_dataset, strata_by
+from nnunet_dro.demo.division import divide, strata_by
+from nnunet_dro.nnunet.raw_dataset import read_raw_dataset
 
 pytest.importorskip("nilearn")
 

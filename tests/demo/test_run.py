@@ -11,8 +11,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from nnunet_dro.cli import app
-from nnunet_dro.demo import DEFAULT_OPTIONS, DemoError, run, run_demo
+from nnunet_dro.demo import DEFAULT_OPTIONS, run, run_demo
 from nnunet_dro.demo.plans import PLANS_NAME
+from nnunet_dro.nnunet.command import CommandError
 from nnunet_dro.trainers.options import DROOptions
 from tests.demo.conftest import write_png
 
@@ -29,7 +30,7 @@ class NNUNet:
         while_running()
         self.commands.append(arguments)
         if self.fails and self.fails in arguments:
-            raise DemoError(f"{arguments[0]} failed")
+            raise CommandError(arguments[0], 1, [], log)
         getattr(self, arguments[0])(arguments, {name: Path(value) for name, value in environment.items()})
 
     def nnUNetv2_plan_and_preprocess(self, _, environment):
@@ -149,7 +150,7 @@ def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, data, nnunet):
 @pytest.mark.parametrize("failing", ["nnUNetv2_plan_and_preprocess", "nnUNetv2_train", "nnUNetv2_predict"])
 def test_second_run_continues_where_the_first_stopped(tmp_path, data, nnunet, failing):
     nnunet.fails = failing
-    with pytest.raises(DemoError):
+    with pytest.raises(CommandError):
         demo(tmp_path / "out", data)
     before, nnunet.commands, nnunet.fails = nnunet.commands, [], None
 
@@ -166,7 +167,7 @@ def test_second_run_continues_where_the_first_stopped(tmp_path, data, nnunet, fa
 
 def test_training_that_was_stopped_is_continued(tmp_path, data, nnunet):
     nnunet.fails = "nnUNetv2_train"
-    with pytest.raises(DemoError):
+    with pytest.raises(CommandError):
         demo(tmp_path / "out", data)
     trainer = nnunet.commands[-1][nnunet.commands[-1].index("-tr") + 1]
     fold = tmp_path / "out" / "nnUNet_results" / data.name / f"{trainer}__{PLANS_NAME}__2d_small" / "fold_0"
@@ -196,7 +197,7 @@ def test_folder_with_other_files_is_refused(tmp_path, data, nnunet):
 
 
 def test_bad_input_leaves_no_folder(tmp_path, data, nnunet):
-    out = tmp_path / "out"
+    out, table = tmp_path / "out", (data / "cases.csv").read_text()
     with pytest.raises(ValueError, match="got 'scanner'. Choose one with --by: centre"):  # noqa: RUF043
         demo(out, data, by="scanner")
     with pytest.raises(ValueError, match="`by` must be a column of the demo's case table, got 'scanner'"):
@@ -207,6 +208,10 @@ def test_bad_input_leaves_no_folder(tmp_path, data, nnunet):
         demo(out, data, options=DROOptions(beta=0))
     (data / "cases.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"must hold cases\.csv"):
+        demo(out, data)
+    (data / "cases.csv").write_text(table)
+    (data / "dataset.json").write_text('{"file_ending": ".png"}')
+    with pytest.raises(ValueError, match=r"`labels` in dataset\.json must be a mapping"):
         demo(out, data)
     assert not out.exists()
 

@@ -1,30 +1,21 @@
 import json
 import re
 from collections import Counter
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.raw_datasets import find_raw_dataset, splits_path, training_cases
 from nnunet_dro.evaluation.splits import fold_table, make_splits, split_notes, write_splits
 from nnunet_dro.evaluation.strata import stratify_all
+from tests.nnunet.made_raw import make_bare
 
 
 @pytest.fixture
 def raw(tmp_path):
-    def make(cases, name="Dataset007_Tiny", ending=".nii.gz"):
-        folder = tmp_path / "raw" / name
-        for part in ("imagesTr", "labelsTr"):
-            (folder / part).mkdir(parents=True)
-        for case in cases:
-            (folder / "labelsTr" / f"{case}{ending}").touch()
-            (folder / "imagesTr" / f"{case}_0000{ending}").touch()
-        (folder / "dataset.json").write_text(json.dumps({"file_ending": ending}))
-        return folder
-
-    return make
+    return partial(make_bare, tmp_path)
 
 
 def numbered(n):
@@ -234,74 +225,6 @@ def test_case_without_a_row_and_option_without_a_table_are_refused(raw):
     for option in ("stratify", "group", "leave_out"):
         with pytest.raises(ValueError, match="--cases"):
             make_splits(folder, None, **{option: "centre"})
-
-
-def test_cases_are_the_label_maps(raw):
-    folder = raw(["b.1", "a [ü]"])
-    for other in (".DS_Store", "._b.1.nii.gz", "readme.txt"):
-        (folder / "labelsTr" / other).touch()
-
-    assert training_cases(folder) == ["a [ü]", "b.1"]
-
-
-def test_cases_listed_in_dataset_json_are_used(raw):
-    from nnunetv2.utilities.utils import get_filenames_of_train_images_and_targets
-
-    folder = raw(["elsewhere"])
-    entry = {"images": ["x.nii.gz"], "label": "y.nii.gz"}
-    (folder / "dataset.json").write_text(json.dumps({"file_ending": ".nii.gz", "dataset": {"b": entry, "a": entry}}))
-
-    assert training_cases(folder) == sorted(get_filenames_of_train_images_and_targets(str(folder))) == ["a", "b"]
-
-
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"dataset": 3}'])
-def test_unusable_dataset_json_is_refused(raw, text):
-    folder = raw(["a"])
-    (folder / "dataset.json").write_text(text)
-    with pytest.raises(ValueError, match=r"usable dataset\.json"):
-        training_cases(folder)
-
-
-def test_dataset_without_cases_is_refused(raw):
-    folder = raw([])
-    with pytest.raises(ValueError, match=r"label maps \*\.nii\.gz in labelsTr, got none"):
-        training_cases(folder)
-    (folder / "labelsTr").rmdir()
-    with pytest.raises(FileNotFoundError, match="must hold labelsTr"):
-        training_cases(folder)
-
-
-def test_dataset_is_found_by_path_name_and_number(raw, monkeypatch):
-    folder = raw(["a"])
-    monkeypatch.setenv("nnUNet_raw", str(folder.parent))
-
-    for name in (str(folder), "Dataset007_Tiny", "7", "007"):
-        assert find_raw_dataset(name) == folder
-    for name in ("8", "Dataset008_Tiny"):
-        with pytest.raises(FileNotFoundError, match=f"got '{name}', which is not there. Choose from: Dataset007_Tiny"):
-            find_raw_dataset(name)
-    raw(["a"], name="Dataset007_Other")
-    with pytest.raises(ValueError, match=r"got '7' for Dataset007_Other, Dataset007_Tiny. Give its name"):
-        find_raw_dataset("7")
-
-
-def test_dataset_that_cannot_be_found_is_refused(tmp_path, monkeypatch):
-    monkeypatch.delenv("nnUNet_raw", raising=False)
-    with pytest.raises(ValueError, match="`nnUNet_raw` must be set"):
-        find_raw_dataset("7")
-    with pytest.raises(FileNotFoundError, match=r"a folder with a dataset\.json"):
-        find_raw_dataset(str(tmp_path))
-
-
-def test_file_is_where_nnunet_looks(raw, tmp_path, monkeypatch):
-    monkeypatch.setenv("nnUNet_preprocessed", str(tmp_path / "preprocessed"))
-    path = splits_path(raw(["a"]))
-    assert path == tmp_path / "preprocessed" / "Dataset007_Tiny" / "splits_final.json"
-    with pytest.raises(ValueError, match=r"DatasetXXX_Name.*got 'Tiny'.*--output"):
-        splits_path(raw(["a"], name="Tiny"))
-    monkeypatch.delenv("nnUNet_preprocessed")
-    with pytest.raises(ValueError, match=r"`nnUNet_preprocessed` must be set.*--output"):
-        splits_path(tmp_path / "raw" / "Dataset007_Tiny")
 
 
 def test_file_that_is_there_is_replaced_by_force_only(tmp_path):

@@ -10,7 +10,7 @@ import SimpleITK
 
 from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME
 from benchmarks.experiments.segmentation_studies import Study
-from nnunet_dro.demo.command import DemoError
+from nnunet_dro.nnunet.command import CommandError
 
 LABELS = {"background": 0, "stem": 1, "bud": 2}
 N_TEST = {"rare": 2, "usual": 3}
@@ -73,7 +73,7 @@ class NNUNet:
         trainer = arguments[arguments.index("-tr") + 1]
         if "segmentation_train" in arguments[2]:
             if trainer in self.failing:
-                raise DemoError("python failed with exit code 1. It printed:\n    No such trainer\nAll: log.txt")
+                raise CommandError("python", 1, ["No such trainer"], Path("log.txt"))
             return self.train(trainer, arguments, environment)
         return self.predict(trainer, arguments)
 

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nnunet_dro.suspects import find_suspects
+
 from .made_folds import LOGS, fold_folder, ranked, run, write_log
 
 
@@ -119,7 +121,9 @@ def test_by_what_is_not_there_is_refused(nowhere):
     folder = fold_folder(nowhere)
     write_log(folder, "hardness.csv", [{"a": 1.0}])
     check_refused(run(folder, "--by", "weight"), "no weights.csv in", folder, "Leave it out.")
-    check_refused(run(folder, "--by", "size"), "`by` must be weight or loss, got 'size'")
+    check_refused(run(folder, "--by", "size"), "'size' is not one of 'weight', 'loss'")
+    with pytest.raises(ValueError, match="`by` must be weight or loss, got 'size'"):
+        find_suspects(folder, by="size")
     assert run(folder, "--by", "loss").exit_code == 0
 
 

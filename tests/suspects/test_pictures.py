@@ -8,7 +8,7 @@ import SimpleITK
 from PIL import Image
 
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.suspects import Fold
+from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.suspects.images import PreprocessedImages, RawImages, find_images
 from nnunet_dro.suspects.pictures import choose_slice, slice_of
 

@@ -1,7 +1,8 @@
 import pandas as pd
 import pytest
 
-from nnunet_dro.trainers.groups import case_table, groups_of, watched_groups
+from nnunet_dro.case_table import find_case_table
+from nnunet_dro.trainers.groups import dataset_folders, groups_of, watched_groups
 from nnunet_dro.trainers.registry import trainer_class
 
 
@@ -22,10 +23,10 @@ CASES = [f"case_{i:02d}" for i in range(4)]
 
 
 def test_groups_come_from_the_raw_folder_and_before_it_from_the_preprocessed_one(trainer, project, preprocessed_table):
-    assert case_table(trainer) == project("labels").raw / "cases.csv"
+    assert find_case_table(*dataset_folders(trainer)) == project("labels").raw / "cases.csv"
     assert groups_of(trainer, CASES, column="site") == ["a", "b", "b", "a"]
     preprocessed_table.write_text("case;site\n" + "".join(f"{case};{case[-1]}\n" for case in reversed(CASES)))
-    assert case_table(trainer) == preprocessed_table
+    assert find_case_table(*dataset_folders(trainer)) == preprocessed_table
     assert groups_of(trainer, CASES, column="site") == ["0", "1", "2", "3"]
 
 

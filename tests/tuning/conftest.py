@@ -79,8 +79,8 @@ def fake(tmp_path, monkeypatch) -> Fake:
     made = Fake(tmp_path, program)
     for name, value in made.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("nnunet_dro.tuning.training.find_command", lambda name: str(program))
-    monkeypatch.setattr("nnunet_dro.tuning.training.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("nnunet_dro.nnunet.command.find_command", lambda name: str(program))
+    monkeypatch.setattr("nnunet_dro.nnunet.command.POLL_SECONDS", 0.05)
     return made
 
 

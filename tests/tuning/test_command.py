@@ -25,8 +25,8 @@ def refused(result, *texts):
         (("--option", "gama:1:2"), "got 'gama'"),
         ((*BETA, "--trials", "0"), "`trials` must be at least 1, got 0"),
         ((*BETA, "--epochs", "0"), "`epochs` must be at least 1"),
-        ((*BETA, "--device", "tpu"), "`device` must be one of cpu, cuda, mps, got 'tpu'"),
-        ((*BETA, "--sampler", "grid"), "`sampler` must be one of gp, tpe, got 'grid'"),
+        ((*BETA, "--device", "tpu"), "'tpu' is not one of 'cpu', 'cuda', 'mps'"),
+        ((*BETA, "--sampler", "grid"), "'grid' is not one of 'gp', 'tpe'"),
         ((*BETA, "--objective", "best"), "`objective` must begin with a statistic, got 'best'"),
         ((*BETA, "--objective", "p10 by scanner worst"), "got 'scanner'. Choose from: centre"),
         ((*BETA, "--cases", "nowhere.csv", "--objective", "p10 by centre worst"), "'nowhere.csv', which is not there"),
@@ -49,7 +49,7 @@ def test_dataset_configuration_and_fold_must_be_there(fake):
     def run(*where):
         return CliRunner().invoke(app, ["tune", *where, "--trainer", "DRO", *BETA])
 
-    refused(run("8", "2d", "0"), "got '8', which is not. Choose from: Dataset007_Fake")
+    refused(run("8", "2d", "0"), "got '8', which is not there. Choose from: Dataset007_Fake")
     refused(run("Dataset007_Other", "2d", "0"), "Choose from: Dataset007_Fake")
     refused(run("7", "3d_lowres", "0"), "`configuration` must be in", "Choose from: 2d, 3d_fullres")
     refused(run("7", "2d", "first"), "`fold` must be a number or all, got 'first'")

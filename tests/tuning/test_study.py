@@ -1,5 +1,6 @@
 """The command with trainings that take no time: what becomes of a study."""
 
+import errno
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import optuna
 import pytest
 
 from nnunet_dro.tuning import study as study_module
-from tests.tuning.test_training import gone
+from tests.processes import gone
 
 BETA = ("--option", "beta:10:100")
 
@@ -217,9 +218,9 @@ def test_pruning_of_what_is_minimised_stops_the_worse_ones(fake, tune, monkeypat
 
 DRIVER = """
 import sys
-from nnunet_dro.tuning import training
-training.find_command = lambda name: {program!r}
-training.POLL_SECONDS = 0.05
+from nnunet_dro.nnunet import command
+command.find_command = lambda name: {program!r}
+command.POLL_SECONDS = 0.05
 sys.argv = ["nnunet-dro", *{arguments!r}]
 from nnunet_dro.cli import main
 main()
@@ -301,6 +302,29 @@ def test_two_starts_at_once_need_a_shared_database(fake, tune):
     assert result.exit_code == 2
     assert "must be tuned by one process at a time" in result.stderr
     assert fake.trials()["state"].tolist() == ["failed", "waiting"], "the one that was running is not disturbed"
+
+
+def test_lock_of_an_older_version_keeps_a_start_away(fake, tune):
+    fcntl = pytest.importorskip("fcntl")
+    tune(*BETA, "--trials", "1")
+
+    # Version 0.1 locked the same file by flock.
+    with (fake.results / "tuning" / "DRO_4epochs__nnUNetPlans__2d__fold_0" / "study.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        result = tune(*BETA, "--trials", "2")
+
+    assert result.exit_code == 2
+    assert "must be tuned by one process at a time" in result.stderr
+    assert tune(*BETA, "--trials", "2").exit_code == 0
+
+
+def test_file_system_without_locks_does_not_stop_a_study(fake, tune, monkeypatch):
+    def refuse(self, **options):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("nnunet_dro.tuning.storage.FileLock.acquire", refuse)
+
+    assert tune(*BETA, "--trials", "1").exit_code == 0
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")

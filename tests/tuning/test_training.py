@@ -1,12 +1,12 @@
 import json
 import os
-import time
 
 import pytest
 
-from nnunet_dro.tuning import training
+from nnunet_dro.nnunet import command
 from nnunet_dro.tuning.target import find_target
 from nnunet_dro.tuning.training import TrainingFailedError, train
+from tests.processes import gone
 from tests.tuning.conftest import Fake
 
 NAME = "nnUNetTrainerDRO_beta40_3epochs"
@@ -14,22 +14,6 @@ NAME = "nnUNetTrainerDRO_beta40_3epochs"
 
 class StopError(Exception):
     pass
-
-
-def alive(pid):
-    """Whether a process runs; a zombie whose parent has not looked at it does not."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone(pids, seconds=5.0):
-    end = time.monotonic() + seconds
-    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not left
 
 
 def run(fake: Fake, watch=lambda epochs: None, *, name=NAME):
@@ -118,7 +102,7 @@ def test_end_without_predictions_is_a_failure(fake, monkeypatch):
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
 def test_what_is_stopped_ends_with_its_workers(fake, monkeypatch, kind):
     monkeypatch.setenv("FAKE", json.dumps({"hang": ["beta40"], kind: ["beta40"]}))
-    monkeypatch.setattr(training, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(command, "GRACE_SECONDS", 0.5)
     pids = find_target("7", "2d", "0", plans="nnUNetPlans").fold_folder(NAME) / "pids.txt"
 
     def watch(epochs):

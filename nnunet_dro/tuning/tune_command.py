@@ -5,13 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnunet_dro.nnunet.command import Device, find_command
+from nnunet_dro.tuning.sampler import Sampler
+
 if TYPE_CHECKING:
     import optuna
     from rich.console import Console
 
+    from nnunet_dro.nnunet.safe_stop import SafeStop
     from nnunet_dro.tuning.study import Settings
 
-_DEVICES = ("cpu", "cuda", "mps")
+#: What the extra `tune` installs.
+_EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
 
 
 def tune(
@@ -29,7 +34,7 @@ def tune(
     epochs: Annotated[int | None, typer.Option(help="Of every training; default: as the trainer's name says.")] = None,
     iterations: Annotated[int | None, typer.Option(help="Per epoch; default: as the trainer's name says.")] = None,
     plans: Annotated[str, typer.Option("--plans", "-p", help="Name of the plans.")] = "nnUNetPlans",
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cuda",
+    device: Annotated[Device, typer.Option(help="Where to train.")] = Device.CUDA,
     cases: Annotated[
         Path | None, typer.Option(help="Case table; default: the dataset's cases.csv.", readable=False)
     ] = None,
@@ -37,20 +42,19 @@ def tune(
     storage: Annotated[
         str | None, typer.Option(help="URL of a database that several machines share; default: a file.")
     ] = None,
-    sampler: Annotated[str, typer.Option(help="gp (Gaussian process) or tpe.")] = "gp",
+    sampler: Annotated[
+        Sampler, typer.Option(help="Gaussian process or tree-structured Parzen estimator.")
+    ] = Sampler.GP,
     seed: Annotated[int, typer.Option(min=0, help="Of the sampler.")] = 0,
     pruning: Annotated[bool, typer.Option(help="Stop trainings whose pseudo Dice stays below the median.")] = True,
 ) -> None:
     """Look for the best options of a trainer: each trial is a training, scored on the fold's validation cases."""
-    from nnunet_dro.demo.command import find_command
+    _check_extra()
     from nnunet_dro.tuning.objective import check_objective, parse_objective
     from nnunet_dro.tuning.space import parse_space
-    from nnunet_dro.tuning.study import SAMPLERS, Settings
+    from nnunet_dro.tuning.study import Settings
     from nnunet_dro.tuning.target import check_writable, find_target
 
-    for name, value, choices in (("device", device, _DEVICES), ("sampler", sampler, SAMPLERS)):
-        if value not in choices:
-            raise ValueError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}. Choose one.")
     if trials < 1:
         raise ValueError(f"`trials` must be at least 1, got {trials}. Give --trials.")
     aim = parse_objective(objective)
@@ -65,7 +69,21 @@ def tune(
     folder = target.results / "tuning" / name
     check_writable(folder)
     shared = storage is not None
-    _tune(Settings(target, space, aim, table, device, trials, sampler, seed, pruning, folder, shared), name, storage)
+    _tune(
+        Settings(target, space, aim, table, device.value, trials, sampler, seed, pruning, folder, shared), name, storage
+    )
+
+
+def _check_extra() -> None:
+    """Check that what only this command needs is installed, the plots at the end of days of training included."""
+    from importlib import import_module
+
+    for name in _EXTRA:
+        try:
+            import_module(name)
+        except ImportError as error:
+            cure = 'pip install "nnunet-dro[tune]"'
+            raise ValueError(f"`nnunet-dro tune` needs {name}, which cannot be imported ({error}): {cure}") from error
 
 
 def _tune(settings: "Settings", name: str, storage: str | None) -> None:
@@ -74,29 +92,29 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
 
     import optuna
 
+    from nnunet_dro.nnunet.safe_stop import SafeStop
     from nnunet_dro.tuning import storage as storages
     from nnunet_dro.tuning.study import about
-    from nnunet_dro.tuning.training import stopping_at_safe_points
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings.folder.mkdir(parents=True, exist_ok=True)
     with (
         warnings.catch_warnings(),
         nullcontext() if settings.is_shared else storages.alone(settings.folder),
-        stopping_at_safe_points(),
+        SafeStop() as safe_stop,
     ):
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         opened = storages.open_storage(storage, settings.folder)
         topic = about(settings.space, settings.target, settings.objective)
         study = storages.open_study(opened, name, topic, maximise=settings.objective.maximise)
         try:
-            _run(study, settings)
+            _run(study, settings, safe_stop)
         except storages.STORAGE_ERRORS as error:
             cure = "Give the same command again to go on."
             raise ValueError(f"`storage` must stay within reach, got {storages.said(error)}. {cure}") from error
 
 
-def _run(study: "optuna.Study", settings: "Settings") -> None:
+def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> None:
     """Run trials, and write and print what there is, whatever ends them."""
     from rich.console import Console
 
@@ -109,7 +127,7 @@ def _run(study: "optuna.Study", settings: "Settings") -> None:
         with trial_display(Console(stderr=True)) as display:
             for number in [] if settings.is_shared else fail_what_was_left_running(study):
                 display.note(f"trial {number}: was killed; it goes on where it stopped.")
-            Tuner(study, settings, display).run(lambda: write_trials(study, settings))
+            Tuner(study, settings, display, safe_stop).run(lambda: write_trials(study, settings))
     finally:
         _report(study, settings, Console(highlight=False, soft_wrap=True))
 

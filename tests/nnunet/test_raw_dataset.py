@@ -1,55 +1,65 @@
 import json
-from collections import Counter
 
-import numpy as np
 import pytest
 
-from nnunet_dro.demo.raw import divide, read_raw_dataset, strata_by
+from nnunet_dro.nnunet.raw_dataset import find_raw_dataset, read_raw_dataset, training_cases
 
 
-def division_of(folder, by="centre", seed=0):
-    dataset = read_raw_dataset(folder)
-    stratum_of_case = strata_by(dataset, by)
-    return divide(dataset, stratum_of_case, rng=np.random.default_rng(seed)), stratum_of_case
+def test_cases_are_the_label_maps(bare):
+    folder = bare(["b.1", "a [ü]"])
+    for other in (".DS_Store", "._b.1.nii.gz", "readme.txt"):
+        (folder / "labelsTr" / other).touch()
+
+    assert training_cases(folder) == ["a [ü]", "b.1"]
 
 
-def test_a_fifth_of_every_stratum_is_held_out(raw):
-    division, stratum_of_case = division_of(raw({"A": 20, "B": 10, "C": 3, "D": 2}))
+def test_cases_listed_in_dataset_json_are_used(bare):
+    from nnunetv2.utilities.utils import get_filenames_of_train_images_and_targets
 
-    assert Counter(stratum_of_case[list(division.test)]) == {"A": 4, "B": 2, "C": 1}
-    assert Counter(stratum_of_case[list(division.validation)]) == {"A": 1}
-    assert Counter(stratum_of_case[list(division.train)]) == {"A": 15, "B": 8, "C": 2, "D": 2}
+    folder = bare(["elsewhere"])
+    entry = {"images": ["x.nii.gz"], "label": "y.nii.gz"}
+    (folder / "dataset.json").write_text(json.dumps({"file_ending": ".nii.gz", "dataset": {"b": entry, "a": entry}}))
 
-
-def test_no_case_is_in_two_parts(raw):
-    division, _ = division_of(raw({"A": 20, "B": 10}))
-
-    assert Counter(division.train + division.validation + division.test).most_common(1)[0][1] == 1
+    assert training_cases(folder) == sorted(get_filenames_of_train_images_and_targets(str(folder))) == ["a", "b"]
 
 
-def test_division_follows_its_seed(raw):
-    folder = raw({"A": 30})
-
-    assert division_of(folder)[0] == division_of(folder)[0]
-    assert division_of(folder)[0].test != division_of(folder, seed=1)[0].test
-
-
-def test_own_test_set_is_used(raw):
-    division, _ = division_of(raw({"A": 12, "B": 2}, {"A": 2, "B": 2}))
-
-    assert division.test == ("A00Ts", "A01Ts", "B00Ts", "B01Ts")
-    assert len(division.train) + len(division.validation) == 14
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"dataset": 3}'])
+def test_dataset_json_that_names_no_cases_is_refused(bare, text):
+    folder = bare(["a"])
+    (folder / "dataset.json").write_text(text)
+    with pytest.raises(ValueError, match=r"usable dataset\.json"):
+        training_cases(folder)
 
 
-def test_split_column_is_used(raw):
-    folder = raw({"A": 6})
-    splits = ["train", "train", "test", "validation", "train", "test"]
-    rows = "".join(f"A{n:02d}Tr,A,{split}\n" for n, split in enumerate(splits))
-    (folder / "cases.csv").write_text("case,centre,split\n" + rows)
+def test_dataset_without_cases_is_refused(bare):
+    folder = bare([])
+    with pytest.raises(ValueError, match=r"label maps \*\.nii\.gz in labelsTr, got none"):
+        training_cases(folder)
+    (folder / "labelsTr").rmdir()
+    with pytest.raises(FileNotFoundError, match="must hold labelsTr"):
+        training_cases(folder)
 
-    division, _ = division_of(folder)
 
-    assert (division.validation, division.test) == (("A03Tr",), ("A02Tr", "A05Tr"))
+def test_dataset_is_found_by_path_name_and_number(bare, monkeypatch):
+    folder = bare(["a"])
+    monkeypatch.setenv("nnUNet_raw", str(folder.parent))
+
+    for name in (str(folder), "Dataset007_Tiny", "7", "007"):
+        assert find_raw_dataset(name) == folder
+    for name in ("8", "Dataset008_Tiny"):
+        with pytest.raises(FileNotFoundError, match=f"got '{name}', which is not there. Choose from: Dataset007_Tiny"):
+            find_raw_dataset(name)
+    bare(["a"], name="Dataset007_Other")
+    with pytest.raises(ValueError, match=r"got '7' for Dataset007_Other, Dataset007_Tiny. Give its name"):
+        find_raw_dataset("7")
+
+
+def test_dataset_that_cannot_be_found_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("nnUNet_raw", raising=False)
+    with pytest.raises(ValueError, match="`nnUNet_raw` must be set"):
+        find_raw_dataset("7")
+    with pytest.raises(FileNotFoundError, match=r"a folder with a dataset\.json"):
+        find_raw_dataset(str(tmp_path))
 
 
 def test_images_and_label_maps_of_a_case_are_found(raw):
@@ -59,11 +69,6 @@ def test_images_and_label_maps_of_a_case_are_found(raw):
     assert dataset.label_map("A00Ts").parent.name == "labelsTs"
     assert dataset.label_map("A00Tr").is_file()
     assert dataset.number == 7
-
-
-def test_too_few_cases_are_refused(raw):
-    with pytest.raises(ValueError, match=r"must have enough cases, got .* to test"):
-        division_of(raw({"A": 2, "B": 2}))
 
 
 @pytest.mark.parametrize("name", ["Tiny", "Dataset7_Tiny", "Dataset007", "Dataset007_"])
@@ -101,11 +106,6 @@ def test_table_with_unknown_or_missing_cases_is_refused(raw):
     (folder / "cases.csv").write_text("\n".join(table.splitlines()[:-1]) + "\n")
     with pytest.raises(ValueError, match="a row for every case, got none for A02Tr"):
         read_raw_dataset(folder)
-
-
-def test_absent_column_names_those_there_are(raw):
-    with pytest.raises(ValueError, match=r"got 'scanner'\. Choose one with --by: centre"):
-        strata_by(read_raw_dataset(raw({"A": 3})), "scanner")
 
 
 def test_case_without_image_is_named(raw):

@@ -1,0 +1,93 @@
+"""The division of a raw dataset into training, validation and test cases."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.case_table import attributes_of
+from nnunet_dro.evaluation import strata
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.raw_dataset import RawDataset
+
+#: Fraction of each stratum that is held out where the dataset has no test set of its own.
+TEST_FRACTION = 0.2
+
+#: Smallest stratum from which a case is held out.
+MIN_STRATUM = 3
+
+#: nnU-Net validates on a few cases while it trains; nothing is chosen by them.
+MAX_VALIDATION = 12
+
+_SPLITS = {"train", "validation", "test"}
+
+
+@dataclass(frozen=True)
+class Division:
+    """Which cases train, which ones nnU-Net validates on meanwhile, and which are held out for the test."""
+
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+
+
+def strata_by(dataset: RawDataset, by: str) -> "pd.Series[str]":
+    """The stratum of every case.
+
+    Raises:
+        ValueError: If the case table has no column ``by``; the message names those there are.
+    """
+    if by not in attributes_of(dataset.table):
+        columns = name_some(attributes_of(dataset.table), at_most=20)
+        where = str(dataset.folder / "cases.csv")
+        raise ValueError(f"`by` must be a column of {where!r}, got {by!r}. Choose one with --by: {columns}.")
+    return strata(dataset.table, by)
+
+
+def divide(dataset: RawDataset, stratum_of_case: "pd.Series[str]", *, rng: np.random.Generator) -> Division:
+    """Divide a dataset's cases for one training and one test.
+
+    The test cases are the dataset's own (imagesTs, labelsTs), or else those that a column ``split`` of the case table
+    calls ``test``, or else a fifth of every stratum of at least three cases. The validation cases are those which that
+    column calls ``validation``, or else a few of the most frequent stratum, so that no rare case is lost to training.
+
+    Args:
+        dataset: The dataset.
+        stratum_of_case: Strata, indexed by case.
+        rng: Draws the cases.
+
+    Returns:
+        The division; no case is in two parts.
+
+    Raises:
+        ValueError: If there are too few cases to train, validate and test.
+    """
+    cases = list(dataset.training_cases)
+    splits = dataset.table.set_index("case")["split"] if "split" in dataset.table else pd.Series(dtype=str)
+    named = {case: str(splits[case]) for case in cases} if set(splits) <= _SPLITS and len(splits) else {}
+    test = list(dataset.test_cases) or [case for case in cases if named.get(case) == "test"]
+    if not test:
+        test = _hold_out(cases, stratum_of_case, rng)
+    rest = [case for case in cases if case not in set(test)]
+    validation = [case for case in rest if named.get(case) == "validation"]
+    if not validation and rest:
+        frequent = str(stratum_of_case[rest].value_counts().idxmax())
+        candidates = [case for case in rest if stratum_of_case[case] == frequent]
+        n_validation = min(MAX_VALIDATION, max(1, len(candidates) // 10))
+        validation = sorted(str(case) for case in rng.choice(candidates, n_validation, replace=False))
+    train = [case for case in rest if case not in set(validation)]
+    if len(train) < 2 or not test:
+        sizes = f"{len(train)} to train, {len(validation)} to validate and {len(test)} to test"
+        cure = f"Give more cases; a stratum needs {MIN_STRATUM} for one of them to be held out."
+        raise ValueError(f"`data` must have enough cases, got {sizes}. {cure}")
+    return Division(tuple(train), tuple(validation), tuple(sorted(test)))
+
+
+def _hold_out(cases: list[str], stratum_of_case: "pd.Series[str]", rng: np.random.Generator) -> list[str]:
+    held_out: list[str] = []
+    for stratum in sorted(set(stratum_of_case[cases])):
+        inside = [case for case in cases if stratum_of_case[case] == stratum]
+        if len(inside) >= MIN_STRATUM:
+            n_test = max(1, round(TEST_FRACTION * len(inside)))
+            held_out += [str(case) for case in rng.choice(inside, n_test, replace=False)]
+    return held_out

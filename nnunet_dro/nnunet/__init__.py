@@ -1,0 +1,1 @@
+"""The files and commands of nnU-Net, known without importing nnunetv2."""

@@ -1,0 +1,175 @@
+"""A raw dataset of nnU-Net: where it is, its cases, its files, and the case table beside them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.case_table import CASE_TABLE_FILE, check_cases, read_cases
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_dataset_json
+from nnunet_dro.nnunet.folders import find_dataset, folder_of
+
+
+def find_raw_dataset(name: str) -> Path:
+    """The folder of a raw dataset.
+
+    Args:
+        name: A path, or the name (Dataset123_Name) or number (123) of a dataset in the folder that the environment
+            variable nnUNet_raw names. A folder at this path comes first.
+
+    Returns:
+        The absolute path of a folder with a dataset.json.
+
+    Raises:
+        FileNotFoundError: If there is no such folder, or no dataset.json in it.
+        ValueError: If nnUNet_raw is needed and not set, or several datasets have the number.
+    """
+    folder = Path(name).absolute()
+    if not folder.is_dir() and re.fullmatch(r"\d+|Dataset\d{3,}_[^/\\]+", name, re.ASCII):
+        folder = find_dataset(name, folder_of("nnUNet_raw", cure="give the dataset's path"))
+    if not (folder / DATASET_JSON).is_file():
+        cure = "Check the path, or give a name or number in $nnUNet_raw."
+        raise FileNotFoundError(f"`dataset` must be a folder with a dataset.json, got {str(folder)!r}. {cure}")
+    return folder
+
+
+def training_cases(raw_dataset: Path) -> list[str]:
+    """The training cases of a raw dataset.
+
+    Args:
+        raw_dataset: Its folder.
+
+    Returns:
+        Identifiers, sorted: the keys of ``dataset`` in dataset.json, or else the file names in labelsTr without
+        dataset.json's ``file_ending`` (hidden files left out).
+
+    Raises:
+        FileNotFoundError: If dataset.json is not there, or there is no labelsTr where it is needed.
+        ValueError: If dataset.json cannot be used, or there is no case.
+    """
+    path = raw_dataset / DATASET_JSON
+    if not path.is_file():
+        raise FileNotFoundError(f"`dataset` must hold dataset.json, got none in {str(raw_dataset)!r}. Check the path.")
+    try:
+        description = read_dataset_json(path)
+        listed = description.get("dataset")
+        ending = "" if listed is not None else str(description["file_ending"])
+        cases = sorted(listed.keys()) if listed is not None else []
+    except (ValueError, KeyError, AttributeError) as error:
+        cure = "Correct it: nnU-Net, too, needs `file_ending`, or `dataset` with an entry per case."
+        raise ValueError(f"`dataset` must have a usable dataset.json, got {str(path)!r}. {cure}") from error
+    if listed is None:
+        folder = raw_dataset / "labelsTr"
+        if not folder.is_dir():
+            raise FileNotFoundError(f"`dataset` must hold labelsTr, got none in {str(raw_dataset)!r}. Check the path.")
+        cases = sorted(_names(folder, ending))
+    if not cases:
+        raise ValueError(f"`dataset` must have label maps *{ending} in labelsTr, got none in {str(raw_dataset)!r}.")
+    return cases
+
+
+@dataclass(frozen=True, eq=False)
+class RawDataset:
+    """A raw dataset with a case table.
+
+    Attributes:
+        folder: Its folder, named as nnU-Net wants it.
+        description: The contents of its dataset.json.
+        file_ending: Of images and label maps.
+        training_cases: Cases of imagesTr, sorted.
+        test_cases: Cases of imagesTs with a label map in labelsTs, sorted; none if there is no such folder.
+        table: Its case table.
+    """
+
+    folder: Path
+    description: Mapping[str, Any]
+    file_ending: str
+    training_cases: tuple[str, ...]
+    test_cases: tuple[str, ...]
+    table: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        """The dataset's name, such as Dataset900_DemoBrain."""
+        return self.folder.name
+
+    @property
+    def number(self) -> int:
+        """The number in its name."""
+        return int(self.name[len("Dataset") :][:3])
+
+    def label_map(self, case: str) -> Path:
+        """The reference label map of a case."""
+        return self.folder / ("labelsTs" if case in self.test_cases else "labelsTr") / f"{case}{self.file_ending}"
+
+    def images(self, case: str) -> list[Path]:
+        """The images of a case, one per channel."""
+        folder = self.folder / ("imagesTs" if case in self.test_cases else "imagesTr")
+        form = re.compile(re.escape(case) + r"_\d{4}" + re.escape(self.file_ending))
+        return sorted(path for path in folder.glob(f"*{self.file_ending}") if form.fullmatch(path.name))
+
+
+def read_raw_dataset(folder: Path) -> RawDataset:
+    """Read and check a raw dataset with a case table ``cases.csv``.
+
+    Args:
+        folder: The dataset's folder.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        FileNotFoundError: If the folder, or dataset.json, cases.csv, imagesTr or labelsTr in it, is not there.
+        ValueError: If the name is not nnU-Net's, a file cannot be used, or the table and the images do not agree.
+    """
+    folder = folder.absolute()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"`data` must be a folder, got {str(folder)!r}, which is not there. Check the path.")
+    if not re.fullmatch(r"Dataset\d{3}_\w[\w-]*", folder.name):
+        cure = "Rename the folder, for example to Dataset123_MyName."
+        raise ValueError(
+            f"`data` must be a folder named DatasetXXX_Name, as nnU-Net wants it, got {folder.name!r}. {cure}"
+        )
+    for name in (DATASET_JSON, CASE_TABLE_FILE, "imagesTr", "labelsTr"):
+        if not (folder / name).exists():
+            cure = "See nnU-Net's dataset format; cases.csv has a column `case` and the columns to report by."
+            raise FileNotFoundError(f"`data` must hold {name}, got no such file or folder in {str(folder)!r}. {cure}")
+    try:
+        description = read_dataset_json(folder / DATASET_JSON)
+        ending = str(description["file_ending"])
+    except (ValueError, KeyError) as error:
+        path = str(folder / DATASET_JSON)
+        raise ValueError(
+            f"`data` must have a readable dataset.json with `file_ending`, got {path!r}. Correct it."
+        ) from error
+    training = _cases_with_labels(folder, "Tr", ending)
+    test = _cases_with_labels(folder, "Ts", ending) if (folder / "labelsTs").is_dir() else ()
+    if not training:
+        raise ValueError(f"`data` must have label maps *{ending} in labelsTr, got none in {str(folder)!r}. Add them.")
+    table = read_cases(folder / CASE_TABLE_FILE)
+    check_cases(table, {*training, *test})
+    return RawDataset(folder, description, ending, training, test, table)
+
+
+def _cases_with_labels(folder: Path, suffix: str, ending: str) -> tuple[str, ...]:
+    label_maps = _names(folder / f"labels{suffix}", ending)
+    channel = re.compile(r"_\d{4}$")
+    images = {channel.sub("", name) for name in _names(folder / f"images{suffix}", ending) if channel.search(name)}
+    if without := sorted(label_maps - images):
+        where = str(folder / f"images{suffix}")
+        raise FileNotFoundError(
+            f"`data` must have an image for every label map, got none for {name_some(without)} in {where!r}."
+        )
+    return tuple(sorted(label_maps))
+
+
+def _names(folder: Path, ending: str) -> set[str]:
+    """The files of a folder, without their ending; hidden ones, which systems leave behind, do not count."""
+    if not ending or not folder.is_dir():
+        return set()
+    names = (path.name for path in folder.iterdir() if not path.name.startswith("."))
+    return {name[: -len(ending)] for name in names if name.endswith(ending)}

@@ -1,0 +1,153 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nnunet_dro.nnunet import command
+from nnunet_dro.nnunet.command import CommandError, find_command, run_command
+from nnunet_dro.nnunet.safe_stop import SafeStop
+from tests.processes import gone, is_alive
+
+
+def python(code):
+    return (os.path.basename(sys.executable), "-c", code)
+
+
+def run(tmp_path, code, while_running=lambda: None, *, safe_stop=None, **environment):
+    log = tmp_path / "logs" / "a.txt"
+    run_command(python(code), environment=environment, log=log, while_running=while_running, safe_stop=safe_stop)
+    return log.read_text()
+
+
+def wait_until(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def pids_in(log):
+    """What `WAITS` printed; nothing while it has not."""
+    words = log.read_text().splitlines()[-1].split()
+    return words if len(words) == 2 and all(word.isdigit() for word in words) else []
+
+
+#: A command with a worker of its own, that says both numbers and waits.
+WAITS = """
+import os, subprocess, sys, time
+worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(os.getpid(), worker.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_output_and_command_are_in_the_log(tmp_path):
+    log = run(tmp_path, "import os; print(os.environ['SOME'])", SOME="thing")
+
+    assert log.startswith("$ python")
+    assert log.endswith("thing\n")
+
+
+def test_log_is_appended(tmp_path):
+    run(tmp_path, "print('first')")
+
+    assert run(tmp_path, "print('second')").count("$ ") == 2
+
+
+def test_failure_shows_the_last_lines_and_the_log(tmp_path):
+    with pytest.raises(CommandError) as error:
+        run(tmp_path, "import sys; [print('line', n) for n in range(100)]; sys.exit(3)")
+
+    message = str(error.value)
+    assert "failed with exit code 3" in message
+    assert "line 99" in message
+    assert "line 80" not in message
+    assert str(tmp_path / "logs" / "a.txt") in message
+    assert error.value.exit_code == 3
+    assert error.value.lines == [f"line {n}" for n in range(85, 100)]
+    assert error.value.log == tmp_path / "logs" / "a.txt"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_failure_leaves_no_worker_behind(tmp_path):
+    fails = WAITS.replace("time.sleep(60)\n", "sys.exit(1)\n")
+
+    with pytest.raises(CommandError) as error:
+        run(tmp_path, fails)
+
+    assert gone(error.value.lines[-1].split())
+
+
+def test_absent_command_is_named():
+    with pytest.raises(FileNotFoundError, match="`nnUNetv2_nothing` must be installed"):
+        find_command("nnUNetv2_nothing")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_whatever_ends_the_function_ends_the_command_and_its_workers(tmp_path, monkeypatch, stop):
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+    log = tmp_path / "logs" / "a.txt"
+
+    def interrupt():
+        if pids_in(log):
+            raise stop
+
+    with pytest.raises(stop):
+        run(tmp_path, WAITS, interrupt)
+
+    assert gone(pids_in(log))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_request_to_terminate_ends_the_command(tmp_path):
+    log = tmp_path / "a.txt"
+    code = (
+        "from pathlib import Path\nfrom nnunet_dro.nnunet.command import run_command\n"
+        f"run_command({python(WAITS)!r}, environment={{}}, log=Path({str(log)!r}), while_running=lambda: None)"
+    )
+    caller = subprocess.Popen([sys.executable, "-c", code])
+    assert wait_until(lambda: log.exists() and pids_in(log), 20)
+
+    caller.send_signal(signal.SIGTERM)
+
+    assert caller.wait(timeout=10) == 128 + signal.SIGTERM
+    assert gone(pids_in(log))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_command_that_is_deaf_is_ended_by_force(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(command, "GRACE_SECONDS", 0.3)
+    log = tmp_path / "logs" / "a.txt"
+    deaf = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + WAITS
+
+    def interrupt():
+        if pids_in(log):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, deaf, interrupt)
+
+    assert gone(pids_in(log))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_safe_stop_waits_for_the_next_look_at_the_command(tmp_path, monkeypatch, number):
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+    log, seen = tmp_path / "logs" / "a.txt", []
+
+    def ask():
+        if pids_in(log):
+            os.kill(os.getpid(), number)
+            seen.append(all(map(is_alive, pids_in(log))))
+
+    with SafeStop() as safe_stop, pytest.raises(KeyboardInterrupt):
+        run(tmp_path, WAITS, ask, safe_stop=safe_stop)
+
+    assert seen == [True], "what was going on has come to its end"
+    assert gone(pids_in(log))
