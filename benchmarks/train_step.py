@@ -30,11 +30,11 @@ for variable in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa: E402
 
 from nnunet_dro.sampling import HardnessTable  # noqa: E402
-from nnunet_dro.trainers.hardness_log import HardnessLog  # noqa: E402
+from nnunet_dro.trainers.data.trusted import trusted_batch_size  # noqa: E402
+from nnunet_dro.trainers.logs.hardness_log import HardnessLog  # noqa: E402
+from nnunet_dro.trainers.logs.weights_log import WeightsLog  # noqa: E402
 from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW  # noqa: E402
 from nnunet_dro.trainers.registry import trainer_class  # noqa: E402
-from nnunet_dro.trainers.trusted import trusted_batch_size  # noqa: E402
-from nnunet_dro.trainers.weights_log import WeightsLog  # noqa: E402
 
 DATASET = {"channel_names": {"0": "MRI"}, "labels": {"background": 0, "a": 1, "b": 2}, "file_ending": ".nii.gz"}
 #: name: patch size, batch size, features per stage, batch Dice

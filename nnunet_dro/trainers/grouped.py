@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from nnunet_dro.trainers.groups import groups_of
+from nnunet_dro.trainers.data.case_groups import groups_of
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import GroupOptions
 

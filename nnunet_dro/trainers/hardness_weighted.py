@@ -15,14 +15,14 @@ from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights
 from nnunet_dro.sampling import KL, HardnessTable, Rule
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger
-from nnunet_dro.trainers.dataloading import DrawsByHardness, HardnessDataLoader, restart
-from nnunet_dro.trainers.epoch_summary import EpochSummary
-from nnunet_dro.trainers.groups import watched_groups
-from nnunet_dro.trainers.hardness_log import HardnessLog
+from nnunet_dro.trainers.data.case_groups import watched_groups
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, restart
+from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
+from nnunet_dro.trainers.data.voxel_shares import voxel_shares
+from nnunet_dro.trainers.logs.epoch_summary import EpochSummary
+from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.options import DROOptions, HardnessOptions, LSOptions, TrainerOptions
-from nnunet_dro.trainers.subvolumes import Subvolumes, subvolumes_of
-from nnunet_dro.trainers.voxel_shares import voxel_shares
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from nnunet_dro.trainers.logs.perturbation_log import PerturbationLog, make_example
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import GILSOptions
 from nnunet_dro.trainers.perturbation import Perturbed, ascend, bare, find_features_module
-from nnunet_dro.trainers.perturbation_log import PerturbationLog, make_example
 
 
 class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801

@@ -15,11 +15,11 @@ from torch import distributed as dist
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
 from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import KL, Rule
+from nnunet_dro.trainers.data.trusted import trusted_augmenter, trusted_cases
+from nnunet_dro.trainers.fastest_way import FastestWay
+from nnunet_dro.trainers.logs.weights_log import WeightsLog
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import TrainerOptions
-from nnunet_dro.trainers.race import Race
-from nnunet_dro.trainers.trusted import trusted_augmenter, trusted_cases
-from nnunet_dro.trainers.weights_log import WeightsLog
 
 #: nnU-Net clips gradients to this norm.
 _LARGEST_NORM = 12
@@ -41,7 +41,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     #: Made with the data loaders.
     weights_log: WeightsLog | None = None
     _learned: LearnedWeights | None = None
-    _race: Race | None = None
+    _fastest_way: FastestWay | None = None
 
     def _make_rule(self, cases: Sequence[str]) -> Rule:
         return KL(0.0)
@@ -96,14 +96,14 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         """A step along the weighted gradient; the loss it returns is the plain mean over the cases."""
         if self._learned is None:
             self._learned = self._learning()
-            self._race = Race(self._learned, self.device) if len(batch["data"]) > 1 else None
+            self._fastest_way = FastestWay(self._learned, self.device) if len(batch["data"]) > 1 else None
         trusted = next(self.dataloader_trusted)
-        if self._race is not None:
-            self._race.start()
+        if self._fastest_way is not None:
+            self._fastest_way.start()
         found = self._learned.gradient(self._on_device(batch), self._on_device(trusted))
-        if self._race is not None and (result := self._race.stop()):
+        if self._fastest_way is not None and (result := self._fastest_way.stop()):
             self.print_to_log_file(result)
-            self._race = None
+            self._fastest_way = None
         self._step_along(found)
         indices = batch["case_indices"].to(self.device, torch.float32)
         stale = batch["stale_losses"].to(self.device)

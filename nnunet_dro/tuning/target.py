@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.raw_datasets import SPLITS_FILE
 from nnunet_dro.naming import name_some
-from nnunet_dro.trainers.groups import case_table
+from nnunet_dro.trainers.data.case_groups import case_table
 
 
 @dataclass(frozen=True)

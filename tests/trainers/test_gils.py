@@ -10,11 +10,11 @@ import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.losses import VoxelLoss
+from nnunet_dro.trainers.logs.perturbation_log import Example, PerturbationLog, make_example, plot_example
 from nnunet_dro.trainers.nnUNetTrainerGILS import nnUNetTrainerGILS
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import GILSOptions, LSOptions, options_from_name
 from nnunet_dro.trainers.perturbation import Perturbed, ascend
-from nnunet_dro.trainers.perturbation_log import Example, PerturbationLog, make_example, plot_example
 from nnunet_dro.trainers.registry import trainer_class
 
 
@@ -240,7 +240,7 @@ def test_a_full_disk_does_not_stop_the_training(make_trainer, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nnunet_dro.trainers.perturbation_log.append_rows", full)
+    monkeypatch.setattr("nnunet_dro.trainers.logs.perturbation_log.append_rows", full)
     run_epoch(trainer, trainer.dataloader_train, 0)
     log = Path(trainer.log_file).read_text()
     assert "WARNING: could not write the perturbations of this epoch: [Errno 28]" in log

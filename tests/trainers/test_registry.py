@@ -3,7 +3,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
-from nnunet_dro.trainers.found import FOLDER
+from nnunet_dro.trainers.installation import FOLDER
 from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
 from nnunet_dro.trainers.registry import TRAINERS, trainer_class
 from tests.trainers.names import ALL_NAMES, PLAIN_NAMES

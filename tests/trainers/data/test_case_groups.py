@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from nnunet_dro.trainers.groups import case_table, groups_of, watched_groups
+from nnunet_dro.trainers.data.case_groups import case_table, groups_of, watched_groups
 from nnunet_dro.trainers.registry import trainer_class
 
 

@@ -10,7 +10,7 @@ from nnunetv2.training.dataloading.data_loader import nnUNetDataLoader
 from numpy.typing import NDArray
 
 from nnunet_dro.sampling import Draws, HardnessTable
-from nnunet_dro.trainers.subvolumes import Subvolumes, locations_inside
+from nnunet_dro.trainers.data.subvolumes import Subvolumes, locations_inside
 
 Loader = TypeVar("Loader", bound="DrawsByHardness")
 

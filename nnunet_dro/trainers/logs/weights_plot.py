@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from nnunet_dro.trainers.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, usual_style
+from nnunet_dro.trainers.logs.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, usual_style
 
 if TYPE_CHECKING:
-    from nnunet_dro.trainers.weights_log import WeightsSummary
+    from nnunet_dro.trainers.logs.weights_log import WeightsSummary
 
 _N_NAMED = 5
 #: Not among the colours of the named cases, and bright beside the grey of the others (Okabe and Ito).

@@ -10,8 +10,8 @@ from nnunetv2.utilities.default_n_proc_DA import get_allowed_n_proc_DA
 from nnunet_dro.case_table import MISSING, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import KL, HardnessTable
-from nnunet_dro.trainers.dataloading import DrawsByHardness
-from nnunet_dro.trainers.groups import case_table, case_table_places
+from nnunet_dro.trainers.data.case_groups import case_table, case_table_places
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness
 
 _COLUMN = "trusted"
 #: Batches of at most this many cases have as many trusted cases, larger ones an eighth.

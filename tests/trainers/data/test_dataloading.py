@@ -10,9 +10,9 @@ from nnunetv2.training.dataloading.data_loader import nnUNetDataLoader
 from scipy.stats import chisquare
 
 from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.dataloading import DrawsByHardness, HardnessDataLoader
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader
+from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.registry import trainer_class
-from nnunet_dro.trainers.subvolumes import Subvolumes, subvolumes_of
 
 LABELS, IGNORE = [0, 1, 2], 3
 ANNOTATED = (-1, *LABELS)
@@ -20,7 +20,7 @@ ANNOTATED = (-1, *LABELS)
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])
 def test_workers_change_what_they_draw(start_method):
-    command = [sys.executable, "-m", "tests.trainers.worker_scenario", start_method]
+    command = [sys.executable, "-m", "tests.trainers.data.worker_scenario", start_method]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     before, hard, after, n_unseen = map(float, result.stdout.split())

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.trainers.weights_log import WeightsLog
-from nnunet_dro.trainers.weights_plot import running_means
+from nnunet_dro.trainers.logs.weights_log import WeightsLog
+from nnunet_dro.trainers.logs.weights_plot import running_means
 
 CASES = ["case, one", "001", "NA", "d\u2028e"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.trainers.epoch_rows import append_rows, entry, keep_rows_before
+from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
 from nnunet_dro.trainers.perturbation import Perturbed
 
 #: Colours of contours that the colour-blind can tell apart, on grey (Okabe and Ito).

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.naming import name_some, repeated
-from nnunet_dro.trainers.epoch_rows import append_rows, entry, keep_rows_before
-from nnunet_dro.trainers.weights_plot import plot_weights
+from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
+from nnunet_dro.trainers.logs.weights_plot import plot_weights
 
 _COLUMNS = ("epoch", "case", "weight", "times_seen")
 

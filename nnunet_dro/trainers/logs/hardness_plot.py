@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from nnunet_dro.trainers.case_curves import draw_cases, drawn_epochs, finish, marker, usual_style
+from nnunet_dro.trainers.logs.case_curves import draw_cases, drawn_epochs, finish, marker, usual_style
 
 if TYPE_CHECKING:
-    from nnunet_dro.trainers.epoch_summary import EpochSummary
+    from nnunet_dro.trainers.logs.epoch_summary import EpochSummary
 
 _N_NAMED = 5
 
