@@ -8,7 +8,7 @@ from nnunet_dro.sampling.divergences import (
     with_exploration,
 )
 from nnunet_dro.sampling.draws import Draws
-from nnunet_dro.sampling.groups import Balanced, GroupDRO, GroupRule
+from nnunet_dro.sampling.group_rules import Balanced, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import HardnessTable
 from nnunet_dro.sampling.rules import KL, Chi2, CVaR, Rule, RuleWithBeta
 

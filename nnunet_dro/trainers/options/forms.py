@@ -72,7 +72,7 @@ OPTIONS = (
         "chi2",
         True,
         "Pearson divergence instead of KL: easy volumes get probability 0 (projection of (1 + x L / 2) / n)",
-        "Fidon et al. 2020",
+        "Fidon et al. 2020, eq. (21)",
     ),
     _of_number(
         "cvar",
