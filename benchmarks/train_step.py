@@ -95,7 +95,7 @@ def measure(trainer_name, patch_size, batch_size, features, batch_dice, device, 
     plain = make(nnUNetTrainer, plans, device)
     dro = make(trainer_class(trainer_name), plans, device)
     cases = [f"case_{i}" for i in range(N_CASES)]
-    dro.hardness_log = HardnessLog(HardnessTable(cases, rule=dro._make_rule(cases)), dro.importance)
+    dro.hardness_log = HardnessLog(HardnessTable(cases, rule=dro._make_rule(cases)), dro.options.importance)
     if isinstance(dro, nnUNetTrainerL2RW):
         n_trusted, scales = trusted_batch_size(batch_size), dro._get_deep_supervision_scales()
         dro.weights_log = WeightsLog(cases, cases[:5])

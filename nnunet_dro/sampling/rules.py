@@ -105,6 +105,10 @@ class KL(RuleWithBeta):
         return kl_percentile_bound(known, beta=self.beta, share=share) if len(known) else float("inf")
 
 
+#: Every case is as likely as any other, once each was seen.
+UNIFORM = KL(0.0)
+
+
 @dataclass(frozen=True)
 class Chi2(RuleWithBeta):
     """Pearson divergence: p = the projection of (1 + beta * losses / 2) / n onto the simplex.

@@ -1,5 +1,6 @@
 """Hardness weighted sampling for any trainer of nnU-Net, as a mixin."""
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +13,8 @@ from torch import distributed as dist
 from torch import nn
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights
-from nnunet_dro.sampling import KL, HardnessTable, Rule
+from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss
+from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger
 from nnunet_dro.trainers.data.case_groups import watched_groups
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, restart
@@ -22,7 +23,7 @@ from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.logs.epoch_summary import EpochSummary
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
-from nnunet_dro.trainers.options import DROOptions, HardnessOptions, LSOptions, TrainerOptions
+from nnunet_dro.trainers.options import DROOptions, TrainerOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
 if TYPE_CHECKING:
@@ -59,29 +60,9 @@ class HardnessWeighted(_Trainer):
         super().__init__(plans, configuration, fold, dataset_json, device)
         self.logger = CheckpointedLogger(self.logger, save=self._hardness_state, load=self._remember_hardness_state)
 
-    @property
-    def importance(self) -> ImportanceWeights | None:
-        """The importance weights in use, or None without importance sampling."""
-        options = self.options
-        if not isinstance(options, DROOptions) or not options.importance_sampling or not isinstance(options.rule, KL):
-            return None
-        low, high = options.clip
-        return ImportanceWeights(low=low, high=high, exact=options.exact_ratio)
-
-    @property
-    def _history(self) -> HardnessOptions:
-        """How losses are collected; the defaults for a trainer that cannot be told."""
-        return self.options if isinstance(self.options, HardnessOptions) else HardnessOptions()
-
-    @property
-    def _dro(self) -> DROOptions | None:
-        return self.options if isinstance(self.options, DROOptions) else None
-
     def _make_rule(self, cases: Sequence[str]) -> Rule:
         """What decides how likely each training case is; called once they are known."""
-        if self._dro is None:
-            raise TypeError(f"`{type(self).__name__}` must say by which rule it draws. Override `_make_rule`.")
-        return self._dro.rule
+        return self.options.rule()
 
     def _check_before_training(self) -> None:
         """Raise an error while no worker is there whose end would bury it."""
@@ -92,25 +73,16 @@ class HardnessWeighted(_Trainer):
         loss = HardnessWeightedLoss(
             plain,
             self._per_case(plain),
-            importance=self.importance,
-            normalised=self._dro is not None and self._dro.normalised,
+            importance=self.options.importance,
+            normalised=self.options.normalised,
             max_cases=-(-self.configuration_manager.batch_size // n_ranks),
             is_ddp=self.is_ddp,
         )
         return loss.to(self.device)
 
     def _per_case(self, plain: nn.Module) -> DiceCELoss | CaseByCaseLoss:
-        options = self.options
-        tau, gamma = options.logit_adjustment, options.vector_scaling
-        return per_case_loss(
-            plain,
-            tau=tau,
-            gamma=gamma,
-            alpha=options.polynomial_tail,
-            smoothing=options.smoothing if isinstance(options, LSOptions) else 0.0,
-            shares=voxel_shares(self) if tau or gamma else None,
-            hardness=self._history.hardness,
-        )
+        needs_shares = self.options.logit_adjustment or self.options.vector_scaling
+        return per_case_loss(plain, self.options, shares=voxel_shares(self) if needs_shares else None)
 
     def get_dataloaders(self) -> tuple[Any, Any]:
         """nnU-Net's data loaders, the one for training drawing from the hardness table."""
@@ -121,10 +93,10 @@ class HardnessWeighted(_Trainer):
         cases = [str(case) for case in loader.indices]
         subvolumes = self._subvolumes(loader)
         items = cases if subvolumes is None else subvolumes.names
-        table = HardnessTable(items, rule=self._make_rule(cases), momentum=self._history.momentum)
+        table = HardnessTable(items, rule=self._make_rule(cases), momentum=self.options.history.momentum)
         table.warming_up = self._warms_up
         groups = self._watched_groups(cases)
-        self.hardness_log = HardnessLog(table, self.importance, groups=groups, subvolumes=subvolumes)
+        self.hardness_log = HardnessLog(table, self.options.importance, groups=groups, subvolumes=subvolumes)
         if self._restored is not None and (changed := self.hardness_log.load_state_dict(self._restored)):
             self.print_to_log_file(changed)
         self._estimate_beta()
@@ -139,9 +111,8 @@ class HardnessWeighted(_Trainer):
         return train, validation
 
     def _subvolumes(self, loader: Any) -> Subvolumes | None:
-        if self._dro is None or self._dro.subvolumes == (1, 1, 1):
-            return None
-        return subvolumes_of(loader, self._dro.subvolumes, report=self.print_to_log_file)
+        grid = self.options.subvolumes
+        return None if math.prod(grid) == 1 else subvolumes_of(loader, grid, report=self.print_to_log_file)
 
     def _watched_groups(self, cases: Sequence[str]) -> dict[str, list[str]]:
         try:
@@ -152,7 +123,7 @@ class HardnessWeighted(_Trainer):
 
     def _estimate_beta(self) -> None:
         """Every rank does, from the same losses."""
-        if self.hardness_log is not None and self._dro is not None and self._dro.auto_beta:
+        if self.hardness_log is not None and self.options.auto_beta:
             self.hardness_log.table.estimate_beta()
 
     def on_train_start(self) -> None:
@@ -161,16 +132,23 @@ class HardnessWeighted(_Trainer):
         super().on_train_start()
         if self.hardness_log is not None and self.local_rank == 0:
             self.hardness_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
-            table, importance = self.hardness_log.table, self.importance
-            clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
-            self.print_to_log_file(
-                f"Hardness weighted sampling: {len(table)} cases ({table.n_unseen} never seen), {table.rule}, "
-                f"importance weights {clip}, momentum of the losses {table.momentum:g}"
-            )
+            self.print_to_log_file(self._how_cases_are_drawn(self.hardness_log.table))
+
+    def _how_cases_are_drawn(self, table: HardnessTable) -> str:
+        """One line for the log."""
+        cases = f"{len(table)} cases ({table.n_unseen} never seen)"
+        if table.rule == UNIFORM and not self.options.auto_beta:
+            return f"Cases are drawn uniformly: {cases}"
+        importance = self.options.importance
+        clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
+        return (
+            f"Hardness weighted sampling: {cases}, {table.rule}, importance weights {clip}, "
+            f"momentum of the losses {table.momentum:g}"
+        )
 
     @property
     def _warms_up(self) -> bool:
-        return self.current_epoch < self._history.warmup
+        return self.current_epoch < self.options.history.warmup
 
     def on_train_epoch_start(self) -> None:
         """nnU-Net's start of an epoch; the first one after a warm-up begins to draw by hardness."""
@@ -178,7 +156,7 @@ class HardnessWeighted(_Trainer):
         if self.hardness_log is not None and self.hardness_log.table.warming_up != self._warms_up:
             self.hardness_log.table.warming_up = self._warms_up
             self.print_to_log_file(
-                f"The warm-up of {self._history.warmup} epochs is over: volumes are drawn by hardness."
+                f"The warm-up of {self.options.history.warmup} epochs is over: volumes are drawn by hardness."
             )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:

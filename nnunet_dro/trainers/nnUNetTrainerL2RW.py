@@ -1,7 +1,6 @@
 """`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerL2RW`."""
 
 import math
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,6 @@ from torch import distributed as dist
 
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
 from nnunet_dro.naming import name_some
-from nnunet_dro.sampling import KL, Rule
 from nnunet_dro.trainers.data.trusted import trusted_augmenter, trusted_cases
 from nnunet_dro.trainers.fastest_way import FastestWay
 from nnunet_dro.trainers.logs.weights_log import WeightsLog
@@ -42,9 +40,6 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     weights_log: WeightsLog | None = None
     _learned: LearnedWeights | None = None
     _fastest_way: FastestWay | None = None
-
-    def _make_rule(self, cases: Sequence[str]) -> Rule:
-        return KL(0.0)
 
     def _check_before_training(self) -> None:
         trusted_cases(self, [str(case) for case in self.do_split()[0]])

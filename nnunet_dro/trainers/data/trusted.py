@@ -9,7 +9,7 @@ from nnunetv2.utilities.default_n_proc_DA import get_allowed_n_proc_DA
 
 from nnunet_dro.case_table import MISSING, read_cases
 from nnunet_dro.naming import name_some
-from nnunet_dro.sampling import KL, HardnessTable
+from nnunet_dro.sampling import UNIFORM, HardnessTable
 from nnunet_dro.trainers.data.case_groups import case_table, case_table_places
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness
 
@@ -78,7 +78,7 @@ def trusted_augmenter(train: Any, trusted: Sequence[str], loader_class: type[Dra
     """
     is_multi_threaded = hasattr(train, "generator")
     loader = train.generator if is_multi_threaded else train.data_loader
-    table = HardnessTable(trusted, rule=KL(0.0))
+    table = HardnessTable(trusted, rule=UNIFORM)
     own: Any = loader_class.taking_over(loader, table)
     own.batch_size = trusted_batch_size(loader.batch_size)
     for name in ("data_shape", "seg_shape"):  # nnU-Net before 2.7 has these

@@ -30,6 +30,11 @@ class Option:
     help: str
     source: str = ""
 
+    @property
+    def word(self) -> str:
+        """What is written whatever the value: ``beta`` of ``beta<x>``, ``epochs`` of ``<n>epochs``."""
+        return re.sub("<.*>", "", self.form)
+
 
 def number(value: float) -> str:
     """A number as names have it: digits and a point, no exponent."""
