@@ -15,9 +15,10 @@ from torch import nn
 from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss
 from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule
+from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger
 from nnunet_dro.trainers.data.case_groups import watched_groups
-from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, restart
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.logs.epoch_summary import EpochSummary
@@ -87,9 +88,7 @@ class HardnessWeighted(_Trainer):
     def get_dataloaders(self) -> tuple[Any, Any]:
         """nnU-Net's data loaders, the one for training drawing from the hardness table."""
         train, validation = super().get_dataloaders()
-        # nnU-Net has started its workers, which draw uniformly; `restart` below drops their batches.
-        holder = "generator" if hasattr(train, "generator") else "data_loader"
-        loader = getattr(train, holder)
+        loader = loader_of(train)
         cases = [str(case) for case in loader.indices]
         subvolumes = self._subvolumes(loader)
         items = cases if subvolumes is None else subvolumes.names
@@ -105,9 +104,8 @@ class HardnessWeighted(_Trainer):
                 f"WARNING: fold {self.fold} has one training case, {cases[0]}: there is nothing to choose from, "
                 "and hardness weighted sampling is plain training."
             )
-        setattr(train, holder, self.loader_class.taking_over(loader, table, subvolumes))
-        if hasattr(train, "restart"):
-            restart(train)
+        # nnU-Net has started its workers, which draw uniformly.
+        put_loader(train, self.loader_class.taking_over(loader, table, subvolumes))
         return train, validation
 
     def _subvolumes(self, loader: Any) -> Subvolumes | None:
@@ -161,9 +159,16 @@ class HardnessWeighted(_Trainer):
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
         """nnU-Net's step with the weights inside; the loss it returns is nnU-Net's, without them."""
+        return self._store(self._step_on(batch))
+
+    def _step_on(self, batch: dict[str, Any]) -> Step:
+        """nnU-Net's step with the weights inside, and what it says of its cases, which is stored nowhere yet."""
         with self.loss.drawn(batch):
             super().train_step(batch)
-        step = self.loss.step()
+        return self.loss.step()
+
+    def _store(self, step: Step) -> dict[str, NDArray[np.float32]]:
+        """Store the losses of a step's cases; returns what nnU-Net's step returns."""
         if self.hardness_log is not None:
             self.hardness_log.table.update(step.indices, step.losses)
             self.hardness_log.record(step)

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.logs.perturbation_log import PerturbationLog, make_example
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import GILSOptions
@@ -48,10 +47,7 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         batch = {**batch, "data": self._on_device(batch["data"]), "target": self._on_device(batch["target"])}
         perturbed = self._perturb(batch["data"], batch["target"])
         self._record(perturbed, batch)
-        with self.loss.drawn(batch):
-            # nnU-Net's own step: the table of stale losses is for the original images.
-            super(HardnessWeighted, self).train_step({**batch, "data": perturbed.data})
-        self.loss.step()
+        self._step_on({**batch, "data": perturbed.data})  # the table of stale losses is for the original images
         return super().train_step(batch)
 
     def _on_device(self, values: Any) -> Any:

@@ -13,6 +13,8 @@ from torch import distributed as dist
 
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
 from nnunet_dro.naming import name_some
+from nnunet_dro.trainers.case_columns import CaseColumns, DrawColumns, Step
+from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.data.trusted import trusted_augmenter, trusted_cases
 from nnunet_dro.trainers.fastest_way import FastestWay
 from nnunet_dro.trainers.logs.weights_log import WeightsLog
@@ -65,8 +67,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     def get_dataloaders(self) -> tuple[Any, Any]:
         """The data loaders of the training and the validation; the one of the trusted cases is set up beside."""
         train, validation = super().get_dataloaders()
-        holder = train.generator if hasattr(train, "generator") else train.data_loader
-        cases = list(holder.table.cases)
+        cases = list(loader_of(train).table.cases)
         trusted = trusted_cases(self, cases)
         self.dataloader_trusted = trusted_augmenter(train, trusted, self.loader_class)
         self.weights_log = WeightsLog(cases, trusted)
@@ -100,17 +101,16 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
             self.print_to_log_file(result)
             self._fastest_way = None
         self._step_along(found)
-        indices = batch["case_indices"].to(self.device, torch.float32)
-        stale = batch["stale_losses"].to(self.device)
-        columns = (indices, found.losses, stale, torch.zeros_like(indices), found.weights)
-        self.loss.send(torch.stack(columns), found.losses.mean())
-        step = self.loss.step()
-        if self.hardness_log is not None and self.weights_log is not None:
-            self.hardness_log.table.update(step.indices, step.losses)
-            self.hardness_log.record(step)
-            if np.isfinite(step.weights).all():
-                self.weights_log.record(step.indices, step.weights * len(step.weights))
-        return {"loss": np.array(step.mean_loss, dtype=np.float32)}
+        draws = DrawColumns.in_batch(batch).to(self.device)
+        clipped = torch.zeros_like(found.losses)
+        columns = CaseColumns(draws.indices, found.losses, draws.stale_losses, clipped, found.weights)
+        self.loss.send(columns, found.losses.mean())
+        return self._store(self.loss.step())
+
+    def _store(self, step: Step) -> dict[str, NDArray[np.float32]]:
+        if self.weights_log is not None and np.isfinite(step.weights).all():
+            self.weights_log.record(step.indices, step.weights * len(step.weights))
+        return super()._store(step)
 
     def _on_device(self, batch: dict[str, Any]) -> tuple[Tensor, Any]:
         target = batch["target"]

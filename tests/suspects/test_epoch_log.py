@@ -4,9 +4,9 @@ import pytest
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.suspects import rank_cases, read_logs
+from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.logs.weights_log import WeightsLog
-from nnunet_dro.trainers.weighted_loss import Step
 
 from .made_folds import HEADS, LOGS, fold_folder, ranked, write_log
 

@@ -11,7 +11,7 @@ from nnunet_dro.case_table import MISSING, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import UNIFORM, HardnessTable
 from nnunet_dro.trainers.data.case_groups import case_table, case_table_places
-from nnunet_dro.trainers.data.dataloading import DrawsByHardness
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness, loader_of
 
 _COLUMN = "trusted"
 #: Batches of at most this many cases have as many trusted cases, larger ones an eighth.
@@ -76,15 +76,14 @@ def trusted_augmenter(train: Any, trusted: Sequence[str], loader_class: type[Dra
     Returns:
         The augmenter, with the augmentation of the training cases and as many workers as nnU-Net's validation has.
     """
-    is_multi_threaded = hasattr(train, "generator")
-    loader = train.generator if is_multi_threaded else train.data_loader
+    loader = loader_of(train)
     table = HardnessTable(trusted, rule=UNIFORM)
     own: Any = loader_class.taking_over(loader, table)
     own.batch_size = trusted_batch_size(loader.batch_size)
     for name in ("data_shape", "seg_shape"):  # nnU-Net before 2.7 has these
         if hasattr(own, name):
             setattr(own, name, (own.batch_size, *getattr(own, name)[1:]))
-    if not is_multi_threaded:
+    if isinstance(train, SingleThreadedAugmenter):
         return SingleThreadedAugmenter(own, None)
     n_workers = max(1, get_allowed_n_proc_DA() // 2)
     return NonDetMultiThreadedAugmenter(

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable, effective_cases
+from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
 from nnunet_dro.trainers.logs.epoch_summary import EpochSummary, group_scalars, robustness_of, write_summaries
 from nnunet_dro.trainers.logs.hardness_plot import plot_hardness
-from nnunet_dro.trainers.weighted_loss import Step
 
 _COLUMNS = ("epoch", "case", "loss", "probability", "draws")
 

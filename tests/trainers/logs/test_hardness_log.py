@@ -8,11 +8,11 @@ import pytest
 
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import CVaR, HardnessTable
+from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.logs.epoch_summary import EpochSummary
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.logs.hardness_plot import plot_hardness
-from nnunet_dro.trainers.weighted_loss import Step
 
 CASES = ["case, one", "001", "NA", "d"]
 
