@@ -21,7 +21,8 @@ from nnunet_dro.trainers.data.case_groups import watched_groups
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
-from nnunet_dro.trainers.logs.epoch_summary import EpochSummary
+from nnunet_dro.trainers.logs.epoch_log import EpochLog, end_epoch
+from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
@@ -125,12 +126,19 @@ class HardnessWeighted(_Trainer):
             self.hardness_log.table.estimate_beta()
 
     def on_train_start(self) -> None:
-        """Say what is trained, and keep the log of a training that is resumed."""
+        """Say what is trained, and keep the logs of a training that is resumed."""
         self._check_before_training()
         super().on_train_start()
-        if self.hardness_log is not None and self.local_rank == 0:
-            self.hardness_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
+        if self.local_rank != 0:
+            return
+        for log in self._epoch_logs():
+            log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
+        if self.hardness_log is not None:
             self.print_to_log_file(self._how_cases_are_drawn(self.hardness_log.table))
+
+    def _epoch_logs(self) -> list[EpochLog[Any, Any]]:
+        """The logs that are written after each epoch."""
+        return [] if self.hardness_log is None else [self.hardness_log]
 
     def _how_cases_are_drawn(self, table: HardnessTable) -> str:
         """One line for the log."""
@@ -175,21 +183,17 @@ class HardnessWeighted(_Trainer):
         return {"loss": np.array(step.mean_loss, dtype=np.float32)}
 
     def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
-        """Log the epoch's hardness."""
+        """Write the logs of the epoch."""
         super().on_train_epoch_end(train_outputs)
         self._estimate_beta()
-        if self.hardness_log is None or self.local_rank != 0:
+        if self.local_rank != 0:
             return
-        try:
-            summary = self.hardness_log.end_epoch(self.current_epoch, Path(self.output_folder))
-        except OSError as error:
-            # A picture is not worth a training.
-            self.print_to_log_file(f"WARNING: could not write the hardness of this epoch: {error}")
-            summary = self.hardness_log.summaries[-1]
-        self.print_to_log_file(self.hardness_log.line(summary))
-        self._log_elsewhere(summary)
+        for log in self._epoch_logs():
+            summary = end_epoch(log, self.current_epoch, Path(self.output_folder), report=self.print_to_log_file)
+            if isinstance(summary, HardnessSummary):
+                self._log_elsewhere(summary)
 
-    def _log_elsewhere(self, summary: EpochSummary) -> None:
+    def _log_elsewhere(self, summary: HardnessSummary) -> None:
         """The scalars for nnU-Net's other loggers (Weights & Biases); its local one takes no new keys."""
         scalars = {name: value for name, value in summary.scalars().items() if name != "epoch" and np.isfinite(value)}
         for logger in getattr(self.logger, "loggers", []):

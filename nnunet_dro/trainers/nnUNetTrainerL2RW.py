@@ -2,7 +2,6 @@
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from nnunet_dro.trainers.case_columns import CaseColumns, DrawColumns, Step
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.data.trusted import trusted_augmenter, trusted_cases
 from nnunet_dro.trainers.fastest_way import FastestWay
+from nnunet_dro.trainers.logs.epoch_log import EpochLog
 from nnunet_dro.trainers.logs.weights_log import WeightsLog
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import TrainerOptions
@@ -77,11 +77,10 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return train, validation
 
     def on_train_start(self) -> None:
-        """Say which cases are trusted, and keep the log of a training that is resumed."""
+        """Say which cases are trusted, too."""
         super().on_train_start()
         if self.weights_log is None or self.local_rank != 0:
             return
-        self.weights_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
         trusted = sorted(self.weights_log.trusted)
         n_cases = len(self.weights_log.cases)
         self.print_to_log_file(
@@ -109,7 +108,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
 
     def _store(self, step: Step) -> dict[str, NDArray[np.float32]]:
         if self.weights_log is not None and np.isfinite(step.weights).all():
-            self.weights_log.record(step.indices, step.weights * len(step.weights))
+            self.weights_log.record(step)
         return super()._store(step)
 
     def _on_device(self, batch: dict[str, Any]) -> tuple[Tensor, Any]:
@@ -136,17 +135,8 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
             self.grad_scaler.step(self.optimizer)
             self.grad_scaler.update()
 
-    def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
-        """Log the epoch's hardness and weights."""
-        super().on_train_epoch_end(train_outputs)
-        if self.weights_log is None or self.local_rank != 0:
-            return
-        try:
-            summary = self.weights_log.end_epoch(self.current_epoch, Path(self.output_folder))
-        except OSError as error:
-            self.print_to_log_file(f"WARNING: could not write the weights of this epoch: {error}")
-            summary = self.weights_log.summaries[-1]
-        self.print_to_log_file(summary.line())
+    def _epoch_logs(self) -> list[EpochLog[Any, Any]]:
+        return super()._epoch_logs() + ([] if self.weights_log is None else [self.weights_log])
 
     def on_train_end(self) -> None:
         """nnU-Net's end, and that of the trusted cases' workers."""

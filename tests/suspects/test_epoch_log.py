@@ -32,7 +32,8 @@ def test_reads_what_the_hardness_log_writes(tmp_path):
 def test_reads_what_the_weights_log_writes(tmp_path):
     log = WeightsLog(CASES, trusted=["NA"])
     for epoch in range(3):
-        log.record([0, 1, 1, 3], [0.0, 1.0, 2.0, 1.0])
+        indices, losses = np.array([0, 1, 1, 3]), np.zeros(4)
+        log.record(Step(indices, losses, losses, mean_loss=0.7, weights=np.array([0.0, 1.0, 2.0, 1.0]) / 4))
         log.end_epoch(epoch, tmp_path)
     table = rank_cases(*read_logs(tmp_path))
     assert table["case"].tolist() == ["case, one", "d\u2028.x", "001", "NA"]

@@ -1,0 +1,70 @@
+"""training.csv: the scalars of every epoch, and how they follow from the table of stale losses."""
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnunet_dro.atomic import replacing
+from nnunet_dro.sampling import GroupRule, HardnessTable, RuleWithBeta
+from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
+
+
+def robustness_of(table: HardnessTable) -> dict[str, Any]:
+    """What an epoch's summary says of the losses in a table."""
+    losses, rule = table.losses, table.rule
+    beta = rule.beta if isinstance(rule, RuleWithBeta) else math.nan
+    known = losses[~np.isnan(losses)]
+    if not len(known):
+        return {"beta": beta}
+    return {
+        "mean_loss": float(known.mean()),
+        "robust_loss": rule.robust_loss(losses),
+        "worst_5_percent_bound": rule.percentile_bound(losses, share=0.05),
+        "beta": beta,
+    }
+
+
+def group_scalars(
+    groups: Mapping[str, Sequence[str]], table: HardnessTable, draws: NDArray[Any], losses: NDArray[np.float64]
+) -> dict[str, float]:
+    """Share of the draws and mean stale loss of each group, and its weight where a rule weighs groups.
+
+    Args:
+        groups: Column to the group of each case.
+        table: The table of stale losses.
+        draws: How often each case was drawn, shape (n,).
+        losses: Stale loss of each case, shape (n,), NaN without one.
+    """
+    scalars: dict[str, float] = {}
+    for column, of_case in groups.items():
+        names = np.asarray(of_case, dtype=str)
+        for group in np.unique(names):
+            mine = names == group
+            known = losses[mine][~np.isnan(losses[mine])]
+            scalars[f"draws[{column}={group}]"] = float(draws[mine].sum() / max(1, draws.sum()))
+            scalars[f"loss[{column}={group}]"] = float(known.mean()) if len(known) else math.nan
+    if isinstance(table.rule, GroupRule):
+        for name, weight in zip(table.rule.names, table.rule.weights, strict=True):
+            scalars[f"weight[{name}]"] = float(weight)
+    return scalars
+
+
+def write_summaries(path: Path, summaries: Sequence[HardnessSummary]) -> None:
+    """Write training.csv: a row per epoch; a number that is not known is an empty entry."""
+    rows = [summary.scalars() for summary in summaries]
+    # A training that is resumed with another case table has other groups.
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        for row in rows:
+            writer.writerow(_entry(row.get(name, math.nan)) for name in columns)
+
+
+def _entry(value: float) -> str:
+    return "" if isinstance(value, float) and math.isnan(value) else f"{value:.6g}"
