@@ -97,8 +97,8 @@ class HardnessWeighted(_Trainer):
         table.warming_up = self._warms_up
         groups = self._watched_groups(cases)
         self.hardness_log = HardnessLog(table, self.options.importance, groups=groups, subvolumes=subvolumes)
-        if self._restored is not None and (changed := self.hardness_log.load_state_dict(self._restored)):
-            self.print_to_log_file(changed)
+        if self._restored is not None:
+            self._load_hardness_state(self.hardness_log, self._restored)
         self._estimate_beta()
         if len(cases) == 1 and self.local_rank == 0:
             self.print_to_log_file(
@@ -215,7 +215,16 @@ class HardnessWeighted(_Trainer):
             ) from error
 
     def _hardness_state(self) -> dict[str, Any] | None:
-        return self._restored if self.hardness_log is None else self.hardness_log.state_dict()
+        if self.hardness_log is None:
+            return self._restored
+        state = self.hardness_log.state_dict()
+        return {**state, "mean_weight": self.loss.mean_weight} if self.options.normalised else state
 
     def _remember_hardness_state(self, state: dict[str, Any]) -> None:
         self._restored = state
+
+    def _load_hardness_state(self, log: HardnessLog, state: dict[str, Any]) -> None:
+        if changed := log.load_state_dict(state):
+            self.print_to_log_file(changed)
+        if "mean_weight" in state:  # checkpoints of the first version have none
+            self.loss.mean_weight = state["mean_weight"]
