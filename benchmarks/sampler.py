@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.subvolumes import Subvolumes
+from nnunet_dro.trainers.data.subvolumes import Subvolumes
 
 BATCH, BETA = 2, 100.0
 SIZES = tuple(10**k for k in range(2, 8))

@@ -30,11 +30,11 @@ for variable in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa: E402
 
 from nnunet_dro.sampling import HardnessTable  # noqa: E402
-from nnunet_dro.trainers.hardness_log import HardnessLog  # noqa: E402
+from nnunet_dro.trainers.data.trusted import trusted_batch_size  # noqa: E402
+from nnunet_dro.trainers.logs.hardness_log import HardnessLog  # noqa: E402
+from nnunet_dro.trainers.logs.weights_log import WeightsLog  # noqa: E402
 from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW  # noqa: E402
 from nnunet_dro.trainers.registry import trainer_class  # noqa: E402
-from nnunet_dro.trainers.trusted import trusted_batch_size  # noqa: E402
-from nnunet_dro.trainers.weights_log import WeightsLog  # noqa: E402
 
 DATASET = {"channel_names": {"0": "MRI"}, "labels": {"background": 0, "a": 1, "b": 2}, "file_ending": ".nii.gz"}
 #: name: patch size, batch size, features per stage, batch Dice
@@ -95,7 +95,7 @@ def measure(trainer_name, patch_size, batch_size, features, batch_dice, device, 
     plain = make(nnUNetTrainer, plans, device)
     dro = make(trainer_class(trainer_name), plans, device)
     cases = [f"case_{i}" for i in range(N_CASES)]
-    dro.hardness_log = HardnessLog(HardnessTable(cases, rule=dro._make_rule(cases)), dro.importance)
+    dro.hardness_log = HardnessLog(HardnessTable(cases, rule=dro._make_rule(cases)), dro.options.importance)
     if isinstance(dro, nnUNetTrainerL2RW):
         n_trusted, scales = trusted_batch_size(batch_size), dro._get_deep_supervision_scales()
         dro.weights_log = WeightsLog(cases, cases[:5])

@@ -86,7 +86,7 @@ def trainers(
     ] = False,
 ) -> None:
     """List the trainers and their options, and say whether nnU-Net finds them."""
-    from nnunet_dro.trainers.found import FOLDER, discover
+    from nnunet_dro.trainers.installation import FOLDER, discover
 
     if path:
         typer.echo(FOLDER)

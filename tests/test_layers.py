@@ -11,7 +11,7 @@ FORBIDDEN = {
     "nnunet_dro.sampling": ("torch", "nnunetv2", "pandas", "nnunet_dro.losses", "nnunet_dro.trainers"),
     "nnunet_dro.losses": ("nnunetv2", "nnunet_dro.sampling", "nnunet_dro.trainers", "nnunet_dro.evaluation"),
     "nnunet_dro.trainers.registry": ("nnunet_dro.evaluation", "nnunet_dro.demo", "nnunet_dro.cli"),
-    "nnunet_dro.trainers.found": ("torch", "nnunetv2"),
+    "nnunet_dro.trainers.installation": ("torch", "nnunetv2"),
     "nnunet_dro.evaluation": ("torch", "nnunetv2", "nnunet_dro.sampling", "nnunet_dro.losses", "nnunet_dro.trainers"),
 }
 

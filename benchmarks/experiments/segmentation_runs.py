@@ -25,7 +25,7 @@ from nnunet_dro.demo.progress import StepProgress, step_progress
 from nnunet_dro.evaluation import Evaluation, evaluate
 from nnunet_dro.evaluation.output import evaluation_files, read_evaluation, write_files
 from nnunet_dro.nnunet.command import CommandError, run_command
-from nnunet_dro.trainers.found import FOLDER
+from nnunet_dro.trainers.installation import FOLDER
 
 #: nnU-Net's names of the plans, and of the configuration the networks are trained with and the one it inherits from.
 PLANS_NAME, CONFIGURATION, PARENT = "nnUNetPlansExperiment", "3d_fullres_small", "3d_fullres"

@@ -32,7 +32,9 @@ class ImportanceWeights:
         if not 0 <= self.low <= 1 <= self.high < float("inf"):
             raise ValueError(f"`clip` must be two numbers low <= 1 <= high, got {self.low!r} and {self.high!r}.")
 
-    def __call__(self, losses: Tensor, stale_losses: Tensor, probabilities: Tensor, betas: Tensor) -> Tensor:
+    def __call__(
+        self, losses: Tensor, stale_losses: Tensor, probabilities: Tensor, betas: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Weights of the cases of a batch.
 
         Args:
@@ -42,9 +44,12 @@ class ImportanceWeights:
             betas: Robustness at the draw, 1/loss units, shape (b,).
 
         Returns:
-            Weights, shape (b,), in [low, high]; 1 where either loss is not finite.
+            Weights, shape (b,), in [low, high], 1 where either loss is not finite; and whether each was clipped,
+            shape (b,).
         """
-        return self.ratios(losses, stale_losses, probabilities, betas).clamp(self.low, self.high)
+        ratios = self.ratios(losses, stale_losses, probabilities, betas)
+        weights = ratios.clamp(self.low, self.high)
+        return weights, weights != ratios
 
     def ratios(self, losses: Tensor, stale_losses: Tensor, probabilities: Tensor, betas: Tensor) -> Tensor:
         """The weights before they are clipped, shape (b,)."""

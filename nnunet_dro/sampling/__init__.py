@@ -8,12 +8,13 @@ from nnunet_dro.sampling.divergences import (
     with_exploration,
 )
 from nnunet_dro.sampling.draws import Draws
-from nnunet_dro.sampling.groups import Balanced, GroupDRO, GroupRule
+from nnunet_dro.sampling.group_rules import Balanced, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import HardnessTable
-from nnunet_dro.sampling.rules import KL, Chi2, CVaR, Rule, RuleWithBeta
+from nnunet_dro.sampling.rules import KL, UNIFORM, Chi2, CVaR, Rule, RuleWithBeta
 
 __all__ = [
     "KL",
+    "UNIFORM",
     "Balanced",
     "CVaR",
     "Chi2",

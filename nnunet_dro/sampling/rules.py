@@ -7,19 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.sampling.cvar import cvar_loss, doro_probabilities, set_aside
 from nnunet_dro.sampling.divergences import (
     FloatArray,
     check_beta,
+    chi2_probabilities,
+    chi2_robust_loss,
     kl_percentile_bound,
     kl_probabilities,
     kl_robust_loss,
-)
-from nnunet_dro.sampling.reweighting import (
-    chi2_probabilities,
-    chi2_robust_loss,
-    cvar_loss,
-    doro_probabilities,
-    set_aside,
 )
 
 
@@ -109,11 +105,15 @@ class KL(RuleWithBeta):
         return kl_percentile_bound(known, beta=self.beta, share=share) if len(known) else float("inf")
 
 
+#: Every case is as likely as any other, once each was seen.
+UNIFORM = KL(0.0)
+
+
 @dataclass(frozen=True)
 class Chi2(RuleWithBeta):
     """Pearson divergence: p = the projection of (1 + beta * losses / 2) / n onto the simplex.
 
-    Source: Fidon et al. 2020, the Pearson case, as an exact projection.
+    Source: Fidon et al. 2020, eq. (21), as an exact projection.
     """
 
     def __str__(self) -> str:

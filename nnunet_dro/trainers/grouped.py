@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from nnunet_dro.trainers.groups import groups_of
+from nnunet_dro.sampling import Rule
+from nnunet_dro.trainers.data.case_groups import groups_of
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import GroupOptions
 
@@ -17,6 +18,9 @@ class GroupedTrainer(NamedTrainer):
     def groups(self, cases: Sequence[str]) -> list[str]:
         """The group of each case; errors as `groups_of`."""
         return groups_of(self, cases, column=self.options.column)
+
+    def _make_rule(self, cases: Sequence[str]) -> Rule:
+        return self.options.rule(self.groups(cases))
 
     def _check_before_training(self) -> None:
         self.groups([str(case) for case in self.do_split()[0]])

@@ -1,5 +1,6 @@
 """Hardness weighted sampling for any trainer of nnU-Net, as a mixin."""
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,17 +13,19 @@ from torch import distributed as dist
 from torch import nn
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights
-from nnunet_dro.sampling import KL, HardnessTable, Rule
+from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss
+from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule
+from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger
-from nnunet_dro.trainers.dataloading import DrawsByHardness, HardnessDataLoader, restart
-from nnunet_dro.trainers.epoch_summary import EpochSummary
-from nnunet_dro.trainers.groups import watched_groups
-from nnunet_dro.trainers.hardness_log import HardnessLog
+from nnunet_dro.trainers.data.case_groups import watched_groups
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
+from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
+from nnunet_dro.trainers.data.voxel_shares import voxel_shares
+from nnunet_dro.trainers.logs.epoch_log import EpochLog, end_epoch
+from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
+from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
-from nnunet_dro.trainers.options import DROOptions, HardnessOptions, LSOptions, TrainerOptions
-from nnunet_dro.trainers.subvolumes import Subvolumes, subvolumes_of
-from nnunet_dro.trainers.voxel_shares import voxel_shares
+from nnunet_dro.trainers.options import DROOptions, TrainerOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
 if TYPE_CHECKING:
@@ -59,29 +62,9 @@ class HardnessWeighted(_Trainer):
         super().__init__(plans, configuration, fold, dataset_json, device)
         self.logger = CheckpointedLogger(self.logger, save=self._hardness_state, load=self._remember_hardness_state)
 
-    @property
-    def importance(self) -> ImportanceWeights | None:
-        """The importance weights in use, or None without importance sampling."""
-        options = self.options
-        if not isinstance(options, DROOptions) or not options.importance_sampling or not isinstance(options.rule, KL):
-            return None
-        low, high = options.clip
-        return ImportanceWeights(low=low, high=high, exact=options.exact_ratio)
-
-    @property
-    def _history(self) -> HardnessOptions:
-        """How losses are collected; the defaults for a trainer that cannot be told."""
-        return self.options if isinstance(self.options, HardnessOptions) else HardnessOptions()
-
-    @property
-    def _dro(self) -> DROOptions | None:
-        return self.options if isinstance(self.options, DROOptions) else None
-
     def _make_rule(self, cases: Sequence[str]) -> Rule:
         """What decides how likely each training case is; called once they are known."""
-        if self._dro is None:
-            raise TypeError(f"`{type(self).__name__}` must say by which rule it draws. Override `_make_rule`.")
-        return self._dro.rule
+        return self.options.rule()
 
     def _check_before_training(self) -> None:
         """Raise an error while no worker is there whose end would bury it."""
@@ -92,56 +75,43 @@ class HardnessWeighted(_Trainer):
         loss = HardnessWeightedLoss(
             plain,
             self._per_case(plain),
-            importance=self.importance,
-            normalised=self._dro is not None and self._dro.normalised,
+            importance=self.options.importance,
+            normalised=self.options.normalised,
             max_cases=-(-self.configuration_manager.batch_size // n_ranks),
             is_ddp=self.is_ddp,
         )
         return loss.to(self.device)
 
     def _per_case(self, plain: nn.Module) -> DiceCELoss | CaseByCaseLoss:
-        options = self.options
-        tau, gamma = options.logit_adjustment, options.vector_scaling
-        return per_case_loss(
-            plain,
-            tau=tau,
-            gamma=gamma,
-            alpha=options.polynomial_tail,
-            smoothing=options.smoothing if isinstance(options, LSOptions) else 0.0,
-            shares=voxel_shares(self) if tau or gamma else None,
-            hardness=self._history.hardness,
-        )
+        needs_shares = self.options.logit_adjustment or self.options.vector_scaling
+        return per_case_loss(plain, self.options, shares=voxel_shares(self) if needs_shares else None)
 
     def get_dataloaders(self) -> tuple[Any, Any]:
         """nnU-Net's data loaders, the one for training drawing from the hardness table."""
         train, validation = super().get_dataloaders()
-        # nnU-Net has started its workers, which draw uniformly; `restart` below drops their batches.
-        holder = "generator" if hasattr(train, "generator") else "data_loader"
-        loader = getattr(train, holder)
+        loader = loader_of(train)
         cases = [str(case) for case in loader.indices]
         subvolumes = self._subvolumes(loader)
         items = cases if subvolumes is None else subvolumes.names
-        table = HardnessTable(items, rule=self._make_rule(cases), momentum=self._history.momentum)
+        table = HardnessTable(items, rule=self._make_rule(cases), momentum=self.options.history.momentum)
         table.warming_up = self._warms_up
         groups = self._watched_groups(cases)
-        self.hardness_log = HardnessLog(table, self.importance, groups=groups, subvolumes=subvolumes)
-        if self._restored is not None and (changed := self.hardness_log.load_state_dict(self._restored)):
-            self.print_to_log_file(changed)
+        self.hardness_log = HardnessLog(table, self.options.importance, groups=groups, subvolumes=subvolumes)
+        if self._restored is not None:
+            self._load_hardness_state(self.hardness_log, self._restored)
         self._estimate_beta()
         if len(cases) == 1 and self.local_rank == 0:
             self.print_to_log_file(
                 f"WARNING: fold {self.fold} has one training case, {cases[0]}: there is nothing to choose from, "
                 "and hardness weighted sampling is plain training."
             )
-        setattr(train, holder, self.loader_class.taking_over(loader, table, subvolumes))
-        if hasattr(train, "restart"):
-            restart(train)
+        # nnU-Net has started its workers, which draw uniformly.
+        put_loader(train, self.loader_class.taking_over(loader, table, subvolumes))
         return train, validation
 
     def _subvolumes(self, loader: Any) -> Subvolumes | None:
-        if self._dro is None or self._dro.subvolumes == (1, 1, 1):
-            return None
-        return subvolumes_of(loader, self._dro.subvolumes, report=self.print_to_log_file)
+        grid = self.options.subvolumes
+        return None if math.prod(grid) == 1 else subvolumes_of(loader, grid, report=self.print_to_log_file)
 
     def _watched_groups(self, cases: Sequence[str]) -> dict[str, list[str]]:
         try:
@@ -152,25 +122,39 @@ class HardnessWeighted(_Trainer):
 
     def _estimate_beta(self) -> None:
         """Every rank does, from the same losses."""
-        if self.hardness_log is not None and self._dro is not None and self._dro.auto_beta:
+        if self.hardness_log is not None and self.options.auto_beta:
             self.hardness_log.table.estimate_beta()
 
     def on_train_start(self) -> None:
-        """Say what is trained, and keep the log of a training that is resumed."""
+        """Say what is trained, and keep the logs of a training that is resumed."""
         self._check_before_training()
         super().on_train_start()
-        if self.hardness_log is not None and self.local_rank == 0:
-            self.hardness_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
-            table, importance = self.hardness_log.table, self.importance
-            clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
-            self.print_to_log_file(
-                f"Hardness weighted sampling: {len(table)} cases ({table.n_unseen} never seen), {table.rule}, "
-                f"importance weights {clip}, momentum of the losses {table.momentum:g}"
-            )
+        if self.local_rank != 0:
+            return
+        for log in self._epoch_logs():
+            log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
+        if self.hardness_log is not None:
+            self.print_to_log_file(self._how_cases_are_drawn(self.hardness_log.table))
+
+    def _epoch_logs(self) -> list[EpochLog[Any, Any]]:
+        """The logs that are written after each epoch."""
+        return [] if self.hardness_log is None else [self.hardness_log]
+
+    def _how_cases_are_drawn(self, table: HardnessTable) -> str:
+        """One line for the log."""
+        cases = f"{len(table)} cases ({table.n_unseen} never seen)"
+        if table.rule == UNIFORM and not self.options.auto_beta:
+            return f"Cases are drawn uniformly: {cases}"
+        importance = self.options.importance
+        clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
+        return (
+            f"Hardness weighted sampling: {cases}, {table.rule}, importance weights {clip}, "
+            f"momentum of the losses {table.momentum:g}"
+        )
 
     @property
     def _warms_up(self) -> bool:
-        return self.current_epoch < self._history.warmup
+        return self.current_epoch < self.options.history.warmup
 
     def on_train_epoch_start(self) -> None:
         """nnU-Net's start of an epoch; the first one after a warm-up begins to draw by hardness."""
@@ -178,35 +162,38 @@ class HardnessWeighted(_Trainer):
         if self.hardness_log is not None and self.hardness_log.table.warming_up != self._warms_up:
             self.hardness_log.table.warming_up = self._warms_up
             self.print_to_log_file(
-                f"The warm-up of {self._history.warmup} epochs is over: volumes are drawn by hardness."
+                f"The warm-up of {self.options.history.warmup} epochs is over: volumes are drawn by hardness."
             )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
         """nnU-Net's step with the weights inside; the loss it returns is nnU-Net's, without them."""
+        return self._store(self._step_on(batch))
+
+    def _step_on(self, batch: dict[str, Any]) -> Step:
+        """nnU-Net's step with the weights inside, and what it says of its cases, which is stored nowhere yet."""
         with self.loss.drawn(batch):
             super().train_step(batch)
-        step = self.loss.step()
+        return self.loss.step()
+
+    def _store(self, step: Step) -> dict[str, NDArray[np.float32]]:
+        """Store the losses of a step's cases; returns what nnU-Net's step returns."""
         if self.hardness_log is not None:
             self.hardness_log.table.update(step.indices, step.losses)
             self.hardness_log.record(step)
         return {"loss": np.array(step.mean_loss, dtype=np.float32)}
 
     def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
-        """Log the epoch's hardness."""
+        """Write the logs of the epoch."""
         super().on_train_epoch_end(train_outputs)
         self._estimate_beta()
-        if self.hardness_log is None or self.local_rank != 0:
+        if self.local_rank != 0:
             return
-        try:
-            summary = self.hardness_log.end_epoch(self.current_epoch, Path(self.output_folder))
-        except OSError as error:
-            # A picture is not worth a training.
-            self.print_to_log_file(f"WARNING: could not write the hardness of this epoch: {error}")
-            summary = self.hardness_log.summaries[-1]
-        self.print_to_log_file(self.hardness_log.line(summary))
-        self._log_elsewhere(summary)
+        for log in self._epoch_logs():
+            summary = end_epoch(log, self.current_epoch, Path(self.output_folder), report=self.print_to_log_file)
+            if isinstance(summary, HardnessSummary):
+                self._log_elsewhere(summary)
 
-    def _log_elsewhere(self, summary: EpochSummary) -> None:
+    def _log_elsewhere(self, summary: HardnessSummary) -> None:
         """The scalars for nnU-Net's other loggers (Weights & Biases); its local one takes no new keys."""
         scalars = {name: value for name, value in summary.scalars().items() if name != "epoch" and np.isfinite(value)}
         for logger in getattr(self.logger, "loggers", []):
@@ -228,7 +215,16 @@ class HardnessWeighted(_Trainer):
             ) from error
 
     def _hardness_state(self) -> dict[str, Any] | None:
-        return self._restored if self.hardness_log is None else self.hardness_log.state_dict()
+        if self.hardness_log is None:
+            return self._restored
+        state = self.hardness_log.state_dict()
+        return {**state, "mean_weight": self.loss.mean_weight} if self.options.normalised else state
 
     def _remember_hardness_state(self, state: dict[str, Any]) -> None:
         self._restored = state
+
+    def _load_hardness_state(self, log: HardnessLog, state: dict[str, Any]) -> None:
+        if changed := log.load_state_dict(state):
+            self.print_to_log_file(changed)
+        if "mean_weight" in state:  # checkpoints of the first version have none
+            self.loss.mean_weight = state["mean_weight"]

@@ -1,17 +1,17 @@
 """`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerGILS`."""
 
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from nnunet_dro.trainers.logs.epoch_log import EpochLog
+from nnunet_dro.trainers.logs.perturbation_log import PerturbationLog
+from nnunet_dro.trainers.logs.perturbation_plot import make_example
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import GILSOptions
 from nnunet_dro.trainers.perturbation import Perturbed, ascend, bare, find_features_module
-from nnunet_dro.trainers.perturbation_log import PerturbationLog, make_example
 
 
 class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
@@ -37,21 +37,15 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         find_features_module(bare(self.network), self.features_module)
         self.perturbation_log = PerturbationLog(self.options.steps)
 
-    def on_train_start(self) -> None:
-        """Keep the log of a training that is resumed."""
-        super().on_train_start()
-        if self.local_rank == 0:
-            self.perturbation_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
+    def _epoch_logs(self) -> list[EpochLog[Any, Any]]:
+        return [*super()._epoch_logs(), self.perturbation_log]
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
         """A step on the generated batch, then one on the original, whose loss is returned."""
         batch = {**batch, "data": self._on_device(batch["data"]), "target": self._on_device(batch["target"])}
         perturbed = self._perturb(batch["data"], batch["target"])
         self._record(perturbed, batch)
-        with self.loss.drawn(batch):
-            # nnU-Net's own step: the table of stale losses is for the original images.
-            super(HardnessWeighted, self).train_step({**batch, "data": perturbed.data})
-        self.loss.step()
+        self._step_on({**batch, "data": perturbed.data})  # the table of stale losses is for the original images
         return super().train_step(batch)
 
     def _on_device(self, values: Any) -> Any:
@@ -87,8 +81,10 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         return n_channels - (len(self.label_manager.foreground_labels) if self.is_cascaded else 0)
 
     def _record(self, perturbed: Perturbed, batch: dict[str, Any]) -> None:
+        if self.local_rank != 0:
+            return
         self.perturbation_log.record(perturbed)
-        if self.perturbation_log.example is None and self.local_rank == 0:
+        if self.perturbation_log.example is None:
             target = batch["target"]
             self.perturbation_log.example = make_example(
                 batch["data"],
@@ -98,16 +94,3 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
                 ignore_label=self.label_manager.ignore_label,
                 regions=self.label_manager.has_regions,
             )
-
-    def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
-        """Log the epoch's hardness and its perturbations."""
-        super().on_train_epoch_end(train_outputs)
-        summary = self.perturbation_log.end_epoch(self.current_epoch)
-        if self.local_rank != 0:
-            return
-        try:
-            self.perturbation_log.write(summary, Path(self.output_folder))
-        except OSError as error:
-            # A picture is not worth a training.
-            self.print_to_log_file(f"WARNING: could not write the perturbations of this epoch: {error}")
-        self.print_to_log_file(summary.line())

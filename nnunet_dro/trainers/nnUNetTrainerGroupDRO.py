@@ -1,9 +1,7 @@
 """`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerGroupDRO_<column>`."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from nnunet_dro.sampling import GroupDRO, Rule
 from nnunet_dro.trainers.grouped import GroupedTrainer
 from nnunet_dro.trainers.options import GroupDROOptions
 
@@ -16,6 +14,3 @@ class nnUNetTrainerGroupDRO(GroupedTrainer):  # noqa: N801
 
     options: ClassVar[GroupDROOptions] = GroupDROOptions(column="group")
     options_class = GroupDROOptions
-
-    def _make_rule(self, cases: Sequence[str]) -> Rule:
-        return GroupDRO(self.groups(cases), nu=self.options.nu, adjustment=self.options.adjustment)

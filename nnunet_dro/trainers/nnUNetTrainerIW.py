@@ -1,9 +1,7 @@
 """`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerIW_<column>`."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from nnunet_dro.sampling import Balanced, Rule
 from nnunet_dro.trainers.grouped import GroupedTrainer
 from nnunet_dro.trainers.options import IWOptions
 
@@ -16,6 +14,3 @@ class nnUNetTrainerIW(GroupedTrainer):  # noqa: N801
 
     options: ClassVar[IWOptions] = IWOptions(column="group")
     options_class = IWOptions
-
-    def _make_rule(self, cases: Sequence[str]) -> Rule:
-        return Balanced(self.groups(cases))

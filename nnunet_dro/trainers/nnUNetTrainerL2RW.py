@@ -1,9 +1,7 @@
 """`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerL2RW`."""
 
 import math
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +12,14 @@ from torch import distributed as dist
 
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
 from nnunet_dro.naming import name_some
-from nnunet_dro.sampling import KL, Rule
+from nnunet_dro.trainers.case_columns import CaseColumns, DrawColumns, Step
+from nnunet_dro.trainers.data.dataloading import loader_of
+from nnunet_dro.trainers.data.trusted import trusted_augmenter, trusted_cases
+from nnunet_dro.trainers.fastest_way import FastestWay
+from nnunet_dro.trainers.logs.epoch_log import EpochLog
+from nnunet_dro.trainers.logs.weights_log import WeightsLog
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import TrainerOptions
-from nnunet_dro.trainers.race import Race
-from nnunet_dro.trainers.trusted import trusted_augmenter, trusted_cases
-from nnunet_dro.trainers.weights_log import WeightsLog
 
 #: nnU-Net clips gradients to this norm.
 _LARGEST_NORM = 12
@@ -41,10 +41,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     #: Made with the data loaders.
     weights_log: WeightsLog | None = None
     _learned: LearnedWeights | None = None
-    _race: Race | None = None
-
-    def _make_rule(self, cases: Sequence[str]) -> Rule:
-        return KL(0.0)
+    _fastest_way: FastestWay | None = None
 
     def _check_before_training(self) -> None:
         trusted_cases(self, [str(case) for case in self.do_split()[0]])
@@ -70,8 +67,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     def get_dataloaders(self) -> tuple[Any, Any]:
         """The data loaders of the training and the validation; the one of the trusted cases is set up beside."""
         train, validation = super().get_dataloaders()
-        holder = train.generator if hasattr(train, "generator") else train.data_loader
-        cases = list(holder.table.cases)
+        cases = list(loader_of(train).table.cases)
         trusted = trusted_cases(self, cases)
         self.dataloader_trusted = trusted_augmenter(train, trusted, self.loader_class)
         self.weights_log = WeightsLog(cases, trusted)
@@ -81,11 +77,10 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return train, validation
 
     def on_train_start(self) -> None:
-        """Say which cases are trusted, and keep the log of a training that is resumed."""
+        """Say which cases are trusted, too."""
         super().on_train_start()
         if self.weights_log is None or self.local_rank != 0:
             return
-        self.weights_log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
         trusted = sorted(self.weights_log.trusted)
         n_cases = len(self.weights_log.cases)
         self.print_to_log_file(
@@ -96,26 +91,25 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         """A step along the weighted gradient; the loss it returns is the plain mean over the cases."""
         if self._learned is None:
             self._learned = self._learning()
-            self._race = Race(self._learned, self.device) if len(batch["data"]) > 1 else None
+            self._fastest_way = FastestWay(self._learned, self.device) if len(batch["data"]) > 1 else None
         trusted = next(self.dataloader_trusted)
-        if self._race is not None:
-            self._race.start()
+        if self._fastest_way is not None:
+            self._fastest_way.start()
         found = self._learned.gradient(self._on_device(batch), self._on_device(trusted))
-        if self._race is not None and (result := self._race.stop()):
+        if self._fastest_way is not None and (result := self._fastest_way.stop()):
             self.print_to_log_file(result)
-            self._race = None
+            self._fastest_way = None
         self._step_along(found)
-        indices = batch["case_indices"].to(self.device, torch.float32)
-        stale = batch["stale_losses"].to(self.device)
-        columns = (indices, found.losses, stale, torch.zeros_like(indices), found.weights)
-        self.loss.send(torch.stack(columns), found.losses.mean())
-        step = self.loss.step()
-        if self.hardness_log is not None and self.weights_log is not None:
-            self.hardness_log.table.update(step.indices, step.losses)
-            self.hardness_log.record(step)
-            if np.isfinite(step.weights).all():
-                self.weights_log.record(step.indices, step.weights * len(step.weights))
-        return {"loss": np.array(step.mean_loss, dtype=np.float32)}
+        draws = DrawColumns.in_batch(batch).to(self.device)
+        clipped = torch.zeros_like(found.losses)
+        columns = CaseColumns(draws.indices, found.losses, draws.stale_losses, clipped, found.weights)
+        self.loss.send(columns, found.losses.mean())
+        return self._store(self.loss.step())
+
+    def _store(self, step: Step) -> dict[str, NDArray[np.float32]]:
+        if self.weights_log is not None and np.isfinite(step.weights).all():
+            self.weights_log.record(step)
+        return super()._store(step)
 
     def _on_device(self, batch: dict[str, Any]) -> tuple[Tensor, Any]:
         target = batch["target"]
@@ -141,17 +135,8 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
             self.grad_scaler.step(self.optimizer)
             self.grad_scaler.update()
 
-    def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
-        """Log the epoch's hardness and weights."""
-        super().on_train_epoch_end(train_outputs)
-        if self.weights_log is None or self.local_rank != 0:
-            return
-        try:
-            summary = self.weights_log.end_epoch(self.current_epoch, Path(self.output_folder))
-        except OSError as error:
-            self.print_to_log_file(f"WARNING: could not write the weights of this epoch: {error}")
-            summary = self.weights_log.summaries[-1]
-        self.print_to_log_file(summary.line())
+    def _epoch_logs(self) -> list[EpochLog[Any, Any]]:
+        return super()._epoch_logs() + ([] if self.weights_log is None else [self.weights_log])
 
     def on_train_end(self) -> None:
         """nnU-Net's end, and that of the trusted cases' workers."""

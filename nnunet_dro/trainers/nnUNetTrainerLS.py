@@ -1,9 +1,7 @@
 """`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerLS_alpha0.1`."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from nnunet_dro.sampling import KL, Rule
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import LSOptions
 
@@ -17,6 +15,3 @@ class nnUNetTrainerLS(NamedTrainer):  # noqa: N801
 
     options: ClassVar[LSOptions] = LSOptions()
     options_class = LSOptions
-
-    def _make_rule(self, cases: Sequence[str]) -> Rule:
-        return KL(0.0)

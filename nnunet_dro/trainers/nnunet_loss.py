@@ -12,29 +12,19 @@ from nnunetv2.utilities.ddp_allgather import AllGatherGrad
 from nnunetv2.utilities.helpers import softmax_helper_dim1
 from torch import Tensor, nn
 
-from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, Hardness, VoxelLoss
+from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, VoxelLoss
+from nnunet_dro.trainers.options import TrainerOptions
 
 
 def per_case_loss(
-    loss: nn.Module,
-    *,
-    tau: float = 0.0,
-    gamma: float = 0.0,
-    alpha: float | None = None,
-    smoothing: float = 0.0,
-    shares: Sequence[float] | None = None,
-    hardness: Hardness = "loss",
+    loss: nn.Module, options: TrainerOptions | None = None, *, shares: Sequence[float] | None = None
 ) -> DiceCELoss | CaseByCaseLoss:
     """The per-case form of a loss.
 
     Args:
         loss: What a trainer's ``_build_loss`` returned.
-        tau: As ``gamma``, ``alpha``, ``smoothing`` and ``shares``: adjusts the cross-entropy, see `VoxelLoss`.
-        gamma: See ``tau``.
-        alpha: See ``tau``.
-        smoothing: See ``tau``.
-        shares: See ``tau``; as `voxel_shares` gives them.
-        hardness: What the hardness of a case is, see `DiceCELoss`.
+        options: Say how the cross-entropy is adjusted and what counts as hardness; None for the loss as it is.
+        shares: Share of each channel's voxels, as `voxel_shares` gives them; needed by ``la`` and ``vs``.
 
     Returns:
         nnU-Net's own Dice + cross-entropy in one pass for the whole batch; any other loss case by case.
@@ -43,37 +33,45 @@ def per_case_loss(
         ValueError: If a loss that is not nnU-Net's own is to be adjusted, or to give another hardness than itself; or
             as `VoxelLoss` and `DiceCELoss` do.
     """
+    options = options or TrainerOptions()
     scale_weights: tuple[float, ...] = (1.0,)
     inner: Any = loss
     if type(loss) is DeepSupervisionWrapper:
         scale_weights, inner = tuple(inner.weight_factors), inner.loss
     settings = _dice_ce_settings(inner)
     if settings is None:
-        _refuse_options(inner, tau=tau, gamma=gamma, alpha=alpha, smoothing=smoothing, hardness=hardness)
+        _refuse_options(inner, options)
         return CaseByCaseLoss(loss)
     voxel_loss = VoxelLoss(
-        regions=settings["regions"], shares=shares, tau=tau, gamma=gamma, alpha=alpha, smoothing=smoothing
+        regions=settings["regions"],
+        shares=shares,
+        tau=options.logit_adjustment,
+        gamma=options.vector_scaling,
+        alpha=options.polynomial_tail,
+        smoothing=options.label_smoothing,
     )
+    hardness = options.history.hardness
     known = DiceCELoss(**settings, scale_weights=scale_weights, voxel_loss=voxel_loss, hardness=hardness)
     if isinstance(inner.dc, torch._dynamo.OptimizedModule):
         known.voxel_sums = torch.compile(known.voxel_sums)  # type: ignore[assignment]
     return known
 
 
-def _refuse_options(
-    loss: nn.Module, *, tau: float, gamma: float, alpha: float | None, smoothing: float, hardness: str
-) -> None:
+def _refuse_options(loss: nn.Module, options: TrainerOptions) -> None:
     """Raise if any of the options is set, which only nnU-Net's Dice + cross-entropy has."""
-    options = {f"la{tau:g}": tau != 0, f"vs{gamma:g}": gamma != 0, f"hardness {hardness!r}": hardness != "loss"}
-    if alpha is not None:
-        options[f"poly{alpha:g}"] = True
-    options[f"alpha{smoothing:g}"] = smoothing != 0
-    if any(options.values()):
+    is_set = {
+        "smoothing": options.label_smoothing > 0,
+        "hardness": options.history.hardness != "loss",
+        "logit_adjustment": options.logit_adjustment > 0,
+        "vector_scaling": options.vector_scaling > 0,
+        "polynomial_tail": options.polynomial_tail is not None,
+    }
+    asked = [option for option in options.known_options() if is_set.get(option.field, False)]
+    if words := [word for option in asked if (word := option.write(getattr(options, option.field)))]:
         raise ValueError(
-            f"{', '.join(name for name, is_set in options.items() if is_set)} must be left out with this trainer: it "
-            "needs nnU-Net's Dice + cross-entropy as nnUNetTrainer builds it, and this trainer's loss "
-            f"({type(loss).__name__}) is another, or built in another way. Leave the option out, or derive from a "
-            "trainer with nnU-Net's loss."
+            f"{', '.join(words)} must be left out with this trainer: it needs nnU-Net's Dice + cross-entropy as "
+            f"nnUNetTrainer builds it, and this trainer's loss ({type(loss).__name__}) is another, or built in another "
+            "way. Leave the option out, or derive from a trainer with nnU-Net's loss."
         )
 
 

@@ -11,7 +11,7 @@ from nnunet_dro.trainers.nnUNetTrainerGroupDRO import nnUNetTrainerGroupDRO
 from nnunet_dro.trainers.nnUNetTrainerIW import nnUNetTrainerIW
 from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
-from nnunet_dro.trainers.options import OPTIONS, options_from_name
+from nnunet_dro.trainers.options import OPTIONS, TrainerOptions, options_from_name
 
 #: Every trainer a user can name, without options.
 TRAINERS: dict[str, type[NamedTrainer]] = {
@@ -45,15 +45,31 @@ def trainer_class(name: str) -> type[NamedTrainer]:
         AttributeError: If the name is not of this package.
         ValueError: If it is one of ours with options that are not; the message lists them.
     """
-    base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
-    if base is None or not _is_ours(name[len(base) :]):
-        raise AttributeError(f"{name} is not a trainer of nnunet-dro.")
-    options = options_from_name(name, base=base, kind=TRAINERS[base].options_class)
+    base, options = parse_trainer_name(name)
     if name == base:
         return TRAINERS[base]
     namespace: dict[str, Any] = {"options": options, "__module__": __name__, "__doc__": TRAINERS[base].__doc__}
     made: Any = _MadeByName(name, (TRAINERS[base],), namespace)
     return made
+
+
+def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
+    """The trainer and the options that a name says.
+
+    Args:
+        name: What follows nnU-Net's ``-tr``.
+
+    Returns:
+        The trainer's name without options, a key of `TRAINERS`, and its options.
+
+    Raises:
+        AttributeError: If the name is not of this package.
+        ValueError: If it is one of ours with options that are not; the message lists them.
+    """
+    base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
+    if base is None or not _is_ours(name[len(base) :]):
+        raise AttributeError(f"{name} is not a trainer of nnunet-dro.")
+    return base, options_from_name(name, base=base, kind=TRAINERS[base].options_class)
 
 
 def _is_ours(rest: str) -> bool:

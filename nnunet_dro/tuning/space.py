@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.naming import repeated
-from nnunet_dro.trainers.options import Option, TrainerOptions, options_from_name
+from nnunet_dro.trainers.options import Option, TrainerOptions
 
 if TYPE_CHECKING:
     import optuna
@@ -156,14 +156,16 @@ def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, ite
     Raises:
         ValueError: If the trainer or an option is not known, written otherwise, there twice, or refused.
     """
-    from nnunet_dro.trainers.registry import TRAINERS
+    from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
 
     name = trainer if trainer.startswith(_PREFIX) else _PREFIX + trainer
-    base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
-    if base is None:
+    try:
+        base, fixed = parse_trainer_name(name)
+    except AttributeError as error:
         known = ", ".join(known.removeprefix(_PREFIX) for known in TRAINERS)
-        raise ValueError(f"`trainer` must be one of {known}, with or without options, got {trainer!r}. Choose one.")
-    fixed = options_from_name(name, base=base, kind=TRAINERS[base].options_class)
+        raise ValueError(
+            f"`trainer` must be one of {known}, with or without options, got {trainer!r}. Choose one."
+        ) from error
     fixed = _with_length(fixed, name, {"epochs": epochs, "iterations": iterations})
     if not options:
         raise ValueError(f"`option` must be given at least once, got none. {_EXAMPLE}")

@@ -3,6 +3,7 @@
 import itertools
 import math
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from nnunet_dro.losses import DiceCELoss, VoxelLoss
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
+from nnunet_dro.trainers.options import DROOptions, LSOptions
 from tests.losses.test_against_nnunet import (
     CONFIGURATIONS,
     N_CASES,
@@ -23,6 +25,7 @@ from tests.losses.test_against_nnunet import (
 
 SHARES = (0.6, 0.25, 0.1, 0.05)
 ADJUSTMENT = {"tau": 1.0, "gamma": 0.3, "alpha": 2.0, "shares": SHARES}
+ADJUSTED = DROOptions(logit_adjustment=1.0, vector_scaling=0.3, polynomial_tail=2.0)
 WEIGHTS = torch.tensor([0.3, 2.0, 5.0])
 
 
@@ -58,7 +61,10 @@ def test_an_adjustment_changes_the_cross_entropy_and_leaves_the_dice(
     loss = nnunet_loss(regions, batch_dice, ignore, deep_supervision)
     outputs, targets = batch(dimensions, regions, ignore, deep_supervision)
     voxel_loss = VoxelLoss(regions=regions, **ADJUSTMENT)
-    plain, adjusted = per_case_loss(loss)(outputs, targets), per_case_loss(loss, **ADJUSTMENT)(outputs, targets)
+    plain, adjusted = (
+        per_case_loss(loss)(outputs, targets),
+        per_case_loss(loss, ADJUSTED, shares=SHARES)(outputs, targets),
+    )
 
     for weights in (torch.ones(N_CASES), WEIGHTS):
         expected = plain.weighted(weights) + change_of_cross_entropy(
@@ -84,7 +90,10 @@ def test_an_adjustment_changes_the_cross_entropy_and_leaves_the_dice(
 def test_another_hardness_leaves_the_training_loss(dimensions, regions, batch_dice, ignore, deep_supervision, hardness):
     loss = nnunet_loss(regions, batch_dice, ignore, deep_supervision)
     outputs, targets = batch(dimensions, regions, ignore, deep_supervision)
-    usual, other = per_case_loss(loss)(outputs, targets), per_case_loss(loss, hardness=hardness)(outputs, targets)
+    usual, other = (
+        per_case_loss(loss)(outputs, targets),
+        per_case_loss(loss, DROOptions(hardness=hardness))(outputs, targets),
+    )
     assert torch.equal(other.weighted(WEIGHTS), usual.weighted(WEIGHTS))
     assert other.hardness.shape == (N_CASES,)
     assert not other.hardness.requires_grad
@@ -98,7 +107,7 @@ def test_hardness_ce_is_nnunets_loss_of_each_case_without_dice(
     inner = loss.loss if deep_supervision else loss
     outputs, targets = batch(dimensions, regions, ignore, deep_supervision)
     inner.weight_ce = 0.5
-    hardness = per_case_loss(loss, hardness="ce")(outputs, targets).hardness
+    hardness = per_case_loss(loss, DROOptions(hardness="ce"))(outputs, targets).hardness
     inner.weight_dice = 0.0
     alone = [torch.as_tensor(loss(select(outputs, [i]), select(targets, [i]))).detach() for i in range(N_CASES)]
     torch.testing.assert_close(hardness, torch.stack(alone), check_dtype=False)
@@ -208,7 +217,7 @@ def test_hardness_by_present_classes_is_as_by_one_case_and_class_at_a_time(
         for output in leaves(outputs):
             output[-1, -1] = -9.0
             output[0, 1] = -9.0
-    loss = per_case_loss(nnunet_loss(regions, batch_dice, ignore, deep_supervision), hardness="present")
+    loss = per_case_loss(nnunet_loss(regions, batch_dice, ignore, deep_supervision), DROOptions(hardness="present"))
     hardness = loss(outputs, targets).hardness
     for i in range(N_CASES):
         expected = 0.0
@@ -245,11 +254,15 @@ def test_presence_is_not_looked_for_unless_asked():
 # Precision and compilation
 
 
-@pytest.mark.parametrize("settings", [{}, {"hardness": "present"}, {"hardness": "ce", **ADJUSTMENT}, ADJUSTMENT])
+@pytest.mark.parametrize(
+    "options",
+    [DROOptions(), DROOptions(hardness="present"), replace(ADJUSTED, hardness="ce"), ADJUSTED],
+    ids=lambda options: options.suffix(),
+)
 @pytest.mark.parametrize(("regions", "ignore"), [*itertools.product((False, True), repeat=2)])
-def test_half_logits_give_what_single_precision_gives(regions, ignore, settings):
+def test_half_logits_give_what_single_precision_gives(regions, ignore, options):
     outputs, targets = batch(3, regions, ignore, True)
-    loss = per_case_loss(nnunet_loss(regions, False, ignore, True), **settings)
+    loss = per_case_loss(nnunet_loss(regions, False, ignore, True), options, shares=SHARES)
     halves = [output.detach().to(torch.bfloat16) for output in outputs]
     expected = loss([half.float() for half in halves], targets)
     halves = [half.requires_grad_() for half in halves]
@@ -272,9 +285,9 @@ def test_half_logits_give_what_single_precision_gives(regions, ignore, settings)
 def test_compiled_as_nnunet_compiles_it_gives_the_same(regions):
     loss = nnunet_loss(regions, False, True, True)
     outputs, targets = batch(3, regions, True, True)
-    eager = per_case_loss(loss, hardness="present", **ADJUSTMENT)(outputs, targets)
+    eager = per_case_loss(loss, replace(ADJUSTED, hardness="present"), shares=SHARES)(outputs, targets)
     loss.loss.dc = torch.compile(loss.loss.dc)
-    compiled = per_case_loss(loss, hardness="present", **ADJUSTMENT)
+    compiled = per_case_loss(loss, replace(ADJUSTED, hardness="present"), shares=SHARES)
     assert isinstance(compiled.voxel_sums, torch._dynamo.OptimizedModule)
     cases = compiled(outputs, targets)
     torch.testing.assert_close(cases.hardness, eager.hardness)
@@ -287,32 +300,33 @@ def test_compiled_as_nnunet_compiles_it_gives_the_same(regions):
 @pytest.mark.parametrize("name", UNKNOWN_LOSSES)
 @pytest.mark.filterwarnings("ignore:size_average and reduce")
 @pytest.mark.parametrize(
-    ("settings", "option"),
+    ("options", "word"),
     [
-        ({"tau": 1.0, "shares": SHARES}, "la1"),
-        ({"gamma": 0.2, "shares": SHARES}, "vs0.2"),
-        ({"alpha": 1.5}, "poly1.5"),
-        ({"hardness": "ce"}, "hardness 'ce'"),
-        ({"hardness": "present"}, "hardness 'present'"),
+        (DROOptions(logit_adjustment=1.0), "la1"),
+        (DROOptions(vector_scaling=0.2), "vs0.2"),
+        (DROOptions(polynomial_tail=1.5), "poly1.5"),
+        (DROOptions(hardness="ce"), "hardCE"),
+        (DROOptions(hardness="present"), "hardPresent"),
+        (LSOptions(), "alpha0.1"),
     ],
 )
-def test_options_of_the_known_loss_are_refused_with_another(name, settings, option):
+def test_options_of_the_known_loss_are_refused_with_another(name, options, word):
     loss = UNKNOWN_LOSSES[name]()
     with pytest.raises(
-        ValueError, match=rf"^{option} must be left out .*\({type(loss).__name__}\).* Leave the option out"
+        ValueError, match=rf"^{word} must be left out .*\({type(loss).__name__}\).* Leave the option out"
     ):
-        per_case_loss(loss, **settings)
+        per_case_loss(loss, options, shares=SHARES)
 
 
 def test_all_refused_options_are_named():
     loss = UNKNOWN_LOSSES["other Dice"]()
-    with pytest.raises(ValueError, match=r"^la1, vs0.3, hardness 'ce', poly2 must"):
-        per_case_loss(loss, hardness="ce", **ADJUSTMENT)
+    with pytest.raises(ValueError, match=r"^hardCE, la1, vs0.3, poly2 must"):
+        per_case_loss(loss, replace(ADJUSTED, hardness="ce"), shares=SHARES)
 
 
 def test_missing_shares_are_refused():
     with pytest.raises(ValueError, match="`shares`"):
-        per_case_loss(nnunet_loss(False, False, False, True), tau=1.0)
+        per_case_loss(nnunet_loss(False, False, False, True), DROOptions(logit_adjustment=1.0))
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_the_command_helps_when_our_folder_hides_an_editable_nnunet(environment)
 _DISCOVER = """
 import sys
 sys.path = [p for p in sys.path if "site-packages" not in p] + [sys.argv[1]]
-from nnunet_dro.trainers.found import discover
+from nnunet_dro.trainers.installation import discover
 print(discover().cure)
 """
 

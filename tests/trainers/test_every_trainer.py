@@ -99,6 +99,28 @@ def test_ranks_that_are_told_the_same_losses_draw_alike(make_trainer, name):
     np.testing.assert_array_equal(draws[0].betas, draws[1].betas)
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("nnUNetTrainerLS", "Cases are drawn uniformly: 8 cases (8 never seen)"),
+        ("nnUNetTrainerGILS", "Cases are drawn uniformly: 8 cases"),
+        ("nnUNetTrainerL2RW", "Cases are drawn uniformly: 8 cases"),
+        ("nnUNetTrainerDRO_beta0", "Cases are drawn uniformly: 8 cases"),
+        ("nnUNetTrainerDRO_beta3", "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl"),
+        ("nnUNetTrainerDRO_betaauto", "Hardness weighted sampling: 8 cases"),
+        ("nnUNetTrainerIW_site", "Hardness weighted sampling: 8 cases (8 never seen), each of 2 groups equally often"),
+    ],
+)
+def test_the_log_says_how_cases_are_drawn(make_trainer, name, line):
+    trainer = make_trainer(trainer_class(name))
+    trainer.initialize()
+    trainer.on_train_start()
+    with open(trainer.log_file) as file:
+        log = file.read()
+    assert line in log
+    assert log.count("Cases are drawn") + log.count("Hardness weighted sampling") == 1
+
+
 @pytest.mark.parametrize("name", PLAIN_NAMES)
 def test_validation_is_nnunets(make_trainer, name):
     trainer = started(make_trainer, name)[0]

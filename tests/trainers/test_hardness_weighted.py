@@ -101,9 +101,9 @@ def test_every_rule_trains_without_weights_and_draws_by_its_table(make_trainer, 
     table = trainer.hardness_log.table
     losses = np.linspace(0, 1, len(table))
     table.update(np.arange(len(table)), losses)
-    expected = trainer.options.rule.probabilities(losses)
+    expected = trainer.options.rule().probabilities(losses)
     np.testing.assert_allclose(table.probabilities(), (1 - 1e-4) * expected + 1e-4 / len(table))
-    assert str(trainer.options.rule) in repr(table)
+    assert str(trainer.options.rule()) in repr(table)
 
 
 def test_warm_up_ends_with_its_epoch(make_trainer):
@@ -277,7 +277,8 @@ def test_effective_gradient_is_that_of_the_robust_loss():
     importance = ImportanceWeights(low=0.0, high=1e6)
     fresh, old = losses[draws.indices], torch.from_numpy(draws.stale_losses).float()
     at_draw = torch.from_numpy(draws.probabilities), torch.from_numpy(draws.betas)
-    (estimate,) = torch.autograd.grad((importance(fresh, old, *at_draw) * fresh).mean(), weights, retain_graph=True)
+    case_weights, _ = importance(fresh, old, *at_draw)
+    (estimate,) = torch.autograd.grad((case_weights * fresh).mean(), weights, retain_graph=True)
     (exact,) = torch.autograd.grad(torch.logsumexp(beta * losses, 0) / beta, weights)
     # The factor between them is the ratio of the partition functions, which a learning rate absorbs.
     ratio = torch.exp(torch.logsumexp(beta * losses.detach(), 0) - torch.logsumexp(beta * stale, 0))

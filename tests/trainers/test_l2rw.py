@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from nnunet_dro.trainers.data.trusted import trusted_batch_size, trusted_cases
 from nnunet_dro.trainers.registry import trainer_class
-from nnunet_dro.trainers.trusted import trusted_batch_size, trusted_cases
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +145,7 @@ def test_the_quicker_way_is_found_and_told(started):
     trainer, loader = started("2d_small")
     for _ in range(5):
         trainer.train_step(next(loader))
-    assert trainer._race is None
+    assert trainer._fastest_way is None
     with open(trainer.log_file) as file:
         assert "weights are found " in file.read()
 

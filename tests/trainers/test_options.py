@@ -1,13 +1,18 @@
+import numpy as np
 import pytest
 
-from nnunet_dro.sampling import KL, Chi2, CVaR
+from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.sampling import KL, UNIFORM, Chi2, CVaR
 from nnunet_dro.trainers.options import (
     NNUNET_EPOCHS,
     NNUNET_ITERATIONS,
     NNUNET_VALIDATION_ITERATIONS,
     DROOptions,
+    GILSOptions,
     GroupDROOptions,
     IWOptions,
+    LSOptions,
+    TrainerOptions,
     options_from_name,
 )
 
@@ -152,7 +157,7 @@ def test_default_length_is_nnunets(make_trainer):
     ],
 )
 def test_options_say_the_rule(options, rule):
-    assert DROOptions(**options).rule == rule
+    assert DROOptions(**options).rule() == rule
 
 
 @pytest.mark.parametrize(
@@ -193,6 +198,40 @@ def test_a_group_trainer_names_its_column_first(name, kind, options):
 def test_a_group_trainer_says_what_is_wrong_with_its_name(name, message):
     with pytest.raises(ValueError, match=message):
         options_from_name(name, base="nnUNetTrainerIW", kind=IWOptions)
+
+
+def test_options_answer_for_every_trainer_without_a_look_at_their_class():
+    for options in (TrainerOptions(), LSOptions(), GILSOptions(), IWOptions(column="centre")):
+        assert options.importance is None
+        assert not options.normalised
+        assert not options.auto_beta
+        assert options.subvolumes == (1, 1, 1)
+        assert (options.history.momentum, options.history.warmup, options.history.hardness) == (0, 0, "loss")
+    assert TrainerOptions().rule() is UNIFORM
+    assert LSOptions(smoothing=0.3).rule() is UNIFORM
+    assert (LSOptions(smoothing=0.3).label_smoothing, DROOptions().label_smoothing) == (0.3, 0)
+    told = GroupDROOptions(column="centre", nu=0.2, adjustment=3.0, momentum=0.5, warmup=2, hardness="ce")
+    assert (told.history.momentum, told.history.warmup, told.history.hardness) == (0.5, 2, "ce")
+    rule = told.rule(["a", "b", "b"])
+    assert (rule.names.tolist(), rule.nu, rule.adjustment) == (["a", "b"], 0.2, 3.0)
+    np.testing.assert_allclose(
+        IWOptions(column="centre").rule(["a", "b", "b"]).probabilities(np.zeros(3)), [1 / 2, 1 / 4, 1 / 4]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "importance"),
+    [
+        ({}, ImportanceWeights(low=0.1, high=10.0)),
+        ({"beta": 0.0}, ImportanceWeights(low=0.1, high=10.0)),
+        ({"exact_ratio": True, "clip": (0.5, 2.0)}, ImportanceWeights(low=0.5, high=2.0, exact=True)),
+        ({"importance_sampling": False}, None),
+        ({"chi2": True}, None),
+        ({"cvar": 0.2}, None),
+    ],
+)
+def test_options_say_the_importance_weights(options, importance):
+    assert DROOptions(**options).importance == importance
 
 
 @pytest.mark.parametrize("options", [{"nu": 0.0}, {"nu": float("inf")}, {"adjustment": -1.0}, {"column": ""}])

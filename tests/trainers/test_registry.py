@@ -3,9 +3,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
-from nnunet_dro.trainers.found import FOLDER
+from nnunet_dro.trainers.installation import FOLDER
 from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
-from nnunet_dro.trainers.registry import TRAINERS, trainer_class
+from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name, trainer_class
 from tests.trainers.names import ALL_NAMES, PLAIN_NAMES
 
 
@@ -22,6 +22,13 @@ def test_class_has_the_name_that_was_asked_for():
 def test_classes_pickle_by_name(name, protocol):
     cls = trainer_class(name)
     assert pickle.loads(pickle.dumps(cls, protocol)) is cls
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+def test_a_name_is_parsed_into_the_trainer_and_its_options(name):
+    base, options = parse_trainer_name(name)
+    assert TRAINERS[base].options_class is type(options)
+    assert base + options.suffix() == name
 
 
 def test_options_reach_the_trainer(make_trainer):

@@ -1,20 +1,18 @@
 """Options of a trainer, and the one name that says them: `nnUNetTrainerDRO_beta10_noIS_20epochs`."""
 
+from nnunet_dro.trainers.options.by_group import GroupDROOptions, GroupOptions, IWOptions
+from nnunet_dro.trainers.options.dro import DROOptions
 from nnunet_dro.trainers.options.forms import OPTIONS, Option
 from nnunet_dro.trainers.options.naming import options_from_name
 from nnunet_dro.trainers.options.settings import (
     NNUNET_EPOCHS,
     NNUNET_ITERATIONS,
     NNUNET_VALIDATION_ITERATIONS,
-    DROOptions,
-    GILSOptions,
-    GroupDROOptions,
-    GroupOptions,
     HardnessOptions,
-    IWOptions,
-    LSOptions,
+    History,
     TrainerOptions,
 )
+from nnunet_dro.trainers.options.smoothing import GILSOptions, LSOptions
 
 __all__ = [
     "NNUNET_EPOCHS",
@@ -26,6 +24,7 @@ __all__ = [
     "GroupDROOptions",
     "GroupOptions",
     "HardnessOptions",
+    "History",
     "IWOptions",
     "LSOptions",
     "Option",

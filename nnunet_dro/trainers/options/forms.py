@@ -30,6 +30,11 @@ class Option:
     help: str
     source: str = ""
 
+    @property
+    def word(self) -> str:
+        """What is written whatever the value: ``beta`` of ``beta<x>``, ``epochs`` of ``<n>epochs``."""
+        return re.sub("<.*>", "", self.form)
+
 
 def number(value: float) -> str:
     """A number as names have it: digits and a point, no exponent."""
@@ -72,7 +77,7 @@ OPTIONS = (
         "chi2",
         True,
         "Pearson divergence instead of KL: easy volumes get probability 0 (projection of (1 + x L / 2) / n)",
-        "Fidon et al. 2020",
+        "Fidon et al. 2020, eq. (21)",
     ),
     _of_number(
         "cvar",

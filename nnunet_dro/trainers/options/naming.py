@@ -2,8 +2,9 @@
 
 from typing import Any, TypeVar
 
+from nnunet_dro.trainers.options.by_group import GroupOptions
 from nnunet_dro.trainers.options.forms import OPTIONS, Option
-from nnunet_dro.trainers.options.settings import GroupOptions, TrainerOptions
+from nnunet_dro.trainers.options.settings import TrainerOptions
 
 Options = TypeVar("Options", bound=TrainerOptions)
 

@@ -2,54 +2,25 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.naming import name_some, repeated
-from nnunet_dro.trainers.epoch_rows import append_rows, entry, keep_rows_before
-from nnunet_dro.trainers.weights_plot import plot_weights
+from nnunet_dro.trainers.case_columns import Step
+from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
+from nnunet_dro.trainers.logs.epoch_summary import WeightsSummary
+from nnunet_dro.trainers.logs.weights_plot import plot_weights
 
 _COLUMNS = ("epoch", "case", "weight", "times_seen")
 
 
-@dataclass(frozen=True)
-class WeightsSummary:
-    """Scalars of one epoch.
-
-    Attributes:
-        epoch: Counted from 0, as nnU-Net does.
-        n_steps: Iterations that made a step.
-        n_without_step: Iterations whose weights were all 0, which made none.
-        zero_share: Share of the epoch's weights that were 0, in [0, 1]; NaN where there was no weight.
-        lowest: The five cases of the lowest mean weight over all epochs so far, lowest first, and that weight.
-    """
-
-    epoch: int
-    n_steps: int
-    n_without_step: int
-    zero_share: float
-    lowest: tuple[tuple[str, float], ...] = ()
-
-    def scalars(self) -> dict[str, float]:
-        """The numbers by their names."""
-        return {name: value for name, value in asdict(self).items() if name != "lowest"}
-
-    def line(self) -> str:
-        """One line for nnU-Net's log."""
-        parts = [f"{self.n_steps} of {self.n_steps + self.n_without_step} iterations made a step"]
-        if not math.isnan(self.zero_share):
-            parts.append(f"zero weights {100 * self.zero_share:.1f} %")
-        lowest = ", ".join(f"{case} ({weight:.3f})" for case, weight in self.lowest)
-        return "Weights: " + ", ".join([*parts, f"lowest so far: {lowest or 'none yet'}"])
-
-
 class WeightsLog:
-    """Adds up the weights that an epoch's iterations give to the cases, and writes what a user looks at.
+    """Adds up the weights that an epoch's iterations give to the cases, and writes what a user looks at; an `EpochLog`.
 
     A weight is relative: the weight in the weighted mean times the number of cases in the batch, so that 1 is what
     plain training gives to every case.
@@ -63,6 +34,8 @@ class WeightsLog:
 
     Source of the weights: Ren et al. 2018, Learning to Reweight Examples for Robust Deep Learning, Algorithm 1.
     """
+
+    what = "weights"
 
     def __init__(self, cases: Sequence[str], trusted: Collection[str]) -> None:
         self.cases = tuple(cases)
@@ -83,19 +56,20 @@ class WeightsLog:
         self._seen = np.zeros(len(self.cases), dtype=np.int32)
         self._n_steps = self._n_without_step = self._n_zero = 0
 
-    def record(self, indices: ArrayLike, weights: ArrayLike) -> None:
+    def record(self, step: Step) -> None:
         """Add the weights of one iteration.
 
+        Where all weights are 0 the iteration made no step; its cases count as seen, with a weight of 0.
+
         Args:
-            indices: Positions of the batch's cases in ``cases``, shape (b,); a case may be there twice.
-            weights: Their relative weights, shape (b,), >= 0. Where all are 0 the iteration made no step; its cases
-                count as seen, with a weight of 0.
+            step: Its ``indices`` are positions in ``cases``, shape (b,), a case may be there twice; its ``weights`` are
+                those in the weighted mean, shape (b,), >= 0.
 
         Raises:
             ValueError: If the shapes differ, a position is out of range, or a weight is negative or not finite;
                 nothing is counted then.
         """
-        where, given = np.asarray(indices, dtype=np.int64), np.asarray(weights, dtype=np.float64)
+        where, given = step.indices, step.weights * len(step.weights)
         if where.ndim != 1 or where.shape != given.shape or not len(where):
             got = f"{where.shape} and {given.shape}"
             raise ValueError(f"`indices` and `weights` must be of one shape (b,), got {got}. Give one for each case.")

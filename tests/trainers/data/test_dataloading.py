@@ -5,14 +5,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from batchgenerators.dataloading.nondet_multi_threaded_augmenter import NonDetMultiThreadedAugmenter
+from batchgenerators.dataloading.single_threaded_augmenter import SingleThreadedAugmenter
 from nnunetv2.preprocessing.preprocessors.default_preprocessor import DefaultPreprocessor
 from nnunetv2.training.dataloading.data_loader import nnUNetDataLoader
 from scipy.stats import chisquare
 
 from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.dataloading import DrawsByHardness, HardnessDataLoader
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
+from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.registry import trainer_class
-from nnunet_dro.trainers.subvolumes import Subvolumes, subvolumes_of
 
 LABELS, IGNORE = [0, 1, 2], 3
 ANNOTATED = (-1, *LABELS)
@@ -20,7 +22,7 @@ ANNOTATED = (-1, *LABELS)
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])
 def test_workers_change_what_they_draw(start_method):
-    command = [sys.executable, "-m", "tests.trainers.worker_scenario", start_method]
+    command = [sys.executable, "-m", "tests.trainers.data.worker_scenario", start_method]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     before, hard, after, n_unseen = map(float, result.stdout.split())
@@ -46,6 +48,36 @@ def test_batches_carry_their_draws(make_trainer):
     np.testing.assert_allclose(batch["draw_probabilities"], table.probabilities()[indices])
     assert batch["draw_betas"].tolist() == [10, 10]
     assert batch["draw_betas"].dtype == batch["stale_losses"].dtype
+
+
+@pytest.mark.parametrize("n_workers", [0, 1])
+def test_an_augmenter_gets_another_loader(n_workers):
+    class Numbers:
+        def __init__(self, number):
+            self.number = number
+
+        def __next__(self):
+            return {"number": self.number}
+
+        def __iter__(self):
+            return self
+
+        def set_thread_id(self, thread_id):
+            pass
+
+    first, second = Numbers(1), Numbers(2)
+    augmenter = (
+        NonDetMultiThreadedAugmenter(first, None, 1, 2, wait_time=0.002)
+        if n_workers
+        else SingleThreadedAugmenter(first, None)
+    )
+    assert loader_of(augmenter) is first
+    assert next(augmenter)["number"] == 1
+    put_loader(augmenter, second)
+    assert loader_of(augmenter) is second
+    assert [next(augmenter)["number"] for _ in range(5)] == [2] * 5
+    if n_workers:
+        augmenter._finish()
 
 
 def test_loader_takes_over_everything_that_nnunet_set_up(make_trainer):

@@ -9,9 +9,9 @@ from nnunetv2.utilities.default_n_proc_DA import get_allowed_n_proc_DA
 
 from nnunet_dro.case_table import MISSING, case_table_places, find_case_table, read_cases
 from nnunet_dro.naming import name_some
-from nnunet_dro.sampling import KL, HardnessTable
-from nnunet_dro.trainers.dataloading import DrawsByHardness
-from nnunet_dro.trainers.groups import dataset_folders
+from nnunet_dro.sampling import UNIFORM, HardnessTable
+from nnunet_dro.trainers.data.case_groups import dataset_folders
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness, loader_of
 
 _COLUMN = "trusted"
 #: Batches of at most this many cases have as many trusted cases, larger ones an eighth.
@@ -76,15 +76,14 @@ def trusted_augmenter(train: Any, trusted: Sequence[str], loader_class: type[Dra
     Returns:
         The augmenter, with the augmentation of the training cases and as many workers as nnU-Net's validation has.
     """
-    is_multi_threaded = hasattr(train, "generator")
-    loader = train.generator if is_multi_threaded else train.data_loader
-    table = HardnessTable(trusted, rule=KL(0.0))
+    loader = loader_of(train)
+    table = HardnessTable(trusted, rule=UNIFORM)
     own: Any = loader_class.taking_over(loader, table)
     own.batch_size = trusted_batch_size(loader.batch_size)
     for name in ("data_shape", "seg_shape"):  # nnU-Net before 2.7 has these
         if hasattr(own, name):
             setattr(own, name, (own.batch_size, *getattr(own, name)[1:]))
-    if not is_multi_threaded:
+    if isinstance(train, SingleThreadedAugmenter):
         return SingleThreadedAugmenter(own, None)
     n_workers = max(1, get_allowed_n_proc_DA() // 2)
     return NonDetMultiThreadedAugmenter(

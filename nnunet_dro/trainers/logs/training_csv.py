@@ -1,9 +1,8 @@
-"""The scalars of an epoch, and training.csv."""
+"""training.csv: the scalars of every epoch, and how they follow from the table of stale losses."""
 
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +11,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.sampling import GroupRule, HardnessTable, RuleWithBeta
-
-
-@dataclass(frozen=True)
-class EpochSummary:
-    """Scalars of one epoch.
-
-    Attributes:
-        epoch: Counted from 0, as nnU-Net does.
-        effective_cases: exp(entropy) of the sampling probabilities at the end of the epoch.
-        clipped_share: Share of the epoch's importance weights that hit the clip, in [0, 1]; NaN without such weights.
-        refused_losses: Losses of the epoch that were not finite and not stored.
-        mean_loss: Mean of the stale losses; NaN while no case has one.
-        robust_loss: What the table's rule makes small, of the stale losses (`Rule.robust_loss`).
-        worst_5_percent_bound: Bound on the loss that 5 % of the cases exceed (`Rule.percentile_bound`); infinite where
-            the rule gives none.
-        beta: Robustness at the end of the epoch; NaN for a rule without one.
-        mean_weight: Mean importance weight of the epoch; NaN without such weights.
-        groups: What is known of the groups of the case table, by what is written above the column.
-    """
-
-    epoch: int
-    effective_cases: float
-    clipped_share: float
-    refused_losses: int
-    mean_loss: float = math.nan
-    robust_loss: float = math.nan
-    worst_5_percent_bound: float = math.nan
-    beta: float = math.nan
-    mean_weight: float = math.nan
-    groups: dict[str, float] = field(default_factory=dict)
-
-    def scalars(self) -> dict[str, float]:
-        """Everything by its name, the groups last."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "groups"}
-        return {**own, **self.groups}
+from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 
 
 def robustness_of(table: HardnessTable) -> dict[str, Any]:
@@ -89,7 +54,7 @@ def group_scalars(
     return scalars
 
 
-def write_summaries(path: Path, summaries: Sequence[EpochSummary]) -> None:
+def write_summaries(path: Path, summaries: Sequence[HardnessSummary]) -> None:
     """Write training.csv: a row per epoch; a number that is not known is an empty entry."""
     rows = [summary.scalars() for summary in summaries]
     # A training that is resumed with another case table has other groups.

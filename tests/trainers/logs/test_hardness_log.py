@@ -1,5 +1,6 @@
 import resource
 import signal
+from dataclasses import fields
 
 import matplotlib
 import numpy as np
@@ -8,11 +9,11 @@ import pytest
 
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import CVaR, HardnessTable
-from nnunet_dro.trainers.epoch_summary import EpochSummary
-from nnunet_dro.trainers.hardness_log import HardnessLog
-from nnunet_dro.trainers.hardness_plot import plot_hardness
-from nnunet_dro.trainers.subvolumes import Subvolumes
-from nnunet_dro.trainers.weighted_loss import Step
+from nnunet_dro.trainers.case_columns import Step
+from nnunet_dro.trainers.data.subvolumes import Subvolumes
+from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
+from nnunet_dro.trainers.logs.hardness_log import HardnessLog
+from nnunet_dro.trainers.logs.hardness_plot import plot_hardness
 
 CASES = ["case, one", "001", "NA", "d"]
 
@@ -55,7 +56,7 @@ def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_p
     assert summary.clipped_share == 0.5
     assert summary.refused_losses == 1
     assert log.end_epoch(1, tmp_path).refused_losses == 0
-    line = log.line(summary)
+    line = summary.line()
     assert "effective cases 4.0 of 4, clipped weights 50.0 %, refused losses 1" in line
     assert "\n" not in line
 
@@ -71,7 +72,7 @@ def test_training_csv_has_a_row_per_epoch(tmp_path):
     assert last["robust_loss"] == pytest.approx(robust, rel=1e-5)
     assert last["worst_5_percent_bound"] == pytest.approx(robust + np.log(20) / 10, rel=1e-5)
     assert last["mean_loss"] < last["robust_loss"] < losses.max()
-    line = log.line(log.summaries[-1])
+    line = log.summaries[-1].line()
     assert f"mean loss {losses.mean():.3f}, robust loss {robust:.3f}, at most 5 % of the cases above" in line
 
 
@@ -84,7 +85,7 @@ def test_training_csv_before_any_loss_and_with_beta_zero(tmp_path):
     assert rows["mean_loss"].isna().tolist() == [True, False]
     assert rows["robust_loss"].iloc[1] == pytest.approx(0.3)
     assert rows["worst_5_percent_bound"].iloc[1] == np.inf
-    assert "at most" not in log.line(log.summaries[-1])
+    assert "at most" not in log.summaries[-1].line()
 
 
 def test_training_csv_of_a_resumed_training_goes_on(tmp_path):
@@ -106,17 +107,27 @@ def test_line_names_the_cases_that_are_set_aside(tmp_path):
     log = HardnessLog(HardnessTable([f"c{i}" for i in range(10)], rule=CVaR(0.5, 0.2)), None)
     log.table.update(np.arange(9), np.arange(9) / 10)
     summary = log.end_epoch(0, tmp_path)
-    assert "set aside as suspected outliers: c8," in log.line(summary), "of nine cases with a loss, 20 % is one"
+    assert "set aside as suspected outliers: c8," in summary.line(), "of nine cases with a loss, 20 % is one"
     assert summary.robust_loss == pytest.approx(np.mean([0.7, 0.6, 0.5, 0.4]))
     assert summary.worst_5_percent_bound == np.inf
 
 
-def test_line_names_the_five_hardest():
+def test_line_names_the_five_hardest(tmp_path):
     log = HardnessLog(HardnessTable([f"c{i}" for i in range(9)], beta=1.0), None)
     log.table.update(np.arange(8), np.arange(8) / 10)
-    line = log.line(EpochSummary(0, 1.0, 0.0, 0))
+    line = log.end_epoch(0, tmp_path).line()
     assert line.endswith("hardest: c7 (0.700), c6 (0.600), c5 (0.500), c4 (0.400), c3 (0.300)")
     assert "never seen 1" in line
+
+
+def test_a_checkpoint_has_the_scalars_and_not_what_the_line_names(tmp_path):
+    log = log_with_epochs(tmp_path, 2)
+    names = {field.name for field in fields(HardnessSummary)} - {"table"}
+    state = log.state_dict()["epochs"]
+    assert [set(epoch) for epoch in state] == [names, names]
+    again = HardnessSummary(**state[1])
+    assert again.scalars() == pytest.approx(log.summaries[1].scalars(), nan_ok=True)
+    assert again.line().startswith("Hardness: mean loss ")
 
 
 @pytest.mark.parametrize("tail", ["", "4,d,0.5", "4", '4,"case, o'])
@@ -218,7 +229,7 @@ def test_sub_volumes_are_summed_up_per_case(tmp_path):
     assert listed["subvolume"].tolist() == ["b@0,1,0", "a@0,1,0", "c@0,0,0", "a@0,0,0", "c@0,1,0"]
     assert listed["loss"].isna().tolist() == [False] * 4 + [True]
     assert summary.groups == pytest.approx({"draws[g=x]": 0.5, "draws[g=y]": 0.5, "loss[g=x]": 0.2, "loss[g=y]": 0.7})
-    line = log.line(summary)
+    line = summary.line()
     assert "effective sub-volumes 1.0 of 5" in line
     assert "hardest: b@0,1,0 (0.700)" in line
 
@@ -243,6 +254,6 @@ def test_mean_weight_and_beta_are_in_the_summary(tmp_path):
         log.record(Step(np.array([0]), np.zeros(1), np.zeros(1), 0.0, mean_weight=weight))
     summary = log.end_epoch(0, tmp_path)
     assert (summary.mean_weight, summary.beta) == (1.5, 10.0)
-    assert "beta 10, effective cases" in log.line(summary)
+    assert "beta 10, effective cases" in summary.line()
     other = HardnessLog(HardnessTable(CASES, rule=CVaR(0.5)), None).end_epoch(0, tmp_path)
     assert np.isnan([other.mean_weight, other.beta]).all()

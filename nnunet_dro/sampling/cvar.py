@@ -1,66 +1,9 @@
-"""Stale losses to sampling probabilities beyond the KL divergence: Pearson chi2, CVaR and DORO. Pure functions."""
+"""Stale losses to sampling probabilities by rank: CVaR, and CVaR-DORO, which sets outliers aside. Pure functions."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.sampling.divergences import FloatArray, check_beta, checked_losses
-
-
-def chi2_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
-    """Sampling probabilities of the worst case regularised by Pearson's chi2 divergence, phi(z) = (z - 1)^2.
-
-    argmax_q  <q, losses> - D(q || uniform) / beta  over the simplex, with D = mean((n q - 1)^2), that is
-
-        q_i = max(0, 1 + beta (losses_i - nu) / 2) / n,    nu such that they sum to 1:
-
-    the Euclidean projection of (1 + beta losses / 2) / n onto the simplex. Easy cases get exactly 0, so mix with
-    `with_exploration` where every case must stay in reach.
-
-    Args:
-        losses: Stale per-case losses, shape (n,), finite.
-        beta: Robustness, 1/loss units, >= 0. 0 gives the uniform distribution; from 2 n / gap on, gap being the
-            distance from the largest loss to the next one, only the hardest case is left. Equal ones share.
-
-    Returns:
-        Probabilities, shape (n,), summing to 1.
-
-    Raises:
-        ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
-
-    Source: Fidon et al. 2022 (MELBA), hardness weighted sampling for a phi-divergence; their closed form without the
-    projection is a distribution only while no case is clipped. Threshold: Duchi et al. 2008, fig. 1.
-    """
-    weights = 1 + _chi2_tilt(checked_losses(losses), beta)
-    return np.asarray(weights / weights.sum())
-
-
-def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
-    """The chi2-regularised worst case itself.
-
-    R = max_q  <q, losses> - mean((n q - 1)^2) / beta  over the simplex
-
-    The mean for beta -> 0, and mean + beta variance / 4 while no case is clipped to probability 0; the largest loss
-    for beta -> infinity.
-
-    Args:
-        losses: Per-case losses, shape (n,), finite.
-        beta: Robustness, 1/loss units, >= 0.
-
-    Returns:
-        R, between the mean and the largest loss.
-
-    Raises:
-        ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
-
-    Source: Fidon et al. 2022 (MELBA), the distributionally robust loss for a phi-divergence.
-    """
-    losses = checked_losses(losses)
-    tilt = _chi2_tilt(losses, beta)
-    mean, largest = float(losses.mean()), float(losses.max())
-    if beta == 0:
-        return mean
-    reached = largest + float(np.mean((1 + tilt) * (losses - largest)))
-    return min(max(reached - float(np.mean(tilt**2)) / beta, mean), largest)
+from nnunet_dro.sampling.divergences import FloatArray, checked_losses
 
 
 def cvar_probabilities(losses: FloatArray, *, alpha: float) -> FloatArray:
@@ -176,21 +119,6 @@ def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
     hardest_first = np.argsort(-losses, kind="stable")
     hardest_left = losses[hardest_first[n_aside]]
     return np.asarray(hardest_first[: int(np.count_nonzero(losses > hardest_left))])
-
-
-def _chi2_tilt(losses: FloatArray, beta: float) -> FloatArray:
-    """The n q - 1 of `chi2_probabilities`: exact relative to beta, where n q itself would round to 1."""
-    check_beta(beta)
-    n = len(losses)
-    # No n q exceeds n, so a case this far below the hardest has probability 0 however far it is.
-    with np.errstate(over="ignore"):
-        slopes = np.maximum(beta / 2 * (losses - losses.max()), -float(n))
-    falling = -np.sort(-slopes)
-    # Case k stays positive while lifting it to 0, and those above it as much, takes less than the whole mass.
-    lifted = np.cumsum(falling) - np.arange(1, n + 1) * falling
-    n_positive = int(np.count_nonzero(lifted < n))
-    shift = (n - n_positive - falling[:n_positive].sum()) / n_positive
-    return np.asarray(np.maximum(slopes + shift, -1.0))
 
 
 def _n_set_aside(n: int, epsilon: float) -> int:

@@ -7,7 +7,7 @@ import torch
 from nnunet_dro.losses import LearnedWeights
 
 
-class Race:
+class FastestWay:
     """Which of the two ways to the weights is the quicker on this machine, found in the first iterations.
 
     Both are exact, so the choice changes nothing but the time.
@@ -25,7 +25,7 @@ class Race:
         self._started = self._now()
 
     def stop(self) -> str | None:
-        """An iteration is over; one line for the log when the race is."""
+        """An iteration is over; one line for the log when the choice is made."""
         self.times.append(self._now() - self._started)
         if self.learned.not_at_once is not None:
             return f"Learning to reweight: weights are found case by case, not at once: {self.learned.not_at_once}"

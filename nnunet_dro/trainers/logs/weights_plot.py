@@ -2,17 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from nnunet_dro.trainers.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, usual_style
-
-if TYPE_CHECKING:
-    from nnunet_dro.trainers.weights_log import WeightsSummary
+from nnunet_dro.trainers.logs.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, usual_style
+from nnunet_dro.trainers.logs.epoch_summary import WeightsSummary
 
 _N_NAMED = 5
 #: Not among the colours of the named cases, and bright beside the grey of the others (Okabe and Ito).
@@ -24,7 +21,7 @@ def plot_weights(
     times_seen: Mapping[int, NDArray[np.int32]],
     cases: Sequence[str],
     trusted: Collection[str],
-    summaries: Sequence["WeightsSummary"],
+    summaries: Sequence[WeightsSummary],
     path: Path,
 ) -> None:
     """Draw every case's running mean weight, the share of zero weights and that of iterations without a step.
@@ -73,7 +70,7 @@ def _draw(
     times_seen: Mapping[int, NDArray[np.int32]],
     cases: Sequence[str],
     trusted: Collection[str],
-    summaries: Sequence["WeightsSummary"],
+    summaries: Sequence[WeightsSummary],
 ) -> Figure:
     epochs = drawn_epochs(means)
     running = running_means(means, times_seen, epochs)

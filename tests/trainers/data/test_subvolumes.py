@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.subvolumes import Subvolumes, cells_of_voxels, locations_inside, subvolumes_of
+from nnunet_dro.trainers.data.subvolumes import Subvolumes, cells_of_voxels, locations_inside, subvolumes_of
 
 KEY = (-1, 0, 1, 2)
 SHAPE = (6, 4, 4)

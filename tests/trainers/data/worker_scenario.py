@@ -11,7 +11,7 @@ from batchgenerators.dataloading.data_loader import DataLoader
 from batchgenerators.dataloading.nondet_multi_threaded_augmenter import NonDetMultiThreadedAugmenter
 
 from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.dataloading import DrawsByHardness
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness
 
 N_CASES, HARD = 20, 7
 

@@ -3,7 +3,6 @@
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,24 @@ from numpy.typing import NDArray
 from nnunet_dro.atomic import replacing
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable, effective_cases
-from nnunet_dro.trainers.epoch_rows import append_rows, entry, keep_rows_before
-from nnunet_dro.trainers.epoch_summary import EpochSummary, group_scalars, robustness_of, write_summaries
-from nnunet_dro.trainers.hardness_plot import plot_hardness
-from nnunet_dro.trainers.subvolumes import Subvolumes
-from nnunet_dro.trainers.weighted_loss import Step
+from nnunet_dro.trainers.case_columns import Step
+from nnunet_dro.trainers.data.subvolumes import Subvolumes
+from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
+from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary, TableSummary
+from nnunet_dro.trainers.logs.hardness_plot import plot_hardness
+from nnunet_dro.trainers.logs.training_csv import group_scalars, robustness_of, write_summaries
 
 _COLUMNS = ("epoch", "case", "loss", "probability", "draws")
 
+#: Items that the line of an epoch names, hardest first.
+_N_HARDEST = 5
 
 #: Sub-volumes that are listed after each epoch, hardest first.
 _N_SUBVOLUMES_LISTED = 1000
 
 
 class HardnessLog:
-    """Counts an epoch's draws and weights, and writes what a user looks at.
+    """Counts an epoch's draws and weights, and writes what a user looks at; an `EpochLog`.
 
     Args:
         table: The table of stale losses.
@@ -36,6 +38,8 @@ class HardnessLog:
         subvolumes: What the table's items are, where they are no cases. A case then has the mean loss of its items and
             the sum of their probabilities and draws.
     """
+
+    what = "hardness"
 
     def __init__(
         self,
@@ -50,7 +54,7 @@ class HardnessLog:
         self.groups = groups or {}
         self.subvolumes = subvolumes
         self.cases = table.cases if subvolumes is None else subvolumes.cases
-        self.summaries: list[EpochSummary] = []
+        self.summaries: list[HardnessSummary] = []
         self._history: dict[int, NDArray[np.float32]] = {}
         self._start_epoch()
 
@@ -67,7 +71,7 @@ class HardnessLog:
         self._sum_of_weights += step.mean_weight
         self._n_steps += 1
 
-    def end_epoch(self, epoch: int, folder: Path) -> EpochSummary:
+    def end_epoch(self, epoch: int, folder: Path) -> HardnessSummary:
         """Write the epoch's rows and the picture.
 
         Args:
@@ -83,13 +87,14 @@ class HardnessLog:
         probabilities = self.table.probabilities()
         draws, losses = self._per_case(self._draws), self._mean_losses()
         weighs = self.importance is not None
-        summary = EpochSummary(
+        summary = HardnessSummary(
             epoch=epoch,
             effective_cases=effective_cases(probabilities),
             clipped_share=self._n_clipped / max(1, int(draws.sum())) if weighs else math.nan,
             refused_losses=self.table.refused - self._refused_before,
             mean_weight=self._sum_of_weights / self._n_steps if weighs and self._n_steps else math.nan,
             groups=group_scalars(self.groups, self.table, draws, losses),
+            table=self._table_summary(),
             **robustness_of(self.table),
         )
         self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
@@ -121,40 +126,25 @@ class HardnessLog:
         with np.errstate(invalid="ignore"):
             return np.asarray(self._per_case(np.where(known, losses, 0.0)) / self._per_case(known.astype(float)))
 
-    def line(self, summary: EpochSummary) -> str:
-        """One line for nnU-Net's log."""
-        losses = self.table.losses
-        n = len(losses)
-        hardest = sorted(np.flatnonzero(~np.isnan(losses)), key=lambda i: -losses[i])[:5]
-        named = ", ".join(f"{self.table.cases[i]} ({losses[i]:.3f})" for i in hardest)
-        parts = []
-        if not math.isnan(summary.mean_loss):
-            parts.append(f"mean loss {summary.mean_loss:.3f}, robust loss {summary.robust_loss:.3f}")
-        if math.isfinite(summary.worst_5_percent_bound):
-            parts.append(f"at most 5 % of the cases above {summary.worst_5_percent_bound:.3f}")
-        if math.isfinite(summary.beta):
-            parts.append(f"beta {summary.beta:.4g}")
-        items = "cases" if self.subvolumes is None else "sub-volumes"
-        parts.append(f"effective {items} {summary.effective_cases:.1f} of {n}")
-        if self.importance is not None:
-            parts.append(f"clipped weights {100 * summary.clipped_share:.1f} %")
-        parts.append(f"refused losses {summary.refused_losses}")
-        if self.table.n_unseen:
-            parts.append(f"never seen {self.table.n_unseen}")
-        if len(outliers := self.table.rule.outliers(losses)):
-            names = ", ".join(self.table.cases[i] for i in outliers[:20])
-            more = f" and {len(outliers) - 20} more" if len(outliers) > 20 else ""
-            parts.append(f"set aside as suspected outliers: {names}{more}")
-        return "Hardness: " + ", ".join([*parts, f"hardest: {named or 'none yet'}"])
+    def _table_summary(self) -> TableSummary:
+        losses, names = self.table.losses, self.table.cases
+        hardest = sorted(np.flatnonzero(~np.isnan(losses)), key=lambda i: -losses[i])[:_N_HARDEST]
+        return TableSummary(
+            n_items=len(names),
+            n_unseen=self.table.n_unseen,
+            hardest=tuple((names[i], float(losses[i])) for i in hardest),
+            outliers=tuple(names[i] for i in self.table.rule.outliers(losses)),
+            items="cases" if self.subvolumes is None else "sub-volumes",
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: the table and the epochs' scalars."""
-        return {"table": self.table.state_dict(), "epochs": [asdict(summary) for summary in self.summaries]}
+        return {"table": self.table.state_dict(), "epochs": [summary.state_dict() for summary in self.summaries]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
         """Go on from a checkpoint; returns one line for the log if the training cases changed since."""
         changed = self.table.load_state_dict(state["table"])
-        self.summaries = [EpochSummary(**summary) for summary in state["epochs"]]
+        self.summaries = [HardnessSummary(**summary) for summary in state["epochs"]]
         self._start_epoch()
         return changed
 

@@ -21,7 +21,7 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunetv2.utilities.label_handling.label_handling import LabelManager
 
 from nnunet_dro.losses import VoxelLoss
-from nnunet_dro.trainers.voxel_shares import (
+from nnunet_dro.trainers.data.voxel_shares import (
     count_labels,
     label_shares,
     region_shares,
@@ -240,7 +240,7 @@ def test_numpy_segmentations_are_counted(folder, unpacked):
 
 
 def test_large_segmentations_are_read_in_parts(folder, monkeypatch):
-    monkeypatch.setattr("nnunet_dro.trainers.voxel_shares.BLOCK", 1000)
+    monkeypatch.setattr("nnunet_dro.trainers.data.voxel_shares.BLOCK", 1000)
     expected = made_dataset(folder, nnUNetDatasetBlosc2)
     parts = []
     read = OnlySegmentations.load_case

@@ -5,16 +5,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.trainers.weights_log import WeightsLog
-from nnunet_dro.trainers.weights_plot import running_means
+from nnunet_dro.trainers.case_columns import Step
+from nnunet_dro.trainers.logs.weights_log import WeightsLog
+from nnunet_dro.trainers.logs.weights_plot import running_means
 
 CASES = ["case, one", "001", "NA", "d\u2028e"]
+
+
+def step(indices, weights):
+    """With relative weights, 1 being what plain training gives to every case."""
+    indices, weights = np.array(indices, dtype=np.int64), np.array(weights, dtype=np.float64)
+    nothing = np.zeros(len(indices))
+    return Step(indices, nothing, nothing, mean_loss=0.0, weights=weights / max(1, len(weights)))
 
 
 def log_with_epochs(folder, n_epochs, log=None, start=0):
     log = log or WeightsLog(CASES, trusted=["001"])
     for epoch in range(start, n_epochs):
-        log.record([epoch % 4, (epoch + 1) % 4], [0.5 + 0.01 * epoch, 1.5 - 0.01 * epoch])
+        log.record(step([epoch % 4, (epoch + 1) % 4], [0.5 + 0.01 * epoch, 1.5 - 0.01 * epoch]))
         log.end_epoch(epoch, folder)
     return log
 
@@ -25,9 +33,9 @@ def read(folder):
 
 def test_csv_has_the_mean_weight_of_each_case(tmp_path):
     log = WeightsLog(CASES, trusted=[])
-    log.record([0, 1], [0.0, 2.0])
-    log.record([0, 3], [1.5, 0.5])
-    log.record([3, 3], [0.25, 1.75])
+    log.record(step([0, 1], [0.0, 2.0]))
+    log.record(step([0, 3], [1.5, 0.5]))
+    log.record(step([3, 3], [0.25, 1.75]))
     log.end_epoch(7, tmp_path)
     rows = read(tmp_path)
     assert list(rows.columns) == ["epoch", "case", "weight", "times_seen"]
@@ -39,9 +47,9 @@ def test_csv_has_the_mean_weight_of_each_case(tmp_path):
 
 def test_summary_counts_steps_and_zero_weights(tmp_path):
     log = WeightsLog(CASES, trusted=[])
-    log.record([0, 1], [0.0, 2.0])
-    log.record([0, 3], [0.0, 0.0])
-    log.record([1, 3], [1.25, 0.75])
+    log.record(step([0, 1], [0.0, 2.0]))
+    log.record(step([0, 3], [0.0, 0.0]))
+    log.record(step([1, 3], [1.25, 0.75]))
     summary = log.end_epoch(0, tmp_path)
     assert (summary.n_steps, summary.n_without_step, summary.zero_share) == (2, 1, 0.5)
     assert summary.lowest == (("case, one", 0.0), (CASES[3], pytest.approx(0.375)), ("001", pytest.approx(1.625)))
@@ -54,7 +62,7 @@ def test_summary_counts_steps_and_zero_weights(tmp_path):
 
 def test_an_epoch_counts_from_its_start(tmp_path):
     log = WeightsLog(CASES, trusted=[])
-    log.record([0, 1], [0.0, 2.0])
+    log.record(step([0, 1], [0.0, 2.0]))
     log.end_epoch(0, tmp_path)
     summary = log.end_epoch(1, tmp_path)
     assert (summary.n_steps, summary.n_without_step) == (0, 0)
@@ -84,7 +92,7 @@ def test_running_mean_is_weighted_by_the_times_seen():
 def test_bad_weights_are_refused_and_not_counted(tmp_path, indices, weights, message):
     log = WeightsLog(CASES, trusted=[])
     with pytest.raises(ValueError, match=message):
-        log.record(indices, weights)
+        log.record(step(indices, weights))
     log.end_epoch(0, tmp_path)
     assert read(tmp_path)["times_seen"].sum() == 0
 
@@ -165,6 +173,6 @@ def test_picture_is_drawn_for_any_number_of_cases(tmp_path, n_cases):
     log = WeightsLog(cases, trusted=cases[: n_cases // 3])
     log.end_epoch(0, tmp_path)  # no case was seen yet
     for epoch in range(1, 3):
-        log.record(np.arange(n_cases), np.random.default_rng(epoch).random(n_cases))
+        log.record(step(np.arange(n_cases), np.random.default_rng(epoch).random(n_cases)))
         log.end_epoch(epoch, tmp_path)
     assert (tmp_path / "weights.png").read_bytes().startswith(b"\x89PNG")

@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from nnunet_dro.trainers.case_curves import draw_cases, drawn_epochs, finish, marker, usual_style
-
-if TYPE_CHECKING:
-    from nnunet_dro.trainers.epoch_summary import EpochSummary
+from nnunet_dro.trainers.logs.case_curves import draw_cases, drawn_epochs, finish, marker, usual_style
+from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 
 _N_NAMED = 5
 
@@ -20,7 +17,7 @@ _N_NAMED = 5
 def plot_hardness(
     history: Mapping[int, NDArray[np.float32]],
     cases: Sequence[str],
-    summaries: Sequence["EpochSummary"],
+    summaries: Sequence[HardnessSummary],
     path: Path,
 ) -> None:
     """Draw the stale loss of every case over the epochs, the effective number of cases, and the clipped weights if any.
@@ -36,7 +33,7 @@ def plot_hardness(
 
 
 def _draw(
-    history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], summaries: Sequence["EpochSummary"]
+    history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], summaries: Sequence[HardnessSummary]
 ) -> Figure:
     epochs = drawn_epochs(history)
     losses = np.stack([history[epoch] for epoch in epochs])

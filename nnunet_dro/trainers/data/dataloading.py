@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from nnunetv2.training.dataloading.data_loader import nnUNetDataLoader
 from numpy.typing import NDArray
 
 from nnunet_dro.sampling import Draws, HardnessTable
-from nnunet_dro.trainers.subvolumes import Subvolumes, locations_inside
+from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.trainers.data.subvolumes import Subvolumes, locations_inside
 
 Loader = TypeVar("Loader", bound="DrawsByHardness")
 
@@ -18,13 +18,7 @@ Loader = TypeVar("Loader", bound="DrawsByHardness")
 class DrawsByHardness:
     """Mixin for a data loader of nnU-Net: cases come from a table, and batches say what they were drawn with.
 
-    A batch has, beside nnU-Net's entries:
-
-    - ``case_indices``: positions in the table, a tensor (b,) int64;
-    - ``stale_losses``: the stale losses at the moment of the draw, a tensor (b,) float32, NaN at a first visit. The
-      batch may wait in a queue while the table moves on, so the importance weights need these;
-    - ``draw_probabilities``: the probabilities of the draws, a tensor (b,) float32;
-    - ``draw_betas``: the robustness of each draw, a tensor (b,) float32.
+    A batch has the entries of `DrawColumns` beside nnU-Net's own.
 
     With sub-volumes the table's items are cells, and a patch's centre lies in the cell that was drawn.
     """
@@ -156,15 +150,28 @@ class DrawsByHardness:
         batch: dict[str, Any] = super().generate_train_batch()  # type: ignore[misc]
         if self.subvolumes is not None and self._n_placed != len(self._draws.indices):
             raise self._not_once_per_sample("fewer than")
-        batch["case_indices"] = torch.from_numpy(self._draws.indices)
-        batch["stale_losses"] = torch.from_numpy(self._draws.stale_losses).float()
-        batch["draw_probabilities"] = torch.from_numpy(self._draws.probabilities).float()
-        batch["draw_betas"] = torch.from_numpy(self._draws.betas).float()
+        batch.update(DrawColumns.of(self._draws).entries())
         return batch
 
 
 class HardnessDataLoader(DrawsByHardness, nnUNetDataLoader):  # type: ignore[misc]
     """nnU-Net's data loader with the cases of the hardness table."""
+
+
+def loader_of(augmenter: Any) -> Any:
+    """The data loader that an augmenter of batchgenerators, with or without workers, takes its batches from."""
+    return getattr(augmenter, _holder_of(augmenter))
+
+
+def put_loader(augmenter: Any, loader: Any) -> None:
+    """Let an augmenter take its batches from another loader; workers start anew, and their batches are dropped."""
+    setattr(augmenter, _holder_of(augmenter), loader)
+    if hasattr(augmenter, "restart"):
+        restart(augmenter)
+
+
+def _holder_of(augmenter: Any) -> str:
+    return "generator" if hasattr(augmenter, "generator") else "data_loader"
 
 
 def restart(augmenter: Any, *, patience: float = 2.0) -> None:

@@ -1,0 +1,145 @@
+"""What is known of each case of a batch, in columns of one entry per case: at its draw, and after the training step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch import distributed as dist
+
+from nnunet_dro.sampling import Draws
+
+#: The entries of a batch that say what its cases were drawn with, by the column that each holds.
+_ENTRIES = {
+    "indices": "case_indices",
+    "stale_losses": "stale_losses",
+    "probabilities": "draw_probabilities",
+    "betas": "draw_betas",
+}
+
+
+@dataclass(frozen=True)
+class DrawColumns:
+    """What the b cases of a batch were drawn with, tensors (b,): `Draws` on their way through nnU-Net's queues.
+
+    A batch may wait in a queue while the table moves on, so the importance weights need these.
+
+    Attributes:
+        indices: Positions in the hardness table, int64.
+        stale_losses: The stale losses at the moment of the draw, float32, NaN at a first visit.
+        probabilities: The probabilities of the draws, float32.
+        betas: The robustness of each draw, float32.
+    """
+
+    indices: Tensor
+    stale_losses: Tensor
+    probabilities: Tensor
+    betas: Tensor
+
+    @classmethod
+    def of(cls, draws: Draws) -> "DrawColumns":
+        """The columns of what a table drew."""
+        return cls(
+            torch.from_numpy(draws.indices),
+            torch.from_numpy(draws.stale_losses).float(),
+            torch.from_numpy(draws.probabilities).float(),
+            torch.from_numpy(draws.betas).float(),
+        )
+
+    @classmethod
+    def in_batch(cls, batch: Mapping[str, Any]) -> "DrawColumns":
+        """The columns that a batch carries."""
+        return cls(**{name: batch[entry] for name, entry in _ENTRIES.items()})
+
+    def entries(self) -> dict[str, Tensor]:
+        """The columns as entries of a batch."""
+        return {entry: getattr(self, name) for name, entry in _ENTRIES.items()}
+
+    def to(self, device: torch.device) -> "DrawColumns":
+        """The same on a device; does not wait for it."""
+        return DrawColumns(*(getattr(self, name).to(device, non_blocking=True) for name in _ENTRIES))
+
+
+@dataclass(frozen=True)
+class CaseColumns:
+    """What a training step says of its b cases, tensors (b,) on the device of the step.
+
+    Attributes:
+        indices: Positions in the hardness table.
+        losses: Loss of each case alone.
+        stale_losses: Loss at the draw, NaN at a first visit.
+        clipped: Whether the importance weight hit the clip.
+        weights: The weights, as `Step` has them.
+    """
+
+    indices: Tensor
+    losses: Tensor
+    stale_losses: Tensor
+    clipped: Tensor
+    weights: Tensor
+
+    def packed(self) -> Tensor:
+        """One row per case, shape (b, columns), of the type of the losses: float32 holds indices up to 16 million."""
+        return torch.stack([getattr(self, column.name).to(self.losses.dtype) for column in fields(self)], 1)
+
+    @staticmethod
+    def exchanged(rows: Tensor, max_cases: int) -> Tensor:
+        """The packed rows of all ranks, in the same order on each; rows without a case have the index -1.
+
+        Args:
+            rows: Of this rank.
+            max_cases: The most cases that a rank has.
+        """
+        padded = rows.new_full((max_cases, rows.shape[1]), -1)
+        padded[: len(rows)] = rows
+        gathered = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
+        dist.all_gather(gathered, padded)
+        return torch.cat(gathered)
+
+    @classmethod
+    def unpacked(cls, rows: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+        """Column to the values of the cases, from packed rows in any shape; rows without a case are left out."""
+        names = [column.name for column in fields(cls)]
+        rows = rows.reshape(-1, len(names))
+        rows = rows[rows[:, names.index("indices")] >= 0]
+        return {name: rows[:, position].astype(np.float64) for position, name in enumerate(names)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one training iteration said about its cases, over all ranks; b cases.
+
+    Attributes:
+        indices: Positions of the cases in the hardness table, (b,).
+        losses: Loss of each case alone, (b,).
+        stale_losses: Loss at the draw, (b,), NaN at a first visit.
+        mean_loss: nnU-Net's loss of this rank's batch, all weights 1.
+        n_clipped: How many importance weights hit the clip.
+        mean_weight: Mean of the importance weights, clipped and not normalised.
+        weights: The importance weights, clipped and not normalised, or the weights a trainer sent, (b,).
+    """
+
+    indices: NDArray[np.int64]
+    losses: NDArray[np.float64]
+    stale_losses: NDArray[np.float64]
+    mean_loss: float
+    n_clipped: int = 0
+    mean_weight: float = 1.0
+    weights: NDArray[np.float64] = field(default_factory=lambda: np.ones(0))
+
+    @classmethod
+    def of(cls, rows: NDArray[Any], mean_loss: float) -> "Step":
+        """From the packed rows of `CaseColumns`, of all ranks."""
+        columns = CaseColumns.unpacked(rows)
+        return cls(
+            indices=columns["indices"].astype(np.int64),
+            losses=columns["losses"],
+            stale_losses=columns["stale_losses"],
+            mean_loss=mean_loss,
+            n_clipped=int(columns["clipped"].sum()),
+            mean_weight=float(columns["weights"].mean()),
+            weights=columns["weights"],
+        )

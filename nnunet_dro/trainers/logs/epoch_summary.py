@@ -1,0 +1,156 @@
+"""What each log says of an epoch: scalars, and one line for nnU-Net's log."""
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """What an epoch's line says of the table of stale losses, beside the scalars.
+
+    Attributes:
+        n_items: Number of items, cases or sub-volumes.
+        n_unseen: Number of items that were never seen.
+        hardest: The five items of the largest stale loss, hardest first, and that loss.
+        outliers: The items that the rule sets aside, hardest first.
+        items: What the items are.
+    """
+
+    n_items: int
+    n_unseen: int
+    hardest: tuple[tuple[str, float], ...]
+    outliers: tuple[str, ...] = ()
+    items: str = "cases"
+
+
+@dataclass(frozen=True)
+class HardnessSummary:
+    """Scalars of one epoch.
+
+    Attributes:
+        epoch: Counted from 0, as nnU-Net does.
+        effective_cases: exp(entropy) of the sampling probabilities at the end of the epoch.
+        clipped_share: Share of the epoch's importance weights that hit the clip, in [0, 1]; NaN without such weights.
+        refused_losses: Losses of the epoch that were not finite and not stored.
+        mean_loss: Mean of the stale losses; NaN while no case has one.
+        robust_loss: What the table's rule makes small, of the stale losses (`Rule.robust_loss`).
+        worst_5_percent_bound: Bound on the loss that 5 % of the cases exceed (`Rule.percentile_bound`); infinite where
+            the rule gives none.
+        beta: Robustness at the end of the epoch; NaN for a rule without one.
+        mean_weight: Mean importance weight of the epoch; NaN without such weights.
+        groups: What is known of the groups of the case table, by what is written above the column.
+        table: The table at the end of the epoch; None for an epoch from a checkpoint, which does not carry it.
+    """
+
+    epoch: int
+    effective_cases: float
+    clipped_share: float
+    refused_losses: int
+    mean_loss: float = math.nan
+    robust_loss: float = math.nan
+    worst_5_percent_bound: float = math.nan
+    beta: float = math.nan
+    mean_weight: float = math.nan
+    groups: dict[str, float] = field(default_factory=dict)
+    table: TableSummary | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint carries: the arguments to make it again, without the table."""
+        return {name: value for name, value in asdict(self).items() if name != "table"}
+
+    def scalars(self) -> dict[str, float]:
+        """Everything by its name, the groups last."""
+        own = {name: value for name, value in self.state_dict().items() if name != "groups"}
+        return {**own, **self.groups}
+
+    def line(self) -> str:
+        """One line for nnU-Net's log."""
+        parts = []
+        if not math.isnan(self.mean_loss):
+            parts.append(f"mean loss {self.mean_loss:.3f}, robust loss {self.robust_loss:.3f}")
+        if math.isfinite(self.worst_5_percent_bound):
+            parts.append(f"at most 5 % of the cases above {self.worst_5_percent_bound:.3f}")
+        if math.isfinite(self.beta):
+            parts.append(f"beta {self.beta:.4g}")
+        effective = f"{self.effective_cases:.1f}"
+        parts.append(f"effective {self.table.items} {effective} of {self.table.n_items}" if self.table else effective)
+        if not math.isnan(self.clipped_share):
+            parts.append(f"clipped weights {100 * self.clipped_share:.1f} %")
+        parts.append(f"refused losses {self.refused_losses}")
+        return "Hardness: " + ", ".join([*parts, *(self._of_table(self.table) if self.table else ())])
+
+    @staticmethod
+    def _of_table(table: TableSummary) -> list[str]:
+        parts = [f"never seen {table.n_unseen}"] if table.n_unseen else []
+        if table.outliers:
+            more = f" and {len(table.outliers) - 20} more" if len(table.outliers) > 20 else ""
+            parts.append(f"set aside as suspected outliers: {', '.join(table.outliers[:20])}{more}")
+        hardest = ", ".join(f"{name} ({loss:.3f})" for name, loss in table.hardest)
+        return [*parts, f"hardest: {hardest or 'none yet'}"]
+
+
+@dataclass(frozen=True)
+class WeightsSummary:
+    """Scalars of one epoch.
+
+    Attributes:
+        epoch: Counted from 0, as nnU-Net does.
+        n_steps: Iterations that made a step.
+        n_without_step: Iterations whose weights were all 0, which made none.
+        zero_share: Share of the epoch's weights that were 0, in [0, 1]; NaN where there was no weight.
+        lowest: The five cases of the lowest mean weight over all epochs so far, lowest first, and that weight.
+    """
+
+    epoch: int
+    n_steps: int
+    n_without_step: int
+    zero_share: float
+    lowest: tuple[tuple[str, float], ...] = ()
+
+    def scalars(self) -> dict[str, float]:
+        """The numbers by their names."""
+        return {name: value for name, value in asdict(self).items() if name != "lowest"}
+
+    def line(self) -> str:
+        """One line for nnU-Net's log."""
+        parts = [f"{self.n_steps} of {self.n_steps + self.n_without_step} iterations made a step"]
+        if not math.isnan(self.zero_share):
+            parts.append(f"zero weights {100 * self.zero_share:.1f} %")
+        lowest = ", ".join(f"{case} ({weight:.3f})" for case, weight in self.lowest)
+        return "Weights: " + ", ".join([*parts, f"lowest so far: {lowest or 'none yet'}"])
+
+
+@dataclass(frozen=True)
+class PerturbationSummary:
+    """Scalars of one epoch, over the cases of this process.
+
+    Attributes:
+        epoch: Counted from 0, as nnU-Net does.
+        mean_change: Mean over cases of the root mean square change of a voxel, in units of the normalised images
+            (standard deviations, for most of nnU-Net's normalisations).
+        max_change: Largest of these.
+        mean_feature_distance: Mean over cases of the root mean square of ||z - z_0|| over voxels.
+        surrogate_before: Mean of l, at the original images.
+        surrogate_after: Mean of l - gamma/2 ||z - z_0||^2, at the generated ones.
+        rejected_share: Share of the steps that were taken back, in [0, 1].
+        non_finite: Cases for which a loss, feature or gradient was not finite.
+    """
+
+    epoch: int
+    mean_change: float
+    max_change: float
+    mean_feature_distance: float
+    surrogate_before: float
+    surrogate_after: float
+    rejected_share: float
+    non_finite: int
+
+    def line(self) -> str:
+        """One line for nnU-Net's log."""
+        return (
+            f"Perturbation: root mean square change of the images {self.mean_change:.3g}, at most "
+            f"{self.max_change:.3g}, of the features {self.mean_feature_distance:.3g}, "
+            f"surrogate {self.surrogate_before:.3f} -> {self.surrogate_after:.3f}, "
+            f"steps taken back {100 * self.rejected_share:.0f} %, not finite {self.non_finite}"
+        )

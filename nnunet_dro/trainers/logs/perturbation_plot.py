@@ -1,0 +1,103 @@
+"""The picture of a generated batch: a slice before, after, and the difference."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nnunet_dro.trainers.logs.case_curves import usual_style
+
+#: Colours of contours that the colour-blind can tell apart, on grey (Okabe and Ito).
+_COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One slice of one case, on the CPU; a, b are its height and width.
+
+    Attributes:
+        case: Its name.
+        original: First channel before, shape (a, b).
+        generated: First channel after.
+        labels: Label map, 0 for background; overlapping regions are counted.
+    """
+
+    case: str
+    original: NDArray[np.float32]
+    generated: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+
+def make_example(
+    original: Tensor, generated: Tensor, target: Tensor, names: list[str], *, ignore_label: int | None, regions: bool
+) -> Example:
+    """The slice with most foreground of the case that has most; of several the one nearest to the middle.
+
+    Args:
+        original: Batch before, shape (b, channels, *spatial), two or three spatial axes.
+        generated: Batch after.
+        target: Reference of full resolution, shape (b, 1, *spatial), or (b, regions [+ 1 to ignore], *spatial).
+        names: Of the b cases.
+        ignore_label: Is no foreground. With regions any value says that the last channel marks what to ignore.
+        regions: Whether the target has regions.
+    """
+    if regions:
+        labels = (target if ignore_label is None else target[:, :-1]).long().sum(1)
+    else:
+        labels = target[:, 0].long()
+        if ignore_label is not None:
+            labels = labels.masked_fill(labels == ignore_label, 0)
+    i = int((labels > 0).flatten(1).sum(1).argmax())
+    before, after, label_map = (
+        values.detach().cpu().numpy() for values in (original[i, 0], generated[i, 0], labels[i])
+    )
+    if label_map.ndim == 3:
+        foreground = (label_map > 0).sum((1, 2))
+        off_centre = np.abs(np.arange(len(foreground)) - (len(foreground) - 1) / 2)
+        s = np.lexsort((off_centre, -foreground))[0]
+        before, after, label_map = before[s], after[s], label_map[s]
+    return Example(names[i], before.astype(np.float32), after.astype(np.float32), label_map)
+
+
+def plot_example(example: Example, path: Path, *, title: str) -> None:
+    """Draw original, generated and difference side by side, with the contours of the reference.
+
+    Args:
+        example: What to draw.
+        path: PNG to write.
+        title: Above the picture.
+    """
+    with usual_style():
+        figure = Figure(figsize=(12, 4.4), layout="constrained")
+        panels = figure.subplots(1, 3)
+        low, high = np.percentile(example.original, (0.5, 99.5))
+        difference = example.generated - example.original
+        largest = float(np.abs(difference).max()) or 1.0
+        for axes, image, name in zip(
+            panels, (example.original, example.generated), ("original", "generated"), strict=False
+        ):
+            grey = axes.imshow(image, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+            axes.set_title(name)
+            _outline(axes, example.labels)
+        figure.colorbar(grey, ax=panels[1], shrink=0.8)
+        shown = panels[2].imshow(difference, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
+        panels[2].set_title(f"difference, root mean square {np.sqrt(np.square(difference).mean()):.3g}")
+        _outline(panels[2], example.labels)
+        figure.colorbar(shown, ax=panels[2], shrink=0.8)
+        for axes in panels:
+            axes.set_axis_off()
+        figure.suptitle(f"{title} (first channel, normalised as for training)", fontsize=11)
+        figure.savefig(path, dpi=110)
+
+
+def _outline(axes: Axes, labels: NDArray[np.int64]) -> None:
+    if min(labels.shape) < 2:
+        return
+    for value in np.unique(labels[labels > 0]):
+        mask = labels == value
+        if not mask.all():
+            axes.contour(mask, levels=[0.5], colors=_COLOURS[(value - 1) % len(_COLOURS)], linewidths=1.0)

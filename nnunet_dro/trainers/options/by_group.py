@@ -1,0 +1,70 @@
+"""Options of the trainers that know the group of every case."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnunet_dro.sampling import Balanced, GroupDRO, Rule
+from nnunet_dro.trainers.options.settings import Check, HardnessOptions, TrainerOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOptions(TrainerOptions):
+    """What a trainer that knows the group of every case can be told.
+
+    Attributes:
+        column: Of the case table, whose entries are the groups.
+    """
+
+    column: str = ""
+
+    def _checks(self) -> list[Check]:
+        column = self.column
+        rule = "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
+        plain = "a column whose name has no `__`, no `_` at its ends and none of / \\ : (rename it in cases.csv)"
+        is_plain = "__" not in column and column == column.strip("_ ") and not set(column) & set("/\\:")
+        return [
+            (bool(column), "column", rule),
+            (is_plain, "column", plain),
+            *super()._checks(),
+        ]
+
+    def suffix(self) -> str:
+        """The part of the name that says the column and the options."""
+        return f"_{self.column}{super().suffix()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupDROOptions(GroupOptions, HardnessOptions):
+    """What `nnUNetTrainerGroupDRO_<column>` can be told.
+
+    Attributes:
+        nu: Step of the group weights per iteration, 1/loss units, > 0.
+        adjustment: C of the size adjustment C / sqrt(n_g), loss units, >= 0.
+
+    Source: Sagawa et al. 2020.
+    """
+
+    nu: float = 0.01
+    adjustment: float = 0.0
+
+    def _checks(self) -> list[Check]:
+        return [
+            (bool(np.isfinite(self.nu) and self.nu > 0), "nu", "a number > 0"),
+            (bool(np.isfinite(self.adjustment) and self.adjustment >= 0), "adjustment", "a number >= 0"),
+            *super()._checks(),
+        ]
+
+    def rule(self, groups: Sequence[str] = ()) -> Rule:
+        """The group weights that follow the groups' losses."""
+        return GroupDRO(groups, nu=self.nu, adjustment=self.adjustment)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IWOptions(GroupOptions):
+    """What `nnUNetTrainerIW_<column>` can be told."""
+
+    def rule(self, groups: Sequence[str] = ()) -> Rule:
+        """Every group equally often."""
+        return Balanced(groups)

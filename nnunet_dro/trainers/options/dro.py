@@ -1,0 +1,95 @@
+"""Options of `nnUNetTrainerDRO`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnunet_dro.sampling import KL, Chi2, CVaR, Rule
+from nnunet_dro.trainers.options.settings import Check, HardnessOptions
+
+if TYPE_CHECKING:
+    from nnunet_dro.losses import ImportanceWeights
+
+#: Fields that say how draws are weighed.
+_WEIGHING = ("importance_sampling", "exact_ratio", "normalised", "clip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DROOptions(HardnessOptions):
+    """What `nnUNetTrainerDRO` can be told, checked.
+
+    Attributes:
+        beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net.
+        auto_beta: Whether beta is estimated from the stale losses instead.
+        chi2: Pearson divergence instead of KL.
+        cvar: Draw from this share of the cases, the worst, in (0, 1); None to draw by beta.
+        doro: With ``cvar``, set this share aside first, the hardest, in (0, 1); 0 sets none aside.
+        importance_sampling: Whether importance weights correct the stale losses; only KL has them.
+        exact_ratio: Whether importance weights are the exact ratio of the probabilities.
+        normalised: Whether importance weights are divided by their running mean.
+        clip: Smallest and largest importance weight, 0 <= low <= 1 <= high, low < high.
+        subvolumes: Grid of sub-volumes per volume, in the axis order of the preprocessed arrays.
+
+    Source: defaults from Fidon et al. 2022 (MELBA).
+    """
+
+    beta: float = 100.0
+    auto_beta: bool = False
+    chi2: bool = False
+    cvar: float | None = None
+    doro: float = 0.0
+    importance_sampling: bool = True
+    exact_ratio: bool = False
+    normalised: bool = False
+    clip: tuple[float, float] = (0.1, 10.0)
+    subvolumes: tuple[int, int, int] = (1, 1, 1)
+
+    def _checks(self) -> list[Check]:
+        low, high = self.clip
+        clip_rule = "two numbers 0 <= lo <= 1 <= hi with lo < hi"
+        return [
+            (bool(np.isfinite(self.beta)) and self.beta >= 0, "beta", "a number >= 0"),
+            (self.cvar is None or 0 < self.cvar < 1, "cvar", "a number in (0, 1)"),
+            (0 <= self.doro < 1, "doro", "a number in (0, 1)"),
+            (low < high and 0 <= low <= 1 <= high < np.inf, "clip", clip_rule),
+            (min(self.subvolumes) >= 1, "subvolumes", "three numbers of at least 1"),
+            *super()._checks(),
+        ]
+
+    def _without_effect(self) -> str | None:
+        beta = self.beta != DROOptions.beta
+        weighing = [option.word for option in self.given_options(*_WEIGHING)]
+        if self.auto_beta and beta:
+            return "`beta` has no effect with `betaauto`, which estimates it."
+        if self.chi2 and self.cvar is not None:
+            return "`chi2` has no effect with `cvar`, which draws by rank."
+        if self.cvar is not None and (beta or self.auto_beta):
+            return f"`{'betaauto' if self.auto_beta else 'beta'}` has no effect with `cvar`, which draws by rank."
+        if self.doro and self.cvar is None:
+            return "`doro` has no effect without `cvar<a>`, the share to draw from."
+        if (self.chi2 or self.cvar is not None) and weighing:
+            return f"`{weighing[0]}` has no effect with `{'chi2' if self.chi2 else 'cvar'}`: only KL has weights."
+        if not self.importance_sampling and len(weighing) > 1:
+            return f"`{weighing[1]}` has no effect with `noIS`: there are no weights."
+        if self.beta == 0 and (steering := self.given_options(*_WEIGHING, "chi2", "warmup")):
+            return f"`{steering[0].word}` has no effect with `beta0`: all volumes count the same."
+        return None
+
+    def rule(self, groups: Sequence[str] = ()) -> Rule:
+        """What decides how likely each case is to be drawn; with ``auto_beta`` before the first estimate."""
+        if self.cvar is not None:
+            return CVaR(self.cvar, self.doro)
+        beta = 0.0 if self.auto_beta else self.beta
+        return Chi2(beta) if self.chi2 else KL(beta)
+
+    @property
+    def importance(self) -> "ImportanceWeights | None":
+        """The importance weights, or None where every drawn case counts the same."""
+        from nnunet_dro.losses import ImportanceWeights  # names are read and written without torch
+
+        if not self.importance_sampling or self.chi2 or self.cvar is not None:
+            return None
+        low, high = self.clip
+        return ImportanceWeights(low=low, high=high, exact=self.exact_ratio)

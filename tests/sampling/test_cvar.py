@@ -1,0 +1,195 @@
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from nnunet_dro.sampling.cvar import cvar_loss, cvar_probabilities, doro_probabilities, set_aside
+from tests.sampling.made_losses import SIZES, alphas, epsilons, random_losses, some_losses
+
+
+def mean_over_orders_of_ties(losses, alpha, epsilon):
+    """CVaR-DORO case by case for one order after the other, every order of the hardest-first list counted once."""
+    n = len(losses)
+    k = int(epsilon * n)
+    total, n_orders = np.zeros(n), 0
+    for order in permutations(range(n)):
+        if (np.diff(losses[list(order)]) > 0).any():
+            continue
+        q, left, n_orders = np.zeros(n), 1.0, n_orders + 1
+        for i in order[k:]:
+            q[i] = min(left, 1 / (alpha * (n - k)))
+            left -= q[i]
+        total += q
+    return total / n_orders
+
+
+# CVaR
+
+
+@pytest.mark.parametrize(
+    ("alpha", "expected"),
+    [
+        (0.4, [0, 0.5, 0, 0.5, 0]),
+        (0.5, [0.2, 0.4, 0, 0.4, 0]),
+        (0.2, [0, 1, 0, 0, 0]),
+        (0.01, [0, 1, 0, 0, 0]),
+        (1.0, [0.2, 0.2, 0.2, 0.2, 0.2]),
+    ],
+)
+def test_cvar_probabilities_match_values_computed_by_hand(alpha, expected):
+    losses = np.array([3.0, 5.0, 1.0, 4.0, 2.0])
+    np.testing.assert_allclose(cvar_probabilities(losses, alpha=alpha), expected, atol=1e-16)
+
+
+def test_cvar_shares_the_rest_among_equal_losses_at_the_boundary():
+    losses = np.array([2.0, 1.0, 2.0, 3.0, 2.0])
+    np.testing.assert_allclose(cvar_probabilities(losses, alpha=0.4), [1 / 6, 0, 1 / 6, 1 / 2, 1 / 6])
+
+
+def test_cvar_of_equal_losses_is_uniform():
+    np.testing.assert_allclose(cvar_probabilities(np.zeros(7), alpha=0.1), np.full(7, 1 / 7))
+
+
+@pytest.mark.parametrize("n", [10, 30, 100, 1000])
+def test_cvar_draws_no_sliver_of_a_case_that_rounding_adds(n):
+    losses = np.arange(float(n))
+    for percent in range(10, 101, 10):
+        drawn = np.count_nonzero(cvar_probabilities(losses, alpha=percent / 100))
+        assert drawn == percent * n // 100
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 0.1, 1 / 3, 0.5, 0.73, 1.0])
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("n", SIZES)
+def test_cvar_equals_a_linear_program(n, ties, alpha):
+    losses = random_losses(n, ties=ties)
+    cap = min(1 / (alpha * n), 1.0)
+    program = linprog(-losses, A_eq=np.ones((1, n)), b_eq=[1], bounds=[(0, cap)] * n)
+    probabilities = cvar_probabilities(losses, alpha=alpha)
+    assert probabilities.max() <= cap + 1e-15
+    assert cvar_loss(losses, alpha=alpha) == pytest.approx(-program.fun, abs=1e-8)
+    if len(set(losses)) == n:
+        np.testing.assert_allclose(probabilities, program.x, atol=1e-8)
+
+
+@given(some_losses, alphas)
+def test_cvar_loss_equals_its_dual(losses, alpha):
+    # The dual is piecewise linear in eta with its kinks at the losses.
+    assume(alpha > 1e-6)
+    dual = min(eta + np.maximum(losses - eta, 0).mean() / alpha for eta in losses)
+    assert cvar_loss(losses, alpha=alpha) == pytest.approx(dual, abs=1e-8)
+
+
+@given(some_losses, alphas, st.integers(0, 24), st.floats(0, 5))
+def test_cvar_gives_no_less_to_a_case_that_grew_harder_and_no_more_to_any_other(losses, alpha, case, growth):
+    case %= len(losses)
+    harder = losses.copy()
+    harder[case] += growth
+    change = cvar_probabilities(harder, alpha=alpha) - cvar_probabilities(losses, alpha=alpha)
+    assert change[case] >= -1e-12
+    assert (np.delete(change, case) <= 1e-12).all()
+
+
+def test_cvar_loss_goes_from_the_mean_to_the_maximum():
+    losses = np.array([0.1, 0.5, 0.3])
+    assert cvar_loss(losses, alpha=1.0) == pytest.approx(0.3)
+    assert cvar_loss(losses, alpha=1e-300) == 0.5
+
+
+# DORO
+
+
+def test_doro_probabilities_match_a_value_computed_by_hand():
+    # 10 cases, the hardest 2 set aside, a quarter of the 8 left: ranks 2 and 3.
+    losses = np.arange(10.0)
+    expected = [0, 0, 0, 0, 0, 0, 0.5, 0.5, 0, 0]
+    np.testing.assert_array_equal(doro_probabilities(losses, alpha=0.25, epsilon=0.2), expected)
+
+
+@pytest.mark.parametrize(("alpha", "epsilon"), [(0.25, 0.2), (0.5, 0.4), (1.0, 0.1), (0.2, 0.0)])
+def test_doro_reaches_the_papers_objective_where_it_counts_whole_cases(alpha, epsilon):
+    """Hardest first: sum(losses[k : m]) / (alpha (n - k)), k = epsilon n, m = (epsilon + alpha (1 - epsilon)) n."""
+    losses = random_losses(20, ties=False)
+    k, m = round(epsilon * 20), round((epsilon + alpha * (1 - epsilon)) * 20)
+    expected = np.sort(losses)[::-1][k:m].sum() / (alpha * (20 - k))
+    assert doro_probabilities(losses, alpha=alpha, epsilon=epsilon) @ losses == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.4, 0.65])
+@pytest.mark.parametrize("alpha", [0.1, 0.37, 0.5, 1.0])
+@pytest.mark.parametrize("values", [[1.0], [1.0, 2.0], [2.0, 2.0], [3, 1, 2, 5, 4, 0], [1, 2, 2, 2, 3, 3], [1] * 6])
+def test_doro_is_the_mean_over_all_orders_of_equal_losses(values, alpha, epsilon):
+    losses = np.array(values, dtype=float)
+    alpha = max(alpha, 1 / (len(losses) - int(epsilon * len(losses))))
+    expected = mean_over_orders_of_ties(losses, alpha, epsilon)
+    np.testing.assert_allclose(doro_probabilities(losses, alpha=alpha, epsilon=epsilon), expected, atol=1e-12)
+
+
+@given(some_losses, alphas)
+def test_doro_without_a_case_to_set_aside_is_cvar(losses, alpha):
+    expected = cvar_probabilities(losses, alpha=alpha)
+    for epsilon in (0.0, 0.9 / len(losses)):
+        np.testing.assert_array_equal(doro_probabilities(losses, alpha=alpha, epsilon=epsilon), expected)
+
+
+@given(some_losses, alphas, epsilons)
+def test_doro_never_draws_what_is_set_aside_and_is_cvar_of_the_rest(losses, alpha, epsilon):
+    probabilities = doro_probabilities(losses, alpha=alpha, epsilon=epsilon)
+    aside = set_aside(losses, epsilon=epsilon)
+    assert probabilities[aside].sum() == 0
+    assert probabilities.sum() == pytest.approx(1, abs=1e-12)
+    if len(set(losses)) == len(losses):
+        rest = cvar_probabilities(np.delete(losses, aside), alpha=alpha)
+        np.testing.assert_allclose(np.delete(probabilities, aside), rest, atol=1e-12)
+
+
+def test_doro_always_leaves_a_case():
+    np.testing.assert_array_equal(doro_probabilities(np.array([5.0]), alpha=0.5, epsilon=0.99), [1])
+    almost_all = np.nextafter(1.0, 0)
+    np.testing.assert_array_equal(doro_probabilities(np.array([1.0, 2, 3]), alpha=1.0, epsilon=almost_all), [1, 0, 0])
+
+
+def test_set_aside_names_the_hardest_first():
+    losses = np.array([0.1, 0.9, 0.4, 1.7, 0.2])
+    assert set_aside(losses, epsilon=0.4).tolist() == [3, 1]
+    assert set_aside(losses, epsilon=0.39).tolist() == [3]
+    assert set_aside(losses, epsilon=0.0).tolist() == []
+
+
+def test_set_aside_counts_the_share_that_was_meant():
+    # 0.29 * 100 is 28.999999999999996.
+    assert len(set_aside(np.arange(100.0), epsilon=0.29)) == 29
+
+
+def test_set_aside_names_no_case_that_an_equal_one_could_replace():
+    assert set_aside(np.array([2.0, 3.0, 2.0, 1.0, 0.0]), epsilon=0.4).tolist() == [1]
+    assert set_aside(np.array([2.0, 3.0, 2.0, 1.0, 0.0]), epsilon=0.6).tolist() == [1, 0, 2]
+    assert set_aside(np.ones(5), epsilon=0.8).tolist() == []
+
+
+@given(some_losses, epsilons)
+def test_set_aside_names_no_more_than_the_share_and_none_easier_than_the_rest(losses, epsilon):
+    aside = set_aside(losses, epsilon=epsilon)
+    assert len(aside) <= epsilon * len(losses) + 1e-9
+    rest = np.delete(losses, aside)
+    assert len(rest) > 0
+    assert (losses[aside] > rest.max()).all()
+    assert (np.diff(losses[aside]) <= 0).all()
+
+
+@pytest.mark.parametrize("alpha", [0.0, -0.1, 1.1, np.nan])
+@pytest.mark.parametrize("function", [cvar_probabilities, cvar_loss])
+def test_cvar_refuses_a_bad_alpha(function, alpha):
+    with pytest.raises(ValueError, match="`alpha` must be"):
+        function(np.ones(3), alpha=alpha)
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.0, np.nan])
+def test_doro_refuses_a_bad_epsilon(epsilon):
+    with pytest.raises(ValueError, match="`epsilon` must be"):
+        doro_probabilities(np.ones(3), alpha=0.5, epsilon=epsilon)
+    with pytest.raises(ValueError, match="`epsilon` must be"):
+        set_aside(np.ones(3), epsilon=epsilon)

@@ -1,0 +1,68 @@
+"""What every rule does, chi2, CVaR and DORO."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnunet_dro.sampling.cvar import cvar_loss, cvar_probabilities, doro_probabilities, set_aside
+from nnunet_dro.sampling.divergences import chi2_probabilities, chi2_robust_loss
+from tests.sampling.made_losses import some_losses
+
+RULES = {
+    "chi2": lambda losses: chi2_probabilities(losses, beta=3.0),
+    "chi2 clipped": lambda losses: chi2_probabilities(losses, beta=50.0),
+    "cvar": lambda losses: cvar_probabilities(losses, alpha=0.3),
+    "doro": lambda losses: doro_probabilities(losses, alpha=0.3, epsilon=0.15),
+}
+all_rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+
+
+@all_rules
+@given(losses=some_losses)
+def test_probabilities_are_a_distribution_and_losses_stay_as_they_were(rule, losses):
+    before = losses.copy()
+    probabilities = rule(losses)
+    assert probabilities.shape == losses.shape
+    assert probabilities.dtype == np.float64
+    assert (probabilities >= 0).all()
+    assert probabilities.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_array_equal(losses, before)
+
+
+@all_rules
+@given(losses=some_losses, seed=st.integers(0, 1000))
+def test_probabilities_move_with_their_cases(rule, losses, seed):
+    order = np.random.default_rng(seed).permutation(len(losses))
+    np.testing.assert_allclose(rule(losses[order]), rule(losses)[order], rtol=1e-12, atol=1e-14)
+
+
+@all_rules
+@given(losses=some_losses)
+def test_equal_losses_get_equal_probabilities(rule, losses):
+    probabilities = rule(np.concatenate([losses, losses]))
+    np.testing.assert_array_equal(probabilities[: len(losses)], probabilities[len(losses) :])
+
+
+@all_rules
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_probabilities_of_equal_losses_are_uniform(rule, n):
+    np.testing.assert_allclose(rule(np.full(n, 0.7)), np.full(n, 1 / n), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *RULES.values(),
+        lambda losses: chi2_robust_loss(losses, beta=1.0),
+        lambda losses: cvar_loss(losses, alpha=0.5),
+        lambda losses: set_aside(losses, epsilon=0.1),
+    ],
+)
+@pytest.mark.parametrize(
+    ("losses", "message"),
+    [([], "at least one case"), ([0.0, np.nan], "finite, got"), ([np.inf], "finite, got"), ([[0.0]], "vector")],
+)
+def test_bad_losses_are_refused(function, losses, message):
+    with pytest.raises(ValueError, match=message):
+        function(np.array(losses))
