@@ -16,7 +16,7 @@ from nnunet_dro.evaluation.comparability import CommonGround, find_common_ground
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
-from nnunet_dro.evaluation.statistics import describe, divide, percentile_notes, summarise
+from nnunet_dro.evaluation.stratum_statistics import describe, divide, percentile_notes, summarise
 from nnunet_dro.naming import name_some
 
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).

@@ -20,8 +20,8 @@ from nnunet_dro.evaluation.requirements import Requirement, check_requirements
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.scores import score_pairs
 from nnunet_dro.evaluation.scoring import Scoring
-from nnunet_dro.evaluation.statistics import false_positives, percentile_notes, summarise, worst_strata
 from nnunet_dro.evaluation.strata import stratify_all
+from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
 from nnunet_dro.naming import name_some
 
 #: What the statistics of a stratum are.

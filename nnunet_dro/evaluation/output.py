@@ -15,7 +15,7 @@ import pandas as pd
 from nnunet_dro.atomic import replacing
 from nnunet_dro.evaluation.comparison import Comparison
 from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import worst_strata
+from nnunet_dro.evaluation.stratum_statistics import worst_strata
 from nnunet_dro.naming import name_some
 
 #: What the format of summary.json is called; another number is another format.

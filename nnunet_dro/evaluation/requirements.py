@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.stratum_statistics import STATISTICS
 from nnunet_dro.naming import name_some
 
 _COUNTS = ("n", "n_undefined")

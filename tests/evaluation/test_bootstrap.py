@@ -4,7 +4,7 @@ import scipy.stats
 
 from nnunet_dro.evaluation import bootstrap
 from nnunet_dro.evaluation.bootstrap import STATISTICS, difference_intervals, intervals
-from nnunet_dro.evaluation.statistics import describe
+from nnunet_dro.evaluation.stratum_statistics import describe
 
 NAN = float("nan")
 

@@ -34,7 +34,7 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.tables import strata_tables
-from nnunet_dro.evaluation.statistics import ALL, enough_cases
+from nnunet_dro.evaluation.stratum_statistics import ALL, enough_cases
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison

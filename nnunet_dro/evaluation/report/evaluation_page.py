@@ -29,7 +29,7 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.tables import strata_tables
 from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import ALL
+from nnunet_dro.evaluation.stratum_statistics import ALL
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.report.gallery import GalleryEntry

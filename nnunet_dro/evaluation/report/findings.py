@@ -20,7 +20,7 @@ from nnunet_dro.evaluation.report.formatting import (
     stratum_title,
 )
 from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import ALL, enough_cases, percentile_notes
+from nnunet_dro.evaluation.stratum_statistics import ALL, enough_cases, percentile_notes
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import math
 
 from nnunet_dro.evaluation.metrics import METRICS, Metric
-from nnunet_dro.evaluation.statistics import ALL
+from nnunet_dro.evaluation.stratum_statistics import ALL
 
 #: What stands where there is no number.
 NO_VALUE = "–"

@@ -18,7 +18,7 @@ from nnunet_dro.evaluation.report.formatting import (
     quantity,
     stratum_title,
 )
-from nnunet_dro.evaluation.statistics import enough_cases
+from nnunet_dro.evaluation.stratum_statistics import enough_cases
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import interval, less_is_better, metric_named, number, shown_statistics
-from nnunet_dro.evaluation.statistics import enough_cases
+from nnunet_dro.evaluation.stratum_statistics import enough_cases
 
 #: Shades of the strata table: 0 (none) to this.
 DARKEST = 6

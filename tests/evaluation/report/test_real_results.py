@@ -17,8 +17,8 @@ from nnunet_dro.evaluation.report import (
     evaluation_table,
 )
 from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import false_positives, percentile_notes, summarise, worst_strata
 from nnunet_dro.evaluation.strata import stratify_all
+from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
 
 from .made import scores_of
 

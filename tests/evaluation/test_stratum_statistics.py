@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.bootstrap import intervals
-from nnunet_dro.evaluation.statistics import (
+from nnunet_dro.evaluation.stratum_statistics import (
     INTERVALS,
     STATISTICS,
     enough_cases,
