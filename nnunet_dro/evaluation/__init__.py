@@ -14,8 +14,9 @@ from nnunet_dro.evaluation.requirements import check_requirements, parse_require
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.scoring import Scoring, score_case
 from nnunet_dro.evaluation.splits import make_splits
+from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.strata import strata, stratify
-from nnunet_dro.evaluation.stratum_statistics import STATISTICS, summarise, worst_strata
+from nnunet_dro.evaluation.stratum_statistics import summarise, worst_strata
 
 __all__ = [
     "LABEL_MAP_ENDINGS",

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro import __version__
-from nnunet_dro.evaluation.bootstrap import STATISTICS, difference_intervals
+from nnunet_dro.evaluation.bootstrap import difference_intervals
 from nnunet_dro.evaluation.comparability import CommonGround, find_common_ground, find_common_strata
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
+from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import describe, divide, percentile_notes, summarise
 from nnunet_dro.naming import name_some
 
@@ -145,8 +146,7 @@ def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:
     """
     if METRICS[metric].unit != "fraction":
         return False
-    spread = statistic in ("std", "iqr")
-    gain = difference if METRICS[metric].more_is_better != spread else -difference
+    gain = difference if STATISTICS[statistic].more_is_better(METRICS[metric]) else -difference
     # 0.35 - 0.3 is a little less than 0.05.
     return bool(gain >= NOTABLE - 1e-9)
 

@@ -1,35 +1,16 @@
 """Rows of scores to statistics per stratum."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.bootstrap import STATISTICS, intervals
+from nnunet_dro.evaluation.bootstrap import intervals
 from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.statistics import INTERVALS, STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL, stratify
 from nnunet_dro.naming import name_some
-
-__all__ = [
-    "ALL",
-    "INTERVALS",
-    "STATISTICS",
-    "describe",
-    "divide",
-    "enough_cases",
-    "false_positives",
-    "percentile_notes",
-    "summarise",
-    "worst_strata",
-]
-
-#: The bounds of the statistics' 95 % bootstrap intervals, in the order of their columns.
-INTERVALS = tuple(f"{statistic}_{bound}" for statistic in STATISTICS for bound in ("low", "high"))
-
-#: The share of the cases beyond each percentile, on its shorter side, in per cent.
-_BEYOND = {"median": 50, "iqr": 25, "p75": 25, "p25": 25, "p10": 10, "p5": 5}
 
 
 def describe(values: npt.NDArray[np.float64]) -> dict[str, float]:
@@ -216,30 +197,6 @@ def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def enough_cases(statistic: str, n_defined: int) -> bool:
-    """Whether a statistic rests on enough cases: a percentile has at least one case beyond it.
-
-    Args:
-        statistic: One of `STATISTICS`.
-        n_defined: Cases with a value.
-
-    Returns:
-        Whether there are ceil(1 / q) cases, q the share of cases beyond the percentile: 20 for p5, 10 for p10, 4 for
-        p25, p75 and iqr, 2 for the median. Two for std, and one for the others.
-
-    Raises:
-        ValueError: If there is no such statistic.
-    """
-    if statistic not in STATISTICS:
-        known = name_some(STATISTICS, at_most=len(STATISTICS))
-        raise ValueError(f"`statistic` must be among {known}, got {statistic!r}.")
-    return n_defined >= _n_needed(statistic)
-
-
-def _n_needed(statistic: str) -> int:
-    return 2 if statistic == "std" else math.ceil(100 / _BEYOND.get(statistic, 100))
-
-
 def percentile_notes(strata: pd.DataFrame) -> list[str]:
     """Which percentiles rest on too few cases.
 
@@ -260,6 +217,6 @@ def percentile_notes(strata: pd.DataFrame) -> list[str]:
             few = [f"{s} ({n})" for s, n in fewest[attribute].items() if not enough_cases(statistic, int(n))]
             if few:
                 where = "" if attribute == ALL else f" of {attribute}"
-                rule = f"with fewer than {_n_needed(statistic)} cases no case lies beyond"
+                rule = f"with fewer than {STATISTICS[statistic].n_needed} cases no case lies beyond"
                 notes.append(f"{names} uncertain in {name_some(few)}{where}: {rule}.")
     return notes

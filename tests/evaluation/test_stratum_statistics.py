@@ -5,10 +5,8 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.bootstrap import intervals
+from nnunet_dro.evaluation.statistics import INTERVALS, STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import (
-    INTERVALS,
-    STATISTICS,
-    enough_cases,
     false_positives,
     percentile_notes,
     summarise,
@@ -200,20 +198,6 @@ def test_false_positives_without_volumes_are_ranked_by_voxels():
     row = false_positives(rows).iloc[0]
     assert (row["n_false_positives"], row["max_case"]) == (2, "c1")
     assert np.isnan(row["max_ml"])
-
-
-@pytest.mark.parametrize(
-    ("statistic", "needed"),
-    [("p5", 20), ("p10", 10), ("p25", 4), ("p75", 4), ("iqr", 4), ("median", 2), ("std", 2), ("mean", 1), ("min", 1)],
-)
-def test_percentile_needs_a_case_beyond_it(statistic, needed):
-    assert enough_cases(statistic, needed)
-    assert not enough_cases(statistic, needed - 1)
-
-
-def test_unknown_statistic_is_refused():
-    with pytest.raises(ValueError, match=r"`statistic` must be among mean, .* got 'p1'"):
-        enough_cases("p1", 3)
 
 
 def test_notes_name_the_strata_with_too_few_cases():

@@ -11,7 +11,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import difference_unit, metric_named, unit_sign
-from nnunet_dro.evaluation.stratum_statistics import ALL
+from nnunet_dro.evaluation.strata import ALL
 
 
 @dataclass(frozen=True)

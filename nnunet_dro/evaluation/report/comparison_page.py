@@ -20,7 +20,6 @@ from nnunet_dro.evaluation.report.evaluation_page import (
 )
 from nnunet_dro.evaluation.report.findings import all_notes
 from nnunet_dro.evaluation.report.formatting import (
-    TITLES,
     attribute_title,
     difference,
     difference_unit,
@@ -34,7 +33,8 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.tables import strata_tables
-from nnunet_dro.evaluation.stratum_statistics import ALL, enough_cases
+from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.evaluation.strata import ALL
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -115,7 +115,7 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
 
 
 def _name(statistic: str) -> str:
-    return "mean" if statistic == "mean" else TITLES[statistic]
+    return "mean" if statistic == "mean" else STATISTICS[statistic].title
 
 
 def _row(row: dict[Hashable, Any], metric: Metric, statistics: Sequence[str]) -> dict[str, Any]:

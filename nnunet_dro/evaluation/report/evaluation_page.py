@@ -29,7 +29,8 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.tables import strata_tables
 from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.stratum_statistics import ALL
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.strata import ALL
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.report.gallery import GalleryEntry
@@ -156,7 +157,8 @@ def _figures(
         groups = groups_of(scores, evaluation.stratum_of_case[attribute], strata, label=label, metric=metric)
         dots = distribution(groups, metric, label=label, column=column, at_most=at_most)
         charts.append({"label": label, "distribution": dots, "quantiles": quantile_curves(groups, metric, label=label)})
-    tail = "P5, which one case in twenty lies below" if metric.more_is_better else "P75, which one case in four exceeds"
+    statistic = STATISTICS[metric.tail]
+    tail = f"{statistic.title}, which {statistic.share} {'lies below' if metric.more_is_better else 'exceeds'}"
     limited = "" if at_most is None else f", the worst {at_most} of each stratum; lines and bands are of all cases"
     return {"metric": metric.title, "charts": charts, "tail": tail, "limited": limited}
 

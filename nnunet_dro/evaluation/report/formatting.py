@@ -3,41 +3,10 @@
 import math
 
 from nnunet_dro.evaluation.metrics import METRICS, Metric
-from nnunet_dro.evaluation.stratum_statistics import ALL
+from nnunet_dro.evaluation.strata import ALL
 
 #: What stands where there is no number.
 NO_VALUE = "–"
-
-#: Statistic to its heading.
-TITLES: dict[str, str] = {
-    "mean": "Mean",
-    "std": "SD",
-    "median": "Median",
-    "iqr": "IQR",
-    "p75": "P75",
-    "p25": "P25",
-    "p10": "P10",
-    "p5": "P5",
-    "min": "Min",
-    "max": "Max",
-}
-
-#: Statistic to what it is, in one line.
-STATISTIC_DEFINITIONS: dict[str, str] = {
-    "mean": "arithmetic mean over the cases with a value",
-    "std": "sample standard deviation (n - 1)",
-    "median": "half of the cases lie below it",
-    "iqr": "interquartile range, P75 - P25; smaller is more consistent",
-    "p75": "75th percentile: one case in four lies above it",
-    "p25": "25th percentile: one case in four lies below it",
-    "p10": "10th percentile: one case in ten lies below it",
-    "p5": "5th percentile: one case in twenty lies below it",
-    "min": "smallest value of any case",
-    "max": "largest value of any case",
-}
-
-#: Statistics where a smaller number is better whatever the metric.
-SPREAD = frozenset({"std", "iqr"})
 
 
 def metric_named(name: str) -> Metric:
@@ -55,11 +24,6 @@ def shown_statistics(metric: Metric) -> tuple[str, ...]:
     """The statistics that tables show: the centre, the spread, then the bad side of the distribution."""
     tail = ("p25", "p10", "p5") if metric.more_is_better else ("p75", "max")
     return ("mean", "median", "iqr", *tail)
-
-
-def less_is_better(metric: Metric, statistic: str) -> bool:
-    """Whether a smaller number of this statistic is the better one."""
-    return statistic in SPREAD or not metric.more_is_better
 
 
 def scaled(value: float, metric: Metric) -> float:

@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.report.contours import outline
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
 from nnunet_dro.evaluation.report.orientation import PLANES, Orientation, read_image
 from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.stratum_statistics import ALL
+from nnunet_dro.evaluation.strata import ALL
 
 #: A reader of label maps.
 Reader = Callable[[Path], LabelMap]

@@ -12,9 +12,10 @@ from markupsafe import Markup
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.comparison_page import comparison_content
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_content
-from nnunet_dro.evaluation.report.formatting import STATISTIC_DEFINITIONS, TITLES, metric_named, stratum_title
+from nnunet_dro.evaluation.report.formatting import metric_named, stratum_title
 from nnunet_dro.evaluation.report.tables import SHADES, SPREAD_SHADES, Row, Table
 from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.statistics import STATISTICS
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -59,10 +60,10 @@ def _page(template: str, content: Mapping[str, Any], metrics: Sequence[str], abo
     shared = {
         **page_assets(),
         "metrics": [(metric, definitions.get(metric.name, metric.definition)) for metric in map(metric_named, metrics)],
-        "statistics": [(TITLES[name], text) for name, text in STATISTIC_DEFINITIONS.items()],
+        "statistics": [(statistic.title, statistic.definition) for statistic in STATISTICS.values()],
         "definitions": [(name, text) for name, text in definitions.items() if name not in METRICS],
         "about": _readable(about),
-        "titles": TITLES,
+        "titles": {name: statistic.title for name, statistic in STATISTICS.items()},
         "stratum_title": stratum_title,
         "by_label": _by_label,
         "shade_steps": list(pairwise(f"{100 - step:g}" for step in (0, *SHADES, 100))),

@@ -7,7 +7,8 @@ import pandas as pd
 
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.stratum_statistics import STATISTICS, describe
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.stratum_statistics import describe
 
 ORDER = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
 HOSTILE = (
