@@ -7,30 +7,20 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.case_table import (
-    CaseTable,
-    metric_title,
-    scores_table,
-    shown,
-    single_attributes,
-)
 from nnunet_dro.evaluation.report.charts.distribution import distribution
 from nnunet_dro.evaluation.report.charts.groups import MOST_DOTS, groups_of
 from nnunet_dro.evaluation.report.charts.quantiles import legend_line, quantile_curves
 from nnunet_dro.evaluation.report.charts.scatter import Points, against_volume
-from nnunet_dro.evaluation.report.charts.svg import legend_mark
 from nnunet_dro.evaluation.report.findings import all_notes, findings
-from nnunet_dro.evaluation.report.formatting import (
-    attribute_title,
-    count,
-    metric_named,
-    stratum_title,
-    volume,
-)
+from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, stratum_title, volume
+from nnunet_dro.evaluation.report.score_tables import metric_title, scores_table, shown, single_attributes
 from nnunet_dro.evaluation.report.tables import strata_tables
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.pages.sortable_table import SortableTable
+from nnunet_dro.pages.svg import legend_mark
+from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.report.gallery import GalleryEntry
@@ -121,7 +111,7 @@ def legend_of(attribute: str, strata: Sequence[str], *, lines: bool) -> list[tup
 
 
 def _part(
-    evaluation: Evaluation, scores: pd.DataFrame, table: CaseTable, attribute: str, number: int
+    evaluation: Evaluation, scores: pd.DataFrame, table: SortableTable, attribute: str, number: int
 ) -> dict[str, Any]:
     strata = evaluation.strata[evaluation.strata["attribute"] == attribute]
     names = [str(name) for name in strata["stratum"].unique()]
@@ -145,7 +135,7 @@ def _part(
 def _figures(
     evaluation: Evaluation,
     scores: pd.DataFrame,
-    table: CaseTable,
+    table: SortableTable,
     strata: pd.DataFrame,
     metric: Metric,
     at_most: int | None,
@@ -163,7 +153,7 @@ def _figures(
     return {"metric": metric.title, "charts": charts, "tail": tail, "limited": limited}
 
 
-def _volumes(evaluation: Evaluation, scores: pd.DataFrame, table: CaseTable) -> dict[str, Any] | None:
+def _volumes(evaluation: Evaluation, scores: pd.DataFrame, table: SortableTable) -> dict[str, Any] | None:
     if "reference_ml" not in scores.columns or scores["reference_ml"].isna().all() or not evaluation.metrics:
         return None
     metric = metric_named(evaluation.metrics[0])

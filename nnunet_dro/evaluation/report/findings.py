@@ -11,7 +11,6 @@ from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
-    count,
     difference_unit,
     interval,
     metric_named,
@@ -23,6 +22,7 @@ from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.evaluation.stratum_statistics import percentile_notes
+from nnunet_dro.pages.wording import count
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ import math
 
 from nnunet_dro.evaluation.metrics import METRICS, Metric
 from nnunet_dro.evaluation.strata import ALL
-
-#: What stands where there is no number.
-NO_VALUE = "–"
+from nnunet_dro.pages.wording import NO_VALUE
 
 
 def metric_named(name: str) -> Metric:
@@ -79,14 +77,6 @@ def volume(value: float) -> str:
         return "0"
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:.{min(decimals, 4)}f}"
-
-
-def count(n: int, noun: str) -> str:
-    """A number of things: ``1 case``, ``1,200 cases``; nouns in -um and -y take their plurals."""
-    if n == 1:
-        return f"1 {noun}"
-    plural = {"stratum": "strata"}.get(noun, f"{noun}s")
-    return f"{n:,} {plural}"
 
 
 def attribute_title(attribute: str) -> str:

@@ -10,7 +10,6 @@ from nnunet_dro.evaluation.report.findings import Finding, share_in_words
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
-    count,
     difference,
     difference_unit,
     interval,
@@ -19,6 +18,7 @@ from nnunet_dro.evaluation.report.formatting import (
     stratum_title,
 )
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison

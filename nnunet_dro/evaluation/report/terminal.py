@@ -11,7 +11,6 @@ from rich.text import Text
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
-    NO_VALUE,
     attribute_title,
     difference,
     interval,
@@ -26,6 +25,7 @@ from nnunet_dro.evaluation.report.tables import Table, strata_tables
 from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.pages.wording import NO_VALUE, plain
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -95,11 +95,6 @@ def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableTy
         counts = (of_stratum.loc[stratum] for stratum in strata)
         shown.add_row(Text(str(fold)), *(Text(f"{row['n_validation']} | {row['n_training']}") for row in counts))
     return Group(shown, *(Text(plain(f"Note: {note}"), style="yellow") for note in notes))
-
-
-def plain(name: str) -> str:
-    """Text without control characters: a name must not move the cursor."""
-    return "".join(character if character.isprintable() else "�" for character in name)
 
 
 def _strata_table(table: Table) -> RichTable:

@@ -9,18 +9,8 @@ from markupsafe import Markup
 
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.charts.groups import Group
-from nnunet_dro.evaluation.report.charts.svg import (
-    WIDTH,
-    Scale,
-    dot,
-    figure,
-    line,
-    shortened,
-    text,
-    tick_text,
-    value_range,
-)
 from nnunet_dro.evaluation.report.formatting import unit_sign
+from nnunet_dro.pages.svg import WIDTH, Scale, dot, figure, line, shortened, text, tick_text, value_range
 
 _ROW, _TOP, _BOTTOM, _SIDE, _HALF = 82.0, 4.0, 38.0, 14.0, 21.0
 
