@@ -136,9 +136,10 @@ def evaluate(
     from joblib import cpu_count
 
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
-    from nnunet_dro.evaluation.output import check_output, evaluation_files, write_files
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
     from nnunet_dro.evaluation.requirements import parse_requirement, read_requirements
+    from nnunet_dro.evaluation.result_files import evaluation_files
+    from nnunet_dro.output_folder import check_output, write_files
 
     requirements = [parse_requirement(text) for text in require or ()]
     requirements += read_requirements(require_file) if require_file else []
@@ -189,14 +190,9 @@ def compare(
 ) -> None:
     """Compare methods on the same cases, paired, with intervals and tests, and with a report."""
     from nnunet_dro.evaluation.comparison import compare as compare_evaluations
-    from nnunet_dro.evaluation.output import (
-        check_output,
-        comparison_files,
-        named_evaluations,
-        read_evaluation,
-        write_files,
-    )
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
+    from nnunet_dro.evaluation.result_files import comparison_files, named_evaluations, read_evaluation
+    from nnunet_dro.output_folder import check_output, write_files
 
     folders = named_evaluations(evaluations)
     check_output(output, overwrite=overwrite)
@@ -218,8 +214,9 @@ def report(
     per_stratum: Annotated[int, typer.Option(min=1, help="Pictures per stratum and label.")] = 2,
 ) -> None:
     """Make the reports of an evaluation again, with pictures of the worst cases."""
-    from nnunet_dro.evaluation.output import read_evaluation, write_files
     from nnunet_dro.evaluation.report import evaluation_reports, pictures_of
+    from nnunet_dro.evaluation.result_files import read_evaluation
+    from nnunet_dro.output_folder import write_files
 
     read = read_evaluation(evaluation)
     gallery = []

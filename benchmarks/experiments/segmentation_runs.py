@@ -24,7 +24,8 @@ from nnunet_dro.demo.command import DemoError, run_command
 from nnunet_dro.demo.plans import small_plans
 from nnunet_dro.demo.progress import StepProgress, step_progress
 from nnunet_dro.evaluation import Evaluation, evaluate
-from nnunet_dro.evaluation.output import evaluation_files, read_evaluation, write_files
+from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from nnunet_dro.output_folder import write_files
 from nnunet_dro.trainers.found import FOLDER
 
 #: nnU-Net's names of the plans, and of the configuration the networks are trained with and the one it inherits from.

@@ -12,9 +12,9 @@ import pandas as pd
 
 from nnunet_dro import __version__
 from nnunet_dro.evaluation.bootstrap import difference_intervals
-from nnunet_dro.evaluation.comparability import CommonGround, find_common_ground, find_common_strata
+from nnunet_dro.evaluation.common_ground import CommonGround, find_common_ground, find_common_strata
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import describe, divide, percentile_notes, summarise

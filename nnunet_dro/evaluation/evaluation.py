@@ -12,14 +12,14 @@ import pandas as pd
 
 from nnunet_dro import __version__
 from nnunet_dro.case_table import attributes_of, check_cases, read_cases
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, find_dataset_json, read_labels
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.requirements import Requirement, check_requirements
-from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.scores import score_pairs
-from nnunet_dro.evaluation.scoring import Scoring
+from nnunet_dro.evaluation.score_arrays import Scoring
+from nnunet_dro.evaluation.score_files import score_pairs
 from nnunet_dro.evaluation.strata import stratify_all
 from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
 from nnunet_dro.naming import name_some

@@ -12,8 +12,8 @@ import pandas as pd
 from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, list_label_maps
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.scores import PairOfFiles
-from nnunet_dro.evaluation.scoring import COUNTS, Scoring
+from nnunet_dro.evaluation.score_arrays import COUNTS, Scoring
+from nnunet_dro.evaluation.score_files import PairOfFiles
 from nnunet_dro.naming import name_some, repeated
 
 #: What to do with a reference that has no prediction.

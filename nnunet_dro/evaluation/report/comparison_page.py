@@ -8,8 +8,8 @@ import numpy as np
 from nnunet_dro.evaluation.comparison import notable
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.charts.forest import Difference, forest
-from nnunet_dro.evaluation.report.charts.groups import MOST_DOTS
 from nnunet_dro.evaluation.report.charts.scatter import Points, paired
+from nnunet_dro.evaluation.report.charts.stratum_cases import MOST_DOTS
 from nnunet_dro.evaluation.report.evaluation_page import (
     MANY_DOTS,
     lede,
@@ -32,7 +32,7 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
-from nnunet_dro.evaluation.report.tables import strata_tables
+from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.sortable_table import SortableTable

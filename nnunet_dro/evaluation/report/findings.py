@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
@@ -18,7 +19,6 @@ from nnunet_dro.evaluation.report.formatting import (
     quantity,
     stratum_title,
 )
-from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.evaluation.stratum_statistics import percentile_notes

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.images import PLANES, Orientation, align, read_image
 from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
-from nnunet_dro.evaluation.results import Evaluation
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.contours import outline
 from nnunet_dro.pages.pictures import data_uri, grey_levels

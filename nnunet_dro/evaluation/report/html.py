@@ -5,12 +5,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.comparison_page import comparison_content
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_content
 from nnunet_dro.evaluation.report.formatting import metric_named, stratum_title
-from nnunet_dro.evaluation.report.tables import SHADES, SPREAD_SHADES, Row, Table
-from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.report.strata_tables import SHADES, SPREAD_SHADES, Row, Table
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.pages.page import page_assets, page_environment
 

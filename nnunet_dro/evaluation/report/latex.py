@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nnunet_dro.evaluation.comparison import notable
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
-from nnunet_dro.evaluation.report.tables import Row, Table, strata_tables
-from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.report.strata_tables import Row, Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.wording import NO_VALUE

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
@@ -17,8 +18,7 @@ from nnunet_dro.evaluation.report.formatting import (
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
-from nnunet_dro.evaluation.report.tables import Table, strata_tables
-from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.report.strata_tables import Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS
 
 if TYPE_CHECKING:

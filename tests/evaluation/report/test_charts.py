@@ -7,19 +7,19 @@ import pytest
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.charts.distribution import distribution, swarm
 from nnunet_dro.evaluation.report.charts.forest import Difference, forest
-from nnunet_dro.evaluation.report.charts.groups import Group, groups_of
 from nnunet_dro.evaluation.report.charts.quantiles import quantile_curves
 from nnunet_dro.evaluation.report.charts.scatter import Points, against_volume, paired
+from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases, cases_by_stratum
 
 from .made import evaluation_of, scores_of
 
 DICE, HD95 = METRICS["dice"], METRICS["hd95"]
 
 
-def group(values, index=0, title="A", **marks):
+def stratum(values, index=0, title="A", **marks):
     given = dict.fromkeys(("mean", "p5", "p25", "median", "p75", "max"), math.nan) | marks
     values = np.asarray(values, dtype=float)
-    return Group(index, title, len(values), values, np.arange(len(values)), given)
+    return StratumCases(index, title, len(values), values, np.arange(len(values)), given)
 
 
 def points(x, y):
@@ -35,7 +35,9 @@ def test_swarm_keeps_equal_dots_apart_and_inside():
 
 
 def test_every_case_is_a_dot_at_its_value():
-    svg = distribution([group([0.0, 50.0, 100.0], median=50.0, p5=5.0, p25=25.0, p75=75.0)], DICE, label="x", column=3)
+    svg = distribution(
+        [stratum([0.0, 50.0, 100.0], median=50.0, p5=5.0, p25=25.0, p75=75.0)], DICE, label="x", column=3
+    )
 
     assert len(re.findall('data-row="', svg)) == 3
     # Circles start 3.1 left of their centre; the axis runs from 14 to 466.
@@ -45,24 +47,24 @@ def test_every_case_is_a_dot_at_its_value():
 
 
 def test_limited_figures_draw_the_worst():
-    svg = distribution([group([10.0, 20.0, 90.0])], DICE, label="x", column=0, at_most=2)
+    svg = distribution([stratum([10.0, 20.0, 90.0])], DICE, label="x", column=0, at_most=2)
     assert re.findall('data-row="(.)"', svg) == ["0", "1"]
 
 
 def test_figures_of_a_stratum_without_values_are_empty_frames():
-    svg = distribution([group([])], HD95, label="x", column=0) + quantile_curves([group([])], DICE, label="x")
+    svg = distribution([stratum([])], HD95, label="x", column=0) + quantile_curves([stratum([])], DICE, label="x")
     assert 'class="dot' not in svg
     assert "polyline" not in svg
     assert "nan" not in svg
 
 
 def test_quantile_curve_goes_through_every_case():
-    svg = quantile_curves([group([0.0, 100.0, 50.0])], DICE, label="x")
+    svg = quantile_curves([stratum([0.0, 100.0, 50.0])], DICE, label="x")
     assert 'points="46,280 257,153 468,26"' in svg
 
 
 def test_quantile_curve_of_one_case_is_level():
-    svg = quantile_curves([group([50.0])], DICE, label="x")
+    svg = quantile_curves([stratum([50.0])], DICE, label="x")
     assert 'points="46,' in svg
     assert len(re.search('points="([^"]*)"', svg)[1].split()) == 2
 
@@ -100,22 +102,22 @@ def test_forest_marks_better_worse_and_undefined():
 
 def test_names_in_figures_are_escaped():
     hostile = "<script>'\"&"
-    svg = distribution([group([1.0], title=hostile)], DICE, label=hostile, column=0)
+    svg = distribution([stratum([1.0], title=hostile)], DICE, label=hostile, column=0)
     svg += forest([Difference(hostile, hostile, 1, 0, 2)], DICE, statistic="mean")
     assert "<script" not in svg
     assert "&lt;script&gt;&#39;&#34;&amp;" in svg
 
 
-def test_groups_hold_every_case_once_worst_first():
+def test_strata_hold_every_case_once_worst_first():
     scores, strata = scores_of(30, labels=("one", "two"))
     evaluation = evaluation_of(scores, strata)
     of_attribute = evaluation.strata[evaluation.strata["attribute"] == "centre"]
 
-    groups = groups_of(scores, strata["centre"], of_attribute, label="two", metric=DICE)
+    found = cases_by_stratum(scores, strata["centre"], of_attribute, label="two", metric=DICE)
 
-    rows = [int(row) for g in groups for row in g.rows]
+    rows = [int(row) for g in found for row in g.rows]
     assert sorted(rows) == list(range(1, 60, 2))
-    assert [g.title for g in groups] == ["A", "B", "C"]
-    for g in groups:
+    assert [g.title for g in found] == ["A", "B", "C"]
+    for g in found:
         assert g.values.tolist() == sorted(g.values)
         assert g.values.tolist() == pytest.approx((100 * scores["dice"])[g.rows].tolist())

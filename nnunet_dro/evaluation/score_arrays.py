@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nnunet_dro.evaluation.counting import Box, Foreground
+from nnunet_dro.evaluation.foreground import Box, Foreground
 from nnunet_dro.evaluation.grid import IntegerArray
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.metrics import METRICS, check_metrics
