@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from nnunet_dro import __version__
+from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.tuning import tune
 
@@ -28,6 +29,10 @@ class _Commands(TyperGroup):
             raise
         except (ValueError, OSError) as error:
             _stop(str(error), _BAD_INPUT)
+        except typer.BadParameter as error:
+            if type(error) is not typer.BadParameter:
+                raise  # what is missing altogether: typer shows how the command is used
+            _stop(error.format_message(), _BAD_INPUT)
 
 
 def _stop(message: str, code: int) -> None:
@@ -114,10 +119,12 @@ def evaluate(
         str, typer.Option(help="Of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd, nsd.")
     ] = "dice",
     nsd_tolerance_mm: Annotated[float, typer.Option(help="Tolerance of the normalised surface distance.")] = 1.0,
-    empty: Annotated[str, typer.Option(help="Labels that are empty in both: undefined, one or brats.")] = "undefined",
+    empty: Annotated[
+        EmptyRule, typer.Option(help="Score of a label that is empty in both reference and prediction.")
+    ] = EmptyRule.UNDEFINED,
     missing: Annotated[
-        str, typer.Option(help="Missing predictions: error, or worst to score them as failed.")
-    ] = "error",
+        MissingRule, typer.Option(help="What a missing prediction is: an error, or a case that is scored as failed.")
+    ] = MissingRule.ERROR,
     ignore_unknown_cases: Annotated[
         bool, typer.Option("--ignore-unknown-cases", help="Let rows of the case table be that have no reference.")
     ] = False,

@@ -12,6 +12,7 @@ import pandas as pd
 
 from nnunet_dro import __version__
 from nnunet_dro.case_table import attributes_of, check_cases, read_cases
+from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.label_maps import list_label_maps
@@ -51,8 +52,8 @@ def evaluate(
     by: Sequence[str] = (),
     metrics: Sequence[str] = ("dice",),
     nsd_tolerance_mm: float = 1.0,
-    empty: str = "undefined",
-    missing: str = "error",
+    empty: EmptyRule | str = EmptyRule.UNDEFINED,
+    missing: MissingRule | str = MissingRule.ERROR,
     ignore_unknown_cases: bool = False,
     n_resamples: int = 2000,
     seed: int = 0,
@@ -92,6 +93,7 @@ def evaluate(
         ValueError: If an input cannot be used; the message names it.
     """
     scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty)
+    missing = choice_of(MissingRule, missing, name="missing")
     dataset_json = dataset_json or find_dataset_json(reference)
     labels = read_labels(dataset_json) if dataset_json else None
     references = set(list_label_maps(reference))
@@ -124,8 +126,8 @@ def evaluate(
         "by": list(by),
         "metrics": list(scoring.metrics),
         "nsd_tolerance_mm": nsd_tolerance_mm,
-        "empty": empty,
-        "missing": missing,
+        "empty": EmptyRule(scoring.empty).value,
+        "missing": missing.value,
         "n_resamples": n_resamples,
         "seed": seed,
     }
