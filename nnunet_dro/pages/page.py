@@ -6,17 +6,25 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+#: What a browser may load into a page: its own styles, scripts and pictures, and nothing from anywhere else.
+CONTENT_SECURITY_POLICY = Markup(
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+
 
 @cache
 def page_environment(*folders: Path) -> Environment:
     """The templates in some folders, and those that all pages share; a folder given earlier takes precedence."""
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader([*folders, Path(__file__).parent / "assets"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["content_security_policy"] = CONTENT_SECURITY_POLICY
+    return environment
 
 
 def page_assets() -> dict[str, Markup]:
