@@ -22,8 +22,9 @@ import scipy.stats
 from rich.console import Console
 from rich.table import Table
 
-from nnunet_dro.evaluation.bootstrap import STATISTICS, difference_intervals, intervals
-from nnunet_dro.evaluation.statistics import summarise
+from nnunet_dro.evaluation.bootstrap import difference_intervals, intervals
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.stratum_statistics import summarise
 
 N_RESAMPLES, N_LABELS, N_STRATA = 2000, 3, 10
 N_SCIPY = 2

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from nnunet_dro import __version__
+from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.tuning import tune
@@ -127,10 +128,12 @@ def evaluate(
         str, typer.Option(help="Of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd, nsd.")
     ] = "dice",
     nsd_tolerance_mm: Annotated[float, typer.Option(help="Tolerance of the normalised surface distance.")] = 1.0,
-    empty: Annotated[str, typer.Option(help="Labels that are empty in both: undefined, one or brats.")] = "undefined",
+    empty: Annotated[
+        EmptyRule, typer.Option(help="Score of a label that is empty in both reference and prediction.")
+    ] = EmptyRule.UNDEFINED,
     missing: Annotated[
-        str, typer.Option(help="Missing predictions: error, or worst to score them as failed.")
-    ] = "error",
+        MissingRule, typer.Option(help="What a missing prediction is: an error, or a case that is scored as failed.")
+    ] = MissingRule.ERROR,
     ignore_unknown_cases: Annotated[
         bool, typer.Option("--ignore-unknown-cases", help="Let rows of the case table be that have no reference.")
     ] = False,
@@ -149,9 +152,10 @@ def evaluate(
     from joblib import cpu_count
 
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
-    from nnunet_dro.evaluation.output import check_output, evaluation_files, write_files
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
     from nnunet_dro.evaluation.requirements import parse_requirement, read_requirements
+    from nnunet_dro.evaluation.result_files import evaluation_files
+    from nnunet_dro.output_folder import check_output, write_files
 
     requirements = [parse_requirement(text) for text in require or ()]
     requirements += read_requirements(require_file) if require_file else []
@@ -202,14 +206,9 @@ def compare(
 ) -> None:
     """Compare methods on the same cases, paired, with intervals and tests, and with a report."""
     from nnunet_dro.evaluation.comparison import compare as compare_evaluations
-    from nnunet_dro.evaluation.output import (
-        check_output,
-        comparison_files,
-        named_evaluations,
-        read_evaluation,
-        write_files,
-    )
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
+    from nnunet_dro.evaluation.result_files import comparison_files, named_evaluations, read_evaluation
+    from nnunet_dro.output_folder import check_output, write_files
 
     folders = named_evaluations(evaluations)
     check_output(output, overwrite=overwrite)
@@ -231,8 +230,9 @@ def report(
     per_stratum: Annotated[int, typer.Option(min=1, help="Pictures per stratum and label.")] = 2,
 ) -> None:
     """Make the reports of an evaluation again, with pictures of the worst cases."""
-    from nnunet_dro.evaluation.output import read_evaluation, write_files
     from nnunet_dro.evaluation.report import evaluation_reports, pictures_of
+    from nnunet_dro.evaluation.result_files import read_evaluation
+    from nnunet_dro.output_folder import write_files
 
     read = read_evaluation(evaluation)
     gallery = []

@@ -11,8 +11,9 @@ from benchmarks.experiments.label_noise_data import KINDS, NOISE_FILE
 from benchmarks.experiments.segmentation_results import iteration_times
 from benchmarks.experiments.segmentation_runs import SeedRuns
 from benchmarks.experiments.segmentation_studies import BASELINE, Study
-from nnunet_dro.evaluation.bootstrap import STATISTICS, FloatArray, difference_intervals
-from nnunet_dro.evaluation.statistics import describe
+from nnunet_dro.evaluation.bootstrap import FloatArray, difference_intervals
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.stratum_statistics import describe
 from nnunet_dro.suspects import rank_cases, read_logs
 from nnunet_dro.suspects.epoch_log import WEIGHTS
 

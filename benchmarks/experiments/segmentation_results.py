@@ -8,7 +8,7 @@ import pandas as pd
 from benchmarks.experiments.segmentation_runs import SeedRuns
 from benchmarks.experiments.segmentation_studies import BASELINE, Study
 from nnunet_dro.evaluation import Evaluation, compare
-from nnunet_dro.evaluation.statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
 
 #: The statistics of Dice that are shown.
 STATISTICS = ("mean", "p10", "p5")

@@ -23,8 +23,9 @@ from nnunet_dro.atomic import replacing
 from nnunet_dro.demo.plans import small_plans
 from nnunet_dro.demo.progress import StepProgress, step_progress
 from nnunet_dro.evaluation import Evaluation, evaluate
-from nnunet_dro.evaluation.output import evaluation_files, read_evaluation, write_files
+from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.nnunet.command import CommandError, run_command
+from nnunet_dro.output_folder import write_files
 from nnunet_dro.trainers.installation import FOLDER
 
 #: nnU-Net's names of the plans, and of the configuration the networks are trained with and the one it inherits from.

@@ -10,16 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from nnunet_dro.evaluation.comparison import NOTABLE
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.statistics import STATISTICS
 
-#: What the table shows, with its heading and whether more is better.
-SHOWN = {
-    "mean": ("Mean", True),
-    "median": ("Median", True),
-    "iqr": ("IQR", False),
-    "p25": ("P25", True),
-    "p10": ("P10", True),
-    "p5": ("P5", True),
-}
+#: The statistics that the table shows.
+SHOWN = ("mean", "median", "iqr", "p25", "p10", "p5")
 
 
 def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
@@ -39,16 +34,21 @@ def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
     )
     for heading in ("label", by, "training", "method"):
         rendered.add_column(heading, justify="right" if heading == "training" else "left", overflow="fold")
-    for heading, _ in SHOWN.values():
-        rendered.add_column(heading, justify="right", no_wrap=True)
+    shown = [STATISTICS[name] for name in SHOWN]
+    for statistic in shown:
+        rendered.add_column(statistic.title, justify="right", no_wrap=True)
     for label in table["label"].unique():
         for stratum in table["stratum"].unique():
             rows = table[(table["label"] == label) & (table["stratum"] == stratum)]
             for position, method in enumerate(rows["method"]):
                 names = (label, stratum, str(n_training.get(stratum, 0))) if position == 0 else ("", "", "")
                 cells = [
-                    _cell(rows[statistic].to_numpy(dtype=np.float64), position, more_is_better=more_is_better)
-                    for statistic, (_, more_is_better) in SHOWN.items()
+                    _cell(
+                        rows[statistic.name].to_numpy(dtype=np.float64),
+                        position,
+                        more_is_better=statistic.more_is_better(METRICS["dice"]),
+                    )
+                    for statistic in shown
                 ]
                 # Names come from files: brackets in them are no markup.
                 rendered.add_row(*map(escape, (*names, method)), *cells)

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: The statistics of a stratum, in the order of their columns.
-STATISTICS = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
+from nnunet_dro.evaluation.statistics import STATISTICS
 
 FloatArray = npt.NDArray[np.float64]
 _Ranks = npt.NDArray[np.unsignedinteger[Any]]

@@ -1,22 +1,21 @@
 """Two or more methods on the same cases: paired differences, how sure they are, and which cases changed."""
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro import __version__
-from nnunet_dro.evaluation.bootstrap import STATISTICS, difference_intervals
-from nnunet_dro.evaluation.comparability import CommonGround, find_common_ground, find_common_strata
+from nnunet_dro.evaluation.bootstrap import difference_intervals
+from nnunet_dro.evaluation.common_ground import CommonGround, find_common_ground, find_common_strata
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
-from nnunet_dro.evaluation.statistics import describe, divide, percentile_notes, summarise
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.stratum_statistics import describe, divide, percentile_notes, summarise
 from nnunet_dro.naming import name_some
 
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
@@ -113,8 +112,6 @@ def compare(
     # What is true of every method is said once.
     notes += shared + [f"{method}: {note}" for method in methods for note in own[method] if note not in shared]
     options = {"by": list(strata), "intersect": intersect, "n_resamples": n_resamples, "seed": seed}
-    versions = {"nnunet-dro": __version__, "python": platform.python_version()}
-    versions |= {package: version(package) for package in ("numpy", "pandas", "scipy")}
     return Comparison(
         methods=methods,
         table=_table(values, methods, ground, strata, n_resamples=n_resamples, seed=seed),
@@ -123,7 +120,7 @@ def compare(
         scores=_scores(evaluations, ground),
         stratum_of_case=strata,
         about={
-            "versions": versions,
+            "versions": versions("numpy", "pandas", "scipy"),
             "options": options,
             "definitions": {metric: METRICS[metric].definition for metric in ground.metrics},
             "methods": {method: dict(evaluation.about) for method, evaluation in evaluations.items()},
@@ -145,8 +142,7 @@ def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:
     """
     if METRICS[metric].unit != "fraction":
         return False
-    spread = statistic in ("std", "iqr")
-    gain = difference if METRICS[metric].more_is_better != spread else -difference
+    gain = difference if STATISTICS[statistic].more_is_better(METRICS[metric]) else -difference
     # 0.35 - 0.3 is a little less than 0.05.
     return bool(gain >= NOTABLE - 1e-9)
 

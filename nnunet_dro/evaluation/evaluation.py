@@ -1,46 +1,26 @@
 """From files to an evaluation: score every case, divide the cases into strata, describe the strata."""
 
-import hashlib
-import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from nnunet_dro import __version__
 from nnunet_dro.case_table import attributes_of, check_cases, read_cases
+from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, read_labels
 from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.provenance import about_evaluation
 from nnunet_dro.evaluation.requirements import Requirement, check_requirements
-from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.scores import score_pairs
-from nnunet_dro.evaluation.scoring import Scoring
-from nnunet_dro.evaluation.statistics import false_positives, percentile_notes, summarise, worst_strata
+from nnunet_dro.evaluation.score_arrays import Scoring
+from nnunet_dro.evaluation.score_files import score_pairs
 from nnunet_dro.evaluation.strata import stratify_all
+from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import find_dataset_json
-
-#: What the statistics of a stratum are.
-STATISTICS_DEFINITIONS = {
-    "mean": "mean of the cases with a value",
-    "std": "sample standard deviation (n - 1)",
-    "percentiles": "linear interpolation between order statistics; p5 is the value that 5 % of the cases lie below",
-    "iqr": "p75 - p25",
-    "interval": "95 % percentile bootstrap interval: the stratum's cases with a value, drawn with replacement",
-    "empty": {
-        "undefined": "a label in neither reference nor prediction has no value and is left out; one in only one of the "
-        "two has Dice 0 and no distance",
-        "one": "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the two has "
-        "Dice 0 and no distance",
-        "brats": "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the two "
-        "has Dice 0 and distance 374 mm",
-    },
-}
 
 
 def evaluate(
@@ -52,8 +32,8 @@ def evaluate(
     by: Sequence[str] = (),
     metrics: Sequence[str] = ("dice",),
     nsd_tolerance_mm: float = 1.0,
-    empty: str = "undefined",
-    missing: str = "error",
+    empty: EmptyRule | str = EmptyRule.UNDEFINED,
+    missing: MissingRule | str = MissingRule.ERROR,
     ignore_unknown_cases: bool = False,
     n_resamples: int = 2000,
     seed: int = 0,
@@ -93,24 +73,18 @@ def evaluate(
         ValueError: If an input cannot be used; the message names it.
     """
     scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty)
+    missing = choice_of(MissingRule, missing, name="missing")
     dataset_json = dataset_json or find_dataset_json(reference)
     labels = read_labels(dataset_json) if dataset_json else None
     references = set(list_label_maps(reference))
-    if prediction.suffix == ".json" and not prediction.is_dir():
-        summary = read_summary(prediction, labels, scoring)
-        inputs = matched_inputs(summary.inputs, references, missing=missing)
-    else:
-        summary, inputs = None, find_inputs(reference, prediction, missing=missing)
+    inputs, scores = _find_inputs(reference, prediction, references, labels, scoring, missing)
     evaluated = [pair.case for pair in inputs.pairs]
-    # A table that does not fit is told before the long work.
-    table = _case_table(cases, references, evaluated, ignore_unknown=ignore_unknown_cases)
-    _check_columns(table, scoring)
+    # Whatever does not fit is reported before the long work.
+    table = _case_table(cases, references, evaluated, scoring, ignore_unknown=ignore_unknown_cases)
     strata = stratify_all(table, list(by), evaluated)
     _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
     only_predicted: tuple[str, ...] = ()
-    if summary:
-        scores = summary.scores
-    else:
+    if scores is None:
         scores, only_predicted = score_pairs(
             inputs.pairs, labels, scoring, jobs=jobs, progress=lambda n_done: progress(n_done, len(evaluated))
         )
@@ -125,8 +99,8 @@ def evaluate(
         "by": list(by),
         "metrics": list(scoring.metrics),
         "nsd_tolerance_mm": nsd_tolerance_mm,
-        "empty": empty,
-        "missing": missing,
+        "empty": EmptyRule(scoring.empty).value,
+        "missing": missing.value,
         "n_resamples": n_resamples,
         "seed": seed,
     }
@@ -137,15 +111,31 @@ def evaluate(
         stratum_of_case=strata,
         worst=worst_strata(statistics),
         false_positives=false_positives(scores),
-        about=_about(options, scoring, inputs)
+        about=about_evaluation(options, scoring, inputs)
         | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
         notes=tuple(_notes(inputs, scores, scoring, only_predicted, statistics)),
     )
 
 
+def _find_inputs(
+    reference: Path,
+    prediction: Path,
+    references: set[str],
+    labels: Labels | None,
+    scoring: Scoring,
+    missing: MissingRule,
+) -> tuple[Inputs, pd.DataFrame | None]:
+    """The files, and their scores where a summary.json has them already."""
+    if prediction.suffix != ".json" or prediction.is_dir():
+        return find_inputs(reference, prediction, missing=missing), None
+    summary = read_summary(prediction, labels, scoring)
+    return matched_inputs(summary.inputs, references, missing=missing), summary.scores
+
+
 def _case_table(
-    path: Path | None, references: set[str], evaluated: Sequence[str], *, ignore_unknown: bool
+    path: Path | None, references: set[str], evaluated: Sequence[str], scoring: Scoring, *, ignore_unknown: bool
 ) -> pd.DataFrame | None:
+    """The case table, checked against the cases and the columns of the scores."""
     if path is None:
         return None
     table = read_cases(path)
@@ -155,13 +145,10 @@ def _case_table(
         check_cases(table, {*evaluated, *others}, unknown="ignore" if ignore_unknown else "error")
     except ValueError as error:
         raise ValueError(f"{error} The table is {str(path)!r}.") from error
-    return table
-
-
-def _check_columns(table: pd.DataFrame | None, scoring: Scoring) -> None:
-    if table is not None and (both := [column for column in attributes_of(table) if column in scoring.columns]):
+    if both := [column for column in attributes_of(table) if column in scoring.columns]:
         cure = "Rename the column."
         raise ValueError(f"`cases` must have columns of other names than the scores, got {name_some(both)}. {cure}")
+    return table
 
 
 def _check_requirements_apply(
@@ -186,36 +173,6 @@ def _check_requirements_apply(
     if not with_intervals:
         statistics = statistics.drop(columns=[c for c in statistics.columns if c.endswith(("_low", "_high"))])
     check_requirements(statistics, requirements)
-
-
-def _about(options: dict[str, Any], scoring: Scoring, inputs: Inputs) -> dict[str, Any]:
-    versions = {"nnunet-dro": __version__, "python": platform.python_version()}
-    versions |= {package: version(package) for package in ("numpy", "pandas", "scipy", "SimpleITK")}
-    definitions: dict[str, Any] = {metric: METRICS[metric].definition for metric in scoring.metrics}
-    if "nsd" in scoring.metrics:
-        definitions["nsd"] += f"; tolerance {scoring.nsd_tolerance_mm:g} mm"
-    rule = {"empty": STATISTICS_DEFINITIONS["empty"][scoring.empty]}  # type: ignore[index]
-    files = {
-        pair.case: [str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)]
-        for pair in inputs.pairs
-    }
-    return {
-        "versions": versions,
-        "options": options,
-        "definitions": definitions | STATISTICS_DEFINITIONS | rule,
-        "inputs": {
-            "n_cases": len(inputs.pairs),
-            "missing_predictions": inputs.missing,
-            "reference_names_sha256": _digest(pair.reference.name for pair in inputs.pairs),
-            "prediction_names_sha256": _digest(pair.prediction.name for pair in inputs.pairs if pair.prediction),
-            "files": files,
-        },
-    }
-
-
-def _digest(names: Iterable[str]) -> str:
-    """SHA-256 of file names, one a line, in the order of the cases."""
-    return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _notes(

@@ -9,16 +9,14 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.choices import MissingRule, choice_of
 from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, list_label_maps
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.scores import PairOfFiles
-from nnunet_dro.evaluation.scoring import COUNTS, Scoring
+from nnunet_dro.evaluation.score_arrays import COUNTS, Scoring
+from nnunet_dro.evaluation.score_files import PairOfFiles
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.nnunet.folders import FOLD_NAME
-
-#: What to do with a reference that has no prediction.
-MISSING_RULES = ("error", "worst")
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Inputs:
         return [pair.case for pair in self.pairs if pair.prediction is None]
 
 
-def find_inputs(reference: Path, prediction: Path, *, missing: str = "error") -> Inputs:
+def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule | str = MissingRule.ERROR) -> Inputs:
     """Pair the files of references and predictions.
 
     Args:
@@ -58,7 +56,7 @@ def find_inputs(reference: Path, prediction: Path, *, missing: str = "error") ->
         FileNotFoundError: If a folder or a prediction is missing; the message names the cases.
         ValueError: If no file names agree, a case is predicted twice, or ``missing`` is not one of the two.
     """
-    _check_missing(missing)
+    missing = choice_of(MissingRule, missing, name="missing")
     references = list_label_maps(reference)
     if not prediction.is_dir():
         cure = "Give a folder of label maps, a model folder of nnU-Net, or a summary.json."
@@ -80,30 +78,27 @@ def find_inputs(reference: Path, prediction: Path, *, missing: str = "error") ->
             f"{str(prediction)!r} (there are {examples}). Name the predictions as the references are."
         )
     lacking = [case for case in references if case not in predictions]
-    if lacking and missing == "error" and not folders:
+    if lacking and missing is MissingRule.ERROR and not folders:
         raise FileNotFoundError(
             f"`prediction` must have a label map for every reference, got none for {name_some(lacking)} in "
             f"{str(prediction)!r}. Predict them, or give --missing worst to score them as failed."
         )
-    if lacking and missing == "error":
+    if lacking and missing is MissingRule.ERROR:
         notes.append(
             f"{len(lacking)} of {len(references)} references have no prediction in these folds: not evaluated."
         )
     if extra := sorted(predictions.keys() - references.keys()):
         notes.append(f"Predictions without a reference, not evaluated: {name_some(extra, at_most=20)}.")
-    cases = sorted(references if missing == "worst" else common)
-    if lacking and missing == "worst":
+    cases = sorted(references if missing is MissingRule.WORST else common)
+    if lacking and missing is MissingRule.WORST:
         notes.append(f"Without a prediction, scored as failed: {name_some(lacking, at_most=20)}.")
     pairs = tuple(PairOfFiles(case, references[case], predictions.get(case)) for case in cases)
     return Inputs(_method(prediction), pairs, tuple(notes))
 
 
-def _check_missing(missing: str) -> None:
-    if missing not in MISSING_RULES:
-        raise ValueError(f"`missing` must be one of {', '.join(MISSING_RULES)}, got {missing!r}.")
-
-
-def matched_inputs(inputs: Inputs, references: Collection[str], *, missing: str = "error") -> Inputs:
+def matched_inputs(
+    inputs: Inputs, references: Collection[str], *, missing: MissingRule | str = MissingRule.ERROR
+) -> Inputs:
     """The files that a summary.json names, with notes on how they match the references that are there.
 
     Args:
@@ -119,7 +114,7 @@ def matched_inputs(inputs: Inputs, references: Collection[str], *, missing: str 
         ValueError: If no case has a reference, a reference has no prediction and ``missing`` is ``worst`` (how large
             its labels are is not in the file), or ``missing`` is not one of the two.
     """
-    _check_missing(missing)
+    missing = choice_of(MissingRule, missing, name="missing")
     cases = {pair.case for pair in inputs.pairs}
     if not cases & set(references):
         examples = f"{min(references)} and {min(cases)}"
@@ -129,7 +124,7 @@ def matched_inputs(inputs: Inputs, references: Collection[str], *, missing: str 
         )
     notes = list(inputs.notes)
     if lacking := sorted(set(references) - cases):
-        if missing == "worst":
+        if missing is MissingRule.WORST:
             cure = "Give the folder of the predictions instead."
             raise ValueError(
                 f"`missing` must be error where summary.json lacks cases, got worst and no {name_some(lacking)}. {cure}"

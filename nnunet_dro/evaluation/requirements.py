@@ -10,17 +10,13 @@ from pathlib import Path
 import pandas as pd
 
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.statistics import INTERVALS, STATISTICS
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.naming import name_some
 
 _COUNTS = ("n", "n_undefined")
 
-_KNOWN_STATISTICS = (
-    *_COUNTS,
-    *STATISTICS,
-    *(f"{statistic}_{end}" for statistic in STATISTICS for end in ("low", "high")),
-)
+_KNOWN_STATISTICS = (*_COUNTS, *STATISTICS, *INTERVALS)
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.report.charts.svg import WIDTH, Scale, at, figure, line, text, tick_text
+from nnunet_dro.pages.svg import WIDTH, Scale, at, figure, line, text, tick_text
 from nnunet_dro.suspects.epoch_log import WEIGHTS, EpochLog
 
 _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 150.0, 46.0, 12.0, 12.0, 40.0

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.evaluation.images import PLANES, Orientation, align, read_image
 from nnunet_dro.evaluation.label_maps import read_label_map
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.report.gallery import beside, grey_levels
-from nnunet_dro.evaluation.report.orientation import PLANES, Orientation, read_image
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
 from nnunet_dro.nnunet.folders import Fold, raw_folder_of
+from nnunet_dro.pages.pictures import grey_levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class RawImages:
         image_file, reference_file = self._files(case)
         reference = read_label_map(reference_file)
         image, grid = read_image(image_file)
-        image = beside(image, grid, reference.grid, image_file, reference_file)
+        image = align(image, grid, reference.grid, image_file, reference_file)
         orientation = Orientation.of(reference.grid)
         return CaseImage(
             grey_levels(orientation.apply(image)),

@@ -6,10 +6,10 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.report.case_table import CaseTable, Column
-from nnunet_dro.evaluation.report.charts.svg import N_COLOURS
-from nnunet_dro.evaluation.report.formatting import count
-from nnunet_dro.evaluation.report.html import page_assets, page_environment
+from nnunet_dro.pages.page import page_assets, page_environment
+from nnunet_dro.pages.sortable_table import Column, SortableTable
+from nnunet_dro.pages.svg import N_COLOURS
+from nnunet_dro.pages.wording import count
 from nnunet_dro.suspects.curves import Curves, curve_icon
 from nnunet_dro.suspects.epoch_log import WEIGHTS
 from nnunet_dro.suspects.ranking import FEW
@@ -39,8 +39,7 @@ def suspects_files(suspects: Suspects) -> dict[str, str]:
 def suspects_html(suspects: Suspects) -> str:
     """The page; all names from files are escaped."""
     table = _case_table(suspects)
-    keys = zip(suspects.shown["case"], suspects.shown["times_seen"], strict=True)
-    pictures = {(case, _evidence(seen)): f"picture-{n}" for n, (case, seen) in enumerate(keys)}
+    pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
     fold, log = suspects.fold, suspects.log
     content = {
         "kind": "nnunet-dro · cases to look at",
@@ -99,7 +98,7 @@ def _entries(suspects: Suspects) -> list[dict[str, Any]]:
     return entries
 
 
-def _case_table(suspects: Suspects) -> CaseTable:
+def _case_table(suspects: Suspects) -> SortableTable:
     table, by_weight = suspects.table, suspects.log.kind == WEIGHTS
     scores = table["score"] if by_weight else 100 * table["score"]
     title = score_title(suspects.log)
@@ -114,7 +113,7 @@ def _case_table(suspects: Suspects) -> CaseTable:
         columns.append(Column("Mean loss", "decimal", table["loss"].tolist()))
     columns.append(Column("Seen", "count", table["times_seen"].tolist()))
     columns.append(Column("Seen in all", "count", table["times_seen_in_all"].tolist()))
-    return CaseTable(tuple(columns), sorted_by=2, descending=False)
+    return SortableTable(tuple(columns), table["case"].tolist(), sorted_by=2, descending=False)
 
 
 def _evidence(times_seen: int) -> str:

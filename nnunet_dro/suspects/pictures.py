@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.report.contours import outline
-from nnunet_dro.evaluation.report.gallery import data_uri
+from nnunet_dro.pages.contours import outline
+from nnunet_dro.pages.pictures import data_uri
 from nnunet_dro.suspects.images import CaseImage
 
 #: Longest side of a picture in pixels, and its bytes: a page of 20 stays below 2 MB.

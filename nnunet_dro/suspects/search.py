@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.report.formatting import count
 from nnunet_dro.nnunet.folders import Fold
+from nnunet_dro.pages.wording import count
 from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog, read_logs
 from nnunet_dro.suspects.images import ImageSource, find_images
 from nnunet_dro.suspects.pictures import Slice, slice_of

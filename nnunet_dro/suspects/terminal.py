@@ -8,8 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nnunet_dro.evaluation.report.formatting import NO_VALUE
-from nnunet_dro.evaluation.report.terminal import plain
+from nnunet_dro.pages.wording import NO_VALUE, plain
 from nnunet_dro.suspects.epoch_log import WEIGHTS, EpochLog
 from nnunet_dro.suspects.ranking import FEW
 from nnunet_dro.suspects.search import Suspects

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from nnunet_dro.evaluation.output import check_output, write_files
 from nnunet_dro.nnunet.folders import Fold
+from nnunet_dro.output_folder import check_output, write_files
 from nnunet_dro.suspects.page import suspects_files
 from nnunet_dro.suspects.search import find_suspects
 from nnunet_dro.suspects.terminal import suspects_table

@@ -17,9 +17,6 @@ from nnunet_dro.evaluation.strata import stratify_all
 
 _FORM = re.compile(r"(\S+)(?:\s+of\s+(\S+))?(?:\s+by\s+(.+?)\s+(worst|mean))?")
 
-#: A spread is better when it is smaller, whatever the metric.
-_SPREADS = ("std", "iqr")
-
 _EXAMPLE = 'Write, for example, "mean", "p10 of dice" or "p10 by centre worst".'
 
 
@@ -42,7 +39,7 @@ class Objective:
     @property
     def maximise(self) -> bool:
         """Whether larger values are better."""
-        return METRICS[self.metric].more_is_better and self.statistic not in _SPREADS
+        return STATISTICS[self.statistic].more_is_better(METRICS[self.metric])
 
     @property
     def text(self) -> str:

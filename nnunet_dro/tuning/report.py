@@ -2,20 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from optuna.trial import FrozenTrial, TrialState
 from rich.markup import escape
 from rich.table import Table
 
 from nnunet_dro.atomic import replacing
+from nnunet_dro.pages.page import page_environment
 from nnunet_dro.tuning.study import Settings, best_trial
+
+_ASSETS = Path(__file__).parent / "assets"
 
 _STATES = {
     TrialState.COMPLETE: "complete",
@@ -164,7 +165,7 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
     }
     path = settings.folder / "study.html"
     with replacing(path) as partial:
-        partial.write_text(_environment().get_template("study.html").render(content), encoding="utf-8")
+        partial.write_text(page_environment(_ASSETS).get_template("study.html").render(content), encoding="utf-8")
     return path
 
 
@@ -225,14 +226,3 @@ def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
             training,
         ),
     ]
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

@@ -3,8 +3,9 @@ import pytest
 import scipy.stats
 
 from nnunet_dro.evaluation import bootstrap
-from nnunet_dro.evaluation.bootstrap import STATISTICS, difference_intervals, intervals
-from nnunet_dro.evaluation.statistics import describe
+from nnunet_dro.evaluation.bootstrap import difference_intervals, intervals
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.stratum_statistics import describe
 
 NAN = float("nan")
 
@@ -71,7 +72,7 @@ def test_intervals_agree_with_scipy(name, statistic):
     expected = scipy.stats.bootstrap(
         (values,), statistic, n_resamples=9999, method="percentile", vectorized=True, rng=np.random.default_rng(3)
     )
-    found = intervals([values], n_resamples=9999)[0, STATISTICS.index(name)]
+    found = intervals([values], n_resamples=9999)[0, list(STATISTICS).index(name)]
 
     width = expected.confidence_interval.high - expected.confidence_interval.low
     assert found == pytest.approx(tuple(expected.confidence_interval), abs=0.05 * width)
@@ -89,7 +90,7 @@ def test_resampled_statistics_are_those_of_the_resampled_values():
 def test_median_interval_covers_the_truth_about_95_times_in_100():
     rng = np.random.default_rng(8)
     samples = list(rng.normal(size=(400, 101)))
-    low, high = intervals(samples, n_resamples=1000)[:, STATISTICS.index("median")].T
+    low, high = intervals(samples, n_resamples=1000)[:, list(STATISTICS).index("median")].T
 
     covered = int(((low <= 0) & (high >= 0)).sum())
     assert scipy.stats.binom.ppf(1e-3, 400, 0.94) <= covered <= scipy.stats.binom.ppf(1 - 1e-3, 400, 0.97)
@@ -124,7 +125,7 @@ def test_interval_does_not_depend_on_other_samples_or_the_order_of_cases():
     alone = np.concatenate([intervals([sample[::-1]]) for sample in samples])
 
     np.testing.assert_allclose(together, alone, rtol=1e-11, atol=1e-14)
-    percentiles = [STATISTICS.index(s) for s in ("median", "p25", "p10", "p5", "min", "max")]
+    percentiles = [list(STATISTICS).index(s) for s in ("median", "p25", "p10", "p5", "min", "max")]
     assert np.array_equal(together[:, percentiles], alone[:, percentiles])
 
 
@@ -202,7 +203,7 @@ def test_values_are_not_changed():
 
 
 def test_hundred_thousand_cases_fit():
-    low, high = intervals([skewed(100_000)], n_resamples=40)[0, STATISTICS.index("median")]
+    low, high = intervals([skewed(100_000)], n_resamples=40)[0, list(STATISTICS).index("median")]
 
     assert low < 0.5 ** (1 / 5) < high
 

@@ -215,13 +215,16 @@ def test_splits_can_let_unknown_cases_be(tmp_path):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("evaluate", ["--nsd-tolerance-mm", "--require-file", "--ignore-unknown-cases", "--missing"]),
+        (
+            "evaluate",
+            ["--nsd-tolerance-mm", "--require-file", "--ignore-unknown-cases", "undefined|one|brats", "error|worst"],
+        ),
         ("compare", ["--intersect", "NAME=FOLDER"]),
         ("report", ["--images", "--per-stratum"]),
         ("splits", ["--leave-out", "--stratify", "--group", "--force"]),
     ],
 )
-def test_help_names_the_options(command, words, monkeypatch):
+def test_help_names_the_options_and_their_choices(command, words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     result = run(command, "--help")
     assert result.exit_code == 0

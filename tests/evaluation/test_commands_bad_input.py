@@ -176,8 +176,8 @@ def test_case_table_that_is_not_there_is_refused(study):
 OPTIONS = {
     "metric": (("--metrics", "dice,dise"), ["dise", "hd95"]),
     "no metric": (("--metrics", " , "), ["at least one metric", "Choose from"]),
-    "empty": (("--empty", "zero"), ["`empty`", "brats", "zero"]),
-    "missing": (("--missing", "skip"), ["`missing`", "worst", "skip"]),
+    "empty": (("--empty", "zero"), ["'--empty'", "brats", "zero"]),
+    "missing": (("--missing", "skip"), ["'--missing'", "worst", "skip"]),
     "tolerance": (("--nsd-tolerance-mm", "0"), ["`nsd_tolerance_mm`", "millimetres"]),
     "not a number": (("--nsd-tolerance-mm", "nan"), ["`nsd_tolerance_mm`", "millimetres"]),
     "dataset.json": (("--dataset-json", "none.json"), ["none.json", "Check the path"]),

@@ -2,11 +2,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.bootstrap import STATISTICS, difference_intervals
+from nnunet_dro.evaluation.bootstrap import difference_intervals
 from nnunet_dro.evaluation.comparison import COLUMNS, compare, notable
-from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
-from nnunet_dro.evaluation.statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
 
 NAN = float("nan")
 

@@ -211,6 +211,16 @@ def test_empty_rules_decide_what_an_absent_label_gets(tmp_path):
     }
 
 
+def test_unknown_rules_are_refused_from_python_too(tmp_path):
+    write_study(tmp_path)
+    folders = (tmp_path / "reference", tmp_path / "prediction")
+
+    with pytest.raises(ValueError, match=r"`empty` must be one of undefined, one, brats, got 'zero'"):
+        evaluate(*folders, empty="zero")
+    with pytest.raises(ValueError, match=r"`missing` must be one of error, worst, got 'skip'"):
+        evaluate(*folders, missing="skip")
+
+
 def test_every_metric_of_a_bar_moved_by_one_voxel(tmp_path):
     write_study(tmp_path, shifts=(1,))
     metrics = "dice, iou,sensitivity,precision,hd95,hd95_pooled,hd,assd,nsd"

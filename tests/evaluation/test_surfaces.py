@@ -7,7 +7,7 @@ import pytest
 from scipy import ndimage
 
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.scoring import Scoring, score_case
+from nnunet_dro.evaluation.score_arrays import Scoring, score_case
 from nnunet_dro.evaluation.surfaces import SurfaceDistances
 
 ALL_DISTANCES = ("hd95", "hd95_pooled", "hd", "assd", "nsd")

@@ -1,3 +1,3 @@
-from tests.evaluation.report.conftest import driver, open_page
+from tests.pages.browser import driver, open_page
 
 __all__ = ["driver", "open_page"]

@@ -7,10 +7,9 @@ import numpy as np
 
 from nnunet_dro.evaluation.comparison import notable
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.case_table import CaseTable, Pairs, pair_columns, pairs_table, single_attributes
 from nnunet_dro.evaluation.report.charts.forest import Difference, forest
-from nnunet_dro.evaluation.report.charts.groups import MOST_DOTS
 from nnunet_dro.evaluation.report.charts.scatter import Points, paired
+from nnunet_dro.evaluation.report.charts.stratum_cases import MOST_DOTS
 from nnunet_dro.evaluation.report.evaluation_page import (
     MANY_DOTS,
     lede,
@@ -20,7 +19,6 @@ from nnunet_dro.evaluation.report.evaluation_page import (
 )
 from nnunet_dro.evaluation.report.findings import all_notes
 from nnunet_dro.evaluation.report.formatting import (
-    TITLES,
     attribute_title,
     difference,
     difference_unit,
@@ -33,8 +31,11 @@ from nnunet_dro.evaluation.report.formatting import (
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
-from nnunet_dro.evaluation.report.tables import strata_tables
-from nnunet_dro.evaluation.statistics import ALL, enough_cases
+from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
+from nnunet_dro.evaluation.report.strata_tables import strata_tables
+from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.pages.sortable_table import SortableTable
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -115,7 +116,7 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
 
 
 def _name(statistic: str) -> str:
-    return "mean" if statistic == "mean" else TITLES[statistic]
+    return "mean" if statistic == "mean" else STATISTICS[statistic].title
 
 
 def _row(row: dict[Hashable, Any], metric: Metric, statistics: Sequence[str]) -> dict[str, Any]:
@@ -152,7 +153,9 @@ def _differences(rows: Sequence[dict[Hashable, Any]], metric: Metric, statistic:
     return found
 
 
-def _paired(comparison: "Comparison", pairs: Pairs, table: CaseTable, metrics: Sequence[str]) -> list[dict[str, Any]]:
+def _paired(
+    comparison: "Comparison", pairs: Pairs, table: SortableTable, metrics: Sequence[str]
+) -> list[dict[str, Any]]:
     if not metrics:
         return []
     metric = metric_named(metrics[0])

@@ -6,30 +6,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.case_table import (
-    CaseTable,
-    metric_title,
-    scores_table,
-    shown,
-    single_attributes,
-)
 from nnunet_dro.evaluation.report.charts.distribution import distribution
-from nnunet_dro.evaluation.report.charts.groups import MOST_DOTS, groups_of
 from nnunet_dro.evaluation.report.charts.quantiles import legend_line, quantile_curves
 from nnunet_dro.evaluation.report.charts.scatter import Points, against_volume
-from nnunet_dro.evaluation.report.charts.svg import legend_mark
+from nnunet_dro.evaluation.report.charts.stratum_cases import MOST_DOTS, cases_by_stratum
 from nnunet_dro.evaluation.report.findings import all_notes, findings
-from nnunet_dro.evaluation.report.formatting import (
-    attribute_title,
-    count,
-    metric_named,
-    stratum_title,
-    volume,
-)
-from nnunet_dro.evaluation.report.tables import strata_tables
-from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import ALL
+from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, stratum_title, volume
+from nnunet_dro.evaluation.report.score_tables import metric_title, scores_table, shown, single_attributes
+from nnunet_dro.evaluation.report.strata_tables import strata_tables
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.pages.sortable_table import SortableTable
+from nnunet_dro.pages.svg import legend_mark
+from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.report.gallery import GalleryEntry
@@ -120,7 +111,7 @@ def legend_of(attribute: str, strata: Sequence[str], *, lines: bool) -> list[tup
 
 
 def _part(
-    evaluation: Evaluation, scores: pd.DataFrame, table: CaseTable, attribute: str, number: int
+    evaluation: Evaluation, scores: pd.DataFrame, table: SortableTable, attribute: str, number: int
 ) -> dict[str, Any]:
     strata = evaluation.strata[evaluation.strata["attribute"] == attribute]
     names = [str(name) for name in strata["stratum"].unique()]
@@ -128,8 +119,8 @@ def _part(
     n_dots = len(scores) * n_attributes
     # More metrics than fit the page are in its tables only.
     shown_metrics = [name for n, name in enumerate(evaluation.metrics) if n == 0 or n_dots * (n + 1) <= MOST_DOTS]
-    groups_on_page = max(len(names) * len(evaluation.labels) * n_attributes, 1)
-    at_most = None if n_dots <= MOST_DOTS else max(20, MOST_DOTS // groups_on_page)
+    n_rows_drawn = max(len(names) * len(evaluation.labels) * n_attributes, 1)
+    at_most = None if n_dots <= MOST_DOTS else max(20, MOST_DOTS // n_rows_drawn)
     figures = [_figures(evaluation, scores, table, strata, metric_named(name), at_most) for name in shown_metrics]
     return {
         "id": f"by-{number}",
@@ -144,7 +135,7 @@ def _part(
 def _figures(
     evaluation: Evaluation,
     scores: pd.DataFrame,
-    table: CaseTable,
+    table: SortableTable,
     strata: pd.DataFrame,
     metric: Metric,
     at_most: int | None,
@@ -153,15 +144,18 @@ def _figures(
     column = table.column(metric_title(metric))
     charts = []
     for label in evaluation.labels:
-        groups = groups_of(scores, evaluation.stratum_of_case[attribute], strata, label=label, metric=metric)
-        dots = distribution(groups, metric, label=label, column=column, at_most=at_most)
-        charts.append({"label": label, "distribution": dots, "quantiles": quantile_curves(groups, metric, label=label)})
-    tail = "P5, which one case in twenty lies below" if metric.more_is_better else "P75, which one case in four exceeds"
+        of_strata = cases_by_stratum(scores, evaluation.stratum_of_case[attribute], strata, label=label, metric=metric)
+        dots = distribution(of_strata, metric, label=label, column=column, at_most=at_most)
+        charts.append(
+            {"label": label, "distribution": dots, "quantiles": quantile_curves(of_strata, metric, label=label)}
+        )
+    statistic = STATISTICS[metric.tail]
+    tail = f"{statistic.title}, which {statistic.share} {'lies below' if metric.more_is_better else 'exceeds'}"
     limited = "" if at_most is None else f", the worst {at_most} of each stratum; lines and bands are of all cases"
     return {"metric": metric.title, "charts": charts, "tail": tail, "limited": limited}
 
 
-def _volumes(evaluation: Evaluation, scores: pd.DataFrame, table: CaseTable) -> dict[str, Any] | None:
+def _volumes(evaluation: Evaluation, scores: pd.DataFrame, table: SortableTable) -> dict[str, Any] | None:
     if "reference_ml" not in scores.columns or scores["reference_ml"].isna().all() or not evaluation.metrics:
         return None
     metric = metric_named(evaluation.metrics[0])

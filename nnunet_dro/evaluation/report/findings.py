@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
-    count,
     difference_unit,
     interval,
     metric_named,
@@ -19,8 +19,10 @@ from nnunet_dro.evaluation.report.formatting import (
     quantity,
     stratum_title,
 )
-from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import ALL, enough_cases, percentile_notes
+from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.stratum_statistics import percentile_notes
+from nnunet_dro.pages.wording import count
 
 
 @dataclass(frozen=True)
@@ -86,15 +88,14 @@ def share_in_words(metric: Metric, statistic: str, value: float) -> str:
         value: Fraction or mm.
     """
     written = quantity(value, metric)
+    if statistic == "mean":
+        return f"the mean {metric.title} is {written}"
+    share = STATISTICS[statistic].share
     if statistic == "p5" and value <= 0:
-        return f"one case in twenty scores {written} {metric.title}, the lowest there is"
-    whose = {
-        "p5": f"one case in twenty scores below {written} {metric.title}",
-        "p10": f"one case in ten scores below {written} {metric.title}",
-        "p25": f"one case in four scores below {written} {metric.title}",
-        "p75": f"one case in four has {metric.title} above {written}",
-    }
-    return whose.get(statistic, f"the mean {metric.title} is {written}")
+        return f"{share} scores {written} {metric.title}, the lowest there is"
+    if statistic == "p75":
+        return f"{share} has {metric.title} above {written}"
+    return f"{share} scores below {written} {metric.title}"
 
 
 def all_notes(given: Sequence[str], strata: pd.DataFrame) -> list[str]:
@@ -124,12 +125,12 @@ def _finding(
         gap = f"{number(float(worst['gap']), metric)} {difference_unit(metric)}"
         sentence += f" The best stratum is {names[1]} with {quantity(best, metric)}: a gap of {gap}."
     title = f"{at_start(label)}, {names[0]}" if alone else f"{at_start(label)} is worst in {names[0]}"
-    heading = "mean" if statistic == "mean" else {"p5": "5th percentile", "p75": "75th percentile"}[statistic]
-    return Finding(title, sentence, written, f"{metric.title}, {heading}", attribute_title(attribute), tone="worse")
+    caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
+    return Finding(title, sentence, written, caption, attribute_title(attribute), tone="worse")
 
 
 def _rare(metric: Metric) -> str:
-    return "the worst case in twenty" if metric.tail == "p5" else "the worst case in four"
+    return f"the worst {STATISTICS[metric.tail].share.removeprefix('one ')}"
 
 
 def _pairs(worst: pd.DataFrame) -> Iterable[tuple[tuple[str, str], pd.DataFrame]]:

@@ -3,41 +3,8 @@
 import math
 
 from nnunet_dro.evaluation.metrics import METRICS, Metric
-from nnunet_dro.evaluation.statistics import ALL
-
-#: What stands where there is no number.
-NO_VALUE = "–"
-
-#: Statistic to its heading.
-TITLES: dict[str, str] = {
-    "mean": "Mean",
-    "std": "SD",
-    "median": "Median",
-    "iqr": "IQR",
-    "p75": "P75",
-    "p25": "P25",
-    "p10": "P10",
-    "p5": "P5",
-    "min": "Min",
-    "max": "Max",
-}
-
-#: Statistic to what it is, in one line.
-STATISTIC_DEFINITIONS: dict[str, str] = {
-    "mean": "arithmetic mean over the cases with a value",
-    "std": "sample standard deviation (n - 1)",
-    "median": "half of the cases lie below it",
-    "iqr": "interquartile range, P75 - P25; smaller is more consistent",
-    "p75": "75th percentile: one case in four lies above it",
-    "p25": "25th percentile: one case in four lies below it",
-    "p10": "10th percentile: one case in ten lies below it",
-    "p5": "5th percentile: one case in twenty lies below it",
-    "min": "smallest value of any case",
-    "max": "largest value of any case",
-}
-
-#: Statistics where a smaller number is better whatever the metric.
-SPREAD = frozenset({"std", "iqr"})
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.pages.wording import NO_VALUE
 
 
 def metric_named(name: str) -> Metric:
@@ -55,11 +22,6 @@ def shown_statistics(metric: Metric) -> tuple[str, ...]:
     """The statistics that tables show: the centre, the spread, then the bad side of the distribution."""
     tail = ("p25", "p10", "p5") if metric.more_is_better else ("p75", "max")
     return ("mean", "median", "iqr", *tail)
-
-
-def less_is_better(metric: Metric, statistic: str) -> bool:
-    """Whether a smaller number of this statistic is the better one."""
-    return statistic in SPREAD or not metric.more_is_better
 
 
 def scaled(value: float, metric: Metric) -> float:
@@ -115,14 +77,6 @@ def volume(value: float) -> str:
         return "0"
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:.{min(decimals, 4)}f}"
-
-
-def count(n: int, noun: str) -> str:
-    """A number of things: ``1 case``, ``1,200 cases``; nouns in -um and -y take their plurals."""
-    if n == 1:
-        return f"1 {noun}"
-    plural = {"stratum": "strata"}.get(noun, f"{noun}s")
-    return f"{n:,} {plural}"
 
 
 def attribute_title(attribute: str) -> str:

@@ -10,7 +10,6 @@ from nnunet_dro.evaluation.report.findings import Finding, share_in_words
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
-    count,
     difference,
     difference_unit,
     interval,
@@ -18,7 +17,8 @@ from nnunet_dro.evaluation.report.formatting import (
     quantity,
     stratum_title,
 )
-from nnunet_dro.evaluation.statistics import enough_cases
+from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -146,8 +146,8 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Finding:
     stratum = stratum_title(attribute, str(row["stratum"]))
     title = f"{at_start(str(row['label']))} in {stratum} {verb}"
     tone = "better" if change.is_better else "worse" if change.is_worse else ""
-    heading = {"mean": "mean", "p5": "5th percentile", "p75": "75th percentile"}[statistic]
-    caption = f"{metric.title}, {heading}, {count(int(row['n']) - int(row['n_undefined']), 'case')}"
+    n_defined = int(row["n"]) - int(row["n_undefined"])
+    caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {count(n_defined, 'case')}"
     return Finding(title, sentence, f"{value} {difference_unit(metric)}", caption, attribute_title(attribute), tone)
 
 

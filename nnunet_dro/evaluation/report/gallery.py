@@ -1,38 +1,26 @@
 """Pictures of the worst cases: planes through the largest disagreement, with both contours."""
 
-import base64
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.grid import Grid, onto
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.images import PLANES, Orientation, align, read_image
 from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.report.contours import outline
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
-from nnunet_dro.evaluation.report.orientation import PLANES, Orientation, read_image
-from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import ALL
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.pages.contours import outline
+from nnunet_dro.pages.pictures import data_uri, grey_levels
 
 #: A reader of label maps.
 Reader = Callable[[Path], LabelMap]
 
-#: Longest side of a picture in pixels, and its bytes: a page with 60 cases in three planes stays below 5 MB.
-_LONGEST, _MOST_BYTES = 288, 16_000
-
-#: Qualities of WebP to try until a picture is small enough; only noise needs the last ones.
-_QUALITIES = (80, 60, 40, 20, 5)
-
 #: Share of the label's extent shown around it, and the least, in voxels.
 _MARGIN, _LEAST_MARGIN = 0.5, 12
-
-#: Percentiles of the image that become black and white.
-_WINDOW = (0.5, 99.5)
 
 
 @dataclass(frozen=True)
@@ -217,44 +205,13 @@ def _case_planes(
         (files[1], prediction.values, prediction.grid),
         (image_file, image, image_grid),
     ]
-    predicted, image = (beside(values, its, grid, path, files[0]) for path, values, its in volumes)
+    predicted, image = (align(values, its, grid, path, files[0]) for path, values, its in volumes)
     orientation = Orientation.of(grid)
     turned = [orientation.apply(volume) for volume in (grey_levels(image), reference.values, predicted)]
     return {
         name: _planes(turned[0], np.isin(turned[1], v), np.isin(turned[2], v), orientation.spacing(grid.spacing))
         for name, v in labels.items()
     }
-
-
-def grey_levels(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The values of an image from 0 (black) to 1 (white), but for the darkest and brightest few."""
-    step = max(1, image.size // 2_000_000)
-    low, high = np.percentile(image.ravel()[::step], _WINDOW)
-    return np.asarray(np.clip((image - low) / max(float(high - low), 1e-9), 0, 1))
-
-
-def beside(values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path) -> npt.NDArray[Any]:
-    """A volume in the order of the reference's voxels.
-
-    Args:
-        values: Voxels (z, y, x).
-        grid: Their grid.
-        reference: The reference's grid.
-        path: The volume's file, for the message.
-        reference_path: The reference's file.
-
-    Raises:
-        ValueError: If the shapes differ.
-    """
-    try:
-        return onto(values, grid, reference)
-    except ValueError as error:
-        # Headers that differ a little are no reason to show nothing: nnU-Net reads voxels, too.
-        if grid.shape == reference.shape:
-            return values
-        shapes = f"{grid.shape} in {str(path)!r} and {reference.shape} in {str(reference_path)!r}"
-        cure = "Use the images that the label maps belong to."
-        raise ValueError(f"`images` must have the shape of the label maps, got {shapes}. {cure}") from error
 
 
 def _planes(
@@ -305,25 +262,3 @@ def _span(mask: npt.NDArray[np.bool_], axis: int) -> slice:
     longest = max(last - first, int(across[-1]) - int(across[0]) + 1)
     margin = max(_LEAST_MARGIN, round(_MARGIN * longest))
     return slice(max(0, first - margin), min(size, last + margin))
-
-
-def data_uri(grey: npt.NDArray[np.float64], *, longest: int = _LONGEST, most_bytes: int = _MOST_BYTES) -> str:
-    """A grey image as WebP in a data URI.
-
-    Args:
-        grey: Shape (rows, columns), 0 (black) to 1 (white).
-        longest: Its longest side, pixels; a larger image is made smaller.
-        most_bytes: Its size in bytes, for which quality is given up down to a limit.
-    """
-    from PIL import Image
-
-    picture = Image.fromarray(np.rint(grey * 255).astype(np.uint8))
-    picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-    encoded = b""
-    for quality in _QUALITIES:
-        buffer = io.BytesIO()
-        picture.save(buffer, "WEBP", quality=quality, method=4)
-        encoded = buffer.getvalue()
-        if len(encoded) <= most_bytes:
-            break
-    return "data:image/webp;base64," + base64.b64encode(encoded).decode("ascii")

@@ -1,24 +1,24 @@
 """One self-contained HTML page: no request leaves it, and nothing in it comes from elsewhere."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.comparison_page import comparison_content
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_content
-from nnunet_dro.evaluation.report.formatting import STATISTIC_DEFINITIONS, TITLES, metric_named, stratum_title
-from nnunet_dro.evaluation.report.tables import SHADES, SPREAD_SHADES, Row, Table
-from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.report.formatting import metric_named, stratum_title
+from nnunet_dro.evaluation.report.strata_tables import SHADES, SPREAD_SHADES, Row, Table
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.pages.page import page_assets, page_environment
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
     from nnunet_dro.evaluation.report.gallery import GalleryEntry
+
+_ASSETS = Path(__file__).parent / "assets"
 
 
 def evaluation_html(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]" = ()) -> str:
@@ -54,15 +54,15 @@ def comparison_html(comparison: "Comparison") -> str:
 
 
 def _page(template: str, content: Mapping[str, Any], metrics: Sequence[str], about: Mapping[str, Any]) -> str:
-    environment = page_environment()
+    environment = page_environment(_ASSETS)
     definitions = about["definitions"] if isinstance(about.get("definitions"), Mapping) else {}
     shared = {
         **page_assets(),
         "metrics": [(metric, definitions.get(metric.name, metric.definition)) for metric in map(metric_named, metrics)],
-        "statistics": [(TITLES[name], text) for name, text in STATISTIC_DEFINITIONS.items()],
+        "statistics": [(statistic.title, statistic.definition) for statistic in STATISTICS.values()],
         "definitions": [(name, text) for name, text in definitions.items() if name not in METRICS],
         "about": _readable(about),
-        "titles": TITLES,
+        "titles": {name: statistic.title for name, statistic in STATISTICS.items()},
         "stratum_title": stratum_title,
         "by_label": _by_label,
         "shade_steps": list(pairwise(f"{100 - step:g}" for step in (0, *SHADES, 100))),
@@ -79,25 +79,6 @@ def _readable(about: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in about.items()
         if key not in left_out
     }
-
-
-def page_assets() -> dict[str, Markup]:
-    """The ``style`` and the ``script`` that ``base.html`` puts into every page."""
-    environment = page_environment()
-    source = environment.loader.get_source(environment, "page.js")[0] if environment.loader else ""
-    return {"style": Markup(environment.get_template("style.css").render()), "script": Markup(source)}
-
-
-@cache
-def page_environment(*folders: Path) -> Environment:
-    """The templates of the reports, and those of other folders, which come first."""
-    return Environment(
-        loader=FileSystemLoader([*folders, Path(__file__).parent / "assets"]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def _by_label(table: Table) -> list[tuple[str, list[Row]]]:

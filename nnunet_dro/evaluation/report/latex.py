@@ -5,16 +5,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nnunet_dro.evaluation.comparison import notable
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.formatting import (
-    NO_VALUE,
-    TITLES,
-    attribute_title,
-    stratum_title,
-)
-from nnunet_dro.evaluation.report.tables import Row, Table, strata_tables
-from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import ALL
+from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
+from nnunet_dro.evaluation.report.strata_tables import Row, Table, strata_tables
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.pages.wording import NO_VALUE
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -87,7 +84,7 @@ def _table(table: Table, methods: Sequence[str]) -> str:
         names = [r"\textbf{Stratum}", r"\textbf{Method}", r"\textbf{Label}"]
     else:
         names = [r"\textbf{Label}", r"\textbf{Method}"]
-    head = " & ".join([*names, *(rf"\textbf{{{TITLES[s]}}}" for s in table.statistics)])
+    head = " & ".join([*names, *(rf"\textbf{{{heading}}}" for heading in table.headings)])
     columns = "l" * len(names) + "r" * len(table.statistics)
     lines = [
         r"\begin{table}[tb]",
@@ -166,7 +163,7 @@ def _caption(table: Table, methods: Sequence[str]) -> str:
     counts = ", ".join(f"{stratum_title(table.attribute, s)} ({n})" for s, n in table.cases_of_stratum.items())
     text = f"{metric.title} ({unit}){title}. Cases: {counts}. {metric.title}: {metric.definition}. "
     text += "IQR: interquartile range. "
-    percentiles = [TITLES[s] for s in table.statistics if s.startswith("p")]
+    percentiles = [STATISTICS[s].title for s in table.statistics if s.startswith("p")]
     text += f"{', '.join(percentiles)}: percentiles, linearly interpolated."
     undefined = sum(row.n_undefined for row in table.rows if row.method in ("", methods[0]))
     if undefined:

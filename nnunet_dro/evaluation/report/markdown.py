@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
-    TITLES,
     attribute_title,
     difference,
     difference_unit,
@@ -18,8 +18,8 @@ from nnunet_dro.evaluation.report.formatting import (
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
-from nnunet_dro.evaluation.report.tables import Table, strata_tables
-from nnunet_dro.evaluation.results import Evaluation
+from nnunet_dro.evaluation.report.strata_tables import Table, strata_tables
+from nnunet_dro.evaluation.statistics import STATISTICS
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -84,7 +84,7 @@ def escape(text: str) -> str:
 def _strata_section(table: Table, *, with_method: bool) -> list[str]:
     heading = f"{attribute_title(table.attribute)}: {table.metric.title} ({unit_sign(table.metric)})"
     names = ["Stratum", "Method", "Label"] if with_method else ["Stratum", "Label"]
-    lines = [f"## {escape(heading)}", "", *_head(names, ["n", "undefined", *(TITLES[s] for s in table.statistics)])]
+    lines = [f"## {escape(heading)}", "", *_head(names, ["n", "undefined", *table.headings])]
     for row in table.rows:
         stratum = stratum_title(table.attribute, row.stratum)
         first = [stratum, row.method, row.label] if with_method else [stratum, row.label]
@@ -104,7 +104,7 @@ def _differences(comparison: "Comparison") -> list[str]:
             metric = metric_named(str(name))
             rows = table[(table["attribute"] == attribute) & (table["metric"] == name)].to_dict("records")
             heading = f"{attribute_title(str(attribute))}: change of {metric.title} ({difference_unit(metric)})"
-            columns = ["n", "Mean", TITLES[metric.tail], "Holm p", "wins / ties / losses"]
+            columns = ["n", "Mean", STATISTICS[metric.tail].title, "Holm p", "wins / ties / losses"]
             lines += [f"## {escape(heading)}", "", *_head(["Stratum", "Label", "Method"], columns)]
             for row in rows:
                 cells = []

@@ -8,11 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
-    NO_VALUE,
-    TITLES,
     attribute_title,
     difference,
     interval,
@@ -23,9 +22,10 @@ from nnunet_dro.evaluation.report.formatting import (
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
-from nnunet_dro.evaluation.report.tables import Table, strata_tables
-from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import ALL, enough_cases
+from nnunet_dro.evaluation.report.strata_tables import Table, strata_tables
+from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.pages.wording import NO_VALUE, plain
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -97,18 +97,13 @@ def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableTy
     return Group(shown, *(Text(plain(f"Note: {note}"), style="yellow") for note in notes))
 
 
-def plain(name: str) -> str:
-    """Text without control characters: a name must not move the cursor."""
-    return "".join(character if character.isprintable() else "�" for character in name)
-
-
 def _strata_table(table: Table) -> RichTable:
     title = f"{attribute_title(table.attribute)}: {table.metric.title} ({unit_sign(table.metric)})"
     shown = _titled(title)
     shown.add_column("label", overflow="fold")
     if table.attribute != ALL:
         shown.add_column("stratum", overflow="fold")
-    for name in ("n", *(TITLES[s] for s in table.statistics)):
+    for name in ("n", *table.headings):
         shown.add_column(name, justify="right", no_wrap=True)
     undefined = any(row.n_undefined for row in table.rows)
     if undefined:
@@ -131,7 +126,8 @@ def _difference_table(
     several = len(methods) > 2
     labels = list(dict.fromkeys(str(row["label"]) for row in rows))
     against = methods[0] if several else f"{methods[1]} against {methods[0]}"
-    title = f"{attribute_title(attribute)}: {TITLES[statistic]} {metric.title} ({unit_sign(metric)}), {against}"
+    what = f"{STATISTICS[statistic].title} {metric.title} ({unit_sign(metric)})"
+    title = f"{attribute_title(attribute)}: {what}, {against}"
     shown = _titled(title)
     for heading in ("label", *(["stratum"] if attribute != ALL else []), *(["method"] if several else [])):
         # A narrow terminal breaks names; it never drops them.

@@ -7,51 +7,23 @@ import pytest
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.charts.distribution import distribution, swarm
 from nnunet_dro.evaluation.report.charts.forest import Difference, forest
-from nnunet_dro.evaluation.report.charts.groups import Group, groups_of
 from nnunet_dro.evaluation.report.charts.quantiles import quantile_curves
 from nnunet_dro.evaluation.report.charts.scatter import Points, against_volume, paired
-from nnunet_dro.evaluation.report.charts.svg import Scale, legend_mark, round_step, value_range
+from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases, cases_by_stratum
 
 from .made import evaluation_of, scores_of
 
 DICE, HD95 = METRICS["dice"], METRICS["hd95"]
 
 
-def group(values, index=0, title="A", **marks):
+def stratum(values, index=0, title="A", **marks):
     given = dict.fromkeys(("mean", "p5", "p25", "median", "p75", "max"), math.nan) | marks
     values = np.asarray(values, dtype=float)
-    return Group(index, title, len(values), values, np.arange(len(values)), given)
+    return StratumCases(index, title, len(values), values, np.arange(len(values)), given)
 
 
 def points(x, y):
     return Points(np.asarray(x, float), np.asarray(y, float), np.arange(len(x)), np.zeros(len(x), dtype=np.int64))
-
-
-def test_scale_maps_ends_and_middle():
-    linear, log = Scale(0, 100, 10, 110), Scale(1, 100, 0, 10, logarithmic=True)
-    assert [linear(0), linear(50), linear(100)] == [10, 60, 110]
-    assert [log(1), log(10), log(100)] == [0, 5, 10]
-
-
-def test_ticks_are_round_and_inside():
-    assert Scale(0, 100, 0, 1).ticks() == [0, 20, 40, 60, 80, 100]
-    assert Scale(40, 100, 0, 1).ticks() == [40, 50, 60, 70, 80, 90, 100]
-    assert Scale(0.9, 55, 0, 1, logarithmic=True).ticks() == [1, 2, 5, 10, 20, 50]
-    assert Scale(0.5, 2e6, 0, 1, logarithmic=True).ticks() == [1, 10, 100, 1e3, 1e4, 1e5, 1e6]
-
-
-@pytest.mark.parametrize(("least", "step"), [(0.9, 1), (1, 1), (1.1, 2), (3, 5), (7, 10), (0.03, 0.05)])
-def test_steps_are_one_two_or_five(least, step):
-    assert round_step(least) == pytest.approx(step)
-
-
-def test_axis_of_fractions_ends_at_100():
-    assert value_range([63.0, 97.0], fraction=True) == (60, 100)
-    assert value_range([1.0], fraction=True) == (0, 100)
-    assert value_range([99.0], fraction=True) == (80, 100)
-    assert value_range([], fraction=True)[1] == 100
-    assert value_range([3.0, 12.0], fraction=False) == (0, 15)
-    assert value_range([0.0], fraction=False)[1] > 0
 
 
 def test_swarm_keeps_equal_dots_apart_and_inside():
@@ -63,7 +35,9 @@ def test_swarm_keeps_equal_dots_apart_and_inside():
 
 
 def test_every_case_is_a_dot_at_its_value():
-    svg = distribution([group([0.0, 50.0, 100.0], median=50.0, p5=5.0, p25=25.0, p75=75.0)], DICE, label="x", column=3)
+    svg = distribution(
+        [stratum([0.0, 50.0, 100.0], median=50.0, p5=5.0, p25=25.0, p75=75.0)], DICE, label="x", column=3
+    )
 
     assert len(re.findall('data-row="', svg)) == 3
     # Circles start 3.1 left of their centre; the axis runs from 14 to 466.
@@ -73,24 +47,24 @@ def test_every_case_is_a_dot_at_its_value():
 
 
 def test_limited_figures_draw_the_worst():
-    svg = distribution([group([10.0, 20.0, 90.0])], DICE, label="x", column=0, at_most=2)
+    svg = distribution([stratum([10.0, 20.0, 90.0])], DICE, label="x", column=0, at_most=2)
     assert re.findall('data-row="(.)"', svg) == ["0", "1"]
 
 
 def test_figures_of_a_stratum_without_values_are_empty_frames():
-    svg = distribution([group([])], HD95, label="x", column=0) + quantile_curves([group([])], DICE, label="x")
+    svg = distribution([stratum([])], HD95, label="x", column=0) + quantile_curves([stratum([])], DICE, label="x")
     assert 'class="dot' not in svg
     assert "polyline" not in svg
     assert "nan" not in svg
 
 
 def test_quantile_curve_goes_through_every_case():
-    svg = quantile_curves([group([0.0, 100.0, 50.0])], DICE, label="x")
+    svg = quantile_curves([stratum([0.0, 100.0, 50.0])], DICE, label="x")
     assert 'points="46,280 257,153 468,26"' in svg
 
 
 def test_quantile_curve_of_one_case_is_level():
-    svg = quantile_curves([group([50.0])], DICE, label="x")
+    svg = quantile_curves([stratum([50.0])], DICE, label="x")
     assert 'points="46,' in svg
     assert len(re.search('points="([^"]*)"', svg)[1].split()) == 2
 
@@ -128,26 +102,22 @@ def test_forest_marks_better_worse_and_undefined():
 
 def test_names_in_figures_are_escaped():
     hostile = "<script>'\"&"
-    svg = distribution([group([1.0], title=hostile)], DICE, label=hostile, column=0)
+    svg = distribution([stratum([1.0], title=hostile)], DICE, label=hostile, column=0)
     svg += forest([Difference(hostile, hostile, 1, 0, 2)], DICE, statistic="mean")
     assert "<script" not in svg
     assert "&lt;script&gt;&#39;&#34;&amp;" in svg
 
 
-def test_35_strata_look_different():
-    assert len({legend_mark(n) for n in range(35)}) == 35
-
-
-def test_groups_hold_every_case_once_worst_first():
+def test_strata_hold_every_case_once_worst_first():
     scores, strata = scores_of(30, labels=("one", "two"))
     evaluation = evaluation_of(scores, strata)
     of_attribute = evaluation.strata[evaluation.strata["attribute"] == "centre"]
 
-    groups = groups_of(scores, strata["centre"], of_attribute, label="two", metric=DICE)
+    found = cases_by_stratum(scores, strata["centre"], of_attribute, label="two", metric=DICE)
 
-    rows = [int(row) for g in groups for row in g.rows]
+    rows = [int(row) for g in found for row in g.rows]
     assert sorted(rows) == list(range(1, 60, 2))
-    assert [g.title for g in groups] == ["A", "B", "C"]
-    for g in groups:
+    assert [g.title for g in found] == ["A", "B", "C"]
+    for g in found:
         assert g.values.tolist() == sorted(g.values)
         assert g.values.tolist() == pytest.approx((100 * scores["dice"])[g.rows].tolist())

@@ -6,7 +6,6 @@ from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
-    count,
     difference,
     interval,
     metric_named,
@@ -60,8 +59,7 @@ def test_volume_has_three_digits():
     assert [volume(v) for v in (1234.5, 12.345, 0.01234, 0.0, NAN)] == ["1234", "12.3", "0.0123", "0", "–"]
 
 
-def test_counts_and_titles():
-    assert [count(1, "case"), count(1200, "case"), count(2, "stratum")] == ["1 case", "1,200 cases", "2 strata"]
+def test_titles_of_attributes_and_strata():
     titles = [attribute_title(name) for name in ("all", "centre", "centre,pathology")]
     assert titles == ["All cases", "centre", "centre × pathology"]
     assert stratum_title("centre,pathology", "A,spina_bifida") == "A × spina_bifida"

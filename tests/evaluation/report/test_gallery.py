@@ -1,5 +1,3 @@
-import base64
-import io
 import re
 
 import numpy as np
@@ -8,8 +6,6 @@ import SimpleITK
 
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.report import evaluation_html, gallery_entries, worst_cases
-from nnunet_dro.evaluation.report.contours import outline
-from nnunet_dro.evaluation.report.gallery import data_uri
 
 from .made import evaluation_of, scores_of
 
@@ -181,47 +177,3 @@ def test_colour_pictures_have_one_plane(tmp_path):
     plane = next(e for e in entries if e.label == "one").planes
     assert [(p.name, p.reference == p.prediction) for p in plane] == [("slice", True)]
     assert plane[0].reference.endswith("h3v2h-3z")
-
-
-def test_picture_is_small_even_of_noise():
-    from PIL import Image
-
-    uri = data_uri(np.random.default_rng(0).random((800, 800)))
-    picture = Image.open(io.BytesIO(base64.b64decode(uri.removeprefix("data:image/webp;base64,"))))
-    assert picture.size == (288, 288)
-    # Three planes of 60 cases, and the rest of the page.
-    assert 180 * len(uri) < 4_500_000
-
-
-@pytest.mark.parametrize(
-    ("mask", "path"),
-    [
-        ([[0, 0], [0, 0]], ""),
-        ([[1]], "M0 0h1v1h-1z"),
-        ([[1, 1], [1, 1]], "M0 0h2v2h-2z"),
-        ([[0, 0], [0, 1]], "M1 1h1v1h-1z"),
-        ([[1, 0], [1, 1]], "M0 0h1v1h1v1h-2z"),
-    ],
-)
-def test_outline_follows_the_pixels(mask, path):
-    assert outline(np.array(mask, dtype=bool)) == path
-
-
-def test_outline_of_a_ring_has_two_loops():
-    ring = np.ones((3, 3), dtype=bool)
-    ring[1, 1] = False
-    assert outline(ring).count("M") == outline(ring).count("z") == 2
-
-
-def test_outline_encloses_the_mask():
-    # The shoelace formula over all loops gives the number of pixels, whatever touches at a corner.
-    mask = np.random.default_rng(1).random((20, 20)) < 0.5
-    area = 0
-    for loop in outline(mask).split("z")[:-1]:
-        x, y = (int(n) for n in re.match(r"M(\d+) (\d+)", loop).groups())
-        corners = [(x, y)]
-        for kind, step in re.findall(r"([hv])(-?\d+)", loop):
-            x, y = (x + int(step), y) if kind == "h" else (x, y + int(step))
-            corners.append((x, y))
-        area += sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in zip(corners, corners[1:] + corners[:1], strict=True))
-    assert area / 2 == mask.sum()

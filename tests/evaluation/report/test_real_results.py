@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from nnunet_dro.evaluation.comparison import compare
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import (
     comparison_html,
     comparison_latex,
@@ -16,9 +17,8 @@ from nnunet_dro.evaluation.report import (
     evaluation_markdown,
     evaluation_table,
 )
-from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import false_positives, percentile_notes, summarise, worst_strata
 from nnunet_dro.evaluation.strata import stratify_all
+from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
 
 from .made import scores_of
 

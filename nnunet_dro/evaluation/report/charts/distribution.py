@@ -8,30 +8,20 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.charts.groups import Group
-from nnunet_dro.evaluation.report.charts.svg import (
-    WIDTH,
-    Scale,
-    dot,
-    figure,
-    line,
-    shortened,
-    text,
-    tick_text,
-    value_range,
-)
+from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
 from nnunet_dro.evaluation.report.formatting import unit_sign
+from nnunet_dro.pages.svg import WIDTH, Scale, dot, figure, line, shortened, text, tick_text, value_range
 
 _ROW, _TOP, _BOTTOM, _SIDE, _HALF = 82.0, 4.0, 38.0, 14.0, 21.0
 
 
 def distribution(
-    groups: Sequence[Group], metric: Metric, *, label: str, column: int, at_most: int | None = None
+    strata: Sequence[StratumCases], metric: Metric, *, label: str, column: int, at_most: int | None = None
 ) -> Markup:
     """Dots, the middle half, the median and the bad tail, a row per stratum.
 
     Args:
-        groups: The strata.
+        strata: The strata.
         metric: The metric.
         label: Name, for the description.
         column: The metric's column of the case table.
@@ -40,32 +30,32 @@ def distribution(
     Returns:
         The SVG element.
     """
-    values = [float(v) for group in groups for v in group.values]
+    values = [float(v) for stratum in strata for v in stratum.values]
     low, high = value_range(values, fraction=metric.unit == "fraction")
     x = Scale(low, high, _SIDE, WIDTH - _SIDE)
-    height = _TOP + _ROW * len(groups) + _BOTTOM
+    height = _TOP + _ROW * len(strata) + _BOTTOM
     parts = []
     for tick in x.ticks():
         parts.append(line(x(tick), _TOP + 18, x(tick), height - _BOTTOM, "grid"))
         parts.append(text(x(tick), height - _BOTTOM + 15, tick_text(tick), anchor="middle"))
     parts.append(text(WIDTH / 2, height - 5, f"{metric.title} ({unit_sign(metric)})", anchor="middle", kind="axis"))
-    for place, group in enumerate(groups):
-        parts += _row(group, metric, x, _TOP + _ROW * place, at_most)
+    for place, stratum in enumerate(strata):
+        parts += _row(stratum, metric, x, _TOP + _ROW * place, at_most)
     return figure(height, parts, label=f"{metric.title} of {label}: every case a dot, per stratum", columns=[column])
 
 
-def _row(group: Group, metric: Metric, x: Scale, top: float, at_most: int | None) -> list[Markup]:
+def _row(stratum: StratumCases, metric: Metric, x: Scale, top: float, at_most: int | None) -> list[Markup]:
     middle = top + 22 + _HALF
-    name = f"{shortened(group.title)}"
-    parts = [text(_SIDE, top + 13, name, kind="name"), _count(group, top + 13)]
-    marks = group.marks
+    name = f"{shortened(stratum.title)}"
+    parts = [text(_SIDE, top + 13, name, kind="name"), _count(stratum, top + 13)]
+    marks = stratum.marks
     if not math.isnan(marks["median"]) and math.isfinite(marks["p75"]):
         box = Markup('<rect class="box s{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>')
         left, right = x(marks["p25"]), x(marks["p75"])
-        parts.append(box.format(group.index % 7, left, middle - _HALF, max(right - left, 1), 2 * _HALF))
-    offsets = swarm(np.array([x(v) for v in group.values[:at_most]]))
-    for value, row, offset in zip(group.values[:at_most], group.rows[:at_most], offsets, strict=True):
-        parts.append(dot(x(float(value)), middle + float(offset), int(row), colour=group.index))
+        parts.append(box.format(stratum.index % 7, left, middle - _HALF, max(right - left, 1), 2 * _HALF))
+    offsets = swarm(np.array([x(v) for v in stratum.values[:at_most]]))
+    for value, row, offset in zip(stratum.values[:at_most], stratum.rows[:at_most], offsets, strict=True):
+        parts.append(dot(x(float(value)), middle + float(offset), int(row), colour=stratum.index))
     for statistic, kind in (("median", "median"), (metric.tail, "tail")):
         if math.isfinite(marks[statistic]):
             place = x(marks[statistic])
@@ -78,9 +68,9 @@ def _row(group: Group, metric: Metric, x: Scale, top: float, at_most: int | None
     return parts
 
 
-def _count(group: Group, y: float) -> Markup:
-    undefined = group.n - len(group.values)
-    written = f"n = {group.n:,}" + (f", {undefined:,} without value" if undefined else "")
+def _count(stratum: StratumCases, y: float) -> Markup:
+    undefined = stratum.n - len(stratum.values)
+    written = f"n = {stratum.n:,}" + (f", {undefined:,} without value" if undefined else "")
     return text(WIDTH - _SIDE, y, written, anchor="end", kind="tick")
 
 

@@ -6,19 +6,9 @@ import numpy as np
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.charts.groups import Group
-from nnunet_dro.evaluation.report.charts.svg import (
-    N_COLOURS,
-    WIDTH,
-    Scale,
-    at,
-    figure,
-    line,
-    text,
-    tick_text,
-    value_range,
-)
+from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
 from nnunet_dro.evaluation.report.formatting import unit_sign
+from nnunet_dro.pages.svg import N_COLOURS, WIDTH, Scale, at, figure, line, text, tick_text, value_range
 
 _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 326.0, 46.0, 12.0, 26.0, 46.0
 
@@ -28,18 +18,18 @@ _MOST_POINTS = 201
 _DASHES = ("", "6 3", "2 3", "9 3 2 3", "12 4")
 
 
-def quantile_curves(groups: Sequence[Group], metric: Metric, *, label: str) -> Markup:
+def quantile_curves(strata: Sequence[StratumCases], metric: Metric, *, label: str) -> Markup:
     """A curve per stratum: x the share of its cases, y the value they do not exceed.
 
     Args:
-        groups: The strata.
+        strata: The strata.
         metric: The metric.
         label: Name, for the description.
 
     Returns:
         The SVG element. Between cases it interpolates linearly, as the percentiles of the tables do.
     """
-    values = [float(v) for group in groups for v in group.values]
+    values = [float(v) for stratum in strata for v in stratum.values]
     low, high = value_range(values, fraction=metric.unit == "fraction")
     x = Scale(0, 100, _LEFT, WIDTH - _RIGHT)
     y = Scale(low, high, _HEIGHT - _BOTTOM, _TOP)
@@ -50,15 +40,15 @@ def quantile_curves(groups: Sequence[Group], metric: Metric, *, label: str) -> M
         parts.append(text(x(share), _HEIGHT - _BOTTOM + 16, str(share), anchor="middle"))
     parts.append(text((_LEFT + WIDTH) / 2, _HEIGHT - 8, "share of cases (%)", anchor="middle", kind="axis"))
     parts.append(text(4, 11, f"{metric.title} ({unit_sign(metric)})", kind="axis"))
-    for group in groups:
-        ordered = np.sort(group.values)
+    for stratum in strata:
+        ordered = np.sort(stratum.values)
         if not len(ordered):
             continue
         shares = np.linspace(0, 1, min(max(len(ordered), 2), _MOST_POINTS))
         heights = np.quantile(ordered, shares)
         points = " ".join(f"{at(x(100 * s))},{at(y(h))}" for s, h in zip(shares, heights, strict=True))
         form = Markup('<polyline class="curve s{}" points="{}" stroke-dasharray="{}"/>')
-        parts.append(form.format(group.index % N_COLOURS, points, _DASHES[group.index % len(_DASHES)]))
+        parts.append(form.format(stratum.index % N_COLOURS, points, _DASHES[stratum.index % len(_DASHES)]))
     return figure(_HEIGHT, parts, label=f"{metric.title} of {label}: quantile function per stratum")
 
 

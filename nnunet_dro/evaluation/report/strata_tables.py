@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.formatting import interval, less_is_better, metric_named, number, shown_statistics
-from nnunet_dro.evaluation.statistics import enough_cases
+from nnunet_dro.evaluation.report.formatting import interval, metric_named, number, shown_statistics
+from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 
 #: Shades of the strata table: 0 (none) to this.
 DARKEST = 6
@@ -75,6 +75,11 @@ class Table:
     metric: Metric
     statistics: tuple[str, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def headings(self) -> list[str]:
+        """The headings of the columns."""
+        return [STATISTICS[name].title for name in self.statistics]
 
     @property
     def has_few(self) -> bool:
@@ -154,7 +159,8 @@ def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0
     if metric.unit != "fraction":
         share = min(1.0, value / largest) if largest > 0 else 0.0
         return min(DARKEST, int(share * (DARKEST + 1)))
-    steps = SPREAD_SHADES if less_is_better(metric, statistic) else SHADES
-    badness = value * 100 if less_is_better(metric, statistic) else (1 - value) * 100
+    more_is_better = STATISTICS[statistic].more_is_better(metric)
+    steps = SHADES if more_is_better else SPREAD_SHADES
+    badness = (1 - value) * 100 if more_is_better else value * 100
     # Shown with one decimal, so compared with one decimal: 90.0 and its shade never disagree.
     return sum(round(badness, 1) > step for step in steps)

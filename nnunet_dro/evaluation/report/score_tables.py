@@ -1,9 +1,7 @@
-"""The rows of the case table, as the page's script reads them."""
+"""The sortable tables of the reports: every case and label with its scores."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,69 +9,13 @@ import pandas as pd
 
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import difference_unit, metric_named, unit_sign
-from nnunet_dro.evaluation.statistics import ALL
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the case table.
-
-    Attributes:
-        title: Its heading.
-        kind: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign), ``volume`` (ml),
-            ``decimal`` (three decimals) or ``count``.
-        values: A value per row: text, or numbers in shown units.
-        filtered: Whether the page offers a choice of its values.
-    """
-
-    title: str
-    kind: str
-    values: Sequence[Any]
-    filtered: bool = False
-
-    def payload(self) -> dict[str, Any]:
-        """As JSON: text as codes into its values, numbers with three decimals, null where undefined."""
-        head = {"title": self.title, "kind": self.kind, "filtered": self.filtered}
-        if self.kind != "text":
-            return head | {"values": [round(float(v), 3) if math.isfinite(v) else None for v in self.values]}
-        codes, names = pd.factorize(np.asarray([str(value) for value in self.values], dtype=object))
-        return head | {"names": [str(name) for name in names], "codes": codes.tolist()}
-
-
-@dataclass(frozen=True)
-class CaseTable:
-    """All rows of the case table.
-
-    Attributes:
-        columns: The first two are the case and the label.
-        sorted_by: Column it is sorted by at first.
-        descending: Whether largest first.
-    """
-
-    columns: tuple[Column, ...]
-    sorted_by: int
-    descending: bool
-
-    def column(self, title: str) -> int:
-        """Index of the last column of this title: an attribute may be called like a metric."""
-        titles = [column.title for column in self.columns]
-        return len(titles) - 1 - titles[::-1].index(title)
-
-    def payload(self, pictures: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-        """Everything the page's script needs, as JSON.
-
-        Args:
-            pictures: (case, label) to the id of its picture in the page.
-        """
-        pairs = zip(self.columns[0].values, self.columns[1].values, strict=True)
-        found = {row: pictures[pair] for row, pair in enumerate(pairs) if pair in pictures}
-        columns = [column.payload() for column in self.columns]
-        return {"columns": columns, "sortedBy": self.sorted_by, "descending": self.descending, "pictures": found}
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.pages.sortable_table import Column, SortableTable
 
 
 def scores_table(
     scores: pd.DataFrame, metrics: Sequence[str], stratum_of_case: "Mapping[str, pd.Series[str]]"
-) -> CaseTable:
+) -> SortableTable:
     """The case table of an evaluation.
 
     Args:
@@ -92,7 +34,7 @@ def scores_table(
     for name, title in (("reference_ml", "Reference (ml)"), ("prediction_ml", "Prediction (ml)")):
         if name in scores.columns and scores[name].notna().any():
             columns.append(Column(title, "volume", scores[name].tolist()))
-    return CaseTable(tuple(columns), first, descending=not metric_named(metrics[0]).more_is_better)
+    return SortableTable(tuple(columns), _keys(scores), first, descending=not metric_named(metrics[0]).more_is_better)
 
 
 @dataclass(frozen=True)
@@ -122,7 +64,7 @@ class Pairs:
         return cls(rows, tuple(methods), values)
 
 
-def pairs_table(pairs: Pairs, metrics: Sequence[str], stratum_of_case: "Mapping[str, pd.Series[str]]") -> CaseTable:
+def pairs_table(pairs: Pairs, metrics: Sequence[str], stratum_of_case: "Mapping[str, pd.Series[str]]") -> SortableTable:
     """The case table of a comparison.
 
     Args:
@@ -144,10 +86,12 @@ def pairs_table(pairs: Pairs, metrics: Sequence[str], stratum_of_case: "Mapping[
             change = pairs.values[name, method] - pairs.values[name, pairs.methods[0]]
             first = first or len(columns)
             columns.append(Column(_change_title(metric, method), "difference", change.tolist()))
-    return CaseTable(tuple(columns), first, descending=not metric_named(metrics[0]).more_is_better)
+    return SortableTable(
+        tuple(columns), _keys(pairs.rows), first, descending=not metric_named(metrics[0]).more_is_better
+    )
 
 
-def pair_columns(table: CaseTable, metric: Metric, baseline: str, method: str) -> list[int]:
+def pair_columns(table: SortableTable, metric: Metric, baseline: str, method: str) -> list[int]:
     """Indices of the columns of one pair of methods: baseline, method, difference."""
     titles = (_method_title(metric, baseline), _method_title(metric, method), _change_title(metric, method))
     return [table.column(title) for title in titles]
@@ -178,6 +122,11 @@ def single_attributes(stratum_of_case: "Mapping[str, pd.Series[str]]") -> list[s
     return [
         name for name in names if name != ALL and not ("," in name and all(part in names for part in name.split(",")))
     ]
+
+
+def _keys(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Case and label of every row."""
+    return list(zip(rows["case"], rows["label"], strict=True))
 
 
 def _names(rows: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]") -> list[Column]:

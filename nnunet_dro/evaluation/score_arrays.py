@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from nnunet_dro.evaluation.counting import Box, Foreground
+from nnunet_dro.choices import EmptyRule, choice_of
+from nnunet_dro.evaluation.foreground import Box, Foreground
 from nnunet_dro.evaluation.grid import IntegerArray
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.metrics import METRICS, check_metrics
-
-#: What to do with a label that is empty: in reference and prediction, or in one of the two.
-EMPTY_RULES = ("undefined", "one", "brats")
 
 #: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
 BRATS_DISTANCE_MM = 374.0
@@ -40,14 +38,13 @@ class Scoring:
 
     metrics: tuple[str, ...] = ("dice",)
     nsd_tolerance_mm: float = 1.0
-    empty: str = "undefined"
+    empty: EmptyRule | str = EmptyRule.UNDEFINED
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", check_metrics(self.metrics))
         if not (np.isfinite(self.nsd_tolerance_mm) and self.nsd_tolerance_mm > 0):
             raise ValueError(f"`nsd_tolerance_mm` must be > 0, got {self.nsd_tolerance_mm!r}. Give millimetres.")
-        if self.empty not in EMPTY_RULES:
-            raise ValueError(f"`empty` must be one of {', '.join(EMPTY_RULES)}, got {self.empty!r}.")
+        object.__setattr__(self, "empty", choice_of(EmptyRule, self.empty, name="empty"))
 
     @property
     def columns(self) -> list[str]:
@@ -58,7 +55,8 @@ class Scoring:
         """The metrics that follow from counts alone; distances only where one of the maps lacks the label."""
         n_both = n_reference + n_prediction
         if n_both == 0:
-            return {m: _NAN if self.empty == "undefined" else float(METRICS[m].more_is_better) for m in self.metrics}
+            is_undefined = self.empty == EmptyRule.UNDEFINED
+            return {m: _NAN if is_undefined else float(METRICS[m].more_is_better) for m in self.metrics}
         values = {
             "dice": 2 * n_intersection / n_both,
             "iou": n_intersection / (n_both - n_intersection),
@@ -66,12 +64,12 @@ class Scoring:
             "precision": n_intersection / n_prediction if n_prediction else _NAN,
             "nsd": 0.0,
         }
-        distance = BRATS_DISTANCE_MM if self.empty == "brats" else _NAN
+        distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else _NAN
         return {metric: values.get(metric, distance) for metric in self.metrics}
 
     def worst(self, diagonal_mm: float) -> dict[str, float]:
         """The values of a case without a prediction."""
-        distance = BRATS_DISTANCE_MM if self.empty == "brats" else diagonal_mm
+        distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else diagonal_mm
         return {metric: 0.0 if METRICS[metric].more_is_better else distance for metric in self.metrics}
 
 

@@ -1,4 +1,4 @@
-"""Images and their anatomical axes: which plane is axial, and where is up."""
+"""Images: reading them, laying them on a reference's grid, and turning them so that up is superior."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.grid import Grid
+from nnunet_dro.evaluation.grid import Grid, onto
 
 #: Plane across each anatomical axis: superior, posterior, left.
 PLANES = ("axial", "coronal", "sagittal")
@@ -82,3 +82,27 @@ def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
     affine[:n_axes, 3] = image.GetOrigin()
     has_position = path.suffix.lower() not in (".png", ".bmp", ".tiff", ".tif")
     return grey, Grid(tuple(int(n) for n in grey.shape), affine if has_position else None)
+
+
+def align(values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path) -> npt.NDArray[Any]:
+    """A volume in the order of the reference's voxels.
+
+    Args:
+        values: Voxels (z, y, x).
+        grid: Their grid.
+        reference: The reference's grid.
+        path: The volume's file, for the message.
+        reference_path: The reference's file.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    try:
+        return onto(values, grid, reference)
+    except ValueError as error:
+        # Headers that differ a little are no reason to show nothing: nnU-Net reads voxels, too.
+        if grid.shape == reference.shape:
+            return values
+        shapes = f"{grid.shape} in {str(path)!r} and {reference.shape} in {str(reference_path)!r}"
+        cure = "Use the images that the label maps belong to."
+        raise ValueError(f"`images` must have the shape of the label maps, got {shapes}. {cure}") from error

@@ -14,7 +14,7 @@ MOST_DOTS = 60_000
 
 
 @dataclass(frozen=True)
-class Group:
+class StratumCases:
     """The cases of one stratum, worst first.
 
     Attributes:
@@ -34,10 +34,10 @@ class Group:
     marks: dict[str, float]
 
 
-def groups_of(
+def cases_by_stratum(
     scores: pd.DataFrame, stratum_of_case: "pd.Series[str]", strata: pd.DataFrame, *, label: str, metric: Metric
-) -> list[Group]:
-    """The groups of one attribute, label and metric.
+) -> list[StratumCases]:
+    """The cases of every stratum of one attribute, for one label and metric.
 
     Args:
         scores: The scores frame, with rows numbered as in the case table.
@@ -47,14 +47,14 @@ def groups_of(
         metric: The metric.
 
     Returns:
-        A group per stratum of ``strata``, in its order.
+        An entry per stratum of ``strata``, in its order.
     """
     of_label = scores[scores["label"] == label]
     stratum_of_row = of_label["case"].map(stratum_of_case.astype(object)).to_numpy(dtype=object)
     values = of_label[metric.name].to_numpy(dtype=np.float64)
     rows = of_label.index.to_numpy(dtype=np.int64)
     wanted = strata[(strata["label"] == label) & (strata["metric"] == metric.name)]
-    groups = []
+    found = []
     order = {str(name): index for index, name in enumerate(strata["stratum"].unique())}
     for record in wanted.to_dict("records"):
         stratum = str(record["stratum"])
@@ -64,5 +64,5 @@ def groups_of(
         title = stratum_title(str(record["attribute"]), stratum)
         in_order = values[inside][worst_first]
         shown = in_order * 100 if metric.unit == "fraction" else in_order
-        groups.append(Group(order[stratum], title, int(record["n"]), shown, rows[inside][worst_first], marks))
-    return groups
+        found.append(StratumCases(order[stratum], title, int(record["n"]), shown, rows[inside][worst_first], marks))
+    return found

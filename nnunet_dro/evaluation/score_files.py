@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.counting import Foreground
+from nnunet_dro.evaluation.foreground import Foreground
 from nnunet_dro.evaluation.grid import onto
 from nnunet_dro.evaluation.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.scoring import COUNTS, Scoring, score_volumes
+from nnunet_dro.evaluation.score_arrays import COUNTS, Scoring, score_volumes
 from nnunet_dro.naming import name_some
 
 

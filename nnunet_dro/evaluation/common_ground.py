@@ -8,10 +8,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.case_table import MISSING
+from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.results import Evaluation
-from nnunet_dro.evaluation.statistics import divide
 from nnunet_dro.evaluation.strata import parse_by, stratify
+from nnunet_dro.evaluation.stratum_statistics import divide
 from nnunet_dro.naming import name_some
 
 #: Options that change what a number means.

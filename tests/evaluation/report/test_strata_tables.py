@@ -3,7 +3,7 @@ import math
 import pytest
 
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.report.tables import DARKEST, shade_of, strata_tables
+from nnunet_dro.evaluation.report.strata_tables import DARKEST, shade_of, strata_tables
 
 from .made import comparison_of, evaluation_of, scores_of
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nnunet_dro.evaluation.counting import Foreground
+from nnunet_dro.evaluation.foreground import Foreground
 
 SHAPES = [
     (3, 5, 7),

@@ -1,0 +1,40 @@
+"""The choices of `nnunet-dro evaluate`, apart from the evaluation so that --help shows them without importing it."""
+
+from enum import Enum
+from typing import TypeVar
+
+
+class EmptyRule(str, Enum):
+    """What a label scores that is empty in the reference and the prediction, or in one of the two."""
+
+    UNDEFINED = "undefined"
+    ONE = "one"
+    BRATS = "brats"
+
+
+class MissingRule(str, Enum):
+    """What to do with a reference that has no prediction."""
+
+    ERROR = "error"
+    WORST = "worst"
+
+
+_Choice = TypeVar("_Choice", bound=Enum)
+
+
+def choice_of(choices: type[_Choice], value: str, *, name: str) -> _Choice:
+    """The choice with a value.
+
+    Args:
+        choices: All of them.
+        value: As given by the user.
+        name: The name of the option, for the message.
+
+    Raises:
+        ValueError: If there is no such choice; the message names those there are.
+    """
+    try:
+        return choices(value)
+    except ValueError:
+        known = ", ".join(str(choice.value) for choice in choices)
+        raise ValueError(f"`{name}` must be one of {known}, got {value!r}. Choose one.") from None

@@ -1,0 +1,75 @@
+"""What summary.json says of a run, so that its numbers can be understood and made again."""
+
+import hashlib
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from nnunet_dro import __version__
+from nnunet_dro.choices import EmptyRule
+from nnunet_dro.evaluation.inputs import Inputs
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.score_arrays import Scoring
+
+#: What the statistics of a stratum are.
+_DEFINITIONS = {
+    "mean": "mean of the cases with a value",
+    "std": "sample standard deviation (n - 1)",
+    "percentiles": "linear interpolation between order statistics; p5 is the value that 5 % of the cases lie below",
+    "iqr": "p75 - p25",
+    "interval": "95 % percentile bootstrap interval: the stratum's cases with a value, drawn with replacement",
+}
+
+#: What a label scores that reference or prediction lacks.
+_EMPTY = {
+    EmptyRule.UNDEFINED: "a label in neither reference nor prediction has no value and is left out; one in only one of "
+    "the two has Dice 0 and no distance",
+    EmptyRule.ONE: "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the two "
+    "has Dice 0 and no distance",
+    EmptyRule.BRATS: "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the "
+    "two has Dice 0 and distance 374 mm",
+}
+
+
+def about_evaluation(options: Mapping[str, Any], scoring: Scoring, inputs: Inputs) -> dict[str, Any]:
+    """What is said of an evaluation.
+
+    Args:
+        options: The options that it was run with.
+        scoring: The metrics and their options.
+        inputs: The files.
+
+    Returns:
+        ``versions``, ``options``, ``definitions`` and ``inputs``, for JSON.
+    """
+    definitions = {metric: METRICS[metric].definition for metric in scoring.metrics}
+    if "nsd" in scoring.metrics:
+        definitions["nsd"] += f"; tolerance {scoring.nsd_tolerance_mm:g} mm"
+    files = {
+        pair.case: [str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)]
+        for pair in inputs.pairs
+    }
+    return {
+        "versions": versions("numpy", "pandas", "scipy", "SimpleITK"),
+        "options": dict(options),
+        "definitions": definitions | _DEFINITIONS | {"empty": _EMPTY[EmptyRule(scoring.empty)]},
+        "inputs": {
+            "n_cases": len(inputs.pairs),
+            "missing_predictions": inputs.missing,
+            "reference_names_sha256": _digest(pair.reference.name for pair in inputs.pairs),
+            "prediction_names_sha256": _digest(pair.prediction.name for pair in inputs.pairs if pair.prediction),
+            "files": files,
+        },
+    }
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The versions of this package, of Python and of some other packages."""
+    own = {"nnunet-dro": __version__, "python": platform.python_version()}
+    return own | {package: version(package) for package in packages}
+
+
+def _digest(names: Iterable[str]) -> str:
+    """SHA-256 of file names, one a line, in the order of the cases."""
+    return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()

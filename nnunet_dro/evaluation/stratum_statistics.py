@@ -1,0 +1,222 @@
+"""Rows of scores to statistics per stratum."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nnunet_dro.evaluation.bootstrap import intervals
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.statistics import INTERVALS, STATISTICS, enough_cases
+from nnunet_dro.evaluation.strata import ALL, stratify
+from nnunet_dro.naming import name_some
+
+
+def describe(values: npt.NDArray[np.float64]) -> dict[str, float]:
+    """Statistics of one stratum.
+
+    Args:
+        values: Shape (n,); NaN where a case has no value.
+
+    Returns:
+        ``n``, ``n_undefined`` (how many of the n are NaN), and `STATISTICS` of the others: ``std`` is the sample
+        standard deviation (n - 1; NaN for a single value), percentiles interpolate linearly, ``iqr`` is p75 - p25.
+        Without a defined value every statistic is NaN.
+    """
+    defined = values[~np.isnan(values)]
+    counts: dict[str, float] = {"n": len(values), "n_undefined": len(values) - len(defined)}
+    if not len(defined):
+        return counts | dict.fromkeys(STATISTICS, float("nan"))
+    p5, p10, p25, median, p75 = (float(p) for p in np.percentile(defined, [5, 10, 25, 50, 75]))
+    std = float(defined.std(ddof=1)) if len(defined) > 1 else float("nan")
+    spread = {"mean": float(defined.mean()), "std": std, "median": median, "iqr": p75 - p25, "p75": p75, "p25": p25}
+    return counts | spread | {"p10": p10, "p5": p5, "min": float(defined.min()), "max": float(defined.max())}
+
+
+def summarise(
+    scores: pd.DataFrame,
+    strata: "Mapping[str, pd.Series[str]] | None" = None,
+    *,
+    metrics: Sequence[str] = ("dice",),
+    n_resamples: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Statistics per attribute, stratum, label and metric, with their 95 % bootstrap intervals.
+
+    Args:
+        scores: A row per case and label: ``case``, ``label`` and a column per metric; NaN is undefined.
+        strata: Attribute to the stratum of each case (a series indexed by case; cases that are not in ``scores`` play
+            no part). None is one stratum of all cases, whose attribute and name are ``all``.
+        metrics: Columns of ``scores``.
+        n_resamples: Bootstrap resamples of each stratum's cases; 0 makes the intervals NaN.
+        seed: Of the resampling, >= 0.
+
+    Returns:
+        A row per attribute, stratum (in the order of its categories; text in natural order, ``missing`` last), label
+        (in the order of ``scores``) and metric, with the columns ``attribute``, ``stratum``, ``label``, ``metric``,
+        ``n``, ``n_undefined``, `STATISTICS` and `INTERVALS`. Fractions, or mm. The intervals are those of the defined
+        values; see `bootstrap.intervals`.
+
+    Raises:
+        ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a label, or a case
+            has no stratum.
+    """
+    _check_scores(scores, metrics)
+    cases: list[str] = scores["case"].unique().tolist()
+    case_of_row = pd.Index(cases).get_indexer(pd.Index(scores["case"]))
+    label_of_row, labels = pd.factorize(scores["label"])
+    values = {metric: scores[metric].to_numpy(dtype=np.float64) for metric in metrics}
+    rows: list[dict[str, object]] = []
+    samples: list[npt.NDArray[np.float64]] = []
+    for attribute, stratum_of_case in (strata or {ALL: pd.Series(ALL, index=cases)}).items():
+        codes, names = divide(stratum_of_case, cases, attribute=attribute)
+        group_of_row = codes[case_of_row] * len(labels) + label_of_row
+        # Sorted once and cut, instead of searched for each group.
+        order = np.argsort(group_of_row, kind="stable")
+        ends = np.searchsorted(group_of_row[order], np.arange(len(names) * len(labels)), side="right")
+        for group, inside in enumerate(np.split(order, ends[:-1])):
+            stratum, label = names[group // len(labels)], labels[group % len(labels)]
+            for metric in metrics:
+                samples.append(values[metric][inside])
+                key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
+                rows.append(key | describe(samples[-1]))
+    columns = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
+    bounds = intervals(samples, n_resamples=n_resamples, seed=seed).reshape(-1, len(INTERVALS))
+    table: pd.DataFrame = pd.DataFrame(rows, columns=columns).join(pd.DataFrame(bounds, columns=list(INTERVALS)))
+    return table
+
+
+def divide(
+    stratum_of_case: "pd.Series[str]", cases: Sequence[str], *, attribute: str
+) -> tuple[npt.NDArray[np.intp], list[str]]:
+    """The strata of some cases as numbers.
+
+    Args:
+        stratum_of_case: Indexed by case, each once; text or categories.
+        cases: The cases to divide.
+        attribute: What the strata are of, for messages.
+
+    Returns:
+        The number of each case's stratum, shape (n_cases,), and the strata's names by number: those that occur, in the
+        order of the categories, or else in natural order with ``missing`` last.
+
+    Raises:
+        ValueError: If a case has no stratum, or two.
+    """
+    if (twice := stratum_of_case.index.duplicated()).any():
+        case = stratum_of_case.index[twice][0]
+        raise ValueError(f"`strata` must give every case one stratum, got two in {attribute!r} for {case!r}. Name one.")
+    strata = stratum_of_case.reindex(pd.Index(cases))
+    if (unknown := strata.isna().to_numpy()).any():
+        names = name_some([str(case) for case, absent in zip(cases, unknown, strict=True) if absent])
+        cure = "Add it to the case table."
+        raise ValueError(f"`strata` must give every case a stratum, got none in {attribute!r} for {names}. {cure}")
+    if not isinstance(strata.dtype, pd.CategoricalDtype):
+        text = strata.astype(str).tolist()
+        _, strata = stratify(pd.DataFrame({"case": list(cases), "stratum": text}), "stratum")
+    used = strata.cat.remove_unused_categories().cat
+    return used.codes.to_numpy(dtype=np.intp), [str(name) for name in used.categories]
+
+
+def _check_scores(scores: pd.DataFrame, metrics: Sequence[str]) -> None:
+    for metric in metrics:
+        if metric not in scores.columns:
+            raise ValueError(f"`metrics` must be columns of the scores, got {metric!r}. Compute it first.")
+        if (infinite := np.isinf(scores[metric].to_numpy(dtype=np.float64))).any():
+            case, label = scores.loc[infinite, ["case", "label"]].iloc[0]
+            cure = "Make it NaN if it is undefined."
+            raise ValueError(f"`{metric}` must be finite or NaN, got an infinite value for {case!r}, {label!r}. {cure}")
+    if (twice := scores.duplicated(["case", "label"]).to_numpy()).any():
+        case, label = scores.loc[twice, ["case", "label"]].iloc[0]
+        cure = "Remove one, or summarise the methods one by one."
+        raise ValueError(f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}")
+
+
+def worst_strata(strata: pd.DataFrame) -> pd.DataFrame:
+    """The worst and the best stratum of each attribute, label and metric, and the gap between them.
+
+    Args:
+        strata: From `summarise`.
+
+    Returns:
+        Rows in the order of ``strata``, for the mean and for the metric's `Metric.tail`: ``attribute``, ``label``,
+        ``metric``, ``statistic``, ``worst_stratum``, ``worst``, ``best_stratum``, ``best`` and ``gap`` (>= 0).
+        Of equal strata the first is named. Strata without a value are left out, and so is a row without any.
+    """
+    rows = []
+    for (attribute, label, metric), group in strata.groupby(["attribute", "label", "metric"], sort=False):
+        names = group["stratum"].tolist()
+        for statistic in ("mean", METRICS[str(metric)].tail):
+            values = group[statistic].to_numpy(dtype=np.float64)
+            if np.isnan(values).all():
+                continue
+            ends = int(np.nanargmin(values)), int(np.nanargmax(values))
+            worst, best = ends if METRICS[str(metric)].more_is_better else ends[::-1]
+            key = {"attribute": attribute, "label": label, "metric": metric, "statistic": statistic}
+            found = {"worst_stratum": names[worst], "worst": values[worst]}
+            found |= {"best_stratum": names[best], "best": values[best], "gap": abs(values[best] - values[worst])}
+            rows.append(key | found)
+    columns = ["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best", "gap"]
+    table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    return table
+
+
+def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
+    """What was predicted where the reference lacks the label: Dice is 0 there, however little it is.
+
+    Args:
+        scores: A row per case and label: ``case``, ``label``, ``n_reference``, ``n_prediction`` (voxels; NaN: not
+            known) and ``prediction_ml`` (NaN where the voxel size is not known).
+
+    Returns:
+        A row per label (in the order of ``scores``): ``label``, ``n_empty_references``, ``n_false_positives`` (those
+        of them with a prediction), ``mean_ml`` and ``max_ml`` (of the false positives; NaN without one or where no
+        volume is known) and ``max_case`` (the case of the largest, in voxels where no volume is known; empty without
+        a false positive).
+    """
+    rows = []
+    for label, of_label in scores.groupby("label", sort=False):
+        empty = of_label[of_label["n_reference"] == 0]
+        found = empty[empty["n_prediction"] > 0]
+        volumes = found["prediction_ml"].to_numpy(dtype=np.float64)
+        known = volumes[~np.isnan(volumes)]
+        sizes = volumes if len(known) else found["n_prediction"].to_numpy(dtype=np.float64)
+        rows.append(
+            {
+                "label": label,
+                "n_empty_references": len(empty),
+                "n_false_positives": len(found),
+                "mean_ml": float(known.mean()) if len(known) else float("nan"),
+                "max_ml": float(known.max()) if len(known) else float("nan"),
+                "max_case": str(found["case"].iloc[int(np.nanargmax(sizes))]) if len(found) else "",
+            }
+        )
+    columns = ["label", "n_empty_references", "n_false_positives", "mean_ml", "max_ml", "max_case"]
+    table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    return table
+
+
+def percentile_notes(strata: pd.DataFrame) -> list[str]:
+    """Which percentiles rest on too few cases.
+
+    Args:
+        strata: From `summarise`.
+
+    Returns:
+        A sentence per attribute and percentile (p75, p25 and iqr are one) that names the strata with too few cases and
+        how many they have: of the label and metric with the fewest, but at least one.
+    """
+    n_defined = strata["n"] - strata["n_undefined"]
+    fewest = n_defined[n_defined > 0].groupby([strata["attribute"], strata["stratum"]], sort=False).min()
+    notes = []
+    for attribute in strata["attribute"].unique():
+        if attribute not in fewest.index.get_level_values(0):
+            continue
+        for names, statistic in (("p75, p25 and iqr are", "p25"), ("p10 is", "p10"), ("p5 is", "p5")):
+            few = [f"{s} ({n})" for s, n in fewest[attribute].items() if not enough_cases(statistic, int(n))]
+            if few:
+                where = "" if attribute == ALL else f" of {attribute}"
+                rule = f"with fewer than {STATISTICS[statistic].n_needed} cases no case lies beyond"
+                notes.append(f"{names} uncertain in {name_some(few)}{where}: {rule}.")
+    return notes

@@ -1,0 +1,65 @@
+"""A command's output folder: checked before long work, written whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from nnunet_dro.atomic import replacing
+
+
+def check_output(folder: Path, *, overwrite: bool) -> None:
+    """Check, before long work, that results can be written to a folder.
+
+    Args:
+        folder: Where to write; it need not be there.
+        overwrite: Whether files of an earlier run may be replaced.
+
+    Raises:
+        FileExistsError: If the folder holds files and ``overwrite`` is not set.
+        NotADirectoryError: If there is a file of that name.
+        PermissionError: If it, or the folder it would be made in, may not be written to.
+    """
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not existing.is_dir():
+        raise NotADirectoryError(f"`output` must be a folder, got the file {str(existing)!r}. Name another.")
+    if not overwrite and folder.is_dir() and any(folder.iterdir()):
+        raise FileExistsError(
+            f"`output` must be a new or empty folder, got {str(folder)!r}, which holds files. "
+            "Name another, or give --overwrite to replace what an earlier run wrote."
+        )
+    if not os.access(existing, os.W_OK):
+        raise PermissionError(f"`output` must be writable, got {str(existing)!r}. Name another folder.")
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files into a folder: a new folder appears with all of them, an old one gets them once all are written.
+
+    Args:
+        folder: Where to write. Other files in it stay.
+        files: Name to content.
+    """
+    folder = folder.absolute()
+    if folder.is_dir():
+        # An empty one stays, too: it may be a mount point, or the working directory of the shell.
+        with ExitStack() as stack:
+            for name, content in files.items():
+                _write(stack.enter_context(replacing(folder / name)), content)
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=".", suffix=".partial", dir=folder.parent))
+    try:
+        # One folder further down: temporary folders are for their owner only.
+        (partial / folder.name).mkdir()
+        for name, content in files.items():
+            _write(partial / folder.name / name, content)
+        (partial / folder.name).rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write(path: Path, content: str) -> None:
+    # File names that are no UTF-8 come as surrogates; they are written as the bytes they are.
+    path.write_text(content, encoding="utf-8", errors="surrogateescape", newline="")

@@ -1,0 +1,113 @@
+"""Fixtures that open a page in headless Chromium."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+)
+
+
+@dataclass
+class Page:
+    """A report in a browser."""
+
+    driver: object
+    url: str
+
+    def run(self, script: str, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def all(self, selector: str):
+        return self.driver.find_elements("css selector", selector)
+
+    def one(self, selector: str):
+        return self.driver.find_element("css selector", selector)
+
+    def text(self, selector: str) -> str:
+        return self.one(selector).text
+
+    def column(self, number: int) -> list[str]:
+        """The shown cells of a column of the case table."""
+        return self.run(
+            "return [...document.querySelectorAll('#casetable tbody tr')]"
+            ".map(row => row.children[arguments[0]].firstChild.data)",
+            number,
+        )
+
+    def scroll_to(self, element) -> None:
+        """Scroll to an element, and wait until the page knows."""
+        self.run("arguments[0].scrollIntoView({block: 'center'})", element)
+        twice = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+        self.driver.execute_async_script(twice)
+
+    def resize(self, width: int, height: int = 900) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def prefer(self, **features: str) -> None:
+        given = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": given})
+
+    def requests(self) -> list[str]:
+        """The addresses that were asked for since the page was opened, its own file left out."""
+        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        # chrome: is the browser's own first page.
+        own = ("data:", "chrome:", "chrome-untrusted:")
+        return [url for url in sent if not url.startswith(own) and url.split("#")[0] != self.url]
+
+    def errors(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory) -> Iterator[object]:
+    """Headless Chromium; tests that need it are skipped where it is not installed."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    from selenium.webdriver.chrome.service import Service
+
+    chromium, chromedriver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if not chromium or not chromedriver:
+        pytest.skip("needs chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*_FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(chromedriver))
+    driver.get("about:blank")
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def open_page(driver, tmp_path) -> Callable[[str], Page]:
+    """Open HTML from a file, as a reader does, in a fresh state of the browser."""
+
+    def open_html(html: str, *, width: int = 1200, **features: str) -> Page:
+        path: Path = tmp_path / "report.html"
+        path.write_text(html, encoding="utf-8")
+        page = Page(driver, path.as_uri())
+        for log in ("browser", "performance"):
+            driver.get_log(log)
+        page.resize(width)
+        page.prefer(**{"prefers_color_scheme": "light", "prefers_reduced_motion": "reduce", **features})
+        driver.get(page.url)
+        return page
+
+    return open_html

@@ -1,0 +1,3 @@
+from tests.pages.browser import driver, open_page
+
+__all__ = ["driver", "open_page"]

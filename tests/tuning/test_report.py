@@ -1,0 +1,66 @@
+"""The page of a study that was made up."""
+
+import datetime
+from types import SimpleNamespace
+
+import optuna
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.trial import FrozenTrial, TrialState
+from selenium.webdriver.support.ui import WebDriverWait
+
+from nnunet_dro.tuning.objective import parse_objective
+from nnunet_dro.tuning.report import write_page
+from tests.pages.browser import driver, open_page  # noqa: F401
+
+HOSTILE = "<script>window.hurt=1</script>"
+
+
+def made_study(n_trials=8):
+    study = optuna.create_study(study_name=HOSTILE, direction="maximize")
+    start = datetime.datetime(2026, 1, 1)
+    for n in range(n_trials):
+        is_complete = n < n_trials - 2
+        values = {"beta": 10.0 + n, "wmax": 2.0 + n % 3}
+        trial = FrozenTrial(
+            number=n,
+            trial_id=n,
+            state=TrialState.COMPLETE if is_complete else TrialState.PRUNED,
+            value=0.5 + 0.05 * (n * 3 % 5) if is_complete else None,
+            datetime_start=start,
+            datetime_complete=start + datetime.timedelta(minutes=3 + n),
+            params=values,
+            distributions={"beta": FloatDistribution(1, 100), "wmax": FloatDistribution(1, 10)},
+            user_attrs={"values": values, "trainer": f"nnUNetTrainerDRO_beta{10 + n}", "reason": HOSTILE},
+            system_attrs={},
+            intermediate_values={0: 0.1 + 0.01 * n, 1: 0.3 + 0.01 * n},
+        )
+        study.add_trial(trial)
+    return study
+
+
+@pytest.fixture
+def settings(tmp_path):
+    target = SimpleNamespace(dataset="Dataset007_Made", configuration="2d", plans="nnUNetPlans", fold="0")
+    objective = parse_objective("p10 of dice")
+    return SimpleNamespace(
+        space=SimpleNamespace(names=["beta", "wmax"]), objective=objective, folder=tmp_path, target=target
+    )
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_page_draws_every_plot_and_asks_for_nothing(settings, open_page):  # noqa: F811
+    path = write_page(made_study(), settings, "nnUNetv2_train 7 2d 0 -tr X")
+
+    page = open_page(path.read_text(encoding="utf-8"))
+
+    WebDriverWait(page.driver, 30).until(lambda _: len(page.all(".js-plotly-plot .main-svg")) >= 5)
+    assert len(page.all(".js-plotly-plot")) == 5
+    assert len(page.all("tbody tr")) == 8
+    assert page.text("pre") == "nnUNetv2_train 7 2d 0 -tr X"
+    assert page.run("return window.hurt === undefined")
+    assert page.requests() == []
+    # Plotly makes a picture to download by way of an address inside the browser, which the page's policy allows.
+    page.run("document.querySelector('.modebar-btn[data-title*=\"Download\"]').click()")
+    WebDriverWait(page.driver, 30).until(lambda _: any(url.startswith("blob:") for url in page.requests()))
+    assert page.errors() == []
