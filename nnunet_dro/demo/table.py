@@ -1,4 +1,4 @@
-"""The demo's result: statistics of every method, label and stratum."""
+"""The demo's result as a table: statistics of every method, label and stratum."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from nnunet_dro.evaluation.comparison import NOTABLE
 
-#: What the table shows, with its heading and whether more is better.
+#: The statistics that the table shows, with their headings and whether more is better.
 SHOWN = {
     "mean": ("Mean", True),
     "median": ("Median", True),
@@ -23,15 +23,15 @@ SHOWN = {
 
 
 def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
-    """The statistics side by side, in per cent of Dice.
+    """Show the statistics of the Dice score of all methods, in per cent.
 
     Args:
-        table: Statistics of Dice as from `summarise`, by one attribute, with a column ``method``.
-        n_training: Training cases of each stratum.
+        table: Statistics of the Dice score by one attribute, as `summarise` returns them, with a column ``method``.
+        n_training: Number of training cases of each stratum.
 
     Returns:
-        A table with a line per label, stratum and method. A number is bold where it is better than that of every other
-        method by at least five points.
+        A table with a row per label, stratum and method. Numbers that are better than those of every other method by
+        at least five points are bold.
     """
     by = table["attribute"].iloc[0]
     rendered = Table(
@@ -50,7 +50,7 @@ def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
                     _cell(rows[statistic].to_numpy(dtype=np.float64), position, more_is_better=more_is_better)
                     for statistic, (_, more_is_better) in SHOWN.items()
                 ]
-                # Names come from files: brackets in them are no markup.
+                # Names come from files; rich would take brackets in them for markup.
                 rendered.add_row(*map(escape, (*names, method)), *cells)
         rendered.add_section()
     return rendered
