@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Write files that are never seen half finished."""
 
 import os
 from collections.abc import Iterator
@@ -8,16 +8,22 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write a file beside ``path`` and move it there once it is complete.
+    """Write to another file in the same folder, which replaces ``path`` once it is complete.
 
-    A process that is killed meanwhile, or an error, leaves what was at ``path`` before.
+    If the process is killed meanwhile, or an error is raised, ``path`` stays as it was.
 
     Args:
         path: The file to write or replace.
 
     Yields:
-        The path to write to, in the same folder and with the same suffix. If nothing was written to it, ``path``
-        stays as it is.
+        The path to write to, in the same folder and with the same suffix. If nothing is written to it, ``path`` stays
+        as it is.
+
+    Example:
+        >>> with replacing("cases.txt") as new:
+        ...     size = new.write_text("001")
+        >>> Path("cases.txt").read_text()
+        '001'
     """
     path = Path(path)
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")

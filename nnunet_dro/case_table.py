@@ -1,4 +1,4 @@
-"""The case table: what is known of every case besides its images."""
+"""The case table: what is known about every case in addition to its images."""
 
 import csv
 import datetime
@@ -12,25 +12,25 @@ import pandas as pd
 
 from nnunet_dro.naming import name_some, repeated
 
-#: The file in a dataset's folders in which a case table is looked for.
+#: Name of the case table in the folders of a dataset.
 CASE_TABLE_FILE = "cases.csv"
 
-#: The entry of a case whose value is not known, and so its stratum.
+#: The entry of a case whose value is unknown, which is also the name of its stratum.
 MISSING = "missing"
 
-#: Entries that say that a value is not known.
+#: Entries that mean that a value is unknown.
 _EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"))
 
-#: Columns that can name the cases; the first of them that is there does.
+#: Columns that can name the cases; the first one that the table has does so.
 _IDENTIFIERS = ("case", "case_id", "participant_id")
 
 
 def case_table_places(preprocessed: Path, raw: Path | None) -> list[Path]:
-    """Where the case table of a dataset may be, in the order in which the places are looked at.
+    """The files that may be the case table of a dataset, the preferred one first.
 
     Args:
         preprocessed: The dataset's folder in nnUNet_preprocessed.
-        raw: The dataset's folder in nnUNet_raw; None if it is not known.
+        raw: The dataset's folder in nnUNet_raw; None if it is unknown.
 
     Returns:
         ``cases.csv`` in each of the folders.
@@ -39,44 +39,52 @@ def case_table_places(preprocessed: Path, raw: Path | None) -> list[Path]:
 
 
 def find_case_table(preprocessed: Path, raw: Path | None) -> Path | None:
-    """The case table of a dataset: ``cases.csv`` in its preprocessed folder, or else in its raw folder.
+    """Find the case table of a dataset: ``cases.csv`` in its preprocessed folder, or else in its raw folder.
 
     Args:
         preprocessed: The dataset's folder in nnUNet_preprocessed.
-        raw: The dataset's folder in nnUNet_raw; None if it is not known.
+        raw: The dataset's folder in nnUNet_raw; None if it is unknown.
 
     Returns:
-        The file; None if it is in neither folder.
+        The file; None if neither folder has one.
     """
     return next((path for path in case_table_places(preprocessed, raw) if path.is_file()), None)
 
 
 def read_cases(path: Path) -> pd.DataFrame:
-    """Read a case table.
+    r"""Read a case table.
 
     Args:
-        path: A CSV (commas or semicolons), TSV, XLSX (its first sheet) or JSON file. A column ``case``, or else
-            ``case_id``, or else ``participant_id``, names the cases, one a row. JSON is a list of records, a mapping
-            from case to attributes, or a mapping from column to entries.
+        path: A CSV (commas or semicolons), TSV, XLSX (its first sheet) or JSON file with a row per case. The column
+            ``case``, or else ``case_id``, or else ``participant_id``, names the cases. JSON is a list of records, a
+            mapping from cases to attributes, or a mapping from columns to entries.
 
     Returns:
-        The table with the column ``case``, every entry as text without spaces around it: a case called 001 stays 001.
-        Numbers that are whole are written so (1.0 is 1), truth values are ``true`` and ``false``. Empty entries, and
-        those that say that a value is not known (n/a, NA, NaN), become ``missing`` outside the column ``case``.
+        The table with the column ``case``. Every entry is text without surrounding spaces: a case called 001 stays 001.
+        Whole numbers are written as such (1.0 becomes 1), truth values as ``true`` and ``false``. Outside the column
+        ``case``, empty entries and those that mean an unknown value (n/a, NA, NaN) become ``missing``.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it cannot be read, is empty, has no column for the cases, a column or case is unnamed or there
-            twice, or a row is longer or shorter than the first.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file cannot be read or is empty, no column names the cases, the name of a column or case is
+            empty or duplicated, or a row is longer or shorter than the first.
+
+    Example:
+        >>> path = Path("cases.csv")
+        >>> size = path.write_text("case_id,centre,age\n001,A,61\n002,B,\n")
+        >>> print(read_cases(path))
+          case centre      age
+        0  001      A       61
+        1  002      B  missing
     """
     if not path.is_file():
         cure = "Write a table with a column `case` and a row per case."
-        raise FileNotFoundError(f"`cases` must be a case table, got {str(path)!r}, which is not there. {cure}")
+        raise FileNotFoundError(f"`cases` must be a case table, got {str(path)!r}, which does not exist. {cure}")
     if (ending := path.suffix.lower()) not in (".csv", ".tsv", ".xlsx", ".json"):
         raise _refusal("end in .csv, .tsv, .xlsx or .json", "", path, "Save the table in one of these formats.")
     read = {".xlsx": _read_xlsx, ".json": _read_json}.get(ending, _read_text)
     try:
-        # Rows are counted as an editor does; the records of JSON have no row for the names.
+        # Rows are numbered as in an editor; the records of JSON have no row of names.
         rows = [(n, row) for n, row in enumerate(read(path), 0 if ending == ".json" else 1) if any(row)]
     except (csv.Error, ValueError, RecursionError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
@@ -100,12 +108,12 @@ def _read_text(path: Path) -> list[list[str]]:
 def _read_xlsx(path: Path) -> list[list[str]]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # openpyxl's, about styles and drop-down lists
+            warnings.simplefilter("ignore")  # openpyxl warns about styles and drop-down lists
             sheet = pd.read_excel(path, header=None, dtype=object, na_filter=False, engine="openpyxl")
     except ImportError as error:
         raise ValueError("XLSX needs openpyxl; install it (pip install openpyxl) or use CSV") from error
     except Exception as error:  # openpyxl lets through whatever unzipping and XML raise on a damaged file
-        raise ValueError(f"it is not a whole spreadsheet ({error})") from error
+        raise ValueError(f"it is not a complete spreadsheet ({error})") from error
     return [[_text(entry) for entry in row] for row in sheet.itertuples(index=False)]
 
 
@@ -115,21 +123,21 @@ def _read_json(path: Path) -> list[list[str]]:
     records = list(content.values()) if named else content
     if named and records and all(isinstance(entries, list) for entries in records):
         if len({len(entries) for entries in records}) > 1:
-            raise ValueError("its columns are not equally long")
+            raise ValueError("its columns differ in length")
         return [list(content), *([_text(entry) for entry in row] for row in zip(*records, strict=True))]
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise ValueError("it is no list of records, mapping from case to attributes, or from column to entries")
+        raise ValueError("it must be a list of records, or a mapping from cases to attributes or columns to entries")
     names = list(dict.fromkeys(name for record in records for name in record))
     rows = [[_text(record.get(name)) for name in names] for record in records]
     if not named:
         return [names, *rows]
-    # With an attribute called `case`, that column is there twice, and refused.
+    # An attribute called `case` would duplicate that column, which is refused.
     return [["case", *names], *([case, *row] for case, row in zip(content, rows, strict=True))]
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if twice := repeated([name for name, _ in pairs]):
-        raise ValueError(f"{twice[0]!r} is there twice")
+        raise ValueError(f"{twice[0]!r} is duplicated")
     return {name.strip(): value for name, value in pairs}
 
 
@@ -137,7 +145,7 @@ def _text(entry: Any) -> str:
     if entry is None or entry != entry:
         return ""
     if isinstance(entry, (dict, list)):
-        raise ValueError(f"an entry holds several values: {json.dumps(entry, ensure_ascii=False)[:40]}")
+        raise ValueError(f"an entry has several values: {json.dumps(entry, ensure_ascii=False)[:40]}")
     if isinstance(entry, bool):
         return str(entry).lower()
     if isinstance(entry, float) and entry.is_integer() and abs(entry) < 1e15:
@@ -153,10 +161,12 @@ def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFram
     (_, names), *rows = rows
     for number, row in rows:
         if len(row) != len(names):
-            rule = f"have {'a name' if len(row) > len(names) else 'an entry'} for every column"
-            got = f"{len(row)} entries under {len(names)} names in row {number}"
-            raise _refusal(rule, got, path, "Correct the row; put quotes around an entry that holds the separator.")
-    # Spreadsheets leave columns behind that are empty from top to bottom.
+            is_long = len(row) > len(names)
+            rule = f"have {'a name' if is_long else 'an entry'} for every column"
+            got = f"{len(names)} for {len(row)} entries" if is_long else f"{len(row)} for {len(names)} columns"
+            got += f" in row {number}"
+            raise _refusal(rule, got, path, "Correct the row; put quotes around an entry that contains the separator.")
+    # Spreadsheets leave behind columns that are empty from top to bottom.
     kept = [n for n, name in enumerate(names) if name or any(row[n] for _, row in rows)]
     if unnamed := [str(n + 1) for n in kept if not names[n]]:
         got = f"none for column {name_some(unnamed)}"
@@ -165,7 +175,7 @@ def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFram
         raise _refusal("name every column once", f"{name_some(twice)} twice", path, "Rename one.")
     columns = {names[n]: [row[n] for _, row in rows] for n in kept}
     if not (identifiers := [name for name in _IDENTIFIERS if name in columns]):
-        cure = "Rename the column that names the cases (`case_id` and `participant_id` will do, too)."
+        cure = "Rename the column that names the cases (`case_id` and `participant_id` are understood, too)."
         raise _refusal("have a column `case`", name_some(list(columns)), path, cure)
     cases = columns[identifiers[0]]
     if not cases:
@@ -180,24 +190,24 @@ def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFram
 
 
 def check_cases(table: pd.DataFrame, cases: Collection[str], *, unknown: Literal["error", "ignore"] = "error") -> None:
-    """Check that a case table is about exactly these cases.
+    """Check that a case table describes exactly these cases.
 
     Args:
-        table: From `read_cases`.
-        cases: Identifiers of the cases there are.
-        unknown: ``ignore`` lets rows of other cases be.
+        table: The table, as `read_cases` returns it.
+        cases: Identifiers of the cases.
+        unknown: Whether rows of other cases are an error or are ignored.
 
     Raises:
-        ValueError: If the table has cases that are not there, or lacks some that are; the message names them.
+        ValueError: If the table has other cases, or lacks some of these; the message names them.
     """
     known, listed = set(cases), set(table["case"])
     if unknown == "error" and (strangers := sorted(listed - known)):
-        cure = "Name the cases as the label maps are (without the file ending), or give --ignore-unknown-cases."
-        raise ValueError(f"`cases` must name cases that are there, got {name_some(strangers)}. {cure}")
+        cure = "Name the cases like their label maps (without the file ending), or give --ignore-unknown-cases."
+        raise ValueError(f"`cases` must name cases that exist, got {name_some(strangers)}. {cure}")
     if missing := sorted(known - listed):
         raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)}. Add the rows.")
 
 
 def attributes_of(table: pd.DataFrame) -> list[str]:
-    """The columns of a case table that can divide the cases."""
+    """The columns of a case table by which the cases can be divided."""
     return [str(column) for column in table.columns if column != "case"]

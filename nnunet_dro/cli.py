@@ -33,7 +33,7 @@ class _Commands(TyperGroup):
             _stop(str(error), _BAD_INPUT)
         except typer.BadParameter as error:
             if type(error) is not typer.BadParameter:
-                raise  # what is missing altogether: typer shows how the command is used
+                raise  # for a missing argument, typer shows how the command is used
             _stop(error.format_message(), _BAD_INPUT)
 
 
@@ -59,7 +59,7 @@ Seed = Annotated[int, typer.Option(min=0, help="Of the bootstrap.")]
 
 
 class RankedBy(str, Enum):
-    """What suspects ranks the cases by."""
+    """The logs by which `suspects` can rank the cases."""
 
     WEIGHT = "weight"
     LOSS = "loss"
@@ -83,7 +83,7 @@ def _main(
 @app.command()
 def trainers(
     path: Annotated[
-        bool, typer.Option("--path", help="Print only the folder for nnU-Net's variable nnUNet_extTrainer.")
+        bool, typer.Option("--path", help="Print only the folder to set in nnU-Net's variable nnUNet_extTrainer.")
     ] = False,
 ) -> None:
     """List the trainers and their options, and say whether nnU-Net finds them."""
@@ -285,19 +285,21 @@ def splits(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for everything the demo makes; a second run resumes in it.")] = Path(
-        "nnunet-dro-demo"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Folder for everything that the demo makes; a second run continues there.")
+    ] = Path("nnunet-dro-demo"),
     data: Annotated[
-        Path | None, typer.Option(help="Raw nnU-Net dataset with a cases.csv; default: slices of an MRI template.")
+        Path | None, typer.Option(help="Raw dataset of nnU-Net with a cases.csv; default: slices of an MRI template.")
     ] = None,
     by: Annotated[str, typer.Option(help="Column of cases.csv to report by.")] = "centre",
-    device: Annotated[Device, typer.Option(help="Where to train and predict.")] = Device.CPU,
-    beta: Annotated[float, typer.Option(help="Robustness of the second method.")] = 3.0,
-    importance_sampling: Annotated[bool, typer.Option(help="Importance weights in the second method.")] = False,
-    epochs: Annotated[int, typer.Option(help="Length of both trainings.")] = 10,
-    iterations: Annotated[int, typer.Option(help="Training iterations per epoch, of both.")] = 140,
-    seed: Annotated[int, typer.Option(help="Of the made dataset, and of the choice of held-out cases.")] = 0,
+    device: Annotated[Device, typer.Option(help="Device to train and predict on.")] = Device.CPU,
+    beta: Annotated[float, typer.Option(help="Robustness (beta) of nnUNetTrainerDRO.")] = 3.0,
+    importance_sampling: Annotated[bool, typer.Option(help="Give nnUNetTrainerDRO importance weights.")] = False,
+    epochs: Annotated[int, typer.Option(help="Epochs of both trainings.")] = 10,
+    iterations: Annotated[int, typer.Option(help="Iterations per epoch of both trainings.")] = 140,
+    seed: Annotated[
+        int, typer.Option(help="Random seed of the demo's dataset and of the choice of held-out cases.")
+    ] = 0,
 ) -> None:
     """Train plain nnU-Net and nnUNetTrainerDRO on small real images, and compare them per centre."""
     from nnunet_dro.demo import run_demo
@@ -313,15 +315,16 @@ def demo(
 @app.command()
 def suspects(
     fold_folder: Annotated[
-        Path, typer.Argument(help="Results folder of a fold, with its weights.csv or hardness.csv.", readable=False)
+        Path, typer.Argument(help="Results folder of a fold, with weights.csv or hardness.csv.", readable=False)
     ],
-    top: Annotated[int, typer.Option(help="Cases to show, with pictures.")] = 20,
-    by: Annotated[RankedBy | None, typer.Option(help="What to rank by; default: weights where there are any.")] = None,
+    top: Annotated[int, typer.Option(help="Number of cases to show with pictures.")] = 20,
+    by: Annotated[RankedBy | None, typer.Option(help="Log to rank by; default: weights if there are any.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder; default: the fold's own.", readable=False)
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for the results; default: that of the fold.", readable=False),
     ] = None,
 ) -> None:
-    """List the training cases to look at for label errors, with pictures."""
+    """Rank the training cases by possible label errors, and show the first ones with pictures."""
     from nnunet_dro.suspects import write_suspects
 
     with progress_bar("Drawing the cases") as progress:

@@ -1,23 +1,27 @@
-"""How messages name cases and columns."""
+"""How messages list the names of cases and columns."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
 
 
 def name_some(names: Collection[str], *, at_most: int = 5) -> str:
-    """The first few names, and how many more there are.
+    """List the first few names, and say how many more there are.
 
     Args:
-        names: What to name, in the order to name it.
-        at_most: How many to write out.
+        names: The names, in the order in which they are listed.
+        at_most: How many names to write out.
 
     Returns:
-        Text such as ``a, b and 3 more``; ``none`` if there are no names.
+        The list as text; ``none`` if there are no names.
+
+    Example:
+        >>> name_some(["a", "b", "c"], at_most=2)
+        'a, b and 1 more'
     """
     shown = ", ".join(list(names)[:at_most]) or "none"
     return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
 
 
 def repeated(names: Iterable[str]) -> list[str]:
-    """The names that are there more than once, in the order of their first."""
+    """The names that occur more than once, in the order in which they first occur."""
     return [name for name, n in Counter(names).items() if n > 1]

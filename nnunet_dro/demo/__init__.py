@@ -1,4 +1,4 @@
-"""A complete run on real images, small enough for a laptop: empirical risk minimisation beside robust training."""
+"""A complete run on real images, small enough for a laptop: plain nnU-Net compared with robust training."""
 
 from nnunet_dro.demo.dataset import build_dataset
 from nnunet_dro.demo.run import DEFAULT_OPTIONS, run_demo

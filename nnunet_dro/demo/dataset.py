@@ -1,4 +1,4 @@
-"""The demo's dataset: slices of one real brain, deformed, as three acquisition protocols would show them."""
+"""The demo's dataset: deformed slices of one real brain, as three acquisition protocols would show them."""
 
 import json
 import shutil
@@ -12,24 +12,24 @@ import pandas as pd
 
 FloatArray = npt.NDArray[np.float32]
 
-#: Folder name of the dataset, as nnU-Net wants it.
+#: Name of the dataset, in the form that nnU-Net requires.
 DATASET_NAME = "Dataset900_DemoBrain"
 
-#: Cases of each split and centre. The third protocol is rare in training and as frequent as the others in the test.
+#: Number of cases of each split and centre. Centre C is rare in training, but as frequent as the others in the test.
 N_CASES = {
     "train": {"A": 510, "B": 78, "C": 12},
     "validation": {"A": 4, "B": 4, "C": 4},
     "test": {"A": 30, "B": 30, "C": 30},
 }
 
-#: Side of a case in pixels of 2 mm.
+#: Height and width of a case, in pixels of 2 mm.
 SIZE = 96
 
-#: What a slice must show of each tissue, as a fraction of its pixels, to be used.
+#: Smallest fraction of its pixels that a usable slice shows of each tissue.
 MIN_TISSUE = 0.05
 
-#: Where the test slices lie among the usable slices of an orientation, and how many slices (of 2 mm) on either side
-#: of them are used by nobody.
+#: Range of the test slices, as fractions of the usable slices of an orientation, and number of slices (of 2 mm) on
+#: either side of that range that are not used at all.
 TEST_RANGE, GAP = (0.6, 0.8), 3
 
 ORIENTATIONS = ("axial", "coronal", "sagittal")
@@ -43,7 +43,7 @@ class Slice:
 
     Attributes:
         orientation: One of `ORIENTATIONS`.
-        index: Its number along that axis.
+        index: Position of the slice along its axis.
         t1: Intensities in [0, 1], shape (SIZE, SIZE).
         grey: Probability of grey matter, same shape.
         white: Probability of white matter, same shape.
@@ -57,13 +57,13 @@ class Slice:
 
 
 def read_template() -> FloatArray:
-    """The ICBM 2009a symmetric template that ships with nilearn: T1, grey and white matter, in [0, 1], at 2 mm.
+    """Read the ICBM 2009a symmetric template that ships with nilearn.
 
     Returns:
-        Shape (3, z, y, x).
+        T1, grey matter and white matter in [0, 1] at 2 mm, shape (3, z, y, x).
 
     Raises:
-        FileNotFoundError: If nilearn is not installed or does not bring the template.
+        FileNotFoundError: If nilearn is not installed or does not contain the template.
     """
     import importlib.resources
 
@@ -77,7 +77,7 @@ def read_template() -> FloatArray:
         missing = Path("nilearn")
     if missing is not None:
         cure = 'Install it: pip install "nnunet-dro[demo]", or give your own dataset with --data.'
-        raise FileNotFoundError(f"`nilearn` must be there with its brain template, got no {str(missing)!r}. {cure}")
+        raise FileNotFoundError(f"`nilearn` must be installed with its template, got no {str(missing)!r}. {cure}")
     volumes = np.stack([SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))) for path in paths])
     even = volumes[:, : volumes.shape[1] // 2 * 2, : volumes.shape[2] // 2 * 2, : volumes.shape[3] // 2 * 2]
     depth, height, width = (n // 2 for n in even.shape[1:])
@@ -87,14 +87,14 @@ def read_template() -> FloatArray:
 
 
 def split_slices(template: FloatArray) -> dict[str, list[Slice]]:
-    """The usable slices of the template, those for the test apart from those for training.
+    """Divide the usable slices of the template into slices for training and slices for the test.
 
     Args:
-        template: From `read_template`.
+        template: The template, as `read_template` returns it.
 
     Returns:
-        The slices of ``train`` and ``test``. Sagittal slices come from one hemisphere: the template is symmetric, and
-        the other hemisphere would show the test slices in training.
+        The slices of ``train`` and ``test``. Sagittal slices come from one hemisphere: the template is symmetric, so
+        that the other hemisphere would show the test slices in training.
     """
     split: dict[str, list[Slice]] = {"train": [], "test": []}
     for axis, orientation in enumerate(ORIENTATIONS):
@@ -111,7 +111,7 @@ def split_slices(template: FloatArray) -> dict[str, list[Slice]]:
 
 
 def _centred(image: FloatArray) -> FloatArray:
-    """Crop or pad with zeros to SIZE x SIZE, the centre staying the centre."""
+    """Crop or pad with zeros to SIZE x SIZE around the centre."""
     centred: FloatArray = np.zeros((SIZE, SIZE), dtype=np.float32)
     into, out_of = [], []
     for n in image.shape:
@@ -123,14 +123,14 @@ def _centred(image: FloatArray) -> FloatArray:
 
 
 def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
-    """Another anatomy: the slice under a smooth random displacement of up to about 12 mm, turned and scaled a little.
+    """Make another anatomy: a smooth random displacement of up to about 12 mm, a small rotation and a small scaling.
 
     Args:
         slice_: The slice.
-        rng: Draws the displacement.
+        rng: Generator of the displacement, rotation and scaling.
 
     Returns:
-        A new slice; image and tissue maps moved alike.
+        A new slice, with the image and the tissue maps deformed alike.
     """
     from scipy.ndimage import gaussian_filter, map_coordinates
 
@@ -151,18 +151,18 @@ def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
 
 
 def label_map(slice_: Slice) -> npt.NDArray[np.uint8]:
-    """The most probable tissue of each pixel: 0 other, 1 grey matter, 2 white matter."""
+    """The most probable tissue of each pixel: 0 for other tissue, 1 for grey matter, 2 for white matter."""
     other = 1 - slice_.grey - slice_.white
     return np.argmax(np.stack([other, slice_.grey, slice_.white]), axis=0).astype(np.uint8)
 
 
 def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """The slice as the protocol of a centre shows it.
+    """Simulate the image that the protocol of a centre would give.
 
     Args:
         slice_: The (deformed) slice.
-        centre: ``A`` plain T1; ``B`` stronger gamma and noise; ``C`` inverted, like T2.
-        rng: Draws bias field, gamma and noise.
+        centre: ``A`` for plain T1, ``B`` for a stronger gamma and more noise, ``C`` for an inverted contrast like T2.
+        rng: Generator of bias field, gamma and noise.
 
     Returns:
         Image, shape (SIZE, SIZE), 0 to 255.
@@ -192,13 +192,13 @@ def build_dataset(raw: Path, *, rng: np.random.Generator) -> Path:
 
     Args:
         raw: nnU-Net's folder of raw datasets.
-        rng: Draws slices, deformations and intensities; the same state gives the same files.
+        rng: Generator of slices, deformations and intensities; the same state gives the same files.
 
     Returns:
-        The dataset's folder. It is there whole or not at all.
+        The dataset's folder. It appears only once it is complete.
 
     Raises:
-        FileNotFoundError: If the brain template is not there.
+        FileNotFoundError: If the brain template is not installed.
     """
     slices = split_slices(read_template())
     partial, folder = raw / f"{DATASET_NAME}.partial", raw / DATASET_NAME

@@ -10,13 +10,13 @@ from nnunet_dro.evaluation import strata
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.raw_dataset import RawDataset
 
-#: Fraction of each stratum that is held out where the dataset has no test set of its own.
+#: Fraction of each stratum that is held out if the dataset has no test set.
 TEST_FRACTION = 0.2
 
 #: Smallest stratum from which a case is held out.
 MIN_STRATUM = 3
 
-#: nnU-Net validates on a few cases while it trains; nothing is chosen by them.
+#: Most cases on which nnU-Net validates while it trains; nothing is chosen by them.
 MAX_VALIDATION = 12
 
 _SPLITS = {"train", "validation", "test"}
@@ -24,7 +24,13 @@ _SPLITS = {"train", "validation", "test"}
 
 @dataclass(frozen=True)
 class Division:
-    """Which cases train, which ones nnU-Net validates on meanwhile, and which are held out for the test."""
+    """The cases for training, for nnU-Net's validation during the training, and for the test.
+
+    Attributes:
+        train: Cases to train on.
+        validation: Cases on which nnU-Net validates meanwhile.
+        test: Cases that are held out.
+    """
 
     train: tuple[str, ...]
     validation: tuple[str, ...]
@@ -32,10 +38,10 @@ class Division:
 
 
 def strata_by(dataset: RawDataset, by: str) -> "pd.Series[str]":
-    """The stratum of every case.
+    """The stratum of each case.
 
     Raises:
-        ValueError: If the case table has no column ``by``; the message names those there are.
+        ValueError: If the case table has no column ``by``; the message lists its columns.
     """
     if by not in attributes_of(dataset.table):
         columns = name_some(attributes_of(dataset.table), at_most=20)
@@ -45,19 +51,20 @@ def strata_by(dataset: RawDataset, by: str) -> "pd.Series[str]":
 
 
 def divide(dataset: RawDataset, stratum_of_case: "pd.Series[str]", *, rng: np.random.Generator) -> Division:
-    """Divide a dataset's cases for one training and one test.
+    """Divide the cases of a dataset for one training and one test.
 
-    The test cases are the dataset's own (imagesTs, labelsTs), or else those that a column ``split`` of the case table
-    calls ``test``, or else a fifth of every stratum of at least three cases. The validation cases are those which that
-    column calls ``validation``, or else a few of the most frequent stratum, so that no rare case is lost to training.
+    The test cases are those in imagesTs and labelsTs; without these, the cases whose entry in the column ``split`` of
+    the case table is ``test``; without that column, a fifth of every stratum of at least three cases. The validation
+    cases are those whose entry in that column is ``validation``, or else a few cases of the most frequent stratum, so
+    that the training loses no rare case.
 
     Args:
         dataset: The dataset.
-        stratum_of_case: Strata, indexed by case.
-        rng: Draws the cases.
+        stratum_of_case: Stratum of each case, indexed by case.
+        rng: Generator that draws the cases.
 
     Returns:
-        The division; no case is in two parts.
+        The division, in which every case is in one part.
 
     Raises:
         ValueError: If there are too few cases to train, validate and test.
@@ -78,7 +85,7 @@ def divide(dataset: RawDataset, stratum_of_case: "pd.Series[str]", *, rng: np.ra
     train = [case for case in rest if case not in set(validation)]
     if len(train) < 2 or not test:
         sizes = f"{len(train)} to train, {len(validation)} to validate and {len(test)} to test"
-        cure = f"Give more cases; a stratum needs {MIN_STRATUM} for one of them to be held out."
+        cure = f"Add cases; a stratum needs at least {MIN_STRATUM} before one of them is held out."
         raise ValueError(f"`data` must have enough cases, got {sizes}. {cure}")
     return Division(tuple(train), tuple(validation), tuple(sorted(test)))
 

@@ -1,4 +1,4 @@
-"""A small configuration for nnU-Net, by the documented way: plans with one that inherits from nnU-Net's own."""
+"""Plans with a small configuration, which inherits from one that nnU-Net has planned."""
 
 from copy import deepcopy
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 #: Name of the plans file with the small configuration (nnU-Net's ``-p``).
 PLANS_NAME = "nnUNetPlansDemo"
 
-#: Stages of the small network, and its features and largest patch, by number of dimensions.
+#: Number of stages of the small network; its features, largest patch and batch size by number of dimensions.
 N_STAGES = 3
 FEATURES = {2: (16, 32, 64), 3: (8, 16, 32)}
 MAX_PATCH = {2: 96, 3: 32}
@@ -14,14 +14,15 @@ BATCH_SIZE = {2: 4, 3: 2}
 
 
 def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
-    """Plans with a configuration for a small network, called as ``parent`` is with ``_small`` behind.
+    """Add a configuration with a small network to nnU-Net's plans.
 
     Args:
-        plans: The contents of nnU-Net's plans file.
-        parent: The configuration to inherit from; its preprocessed data are used.
+        plans: Contents of the plans file.
+        parent: Configuration to inherit from, whose preprocessed data are used.
 
     Returns:
-        New plans. The network keeps its parent's first stages (kernels, strides) with fewer features.
+        New plans with the configuration ``PARENT_small``. Its network has the first stages of the parent's (kernels,
+        strides) with fewer features.
 
     Raises:
         ValueError: If the plans do not have the parent configuration.
@@ -29,7 +30,9 @@ def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
     configurations = plans["configurations"]
     if parent not in configurations:
         names = ", ".join(configurations)
-        raise ValueError(f"`parent` must be one of {names}, got {parent!r}. nnU-Net planned no other for these data.")
+        raise ValueError(
+            f"`parent` must be one of {names}, got {parent!r}. nnU-Net has planned no other for these data."
+        )
     inherited = configurations[parent]
     n_dimensions = len(inherited["patch_size"])
     architecture = deepcopy(inherited["architecture"])
@@ -51,7 +54,7 @@ def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
 
 
 def _patch_size(parent: list[int], strides: list[list[int]]) -> list[int]:
-    """The parent's patch, cut to what is affordable and to what the strides divide."""
+    """The parent's patch size, reduced to the largest one allowed and rounded down to what the strides divide."""
     largest = MAX_PATCH[len(parent)]
     patch = []
     for axis, size in enumerate(parent):

@@ -1,4 +1,4 @@
-"""What a person sees of a running step."""
+"""The progress display of a running step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,17 +15,17 @@ class StepProgress:
         self._progress, self._task = progress, task
 
     def update(self, n_done: int, n_total: int) -> None:
-        """Say how many of the step's parts are done."""
+        """Show how many parts of the step are done."""
         self._progress.update(self._task, completed=n_done, total=n_total)
 
 
 @contextmanager
 def step_progress(console: Console, title: str) -> Iterator[StepProgress]:
-    """Show a step while it runs, and one line with its time when it is over.
+    """Show a step while it runs, and a line with its duration once it has ended.
 
     Args:
-        console: Where to show it. A console that is no terminal gets only the lines at the ends.
-        title: The step's name.
+        console: Console to show it on. One that is no terminal gets a line at the start and one at the end.
+        title: Title of the step.
 
     Yields:
         The display to update.

@@ -1,4 +1,4 @@
-"""The demo's results, made by the functions that the commands evaluate, compare and report call."""
+"""The demo's results, from the functions behind the commands evaluate, compare and report."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -11,14 +11,14 @@ from nnunet_dro.output_folder import write_files
 
 
 def metrics_for(ending: str) -> tuple[str, ...]:
-    """Metrics for label maps with this file ending: pictures store no voxel size, so no distances in mm."""
+    """The metrics for label maps with this file ending; pictures store no voxel size, which distances need."""
     return ("dice",) if ending in (".png", ".bmp") else ("dice", "hd95")
 
 
 def commands(
     out: Path, dataset: Path, methods: Collection[str], *, by: str, metrics: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """What `compare_methods` does, as commands."""
+    """The commands that do what `compare_methods` does."""
     lines: list[tuple[str, ...]] = []
     for method in methods:
         folder = str(out / "evaluation" / method)
@@ -41,19 +41,19 @@ def compare_methods(
     jobs: int,
     progress: StepProgress,
 ) -> Comparison:
-    """Evaluate the methods' predictions and compare them; write everything beside them.
+    """Evaluate the predictions of the methods, compare the methods, and write the results into the demo's folder.
 
     Args:
-        out: The demo's folder: held-out cases are in ``test``, predictions in ``predictions``.
-        dataset: The raw dataset, with dataset.json and cases.csv.
+        out: The demo's folder, with the held-out cases in ``test`` and the predictions in ``predictions``.
+        dataset: Folder of the raw dataset, with dataset.json and cases.csv.
         methods: Names of the folders in ``predictions``, the baseline first.
-        by: Column of the case table.
-        metrics: From `metrics_for`.
-        jobs: How many cases at a time.
+        by: Column of the case table to report by.
+        metrics: Metrics, as `metrics_for` returns them.
+        jobs: Number of cases to score at a time.
         progress: The display to update.
 
     Returns:
-        The comparison; its files are in ``comparison``, those of each method in ``evaluation``.
+        The comparison. Its files are in ``comparison``, those of each method in ``evaluation``.
     """
     evaluations = {}
     for n_done, method in enumerate(methods):

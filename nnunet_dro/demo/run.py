@@ -1,4 +1,4 @@
-"""The demo's steps, from raw images to a table; a second run continues where the first stopped."""
+"""The steps of the demo, from raw images to a table; a second run continues where the first one stopped."""
 
 import json
 import os
@@ -29,25 +29,26 @@ from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 from nnunet_dro.nnunet.training_log import read_epochs
 from nnunet_dro.trainers.options import DROOptions
 
-#: A stratum of 2 % of the cases is drawn more often without swamping the others, in 1,400 iterations.
+#: In 1,400 iterations, these draw a stratum of 2 % of the cases more often without swamping the others.
 DEFAULT_OPTIONS = DROOptions(beta=3, importance_sampling=False, epochs=10, iterations=140)
 
 _ABOUT_THE_DATA = (
-    "One real anatomy (ICBM 2009a MRI template): deformations and the protocols A, B and C are simulated, and all "
-    "three equally frequent in the test. A demonstration of the method on small networks, not clinical evidence."
+    "The images show one real anatomy (ICBM 2009a MRI template); the deformations and the protocols A, B and C, which "
+    "are equally frequent in the test, are simulated. This demonstrates the method on small networks and is no "
+    "clinical evidence."
 )
 
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do once.
+    """A step of the demo, which is done once.
 
     Attributes:
-        title: For people.
-        done: The last thing the step makes; if it is there, the step is complete.
-        run: Does it.
-        command: The command of nnU-Net it runs, if it does.
-        environment: Variables for that command alone.
+        title: Title to show.
+        done: The last file or folder that the step makes; if it exists, the step is complete.
+        run: Function that carries out the step.
+        command: Command of nnU-Net that the step runs; empty without one.
+        environment: Environment variables for that command alone.
     """
 
     title: str
@@ -70,26 +71,29 @@ def run_demo(
     """Train plain nnU-Net and the robust trainer for the same time, and compare them on held-out cases.
 
     Args:
-        out: Folder for everything the demo makes. One that holds an earlier run with the same settings is continued.
-        data: A raw nnU-Net dataset with a case table; None for the demo's own dataset.
+        out: Folder for everything that the demo makes. If it holds an earlier run with the same settings, that run is
+            continued.
+        data: Raw dataset of nnU-Net with a case table; None for the demo's own dataset.
         by: Column of the case table to report by.
         device: ``cpu``, ``cuda`` or ``mps``.
-        options: Of the robust trainer, with the length of both trainings.
-        seed: Of the demo's own dataset and of the choice of held-out cases.
-        console: Where to show progress and the result; None for standard output.
+        options: Options of the robust trainer, with the length of both trainings.
+        seed: Random seed of the demo's own dataset and of the choice of held-out cases.
+        console: Console for progress and result; None for standard output.
 
     Returns:
-        Statistics per method, stratum and label, as in ``table.csv``.
+        Statistics of the Dice score per method, label and stratum.
 
     Raises:
         CommandError: If a command of nnU-Net fails.
-        FileNotFoundError: If data or a command that is needed is not there.
+        FileNotFoundError: If the data or a command do not exist.
         ValueError: If the input cannot be used, or ``out`` holds something else.
     """
     if device not in (devices := [known.value for known in Device]):
         raise ValueError(f"`device` must be one of {', '.join(devices)}, got {device!r}. Choose one of them.")
     if options.beta == 0:
-        raise ValueError(f"`beta` must be greater than 0, got {options.beta!r}: both methods would be the same.")
+        raise ValueError(
+            f"`beta` must be greater than 0, got {options.beta!r}, which makes both methods the same. Increase it."
+        )
     console = console or Console()
     settings = Settings(str(data.absolute()) if data is not None else None, by, options, seed)
     if data is not None:
@@ -104,7 +108,7 @@ def run_demo(
 
 
 class _Run:
-    """One run: where its files are, and its steps."""
+    """One run of the demo: its files and its steps."""
 
     def __init__(self, out: Path, settings: Settings, device: str, console: Console) -> None:
         self.out, self.settings, self.device, self.console = out, settings, device, console
@@ -122,7 +126,7 @@ class _Run:
             "nnUNet_compile": "false",
             "PYTHONUNBUFFERED": "1",
         }
-        # On a CPU, workers take the cores from the network, and in their queue batches wait while the losses change.
+        # On a CPU, workers compete with the network for cores, and batches in their queue were drawn by old losses.
         in_process = device != "cuda" and "nnUNet_n_proc_DA" not in os.environ
         self.training_environment = {"nnUNet_n_proc_DA": "0"} if in_process else {}
 
@@ -140,7 +144,7 @@ class _Run:
 
     @cached_property
     def configuration(self) -> str:
-        """The planned configuration that fits the images: nnU-Net plans no 3d_fullres for slices."""
+        """The planned configuration to use; nnU-Net plans no 3d_fullres for slices."""
         import SimpleITK
 
         reader = SimpleITK.ImageFileReader()
@@ -149,7 +153,7 @@ class _Run:
         return "3d_fullres" if sum(n > 1 for n in reader.GetSize()) == 3 else "2d"
 
     def result(self) -> pd.DataFrame:
-        """Do what is not done yet, and show the table."""
+        """Carry out the steps that are not complete, and show the table."""
         if not self.settings.data and not (self.raw / DATASET_NAME).is_dir():
             with step_progress(self.console, "Build the dataset"):
                 build_dataset(self.raw, rng=np.random.default_rng(self.settings.seed))
@@ -158,7 +162,7 @@ class _Run:
         for number, step in enumerate(steps, start=1):
             title = f"{number}/{len(steps)} {step.title}"
             if step.done.exists():
-                self.console.print(f"{title}: done before", highlight=False)
+                self.console.print(f"{title}: was done before", highlight=False)
                 continue
             with step_progress(self.console, title) as progress:
                 step.run(progress)
@@ -184,7 +188,7 @@ class _Run:
             predict += ("-i", str(self.out / "test" / "images"), "-o", str(predictions))
             predict += ("--disable_tta", "-npp", "1", "-nps", "1", "--disable_progress_bar")
             steps += [
-                # nnU-Net's own validation is the last it does; the final checkpoint is written before.
+                # nnU-Net writes the final checkpoint before its own validation, which comes last.
                 Step(
                     f"Train {method} ({trainer})",
                     fold / "validation" / "summary.json",
@@ -202,8 +206,8 @@ class _Run:
         return steps
 
     def _write_commands(self, steps: list[Step]) -> None:
-        """A record of the run that a shell can repeat."""
-        lines = ["#!/bin/sh", "# The steps of this demo; those without a command were done by nnunet-dro itself."]
+        """Write the commands of the run, for a shell to repeat."""
+        lines = ["#!/bin/sh", "# The steps of this demo; nnunet-dro itself has done those without a command."]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in self.environment.items()]
         for step in steps:
             variables = "".join(f"{name}={shlex.quote(value)} " for name, value in step.environment.items())
@@ -231,7 +235,7 @@ class _Run:
         run_command(command, environment=variables, log=path, while_running=while_running)
 
     def _collect_test_cases(self, progress: StepProgress) -> None:
-        """Put the held-out images and label maps into one folder each; links where the file system has them."""
+        """Collect the held-out images and label maps in one folder each, as links where the file system has them."""
         folder = self.out / "test"
         unfinished = folder.with_name("test.partial")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -250,7 +254,7 @@ class _Run:
         splits = [{"train": list(self.division.train), "val": list(self.division.validation)}]
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
         small = small_plans(plans, parent=self.configuration)
-        # The plans come last: they say that the step is complete.
+        # The plans are written last, because they mark the step as complete.
         for name, content in ((SPLITS_FILE, splits), (f"{PLANS_NAME}.json", small)):
             with replacing(self.preprocessed / name) as new:
                 new.write_text(json.dumps(content, indent=2), encoding="utf-8")
@@ -295,12 +299,12 @@ class _Run:
             self.console.print(_ABOUT_THE_DATA, highlight=False)
         for name, folder in (("Comparison", "comparison"), *((m, f"evaluation/{m}") for m in self.settings.trainers)):
             self.console.print(f"{name}: {self.out / folder / 'report.html'}", highlight=False, soft_wrap=True)
-        self.console.print(f"commands.sh and logs are in {self.out}", highlight=False)
+        self.console.print(f"Commands and logs: {self.out}", highlight=False)
         return table
 
 
 def _link(source: Path, target: Path) -> None:
-    """Link a file, or copy it where links are not to be had."""
+    """Link a file, or copy it where links are not possible."""
     try:
         target.symlink_to(source)
     except OSError:

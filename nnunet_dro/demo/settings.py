@@ -1,4 +1,4 @@
-"""What a run of the demo is made with, and the folder that belongs to it."""
+"""The settings of a run of the demo, which its folder records."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -13,13 +13,13 @@ _SETTINGS_FILE = "demo.json"
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run of the demo is made with; a folder holds runs of one setting only.
+    """The settings of a run of the demo; a folder belongs to one of them.
 
     Attributes:
-        data: Raw dataset to use instead of the demo's own.
+        data: Raw dataset to use; None for the demo's own.
         by: Column of the case table to report by.
-        options: Of the robust trainer; the plain one trains as long.
-        seed: Of the dataset and its division (nnU-Net's training is not seeded).
+        options: Options of the robust trainer; the plain one trains for the same time.
+        seed: Random seed of the dataset and its division (nnU-Net's training has none).
     """
 
     data: str | None
@@ -29,13 +29,13 @@ class Settings:
 
     @property
     def trainers(self) -> dict[str, str]:
-        """Method to name of the trainer."""
+        """Name of the trainer of each method."""
         erm = DROOptions(beta=0, epochs=self.options.epochs, iterations=self.options.iterations)
         return {name: f"nnUNetTrainerDRO{o.suffix()}" for name, o in (("ERM", erm), ("DRO", self.options))}
 
 
 def claim(out: Path, settings: Settings) -> None:
-    """Make ``out`` a folder of this setting, or check that it is one."""
+    """Reserve ``out`` for these settings, or check that it is reserved for them."""
     recorded = out / _SETTINGS_FILE
     if out.exists() and not out.is_dir():
         raise ValueError(f"`out` must be a folder, got the file {str(out)!r}. Choose another with --out.")
@@ -58,5 +58,5 @@ def claim(out: Path, settings: Settings) -> None:
     if differing:
         was = f"{str(out)!r}, which holds a run with {differing} {before[differing]!r} instead of {now[differing]!r}"
         raise ValueError(
-            f"`out` must be a new folder or one of the same settings, got {was}. Choose another with --out."
+            f"`out` must be a new folder or one with the same settings, got {was}. Choose another with --out."
         )

@@ -1,4 +1,4 @@
-"""The demo's result: statistics of every method, label and stratum."""
+"""The demo's result as a table: statistics of every method, label and stratum."""
 
 from collections.abc import Mapping
 
@@ -18,15 +18,15 @@ SHOWN = ("mean", "median", "iqr", "p25", "p10", "p5")
 
 
 def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
-    """The statistics side by side, in per cent of Dice.
+    """Show the statistics of the Dice score of all methods, in per cent.
 
     Args:
-        table: Statistics of Dice as from `summarise`, by one attribute, with a column ``method``.
-        n_training: Training cases of each stratum.
+        table: Statistics of the Dice score by one attribute, as `summarise` returns them, with a column ``method``.
+        n_training: Number of training cases of each stratum.
 
     Returns:
-        A table with a line per label, stratum and method. A number is bold where it is better than that of every other
-        method by at least five points.
+        A table with a row per label, stratum and method. Numbers that are better than those of every other method by
+        at least five points are bold.
     """
     by = table["attribute"].iloc[0]
     rendered = Table(
@@ -50,7 +50,7 @@ def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
                     )
                     for statistic in shown
                 ]
-                # Names come from files: brackets in them are no markup.
+                # Names come from files; rich would take brackets in them for markup.
                 rendered.add_row(*map(escape, (*names, method)), *cells)
         rendered.add_section()
     return rendered

@@ -1,4 +1,4 @@
-"""Run one of nnU-Net's commands: its output goes into a log, and no process is left behind."""
+"""Run one of nnU-Net's commands, with its output in a log and no process left behind."""
 
 import os
 import shlex
@@ -14,15 +14,15 @@ from pathlib import Path
 
 from nnunet_dro.nnunet.safe_stop import SafeStop, termination_as_exit
 
-#: How many of a log's last lines an error shows.
+#: How many of the last lines of a log an error shows.
 N_LINES = 15
 
-#: Seconds between two looks at a running command, and those it has to end after being asked to.
+#: Seconds between two checks of a running command, and seconds that it has to end after being asked to.
 POLL_SECONDS, GRACE_SECONDS = 0.5, 15.0
 
 
 class Device(str, Enum):
-    """Where nnU-Net computes, as its option ``-device`` says it."""
+    """The device that nnU-Net computes on, as in its option ``-device``."""
 
     CPU = "cpu"
     CUDA = "cuda"
@@ -33,23 +33,23 @@ class CommandError(RuntimeError):
     """A command of nnU-Net failed.
 
     Attributes:
-        command: Its name.
-        exit_code: Its exit code; negative for the signal that ended it.
-        lines: The last lines that it printed.
-        log: The file with everything that it printed.
+        command: Name of the command.
+        exit_code: Exit code; a negative one is the signal that ended the command.
+        lines: The last lines of the output.
+        log: The file with the whole output.
     """
 
     def __init__(self, command: str, exit_code: int, lines: Sequence[str], log: Path) -> None:
         printed = "".join(f"\n    {line}" for line in lines)
-        super().__init__(f"{command} failed with exit code {exit_code}. It printed:{printed}\nAll: {log}")
+        super().__init__(f"{command} failed with exit code {exit_code}. It printed:{printed}\nEverything is in {log}")
         self.command, self.exit_code, self.lines, self.log = command, exit_code, list(lines), log
 
 
 def find_command(name: str) -> str:
-    """The path of one of nnU-Net's commands, in the environment of this Python before any other.
+    """Find one of nnU-Net's commands, in the environment of this Python before any other.
 
     Raises:
-        FileNotFoundError: If it is not installed.
+        FileNotFoundError: If the command is not installed.
     """
     folders = [str(Path(sys.executable).parent), sysconfig.get_path("scripts"), os.environ.get("PATH", "")]
     found = shutil.which(name, path=os.pathsep.join(folders))
@@ -66,22 +66,22 @@ def run_command(
     while_running: Callable[[], None],
     safe_stop: SafeStop | None = None,
 ) -> None:
-    """Run a command to its end.
+    """Run a command until it ends.
 
-    Whatever ends this function before (Ctrl-C, a request to terminate, what ``while_running`` raises) ends the command
-    and its children: as Ctrl-C would, and after a while by force.
+    If this function is interrupted (by Ctrl-C, a request to terminate, or an error of ``while_running``), the command
+    and its children are ended as well: as if by Ctrl-C, and after a while by force.
 
     Args:
-        arguments: The command's name and its arguments.
-        log: The command and all it prints are appended to this file.
-        environment: Added to this process's environment.
-        while_running: Called about twice a second.
-        safe_stop: The context that holds back requests to stop; the command runs until it is asked for them here, about
-            twice a second. None to stop at once.
+        arguments: Name of the command, and its arguments.
+        log: File to which the command and its output are appended.
+        environment: Variables to add to the environment of this process.
+        while_running: Function to call about twice a second.
+        safe_stop: Context that holds back requests to stop; they are obeyed between two calls of ``while_running``.
+            None to obey them at once.
 
     Raises:
-        CommandError: If it fails.
-        FileNotFoundError: If it is not installed.
+        CommandError: If the command fails.
+        FileNotFoundError: If the command is not installed.
     """
     command = [find_command(arguments[0]), *arguments[1:]]
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -111,14 +111,11 @@ def run_command(
 
 
 def last_lines(log: Path, *, start: int = 0) -> list[str]:
-    """The last lines of a log that are not empty.
+    """The last lines of a log that are not empty, at most `N_LINES`.
 
     Args:
         log: The file.
-        start: Position in the file, in bytes, before which nothing counts.
-
-    Returns:
-        At most `N_LINES`.
+        start: Position in the file, in bytes; what comes before it does not count.
     """
     printed = log.read_bytes()[start:].decode("utf-8", errors="replace")
     return [line.rstrip() for line in printed.splitlines() if line.strip()][-N_LINES:]
@@ -134,7 +131,7 @@ def _has_ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """End a command as Ctrl-C would, and then whatever is left of it."""
-    # Where Ctrl-C is ignored, as behind `&` in a script, the command ignores it, too.
+    # Where this process ignores Ctrl-C, as in the background of a script, the command ignores it as well.
     is_ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     try:
         if process.poll() is None:
@@ -152,5 +149,5 @@ def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
     try:
         os.killpg(process.pid, number)
     except (ProcessLookupError, PermissionError):
-        # Nobody is left, or (macOS) none but the dead that nobody has looked at.
+        # No process is left, or (on macOS) only processes that have ended.
         return

@@ -1,4 +1,4 @@
-"""nnU-Net's description of a dataset, dataset.json: where it is, and what is in it."""
+"""dataset.json, in which nnU-Net keeps the description of a dataset: find it and read it."""
 
 import json
 from collections.abc import Mapping
@@ -9,36 +9,34 @@ DATASET_JSON = "dataset.json"
 
 
 def find_dataset_json(reference: Path) -> Path | None:
-    """The dataset.json in a folder of references, or in one of the two folders above it; None if there is none."""
+    """Find dataset.json in a folder of references or in one of the two folders above it; None if there is none."""
     folder = reference.absolute()
     candidates = (parent / DATASET_JSON for parent in (folder, folder.parent, folder.parent.parent))
     return next((path for path in candidates if path.is_file()), None)
 
 
 def read_dataset_json(path: Path) -> Mapping[str, Any]:
-    """The contents of a dataset.json.
+    """Read a dataset.json.
 
     Raises:
-        FileNotFoundError: If it is not there.
-        ValueError: If it is not JSON, or holds something else than a mapping; the message names the file.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If it is not JSON, or not a mapping; the message names the file.
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"`dataset_json` must be a file, got {str(path)!r}, which is not there. Check the path."
+            f"`dataset_json` must be a file, got {str(path)!r}, which does not exist. Check the path."
         )
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"`dataset_json` must be JSON, got {str(path)!r}, which is not: {error}. Correct it."
-        ) from error
+        raise ValueError(f"`dataset_json` must be JSON, got {str(path)!r}: {error}. Correct it.") from error
     if not isinstance(content, Mapping):
         raise ValueError(f"`dataset_json` must be a mapping, got {str(path)!r}. Give nnU-Net's dataset.json.")
     return content
 
 
 def read_if_usable(path: Path) -> Mapping[str, Any] | None:
-    """The contents of a dataset.json or plans.json; None if it is not there or damaged."""
+    """Read a dataset.json or plans.json; None if it does not exist or is damaged."""
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):

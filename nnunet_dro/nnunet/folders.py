@@ -1,4 +1,4 @@
-"""nnU-Net's folders: those that its variables name, and in them datasets, folds of data and folds of a training."""
+"""The folders of nnU-Net: datasets and trained folds, below the folders that its environment variables name."""
 
 import os
 import re
@@ -13,19 +13,19 @@ from nnunet_dro.nnunet.dataset_json import read_if_usable
 #: The file in which nnU-Net looks for the folds of a dataset.
 SPLITS_FILE = "splits_final.json"
 
-#: What nnU-Net calls the folder of a fold.
+#: Name of the folder of a fold.
 FOLD_NAME = re.compile(r"fold_(\d+|all)", re.ASCII)
 
 
 def folder_of(variable: str, *, cure: str = "") -> Path:
-    """The folder that a variable of nnU-Net names.
+    """The folder that one of nnU-Net's environment variables names.
 
     Args:
-        variable: Such as nnUNet_raw.
-        cure: What to do instead of setting it.
+        variable: The variable, such as nnUNet_raw.
+        cure: What the error suggests as an alternative to setting the variable.
 
     Returns:
-        The absolute path; the folder need not be there.
+        The absolute path; the folder need not exist.
 
     Raises:
         ValueError: If the variable is not set.
@@ -40,24 +40,29 @@ def folder_of(variable: str, *, cure: str = "") -> Path:
 
 
 def raw_folder_of(dataset: str) -> Path | None:
-    """The folder of a dataset in the one that nnUNet_raw names, which need not be there; None if it is not set."""
+    """The folder of a dataset below nnUNet_raw, which need not exist; None if that variable is not set."""
     return folder_of("nnUNet_raw") / dataset if os.environ.get("nnUNet_raw") else None
 
 
 def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
-    """The dataset of a name or number.
+    """Find a dataset by its name or number.
 
     Args:
         name: The name (Dataset123_Name) or number (123).
         folder: The folder that holds the datasets.
-        cure: What to do instead of choosing another.
+        cure: What the error suggests as an alternative to choosing another dataset.
 
     Returns:
-        Its folder.
+        The folder of the dataset.
 
     Raises:
-        FileNotFoundError: If there is none.
-        ValueError: If several have the number.
+        FileNotFoundError: If there is no such dataset.
+        ValueError: If several datasets have the number.
+
+    Example:
+        >>> Path("nnUNet_raw/Dataset004_Hippocampus").mkdir(parents=True)
+        >>> find_dataset("4", Path("nnUNet_raw")).name
+        'Dataset004_Hippocampus'
     """
     there = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     prefix = f"Dataset{int(name):03d}_" if re.fullmatch(r"\d+", name, re.ASCII) else None
@@ -68,58 +73,61 @@ def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
         known = name_some([other for other in there if other.startswith("Dataset")], at_most=20)
         also = f"; or {cure}" if cure else ""
         raise FileNotFoundError(
-            f"`dataset` must be in {str(folder)!r}, got {name!r}, which is not there. Choose from: {known}{also}."
+            f"`dataset` must be in {str(folder)!r}, got {name!r}, which does not exist. Choose from: {known}{also}."
         )
     return folder / found[0]
 
 
 def splits_path(raw_dataset: Path) -> Path:
-    """Where nnU-Net looks for the folds of a dataset.
+    """The file in which nnU-Net looks for the folds of a dataset.
 
     Args:
         raw_dataset: The folder of the raw dataset.
 
     Returns:
-        splits_final.json in the dataset's folder, which need not be there yet, in the folder that the environment
-        variable nnUNet_preprocessed names.
+        splits_final.json in the dataset's folder below nnUNet_preprocessed; neither need exist.
 
     Raises:
-        ValueError: If the variable is not set, or the dataset is not named DatasetXXX_Name.
+        ValueError: If nnUNet_preprocessed is not set, or the dataset is not named DatasetXXX_Name.
     """
     preprocessed = folder_of("nnUNet_preprocessed", cure="name the file with --output")
     name = raw_dataset.absolute().name
     if not re.fullmatch(r"Dataset\d{3,}_.+", name):
         cure = "Rename the folder, or name the file with --output."
-        raise ValueError(f"`dataset` must be named DatasetXXX_Name, as nnU-Net wants it, got {name!r}. {cure}")
+        raise ValueError(f"`dataset` must be named DatasetXXX_Name, as nnU-Net requires, got {name!r}. {cure}")
     return preprocessed / name / SPLITS_FILE
 
 
 def fold_folder(results: Path, trainer: str, plans: str, configuration: str, fold: int | str) -> Path:
-    """Where nnU-Net writes what it learns from a fold.
+    """The folder in which nnU-Net writes the results of training on a fold.
 
     Args:
         results: The dataset's folder in nnUNet_results.
         trainer: Name of the trainer.
         plans: Name of the plans.
-        configuration: Such as 3d_fullres.
-        fold: A number, or ``all``.
+        configuration: Name of the configuration, such as 3d_fullres.
+        fold: Number of the fold, or ``all``.
 
     Returns:
-        The folder, which need not be there.
+        The folder, which need not exist.
+
+    Example:
+        >>> fold_folder(Path("Dataset004_Hippocampus"), "nnUNetTrainerDRO", "nnUNetPlans", "2d", 0).as_posix()
+        'Dataset004_Hippocampus/nnUNetTrainerDRO__nnUNetPlans__2d/fold_0'
     """
     return results / f"{trainer}__{plans}__{configuration}" / f"fold_{fold}"
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A fold's results folder, and what its path says.
+    """The results folder of a fold, with the names that its path consists of.
 
     Attributes:
-        folder: ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``, absolute.
-        dataset: Such as Dataset123_Name.
+        folder: Absolute path ``.../DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``.
+        dataset: Name of the dataset, such as Dataset123_Name.
         trainer: Name of the trainer.
         plans: Name of the plans.
-        configuration: Such as 3d_fullres.
+        configuration: Name of the configuration, such as 3d_fullres.
     """
 
     folder: Path
@@ -130,23 +138,25 @@ class Fold:
 
     @classmethod
     def of(cls, folder: Path) -> "Fold":
-        """The fold of a folder.
+        """Recognise the fold that a folder belongs to.
 
         Raises:
-            FileNotFoundError: If there is no such folder.
-            ValueError: If its path is not that of a fold of nnU-Net.
+            FileNotFoundError: If the folder does not exist.
+            ValueError: If nnU-Net would not name a fold's folder like this.
         """
         path = Path(os.path.abspath(folder))
         form = "DatasetXXX_Name/TRAINER__PLANS__CONFIGURATION/fold_X"
         if not path.is_dir():
             cure = f"Give the folder of a fold in nnUNet_results: {form}."
-            raise FileNotFoundError(f"`fold_folder` must be a folder, got {str(folder)!r}, which is not there. {cure}")
+            raise FileNotFoundError(
+                f"`fold_folder` must be a folder, got {str(folder)!r}, which does not exist. {cure}"
+            )
         parts = path.parent.name.split("__")
         if not FOLD_NAME.fullmatch(path.name) or len(parts) != 3 or not all(parts) or not path.parent.parent.name:
-            cure = "Give one fold of a training."
-            raise ValueError(f"`fold_folder` must be {form} of nnUNet_results, got {str(path)!r}. {cure}")
+            cure = "Give the folder of one fold."
+            raise ValueError(f"`fold_folder` must be {form} in nnUNet_results, got {str(path)!r}. {cure}")
         return cls(path, path.parent.parent.name, *parts)
 
     def description(self, name: str) -> Mapping[str, Any] | None:
-        """The contents of ``plans.json`` or ``dataset.json`` beside the folds; None if it is not there or damaged."""
+        """Read ``plans.json`` or ``dataset.json`` next to the folds; None if it does not exist or is damaged."""
         return read_if_usable(self.folder.parent / name)

@@ -1,4 +1,4 @@
-"""A raw dataset of nnU-Net: where it is, its cases, its files, and the case table beside them."""
+"""A raw dataset of nnU-Net: its folder, its cases and their files, and its case table."""
 
 import re
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from nnunet_dro.nnunet.folders import find_dataset, folder_of
 
 
 def find_raw_dataset(name: str) -> Path:
-    """The folder of a raw dataset.
+    """Find the folder of a raw dataset.
 
     Args:
-        name: A path, or the name (Dataset123_Name) or number (123) of a dataset in the folder that the environment
-            variable nnUNet_raw names. A folder at this path comes first.
+        name: The path of the folder; or the name (Dataset123_Name) or number (123) of a dataset below nnUNet_raw. If
+            there is a folder at this path, it is taken.
 
     Returns:
         The absolute path of a folder with a dataset.json.
 
     Raises:
-        FileNotFoundError: If there is no such folder, or no dataset.json in it.
-        ValueError: If nnUNet_raw is needed and not set, or several datasets have the number.
+        FileNotFoundError: If the folder or its dataset.json does not exist.
+        ValueError: If nnUNet_raw is needed but not set, or several datasets have the number.
     """
     folder = Path(name).absolute()
     if not folder.is_dir() and re.fullmatch(r"\d+|Dataset\d{3,}_[^/\\]+", name, re.ASCII):
@@ -38,18 +38,26 @@ def find_raw_dataset(name: str) -> Path:
 
 
 def training_cases(raw_dataset: Path) -> list[str]:
-    """The training cases of a raw dataset.
+    """List the training cases of a raw dataset.
 
     Args:
-        raw_dataset: Its folder.
+        raw_dataset: The dataset's folder.
 
     Returns:
-        Identifiers, sorted: the keys of ``dataset`` in dataset.json, or else the file names in labelsTr without
-        dataset.json's ``file_ending`` (hidden files left out).
+        Identifiers, sorted: the keys of ``dataset`` in dataset.json, or else the names of the files in labelsTr without
+        their ending (``file_ending`` in dataset.json). Hidden files are left out.
 
     Raises:
-        FileNotFoundError: If dataset.json is not there, or there is no labelsTr where it is needed.
+        FileNotFoundError: If dataset.json, or labelsTr where it is needed, does not exist.
         ValueError: If dataset.json cannot be used, or there is no case.
+
+    Example:
+        >>> dataset = Path("Dataset001_Mine")
+        >>> (dataset / "labelsTr").mkdir(parents=True)
+        >>> (dataset / "labelsTr" / "case_01.nii.gz").touch()
+        >>> size = (dataset / "dataset.json").write_text('{"file_ending": ".nii.gz"}')
+        >>> training_cases(dataset)
+        ['case_01']
     """
     path = raw_dataset / DATASET_JSON
     if not path.is_file():
@@ -60,7 +68,7 @@ def training_cases(raw_dataset: Path) -> list[str]:
         ending = "" if listed is not None else str(description["file_ending"])
         cases = sorted(listed.keys()) if listed is not None else []
     except (ValueError, KeyError, AttributeError) as error:
-        cure = "Correct it: nnU-Net, too, needs `file_ending`, or `dataset` with an entry per case."
+        cure = "Add `file_ending`, or `dataset` with an entry per case, which nnU-Net needs as well."
         raise ValueError(f"`dataset` must have a usable dataset.json, got {str(path)!r}. {cure}") from error
     if listed is None:
         folder = raw_dataset / "labelsTr"
@@ -77,12 +85,12 @@ class RawDataset:
     """A raw dataset with a case table.
 
     Attributes:
-        folder: Its folder, named as nnU-Net wants it.
-        description: The contents of its dataset.json.
-        file_ending: Of images and label maps.
-        training_cases: Cases of imagesTr, sorted.
-        test_cases: Cases of imagesTs with a label map in labelsTs, sorted; none if there is no such folder.
-        table: Its case table.
+        folder: The dataset's folder, which has the name that nnU-Net requires.
+        description: The contents of dataset.json.
+        file_ending: Ending of the names of images and label maps.
+        training_cases: Cases with a label map in labelsTr, sorted.
+        test_cases: Cases with a label map in labelsTs, sorted; empty if there is no such folder.
+        table: The case table.
     """
 
     folder: Path
@@ -94,20 +102,20 @@ class RawDataset:
 
     @property
     def name(self) -> str:
-        """The dataset's name, such as Dataset900_DemoBrain."""
+        """Name of the dataset, such as Dataset900_DemoBrain."""
         return self.folder.name
 
     @property
     def number(self) -> int:
-        """The number in its name."""
+        """Number in the dataset's name."""
         return int(self.name[len("Dataset") :][:3])
 
     def label_map(self, case: str) -> Path:
-        """The reference label map of a case."""
+        """Path of the reference label map of a case."""
         return self.folder / ("labelsTs" if case in self.test_cases else "labelsTr") / f"{case}{self.file_ending}"
 
     def images(self, case: str) -> list[Path]:
-        """The images of a case, one per channel."""
+        """Paths of the images of a case, one per channel."""
         folder = self.folder / ("imagesTs" if case in self.test_cases else "imagesTr")
         form = re.compile(re.escape(case) + r"_\d{4}" + re.escape(self.file_ending))
         return sorted(path for path in folder.glob(f"*{self.file_ending}") if form.fullmatch(path.name))
@@ -123,16 +131,17 @@ def read_raw_dataset(folder: Path) -> RawDataset:
         The dataset.
 
     Raises:
-        FileNotFoundError: If the folder, or dataset.json, cases.csv, imagesTr or labelsTr in it, is not there.
-        ValueError: If the name is not nnU-Net's, a file cannot be used, or the table and the images do not agree.
+        FileNotFoundError: If the folder does not exist, or lacks dataset.json, cases.csv, imagesTr or labelsTr.
+        ValueError: If nnU-Net would refuse the folder's name, a file cannot be used, or the case table does not list
+            exactly the cases that have a label map.
     """
     folder = folder.absolute()
     if not folder.is_dir():
-        raise FileNotFoundError(f"`data` must be a folder, got {str(folder)!r}, which is not there. Check the path.")
+        raise FileNotFoundError(f"`data` must be a folder, got {str(folder)!r}, which does not exist. Check the path.")
     if not re.fullmatch(r"Dataset\d{3}_\w[\w-]*", folder.name):
         cure = "Rename the folder, for example to Dataset123_MyName."
         raise ValueError(
-            f"`data` must be a folder named DatasetXXX_Name, as nnU-Net wants it, got {folder.name!r}. {cure}"
+            f"`data` must be a folder named DatasetXXX_Name, as nnU-Net requires, got {folder.name!r}. {cure}"
         )
     for name in (DATASET_JSON, CASE_TABLE_FILE, "imagesTr", "labelsTr"):
         if not (folder / name).exists():
@@ -162,13 +171,13 @@ def _cases_with_labels(folder: Path, suffix: str, ending: str) -> tuple[str, ...
     if without := sorted(label_maps - images):
         where = str(folder / f"images{suffix}")
         raise FileNotFoundError(
-            f"`data` must have an image for every label map, got none for {name_some(without)} in {where!r}."
+            f"`data` must have an image for every label map, got none for {name_some(without)} in {where!r}. Add it."
         )
     return tuple(sorted(label_maps))
 
 
 def _names(folder: Path, ending: str) -> set[str]:
-    """The files of a folder, without their ending; hidden ones, which systems leave behind, do not count."""
+    """The names of a folder's files without their ending; hidden files, which systems leave behind, do not count."""
     if not ending or not folder.is_dir():
         return set()
     names = (path.name for path in folder.iterdir() if not path.name.startswith("."))

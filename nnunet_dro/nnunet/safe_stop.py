@@ -1,4 +1,4 @@
-"""What Ctrl-C and requests to terminate do while nnU-Net's commands run."""
+"""How Ctrl-C and requests to terminate are handled while nnU-Net's commands run."""
 
 import signal
 import threading
@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
-#: Requests to terminate: of a cluster at its time limit, of a terminal that is closed. Windows lacks the second.
+#: Signals that request termination: of a cluster at its time limit, and of a terminal that is closed (not on Windows).
 _TERMINATION = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class SafeStop:
     """A context in which Ctrl-C and requests to terminate wait until the program can stop without damage.
 
-    An interrupt in the middle of a transaction would leave a database locked. A second request is not made to wait.
-    Outside the main thread, which alone receives signals, nothing changes.
+    An interrupt in the middle of a transaction would leave a database locked. A second request is obeyed at once.
+    In any thread but the main one, which alone receives signals, the context does nothing.
     """
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class SafeStop:
         self._asked.set()
 
     def check(self) -> None:
-        """Stop here if somebody has asked to.
+        """Stop here if a stop has been requested.
 
         Raises:
-            KeyboardInterrupt: If somebody has.
+            KeyboardInterrupt: If a stop has been requested.
         """
         if self._asked.is_set():
             raise KeyboardInterrupt
@@ -51,7 +51,7 @@ class SafeStop:
 
 @contextmanager
 def termination_as_exit() -> Iterator[None]:
-    """Let a request to terminate unwind the stack, as Ctrl-C does, instead of ending this process at once."""
+    """Make a request to terminate unwind the stack, as Ctrl-C does, instead of ending this process at once."""
 
     def leave(number: int, _frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)

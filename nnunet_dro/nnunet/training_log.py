@@ -1,4 +1,4 @@
-"""nnU-Net's training log, read while it is written."""
+"""nnU-Net's training log, which can be read while it is written."""
 
 import math
 import re
@@ -14,12 +14,12 @@ _LINE = re.compile(r": (?:Epoch (?P<epoch>\d+)|Pseudo dice \[(?P<dice>.*)\]) *$"
 
 @dataclass(frozen=True)
 class Epochs:
-    """What the log of a training says.
+    """The epochs that the log of a training reports.
 
     Attributes:
-        current: The epoch that has begun last; None before the first.
-        pseudo_dice: The foreground mean of nnU-Net's pseudo Dice of each epoch that is over, as a running mean
-            (0.9 of the one before, 0.1 of the epoch), as nnU-Net's own; epochs without a value have none.
+        current: The epoch that began last; None before the first one.
+        pseudo_dice: Running mean, as nnU-Net computes it (0.9 times the mean so far, 0.1 times the epoch), of the
+            foreground mean of the pseudo Dice, for each finished epoch that has a value.
     """
 
     current: int | None
@@ -27,20 +27,26 @@ class Epochs:
 
 
 def log_files(fold: Path) -> list[Path]:
-    """The logs of a fold, one per start of the training, oldest first."""
-    # Their names do not sort: nnU-Net writes 2026_9_1 and 2026_11_1.
+    """The log files of a fold, one for each start of the training, oldest first."""
+    # Sorting by name would put 2026_11_1 before 2026_9_1.
     return sorted(fold.glob("training_log_*.txt"), key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
-    """Read the logs of a fold, one after the other: epochs that were trained again count as the later log has them.
+    r"""Read the log files of a fold; for an epoch that was trained again, the later file counts.
 
     Args:
-        fold: nnU-Net's folder of the fold; it need not be there yet.
-        without: Logs to leave out.
+        fold: Results folder of the fold, which need not exist yet.
+        without: Log files to leave out.
 
     Returns:
         The epochs.
+
+    Example:
+        >>> lines = "12:00: Epoch 0\n12:01: Pseudo dice [0.5, 0.7]\n12:01: Epoch 1\n"
+        >>> size = Path("training_log_2026_9_1.txt").write_text(lines)
+        >>> read_epochs(Path())
+        Epochs(current=1, pseudo_dice={0: 0.6})
     """
     current: int | None = None
     means: dict[int, float] = {}
@@ -48,7 +54,7 @@ def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
         if path in without:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        # The last line may be half written.
+        # The last line may be incomplete.
         for match in _LINE.finditer(text[: text.rfind("\n") + 1]):
             if match["epoch"] is not None:
                 current = int(match["epoch"])
@@ -63,7 +69,7 @@ def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
 
 
 def _mean(numbers: str) -> float:
-    """The mean of the classes that have a value: ``np.float32(0.5), nan`` is 0.5."""
+    """Mean of the classes that have a value: ``np.float32(0.5), nan`` gives 0.5."""
     texts = re.findall(r"(?:np\.float\d+\()?([-+.\w]+)\)?", numbers)
     values = [value for value in map(_number, texts) if not math.isnan(value)]
     return sum(values) / len(values) if values else float("nan")

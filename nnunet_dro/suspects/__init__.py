@@ -1,4 +1,4 @@
-"""Which training cases to look at for label errors, from what a training wrote about its cases."""
+"""Find training cases with possible label errors, from the logs that a training wrote about its cases."""
 
 from nnunet_dro.suspects.epoch_log import EpochLog, read_logs
 from nnunet_dro.suspects.page import suspects_files

@@ -1,4 +1,4 @@
-"""A case's weight or loss over the epochs, beside the median of all cases."""
+"""Curves of the weight or loss of a case over the epochs, together with the median of all cases."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,18 @@ from nnunet_dro.suspects.epoch_log import WEIGHTS, EpochLog
 
 _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 150.0, 46.0, 12.0, 12.0, 40.0
 
-#: Points of a curve; of more epochs, neighbours are one point.
+#: Most points of a curve; with more epochs, a point stands for several.
 _MOST_POINTS = 120
 
 _CASE, _MEDIAN = "curve s1", "curve s6"
 
 
 class Curves:
-    """Figures of one log, with the same axes for every case.
+    """The curves of one log, with the same axes for every case.
 
     Args:
         log: The log.
-        shown: Positions of the cases to be drawn, which the axis has room for.
+        shown: Positions of the cases to draw, from which the range of the axis follows.
     """
 
     def __init__(self, log: EpochLog, shown: Sequence[int]) -> None:
@@ -32,7 +32,7 @@ class Curves:
         self._middle = np.array([log.epochs[part].mean() for part in self._bins])
         self._median = self._binned(_medians(log.values), np.ones(len(log.epochs)))
         self._curves = {i: self._binned(log.values[:, i], self._visits(i)) for i in shown}
-        # What a network that knows nothing yet makes of a case need not fit: it would flatten the rest.
+        # The first epochs, in which the network knows nothing yet, may leave the axis: they would flatten the rest.
         counted = self._middle >= log.epochs[log.first_counted]
         drawn = np.concatenate([self._median[counted], *(curve[counted] for curve in self._curves.values())])
         finite = drawn[np.isfinite(drawn)]
@@ -45,7 +45,7 @@ class Curves:
         self._x = Scale(first - alone, last + alone, _LEFT, WIDTH - _RIGHT)
 
     def _visits(self, case: int) -> npt.NDArray[np.float64]:
-        """What each epoch counts in a mean of several: weights are means of visits, stale losses are not."""
+        """The weight of each epoch in a mean of several: weights are means over visits, stale losses are not."""
         if self.log.kind == WEIGHTS:
             return self.log.times_seen[:, case].astype(np.float64)
         return np.ones(len(self.log.epochs))
@@ -58,7 +58,7 @@ class Curves:
         return np.where(totals > 0, means, np.nan)
 
     def figure(self, case: int) -> Markup:
-        """The figure of a case that was among the ones shown."""
+        """Draw the figure of one of the cases in ``shown``."""
         x, y, log = self._x, self._y, self.log
         what = "mean weight of the epoch" if log.kind == WEIGHTS else "stale loss"
         parts = []
@@ -78,7 +78,7 @@ class Curves:
     def _line(self, values: npt.NDArray[np.float64], kind: str, dashes: str) -> Markup:
         known = np.flatnonzero(np.isfinite(values))
         low, high = sorted((self._y.low, self._y.high))
-        # Epochs without a value are bridged; a single point has a length, or it would not be seen.
+        # Epochs without a value are bridged. A single point becomes a short line, or it would be invisible.
         places = [(self._x(self._middle[i]), self._y(float(np.clip(values[i], low, high)))) for i in known]
         if len(places) == 1:
             (px, py) = places[0]
@@ -89,7 +89,7 @@ class Curves:
 
 
 def curve_icon(*, median: bool) -> Markup:
-    """The line of the case, or of the median, as an icon for a legend."""
+    """Draw the line of the case, or of the median, as an icon for a legend."""
     form = Markup(
         '<svg class="stroke" viewBox="0 0 30 10" aria-hidden="true">'
         '<line class="{}" x1="1" y1="5" x2="29" y2="5" stroke-dasharray="{}"/></svg>'
@@ -98,7 +98,7 @@ def curve_icon(*, median: bool) -> Markup:
 
 
 def _medians(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Median of the cases with a value, per epoch; NaN where none has."""
+    """Median of the cases that have a value, per epoch; NaN where none has."""
     known = ~np.isnan(values).all(axis=1)
     medians = np.full(len(values), np.nan)
     medians[known] = np.nanmedian(values[known], axis=1)

@@ -1,4 +1,4 @@
-"""What a training wrote about its cases after every epoch: weights.csv and hardness.csv."""
+"""The logs that a training writes about its cases after every epoch: weights.csv and hardness.csv."""
 
 import io
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class LogKind:
     """A kind of log.
 
     Attributes:
-        file: Its name in the fold's folder.
-        value: The column of what is said of a case: ``weight`` or ``loss``.
-        times: The column of how often the case was seen in the epoch.
+        file: Name of the file in the fold's folder.
+        value: Column with the value of a case, ``weight`` or ``loss``.
+        times: Column with the number of times that the case was seen in the epoch.
     """
 
     file: str
@@ -31,14 +31,14 @@ HARDNESS = LogKind("hardness.csv", "loss", "draws")
 
 @dataclass(frozen=True, eq=False)
 class EpochLog:
-    """A value per epoch and case.
+    """The values of a log, one per epoch and case.
 
     Attributes:
-        kind: What the values are: mean weights of the epoch, or stale losses at its end.
+        kind: Kind of the values: mean weights of the epoch, or stale losses at its end.
         cases: Names of the n cases, in the order of the file.
         epochs: The epochs of the file, ascending, shape (n_epochs,).
-        values: Shape (n_epochs, n), NaN where a case has none.
-        times_seen: How often each case was seen in each epoch, shape (n_epochs, n).
+        values: The values, shape (n_epochs, n), NaN where a case has none.
+        times_seen: Number of times that each case was seen in each epoch, shape (n_epochs, n).
     """
 
     kind: LogKind
@@ -49,27 +49,27 @@ class EpochLog:
 
     @property
     def first_counted(self) -> int:
-        """Position of the first epoch that counts: the first third is left out, when a network knows nothing yet."""
+        """Position of the first epoch that counts; in the first third, a network knows too little."""
         return len(self.epochs) // 3
 
 
 def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLog | None]:
-    """The log to rank the cases by, and the losses where both are there.
+    """Read the log to rank the cases by, and the losses in addition to weights.
 
     Args:
-        folder: Of the fold.
-        by: ``weight`` or ``loss``; None for weights where there are any.
+        folder: Results folder of the fold.
+        by: Log to rank by, ``weight`` or ``loss``; None for weights if there are any, else losses.
 
     Returns:
-        ``weights.csv``, or else ``hardness.csv``; and ``hardness.csv`` beside ``weights.csv``, or None.
+        The log to rank by; and ``hardness.csv`` if the first is ``weights.csv`` and both exist, else None.
 
     Raises:
-        FileNotFoundError: If there is neither, or not the one that is asked for.
+        FileNotFoundError: If neither log exists, or not the one to rank by.
         ValueError: If ``by`` is something else, or a log is empty or damaged.
     """
     kinds = [kind for kind in (WEIGHTS, HARDNESS) if by in (None, kind.value)]
     if not kinds:
-        raise ValueError(f"`by` must be weight or loss, got {by!r}. Leave it out for the weights where there are any.")
+        raise ValueError(f"`by` must be weight or loss, got {by!r}. Leave it out to rank by weights if there are any.")
     there = [kind for kind in (WEIGHTS, HARDNESS) if (folder / kind.file).is_file()]
     if by is not None and there and kinds[0] not in there:
         raise FileNotFoundError(
@@ -80,25 +80,26 @@ def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLo
     if not there:
         raise FileNotFoundError(
             f"`fold_folder` must hold weights.csv or hardness.csv, got neither in {str(folder)!r}. Train with "
-            "nnUNetTrainerL2RW, which writes the first, or another trainer of `nnunet-dro trainers`, for the second."
+            "nnUNetTrainerL2RW, which writes the first, or with another trainer of `nnunet-dro trainers`, which writes "
+            "the second."
         )
     first = read_log(folder / there[0].file, there[0])
     return first, read_log(folder / there[1].file, there[1]) if len(there) > 1 else None
 
 
 def read_log(path: Path, kind: LogKind) -> EpochLog:
-    """Read a log; a last line that was cut off is left out.
+    """Read a log; an incomplete last line is left out.
 
     Args:
         path: The file.
-        kind: What it is.
+        kind: Kind of the log.
 
     Returns:
-        The log. Of an entry that is there twice the last one holds.
+        The log. If an entry is duplicated, the last one counts.
 
     Raises:
-        FileNotFoundError: If it is not there.
-        ValueError: If it has other columns, no row, or entries that are no numbers; the message names the file.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If a column is missing, there is no row, or an entry is not a number; the message names the file.
     """
     content = path.read_bytes()
     complete = io.BytesIO(content)
@@ -110,13 +111,13 @@ def read_log(path: Path, kind: LogKind) -> EpochLog:
             complete,
             usecols=list(columns),
             dtype=columns,
-            # A case may be called NA; only an empty entry is no value.
+            # A case may be called NA; only an empty entry is a missing value.
             keep_default_na=False,
             na_values={kind.value: [""]},
             encoding="utf-8",
             encoding_errors="replace",
         )
-    except (ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors, an empty file's, too
+    except (ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors, that of an empty file as well
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         cure = "Remove the damaged rows, or train again."
         rule = f"a table of {', '.join(columns)}"

@@ -1,4 +1,4 @@
-"""The image of a case and its reference: from the raw dataset, or else from nnU-Net's preprocessed arrays."""
+"""The image and reference of a case, from the raw dataset or else from nnU-Net's preprocessed arrays."""
 
 import os
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ class CaseImage:
     """An image and its reference on one grid.
 
     Attributes:
-        grey: From 0 (black) to 1 (white), shape (z, y, x), z being 1 in two dimensions.
-        reference: Label values, of the same shape.
+        grey: Grey values from 0 (black) to 1 (white), shape (z, y, x), where z is 1 in two dimensions.
+        reference: Label values, same shape.
         spacing: Voxel size (z, y, x), mm.
-        planes: Name of the plane across each axis.
+        planes: Name of the plane perpendicular to each axis.
     """
 
     grey: npt.NDArray[np.float64]
@@ -36,12 +36,12 @@ class CaseImage:
 
 @dataclass(frozen=True)
 class RawImages:
-    """The raw dataset.
+    """The images of a raw dataset.
 
     Attributes:
-        folder: With imagesTr and labelsTr.
-        ending: Of its files.
-        listed: Case to its files, where dataset.json names them.
+        folder: Folder of the dataset, with imagesTr and labelsTr.
+        ending: Ending of the file names.
+        listed: Files of each case, if dataset.json lists them.
         labels: The labels of dataset.json.
     """
 
@@ -51,11 +51,11 @@ class RawImages:
     labels: Labels
 
     def read(self, case: str) -> CaseImage:
-        """The first channel and the reference of a case, turned so that the first axis points superior.
+        """Read the first channel and the reference of a case, rotated so that the first axis points superior.
 
         Raises:
-            FileNotFoundError: If the case is not there.
-            ValueError: If one of its files cannot be used.
+            FileNotFoundError: If a file of the case does not exist.
+            ValueError: If a file of the case cannot be used.
         """
         image_file, reference_file = self._files(case)
         reference = read_label_map(reference_file)
@@ -84,11 +84,11 @@ class RawImages:
 
 @dataclass(frozen=True)
 class PreprocessedImages:
-    """nnU-Net's preprocessed arrays of a configuration.
+    """The preprocessed arrays of a configuration of nnU-Net.
 
     Attributes:
-        folder: Of the configuration's arrays.
-        spacing: Of its arrays, mm, along their axes; two numbers in 2d, where the first axis is that of the slices.
+        folder: Folder of the arrays.
+        spacing: Voxel size along the axes of the arrays, mm; two numbers in 2d, where the first axis counts slices.
         labels: The labels of dataset.json.
     """
 
@@ -97,11 +97,11 @@ class PreprocessedImages:
     labels: Labels
 
     def read(self, case: str) -> CaseImage:
-        """The first channel and the reference of a case, with the axes as they are.
+        """Read the first channel and the reference of a case, with the axes of the arrays.
 
         Raises:
-            FileNotFoundError: If the case is not there.
-            ValueError: If one of its files cannot be used.
+            FileNotFoundError: If a file of the case does not exist.
+            ValueError: If a file of the case cannot be used.
         """
         image, reference = self._arrays(case)
         if image.ndim != 3 or image.shape != reference.shape:
@@ -115,7 +115,7 @@ class PreprocessedImages:
         stem = str(self.folder / case)
         try:
             if os.path.isfile(f"{stem}.b2nd"):
-                # nnU-Net brings it, and writes with it.
+                # nnU-Net installs blosc2 and writes with it.
                 import blosc2  # type: ignore[import-untyped]
 
                 image, reference = (blosc2.open(f"{stem}{part}.b2nd", mode="r")[0] for part in ("", "_seg"))
@@ -126,34 +126,34 @@ class PreprocessedImages:
                 raise FileNotFoundError(f"{case}.b2nd is not in {str(self.folder)!r}")
         except FileNotFoundError:
             raise
-        except Exception as error:  # blosc2 and zipfile let through whatever a damaged file raises
+        except Exception as error:  # blosc2 and zipfile pass on whatever a damaged file raises
             raise ValueError(f"the preprocessed arrays cannot be read ({type(error).__name__})") from error
         return np.asarray(image), np.asarray(reference).astype(np.int64)
 
 
-#: Where images come from.
+#: Sources of images.
 ImageSource = RawImages | PreprocessedImages
 
 
 def find_images(fold: Fold) -> tuple[ImageSource | None, str]:
-    """Where the images of a fold's dataset are.
+    """Find the images of a fold's dataset.
 
     Args:
         fold: The fold.
 
     Returns:
-        The raw dataset in the folder that nnUNet_raw names; or else the arrays of the fold's configuration in that of
-        nnUNet_preprocessed; or else None. And a sentence for the reader where it is not the raw dataset.
+        The raw dataset below nnUNet_raw, or else the arrays of the fold's configuration below nnUNet_preprocessed, or
+        else None; and a sentence for the reader unless it is the raw dataset.
     """
     if raw := _raw_images(fold):
         return raw, ""
     preprocessed = _preprocessed_images(fold)
     cure = f"set nnUNet_raw to the folder that holds {fold.dataset}"
     if preprocessed is None:
-        return None, f"No pictures: neither the raw dataset nor its preprocessed arrays are there; {cure}."
+        return None, f"No pictures: neither the raw dataset nor its preprocessed arrays were found; {cure}."
     return (
         preprocessed,
-        f"The pictures are of the preprocessed arrays, resampled and normalised; {cure} for the images.",
+        f"The pictures show the preprocessed arrays, resampled and normalised; {cure} to see the original images.",
     )
 
 
@@ -187,7 +187,7 @@ def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
 
 
 def _configuration(plans: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The settings of a configuration with those that it inherits."""
+    """The settings of a configuration, including those that it inherits."""
     configurations = plans.get("configurations")
     settings: dict[str, Any] = {}
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""The training cases in the order in which to look at them."""
+"""The ranking of the training cases: the first ones are the first to look at."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,36 +6,46 @@ import pandas as pd
 
 from nnunet_dro.suspects.epoch_log import WEIGHTS, EpochLog
 
-#: A case that was seen less often in the epochs that count has a score of chance.
+#: If a case was seen less often in the epochs that count, its score is left to chance.
 FEW = 5
 
-#: Median absolute deviation to standard deviation, of a normal distribution.
+#: Ratio of the standard deviation to the median absolute deviation of a normal distribution.
 _MAD_TO_SD = 1.4826
 
 
 def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
-    """Rank the cases, the first one being the first to look at.
+    """Rank the cases, so that the first one is the first to look at.
 
-    The first third of the epochs does not count. What makes a suspect is not one bad epoch but what stays:
+    The first third of the epochs does not count. One bad epoch does not make a suspect, a lasting one does:
 
-    - Of weights, the score is the mean weight over the epochs, weighted by the times seen. The lowest comes first.
-    - Of stale losses, the score is the mean rank over the epochs at whose end the case had a loss. The rank in one
-      epoch is the share of the other cases with a smaller loss, equal ones counting half: 1 is the hardest, 0 the
-      easiest, 0.5 if there are no others. The highest comes first. Ranks do not know by how much a loss is larger:
-      a case that was very hard once has one epoch of rank 1, no more than any hardest case.
+    - With weights, the score is the mean weight over the epochs, weighted by the times that the case was seen. The
+      lowest score comes first.
+    - With stale losses, the score is the mean rank over the epochs at whose end the case had a loss. The rank in one
+      epoch is the share of the other cases with a smaller loss, where equal losses count half: 1 for the hardest case,
+      0 for the easiest, 0.5 if there are no others. The highest score comes first. A rank does not say by how much a
+      loss is larger: a case that was very hard once has one epoch of rank 1, like any hardest case.
 
-    Equal scores have the same rank; of these the larger mean loss comes first, then the more often seen, then the name.
+    Cases with equal scores share a rank. Among them, the larger mean loss comes first, then the case that was seen more
+    often, then the name.
 
     Args:
         log: The log to rank by.
-        losses: The stale losses of the same training, where ``log`` holds weights.
+        losses: The stale losses of the same training, if ``log`` has weights.
 
     Returns:
-        A row per case: ``rank`` from 1 (missing without a score); ``case``; ``score``, NaN for a case that has no
-        value in the epochs that count, such cases come last; ``gap``, how far its mean weight or mean loss lies from
-        the median of all, in standard deviations (1.4826 times the median absolute deviation), NaN where that is 0;
-        ``loss``, the mean stale loss, NaN where it is not known; ``times_seen`` in the epochs that count, and
-        ``times_seen_in_all``.
+        A row per case with these columns. ``rank`` starts at 1 and is missing without a score. ``case`` is the name.
+        ``score`` is NaN if the case has no value in the epochs that count; such cases come last. ``gap`` is the
+        difference between the case's mean weight or mean loss and the median of all cases, in standard deviations
+        (1.4826 times the median absolute deviation; NaN if that is 0). ``loss`` is the mean stale loss, NaN if it is
+        unknown. ``times_seen`` counts the epochs that count, ``times_seen_in_all`` all epochs.
+
+    Example:
+        >>> import numpy as np
+        >>> from nnunet_dro.suspects.epoch_log import HARDNESS, EpochLog
+        >>> losses = np.array([[0.9, 0.1, 0.5]] * 3, dtype=np.float32)
+        >>> log = EpochLog(HARDNESS, ("a", "b", "c"), np.arange(3), losses, np.full((3, 3), 4))
+        >>> rank_cases(log)[["rank", "case", "score"]].to_dict("list")
+        {'rank': [1, 2, 3], 'case': ['a', 'c', 'b'], 'score': [1.0, 0.5, 0.0]}
     """
     start = log.first_counted
     values, times = log.values[start:], log.times_seen[start:]
@@ -57,7 +67,7 @@ def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
             "times_seen_in_all": log.times_seen.sum(axis=0, dtype=np.int64),
         }
     )
-    # Rounded, or sums in another order would part equal scores.
+    # Rounding keeps sums in another order from separating equal scores.
     keys = pd.DataFrame({"score": (sign * table["score"]).round(9), "loss": -table["loss"], "case": table["case"]})
     order = keys.assign(seen=-table["times_seen"]).sort_values(["score", "loss", "seen", "case"]).index
     table.insert(0, "rank", keys["score"].rank(method="min").astype("Int64"))
@@ -65,14 +75,14 @@ def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
 
 
 def _ranks(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Share of the other cases with a smaller value, per epoch; equal ones count half."""
+    """Share of the other cases with a smaller value, per epoch, where equal values count half."""
     ranks = pd.DataFrame(values).rank(axis=1).to_numpy()
     n_others = (~np.isnan(values)).sum(axis=1, keepdims=True) - 1
     return np.where(n_others > 0, (ranks - 1) / np.maximum(n_others, 1), np.where(np.isnan(values), np.nan, 0.5))
 
 
 def _mean(values: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Mean over the epochs that have a value, NaN where none has."""
+    """Mean over the epochs that have a value; NaN if none has."""
     n = (~np.isnan(values)).sum(axis=0)
     return np.asarray(np.where(n > 0, np.nansum(values, axis=0, dtype=np.float64) / np.maximum(n, 1), np.nan))
 
@@ -90,5 +100,5 @@ def _gap(means: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return means
     median = np.median(known)
     spread = _MAD_TO_SD * float(np.median(np.abs(known - median)))
-    # Equal values differ in their last digit at most.
+    # Rounding errors are no spread.
     return (means - median) / spread if spread > 1e-9 else np.full(len(means), np.nan)

@@ -1,4 +1,4 @@
-"""From a fold's folder to what a reader sees: the ranking, the pictures, and what to know of them."""
+"""From the folder of a fold to what a reader sees: the ranking, the pictures, and notes on them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from nnunet_dro.suspects.images import ImageSource, find_images
 from nnunet_dro.suspects.pictures import Slice, slice_of
 from nnunet_dro.suspects.ranking import FEW, rank_cases
 
-#: What the ranking is not, by the kind of log.
+#: What the ranking does not prove, by kind of log.
 CAVEATS = {
     WEIGHTS: (
         "A low weight marks a case to look at, not an error: a correct case that is unlike the trusted ones gets low "
-        "weights, too."
+        "weights as well."
     ),
     HARDNESS: (
-        "A high loss marks a case to look at, not an error: hard anatomy and a wrong label look the same from here, "
-        "and a wrong label that the network has learnt by heart has a small loss."
+        "A high loss marks a case to look at, not an error: hard anatomy has high losses, too, and a wrong label that "
+        "the network has learnt by heart has a small one."
     ),
 }
 
@@ -32,14 +32,14 @@ class Suspects:
     """The cases of a training in the order in which to look at them.
 
     Attributes:
-        fold: Where they were trained on.
-        log: What they are ranked by.
-        table: From `rank_cases`.
-        top: How many to show.
-        pictures: Case to its slice, for those of the first ``top`` that have one.
-        reasons: Case to why it has none, for the others of these.
+        fold: The fold on which they were trained.
+        log: The log by which they are ranked.
+        table: The ranking, as `rank_cases` returns it.
+        top: Number of cases to show.
+        pictures: Slice of each of the first ``top`` cases that has a picture.
+        reasons: Reason why a picture is lacking, for each of the others of these.
         labels: The labels that the outlines of the slices name; None without pictures.
-        notes: What a reader has to know, a sentence each.
+        notes: Sentences that a reader has to know.
     """
 
     fold: Fold
@@ -53,7 +53,7 @@ class Suspects:
 
     @property
     def shown(self) -> pd.DataFrame:
-        """The rows of the first ``top`` cases; those without a score are none of them."""
+        """The rows of the first ``top`` cases that have a score."""
         return self.table[self.table["score"].notna()].head(self.top)
 
 
@@ -63,16 +63,16 @@ def find_suspects(
     """Rank the training cases of a fold, and make pictures of the first ones.
 
     Args:
-        folder: The fold's results folder, ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``.
-        top: How many cases to make pictures of.
-        by: ``weight`` or ``loss``; None for weights where there are any.
-        progress: Called with the number of pictures made and to make.
+        folder: Results folder of the fold, ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``.
+        top: Number of cases to make pictures of.
+        by: Log to rank by, ``weight`` or ``loss``; None for weights if there are any, else losses.
+        progress: Function to call with the number of finished pictures and the number of all pictures.
 
     Returns:
-        The cases and their pictures. A case whose image is not there or damaged has a reason instead.
+        The cases and their pictures. A case whose image does not exist or is damaged has a reason instead.
 
     Raises:
-        FileNotFoundError: If the folder, both logs, or the one that is asked for are not there.
+        FileNotFoundError: If the folder or the log does not exist.
         ValueError: If ``top`` is below 1, ``by`` is something else, the folder is not that of a fold, or a log is
             empty or damaged.
     """
@@ -107,13 +107,13 @@ def _pictures(
 def _notes(log: EpochLog, table: pd.DataFrame) -> list[str]:
     notes = []
     if len(log.epochs) < 10:
-        notes.append(f"The log holds {count(len(log.epochs), 'epoch')}: too few to say what stays.")
+        notes.append(f"The log holds {count(len(log.epochs), 'epoch')}: too few to tell what lasts.")
     scored = table["score"].notna()
     if n_few := int((scored & (table["times_seen"] < FEW)).sum()):
         which = f"{count(n_few, 'case')} of {int(scored.sum()):,}"
         notes.append(
-            f"Seen fewer than {FEW} times in the epochs that count, marked †: {which}. Their place says little."
+            f"Seen fewer than {FEW} times in the epochs that count, marked †: {which}. Their ranks say little."
         )
     if n_unscored := int((~scored).sum()):
-        notes.append(f"Not seen in the epochs that count, and not ranked: {count(n_unscored, 'case')}.")
+        notes.append(f"Not seen in the epochs that count, and therefore not ranked: {count(n_unscored, 'case')}.")
     return notes

@@ -1,4 +1,4 @@
-"""The table for the terminal, and how its numbers are written."""
+"""The table for the terminal, and the form of its numbers."""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -15,13 +15,13 @@ from nnunet_dro.suspects.search import Suspects
 
 
 def suspects_table(suspects: Suspects) -> RenderableType:
-    """The first cases of the ranking, and what to know of them.
+    """Show the first cases of the ranking, with the notes on them.
 
     Args:
-        suspects: From `find_suspects`.
+        suspects: The cases, as `find_suspects` returns them.
 
     Returns:
-        What rich's console prints. Names from files are shown as they are; cases that were seldom seen are dim.
+        A table for rich's console. Markup in names from files has no effect; cases that were rarely seen are dim.
     """
     rows = suspects.shown.to_dict("records")
     title = f"Cases to look at: {ordering(suspects.log)}"
@@ -39,7 +39,7 @@ def suspects_table(suspects: Suspects) -> RenderableType:
         numbers = [score_text(row["score"], suspects.log), decimals(row["gap"], 1, signed=True)]
         numbers += [decimals(row["loss"], 3)] if has_loss else []
         numbers += [f"{row['times_seen']:,}{'†' if few else ''}", f"{row['times_seen_in_all']:,}"]
-        # The page and suspects.csv say the rest.
+        # The page and suspects.csv give the whole reason.
         reason = [suspects.reasons.get(row["case"], "").split(":")[0]] if suspects.reasons else []
         cells = [str(row["rank"]), row["case"], *numbers, *reason]
         shown.add_row(*(Text(plain(cell)) for cell in cells), style="dim" if few else None)
@@ -47,7 +47,7 @@ def suspects_table(suspects: Suspects) -> RenderableType:
 
 
 def ordering(log: EpochLog) -> str:
-    """What the cases are ranked by, with the epochs that count."""
+    """The order of the ranking, with the epochs that count."""
     first, last = log.epochs[log.first_counted], log.epochs[-1]
     epochs = f"epoch {last}" if first == last else f"epochs {first} to {last}"
     return f"{'weight stays lowest' if log.kind == WEIGHTS else 'loss stays highest'} ({epochs})"
@@ -59,17 +59,17 @@ def score_title(log: EpochLog) -> str:
 
 
 def score_text(score: float, log: EpochLog) -> str:
-    """A score: a weight with three decimals, a rank in per cent."""
+    """Write a score: a weight with three decimals, a rank in per cent."""
     return decimals(score, 3) if log.kind == WEIGHTS else decimals(100 * score, 1)
 
 
 def is_few(row: Mapping[Hashable, Any]) -> bool:
-    """Whether the score of a row rests on few visits."""
+    """Whether the case of a row was seen so rarely that its score says little."""
     return bool(row["times_seen"] < FEW)
 
 
 def decimals(value: float, n: int, *, signed: bool = False) -> str:
-    """A number with some decimals, and a sign if wanted; a dash for NaN."""
+    """Write a number with ``n`` decimals, and with its sign if ``signed``; NaN is a dash."""
     if math.isnan(value):
         return NO_VALUE
     text = f"{round(value, n) + 0.0:{'+' if signed else ''}.{n}f}"

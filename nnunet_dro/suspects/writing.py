@@ -1,4 +1,4 @@
-"""`nnunet-dro suspects`: check, search, write."""
+"""Find the cases to look at, and write the results: the function behind `nnunet-dro suspects`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,20 +20,20 @@ def write_suspects(
     by: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[RenderableType, Path]:
-    """Rank the training cases of a fold, and write suspects.csv and suspects.html; older ones are replaced.
+    """Rank the training cases of a fold, and write suspects.csv and suspects.html, replacing earlier ones.
 
     Args:
-        folder: The fold's results folder.
-        output: Where to write; None for the fold's folder.
-        top: How many cases to show.
-        by: What to rank by, ``weight`` or ``loss``; None for weights where there are any.
-        progress: Called with the number of pictures made and to make.
+        folder: Results folder of the fold.
+        output: Folder to write to; None for that of the fold.
+        top: Number of cases to show.
+        by: Log to rank by, ``weight`` or ``loss``; None for weights if there are any, else losses.
+        progress: Function to call with the number of finished pictures and the number of all pictures.
 
     Returns:
-        The table for the terminal, and the page.
+        The table for the terminal, and the path of the page.
 
     Raises:
-        FileNotFoundError: If the folder, both logs, or the one that is asked for are not there.
+        FileNotFoundError: If the folder or the log does not exist.
         ValueError: If ``top`` is below 1, ``by`` is something else, the folder is not that of a fold, or a log is
             empty or damaged.
         OSError: If the files cannot be written.

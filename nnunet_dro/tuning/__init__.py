@@ -1,6 +1,6 @@
-"""Bayesian optimisation of trainer options: real nnU-Net trainings, scored by the evaluation, chosen by Optuna.
+"""Bayesian optimisation of the options of a trainer: Optuna chooses them, nnU-Net trains, the evaluation scores.
 
-`tune` is the command; it imports what it needs once it is called.
+`tune` is the command; it imports Optuna and everything else that is heavy when it is called.
 """
 
 from nnunet_dro.tuning.tune_command import tune

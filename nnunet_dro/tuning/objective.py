@@ -1,4 +1,4 @@
-"""What is made as good as possible: a statistic of the validation cases, in words and as a number."""
+"""The objective of a study: a statistic of the validation cases, in words and as a number."""
 
 import re
 from collections.abc import Collection
@@ -27,8 +27,8 @@ class Objective:
     Attributes:
         statistic: One of `STATISTICS`.
         metric: One of `METRICS`.
-        by: What divides the cases, as for ``nnunet-dro evaluate --by``; None for one stratum of all cases.
-        over: What is taken of the strata.
+        by: What to divide the cases by, as in ``nnunet-dro evaluate --by``; None for one stratum of all cases.
+        over: Whether the worst stratum counts, or the mean of the strata.
     """
 
     statistic: str
@@ -43,18 +43,18 @@ class Objective:
 
     @property
     def text(self) -> str:
-        """In the words it is read from, with the metric."""
+        """The objective in the words that `parse_objective` reads, including the metric."""
         return f"{self.statistic} of {self.metric}" + ("" if self.by is None else f" by {self.by} {self.over}")
 
     def value(self, strata: pd.DataFrame) -> float:
-        """The objective of an evaluation.
+        """Compute the objective of an evaluation.
 
         Args:
-            strata: A row per stratum, label and metric, as `Evaluation` has them.
+            strata: Statistics with a row per stratum, label and metric, as in `Evaluation`.
 
         Returns:
-            The statistic, averaged over the labels that have one, of the worst stratum or averaged over the strata;
-            strata without a value are left out. A fraction, or mm.
+            The statistic, averaged over the labels that have a value, for the worst stratum or averaged over the
+            strata; strata without a value are left out. A fraction, or mm.
 
         Raises:
             ValueError: If no stratum has a value.
@@ -63,7 +63,7 @@ class Objective:
         values = rows.groupby(rows["stratum"].astype(str))[self.statistic].mean().dropna()
         if values.empty:
             raise ValueError(
-                f"`{self.text}` must be of cases with a value, got none. Check the validation's label maps."
+                f"`{self.text}` must be computed from cases with a value, got none. Check the validation's label maps."
             )
         if self.over == "mean":
             return float(values.mean())
@@ -74,13 +74,17 @@ def parse_objective(text: str) -> Objective:
     """Read an objective.
 
     Args:
-        text: ``STATISTIC [of METRIC] [by COLUMN worst|mean]``.
+        text: Text of the form ``STATISTIC [of METRIC] [by COLUMN worst|mean]``.
 
     Returns:
-        The objective. Whether the column is there is for `check_objective` to say.
+        The objective. `check_objective` checks whether the column exists.
 
     Raises:
-        ValueError: If it is not written so, or statistic or metric are not known.
+        ValueError: If the text has another form, or the statistic or metric is unknown.
+
+    Example:
+        >>> parse_objective("p10 by centre worst")
+        Objective(statistic='p10', metric='dice', by='centre', over='worst')
     """
     if not (match := _FORM.fullmatch(text.strip())):
         raise ValueError(f"`objective` must be STATISTIC [of METRIC] [by COLUMN worst|mean], got {text!r}. {_EXAMPLE}")
@@ -90,48 +94,48 @@ def parse_objective(text: str) -> Objective:
         raise ValueError(f"`objective` must begin with a statistic, got {statistic!r} in {text!r}. {cure}")
     if metric is not None and metric not in METRICS:
         cure = f"Choose from: {', '.join(METRICS)}."
-        raise ValueError(f"`objective` must be of a metric, got {metric!r} in {text!r}. {cure}")
+        raise ValueError(f"`objective` must have a known metric, got {metric!r} in {text!r}. {cure}")
     return Objective(statistic, metric or "dice", by, "mean" if over == "mean" else "worst")
 
 
 def check_objective(objective: Objective, cases: Path | None, validation_cases: Collection[str]) -> None:
-    """Check, before anything is trained, that the validation cases can be divided as the objective says.
+    """Check, before anything is trained, that the validation cases can be divided as the objective requires.
 
     Args:
         objective: The objective.
-        cases: The case table; None where there is none.
-        validation_cases: Identifiers.
+        cases: The case table; None without one.
+        validation_cases: Identifiers of the validation cases.
 
     Raises:
-        FileNotFoundError: If the table is not there.
-        ValueError: If a table is needed and there is none, or it lacks the column or a case.
+        FileNotFoundError: If the case table does not exist.
+        ValueError: If a case table is needed but not given, or it lacks the column or a case.
     """
     if objective.by is None:
         return
     if cases is None:
         cure = "Write cases.csv into the dataset's raw or preprocessed folder, or name a table with --cases."
-        raise ValueError(f"`objective` must have a case table for `by {objective.by}`, got none. {cure}")
+        raise ValueError(f"`objective` needs a case table for `by {objective.by}`, got none. {cure}")
     stratify_all(read_cases(cases), [objective.by], validation_cases)
 
 
 def score(objective: Objective, *, references: Path, fold: Path, dataset_json: Path, cases: Path | None) -> float:
-    """The objective of a fold's validation predictions.
+    """Compute the objective of a fold's validation predictions.
 
-    A label that only one of reference and prediction has is 374 mm away (BraTS' rule), so that a network that finds
-    nothing is not better than one that finds it in the wrong place; fractions are 0 there.
+    If only one of reference and prediction has a label, its distance is 374 mm (the rule of BraTS) and its fractions
+    are 0, so that a network that finds nothing is not better than one that finds the label in the wrong place.
 
     Args:
         objective: The objective.
-        references: Folder of reference label maps.
-        fold: nnU-Net's folder of the fold, with its folder ``validation``.
-        dataset_json: Names of labels and regions.
-        cases: The case table; None where the objective needs none.
+        references: Folder of the reference label maps.
+        fold: Results folder of the fold, with a folder ``validation``.
+        dataset_json: File with the names of labels and regions.
+        cases: The case table; None if the objective needs none.
 
     Returns:
         The value.
 
     Raises:
-        FileNotFoundError: If files are missing.
+        FileNotFoundError: If a file is missing.
         ValueError: If the predictions cannot be evaluated.
     """
     evaluation = evaluate(

@@ -1,4 +1,4 @@
-"""What a person sees while trials run: the training that runs, and a line per trial that is over."""
+"""The display of a study: the training that runs, and a line for each trial that has ended."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +19,12 @@ class Display:
         self._task: TaskID | None = None
 
     def started(self, number: int, trainer: str) -> None:
-        """A trial has its name."""
+        """Show that a trial starts."""
         self._clear()
         self._task = self._progress.add_task(f"trial {number} {escape(trainer)}", total=None, state="starts")
 
     def epochs(self, epochs: Epochs, n_epochs: int) -> None:
-        """The training has gone on."""
+        """Show how far the training is."""
         if self._task is None or epochs.current is None:
             return
         dice = [*epochs.pseudo_dice.values()][-1:]
@@ -34,7 +34,7 @@ class Display:
         self._progress.update(self._task, state=state)
 
     def ended(self, trial: FrozenTrial, *, is_best: bool) -> None:
-        """A trial is over."""
+        """Show how a trial has ended."""
         self._clear()
         name = trial.user_attrs.get("trainer", "")
         minutes = f", {trial.duration.total_seconds() / 60:.1f} min" if trial.duration else ""
@@ -50,7 +50,7 @@ class Display:
                 self.note(f"    {line}")
 
     def note(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._console.print(escape(text), highlight=False, soft_wrap=True)
 
     def _clear(self) -> None:
@@ -64,10 +64,10 @@ def trial_display(console: Console) -> Iterator[Display]:
     """Show trials while they run.
 
     Args:
-        console: Where.
+        console: Console to show them on.
 
     Yields:
-        The display to tell.
+        The display to update.
     """
     columns = (
         SpinnerColumn(),

@@ -1,4 +1,4 @@
-"""Which options a trial tries: a sampler of Optuna, seeded anew for every trial."""
+"""The sampler of Optuna that chooses the options of a trial, with a random seed for every trial."""
 
 import os
 import socket
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import optuna
 
-#: The most trials that are drawn at random before a sampler has something to go by (Optuna's own number).
+#: Most trials that are drawn at random before a sampler learns from them (the default of Optuna).
 _STARTUP_TRIALS = 10
 
 
 class Sampler(str, Enum):
-    """How options are chosen: by a Gaussian process, or by a tree-structured Parzen estimator."""
+    """The samplers: a Gaussian process, or a tree-structured Parzen estimator."""
 
     GP = "gp"
     TPE = "tpe"
@@ -23,16 +23,16 @@ class Sampler(str, Enum):
 def make_sampler(
     kind: Sampler, *, seed: int, n_before: int, n_trials: int, is_shared: bool, after_failure: bool
 ) -> "optuna.samplers.BaseSampler":
-    """The sampler for the next trial: with one seed for all, a second start would repeat the first.
+    """Make the sampler of the next trial; with one seed for all trials, a second start would repeat the first.
 
     Args:
-        kind: How options are chosen.
-        seed: Of the study.
-        n_before: How many trials the study has.
-        n_trials: How many it is to have.
-        is_shared: Whether other processes work on the study, which must not draw the same.
-        after_failure: Whether the trial before failed. Failed trials teach a sampler nothing, it would ask for the same
-            again: the next is drawn at random.
+        kind: The sampler to make.
+        seed: Random seed of the study.
+        n_before: Number of trials that the study has.
+        n_trials: Number of trials that have to finish.
+        is_shared: Whether other processes, which must not draw the same options, work on the study.
+        after_failure: Whether the last trial failed. A sampler learns nothing from failed trials and would choose the
+            same options again, so that the next ones are drawn at random.
 
     Returns:
         The sampler.

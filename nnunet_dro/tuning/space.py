@@ -1,4 +1,4 @@
-"""The options to tune: as the user gives them, as an optimiser asks for them, and the trainer's name they make."""
+"""The options to tune: as the user writes them, as Optuna samples them, and in the name of the trainer."""
 
 import itertools
 import math
@@ -13,16 +13,16 @@ from nnunet_dro.trainers.options import Option, TrainerOptions
 if TYPE_CHECKING:
     import optuna
 
-#: The choice that leaves an option out of the name.
+#: Choice that leaves an option out of the name.
 OFF = "off"
 
-#: What every trainer's name begins with, and may be left out here.
+#: Beginning of the name of every trainer, which users may leave out.
 _PREFIX = "nnUNetTrainer"
 
-#: Digits of a sampled number: names stay readable, and the name is what is trained.
+#: Significant digits of a sampled number, so that names stay readable; the trainer reads its options from the name.
 _DIGITS = 3
 
-#: What an option of one number looks like to people; what stands before the number is its name.
+#: Form of an option that is a number, as users see it: the name of the option, then the number.
 _NUMBER_FORM = re.compile(r"([A-Za-z]\w*)<\w+>")
 
 _EXAMPLE = "Write, for example, beta:1:100:log, warmup:0:5 or chi2."
@@ -33,13 +33,13 @@ class Range:
     """A number to tune.
 
     Attributes:
-        text: As the user wrote it.
-        name: As names have it before the number.
-        field: Of the trainer's options.
+        text: The range as the user wrote it.
+        name: Name of the option, which precedes the number in the trainer's name.
+        field: Field of the trainer's options.
         low: Smallest value.
         high: Largest value.
-        log: Whether the values are looked at on a logarithmic scale.
-        is_integer: Whether only integers will do.
+        log: Whether values are sampled on a logarithmic scale.
+        is_integer: Whether values are integers.
     """
 
     text: str
@@ -52,12 +52,12 @@ class Range:
 
     @property
     def middle(self) -> float:
-        """A value between the ends."""
+        """The value halfway between the ends, on the scale of the range."""
         middle = math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2
         return self.as_written(math.floor(middle) if self.is_integer else middle)
 
     def as_written(self, value: float) -> float:
-        """The value as the name says it: an integer, or three significant digits within the range."""
+        """The value as in the trainer's name: an integer, or three significant digits within the range."""
         if self.is_integer:
             return int(value)
         return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
@@ -65,12 +65,12 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """Words to put into the name or to leave out, of which at most one can be there.
+    """Words of which at most one is in the trainer's name.
 
     Attributes:
-        words: As names have them.
-        field: Of the trainer's options, that all of them set.
-        values: What each word sets it to.
+        words: The words, as in the trainer's name.
+        field: Field of the trainer's options that all of them set.
+        values: The value that each word gives to the field.
     """
 
     words: tuple[str, ...]
@@ -79,16 +79,16 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """The words, as one."""
+        """The words, joined by ``|``."""
         return "|".join(self.words)
 
 
 @dataclass(frozen=True)
 class Space:
-    """A trainer, and which of its options are tuned.
+    """A trainer, and the options of it that are tuned.
 
     Attributes:
-        base: The trainer's name without options.
+        base: Name of the trainer without options.
         fixed: The options that are the same in every trial.
         ranges: The numbers to tune.
         choices: The words to tune.
@@ -101,16 +101,16 @@ class Space:
 
     @property
     def names(self) -> list[str]:
-        """What is tuned, as columns."""
+        """Names of what is tuned, for the columns of a table."""
         return [*(one.name for one in self.ranges), *(choice.name for choice in self.choices)]
 
     @property
     def trainer(self) -> str:
-        """The name with the fixed options alone."""
+        """Name of the trainer with the fixed options alone."""
         return self.base + self.fixed.suffix()
 
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
-        """Ask for a value of everything that is tuned, as names have it."""
+        """Let Optuna suggest a value of everything that is tuned, in the form of the trainer's name."""
         values: dict[str, Any] = {}
         for one in self.ranges:
             if one.is_integer:
@@ -122,13 +122,14 @@ class Space:
         return values
 
     def trainer_name(self, values: Mapping[str, Any]) -> str:
-        """The trainer with these options.
+        """Name the trainer with these options.
 
         Args:
-            values: Of what is tuned, by name, as from `suggest`; what is not in it stays as it is fixed.
+            values: Value of each option that is tuned, as `suggest` returns them; what is left out keeps its fixed
+                value.
 
         Returns:
-            The one name of this configuration.
+            The only name of this configuration.
 
         Raises:
             ValueError: If the trainer refuses the combination.
@@ -144,17 +145,23 @@ def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, ite
     """Read what is to be tuned.
 
     Args:
-        trainer: A trainer's name, with or without ``nnUNetTrainer`` and with the options that stay fixed.
-        options: ``NAME:LOW:HIGH`` or ``NAME:LOW:HIGH:log`` for a number, or an option as names have it (``chi2``,
-            ``clip0.2to5``) to try with and without it. Of words that exclude each other, at most one is in a name.
-        epochs: Length of every training; None for what the name says.
-        iterations: Per epoch; None for what the name says.
+        trainer: Name of the trainer with the options that stay fixed, with or without ``nnUNetTrainer``.
+        options: ``NAME:LOW:HIGH`` or ``NAME:LOW:HIGH:log`` for a number, or an option as in the trainer's name
+            (``chi2``, ``clip0.2to5``) to try with and without it. Of words that exclude each other, a name has at most
+            one.
+        epochs: Number of epochs of every training; None for that in the trainer's name.
+        iterations: Number of iterations per epoch; None for that in the trainer's name.
 
     Returns:
-        The space; every end of a range and every word is accepted in at least one combination.
+        The space, of which every end of a range and every word is accepted in at least one combination.
 
     Raises:
-        ValueError: If the trainer or an option is not known, written otherwise, there twice, or refused.
+        ValueError: If the trainer or an option is unknown, malformed, duplicated or refused.
+
+    Example:
+        >>> space = parse_space("DRO_noIS", ["beta:1:100:log", "hardCE"], epochs=20, iterations=None)
+        >>> space.trainer_name({"beta": 12.5, "hardCE": "hardCE"})
+        'nnUNetTrainerDRO_beta12.5_noIS_hardCE_20epochs'
     """
     from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
 
@@ -189,13 +196,13 @@ def _with_length(fixed: TrainerOptions, name: str, given: Mapping[str, int | Non
     for field, value in given.items():
         said = getattr(fixed, field)
         if value is not None and said not in (defaults[field], value):
-            raise ValueError(f"`{field}` must be what `{name}` says, got {value!r}. Leave it out of one of the two.")
+            raise ValueError(f"`{field}` must be as in `{name}`, got {value!r}. Leave it out of one of the two.")
     lengths: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
     return replace(fixed, **lengths)
 
 
 def _numbers(kind: type[TrainerOptions]) -> dict[str, Option]:
-    """The options of one number, by their name."""
+    """The options that are a number, by name."""
     found = ((_NUMBER_FORM.fullmatch(option.form), option) for option in kind.known_options())
     return {match[1]: option for match, option in found if match and option.read in (int, float)}
 
@@ -205,7 +212,7 @@ def _range(text: str, kind: type[TrainerOptions]) -> Range:
     numbers = _numbers(kind)
     if name not in numbers:
         cure = f"Choose from: {', '.join(numbers)}."
-        raise ValueError(f"`option` must name a number that this trainer has, got {name!r} in {text!r}. {cure}")
+        raise ValueError(f"`option` must name a numerical option of this trainer, got {name!r} in {text!r}. {cure}")
     log = len(ends) == 3 and ends[2] == "log"
     try:
         low, high = (float(end) for end in (ends[:2] if log else ends))
@@ -217,7 +224,7 @@ def _range(text: str, kind: type[TrainerOptions]) -> Range:
     if is_integer and not (low.is_integer() and high.is_integer()):
         raise ValueError(f"`option` must have integers for {name}, got {text!r}. {_EXAMPLE}")
     if log and low <= 0:
-        raise ValueError(f"`option` must have LOW > 0 with log, got {text!r}. Leave log out, or raise LOW.")
+        raise ValueError(f"`option` must have LOW > 0 with log, got {text!r}. Leave out log, or increase LOW.")
     return Range(text, name, numbers[name].field, low, high, log, is_integer)
 
 
@@ -231,10 +238,10 @@ def _word(text: str, kind: type[TrainerOptions]) -> tuple[str, Any]:
 
 
 def _check(space: Space, options: Sequence[str]) -> None:
-    """Refuse what is given twice, and what no combination allows."""
+    """Refuse what is duplicated, and what no combination allows."""
     tuned = [*(one.field for one in space.ranges), *(choice.field for choice in space.choices)]
     if twice := repeated(options) or repeated(tuned):
-        raise ValueError(f"`option` must give everything once, got {twice[0]!r} twice. Leave one of the two out.")
+        raise ValueError(f"`option` must name everything once, got {twice[0]!r} twice. Leave out one of the two.")
     defaults = {field.name: field.default for field in fields(space.fixed)}
     for field in tuned:
         if getattr(space.fixed, field) != defaults[field]:
@@ -259,11 +266,11 @@ def _check_possible(space: Space, values: Mapping[str, Any], text: str) -> None:
             return
     value = next(iter(values.values()))
     shown = "" if value == text else f" at {value:g}"
-    raise ValueError(f"`option` must be what the trainer takes, got {text!r}{shown}: {first}")
+    raise ValueError(f"`option` must be accepted by the trainer, got {text!r}{shown}: {first}")
 
 
 def _contexts(space: Space) -> Iterator[dict[str, Any]]:
-    """What to try an end with: the middles, low and high ends of the other ranges, with and without each word."""
+    """The values to try an end with: middles, low and high ends of the other ranges, with and without each word."""
     words = [[(choice.name, word) for word in (OFF, *choice.words)] for choice in space.choices]
     for others in (
         {one.name: one.middle for one in space.ranges},

@@ -1,4 +1,4 @@
-"""Where a study is kept, and that it is the study that is asked for."""
+"""The storage of a study: open it, and check that it is the study that the user means."""
 
 import errno
 import warnings
@@ -13,25 +13,25 @@ from filelock import FileLock, Timeout
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 
-#: The user attribute of a study that says what it is about.
+#: User attribute in which a study records what it is about.
 _ABOUT = "nnunet-dro tune"
 
-#: Seconds between two signs of life of a trial on a shared storage, and those after which it counts as dead.
+#: Seconds between two signs of life of a trial on a shared storage, and seconds without one after which it is dead.
 _HEARTBEAT_SECONDS, _DEAD_SECONDS = 60, 240
 
-#: How long to wait for another thread's or process's transaction on the file.
+#: Seconds to wait for the transaction of another thread or process on the file.
 _LOCK_SECONDS = 60
 
-#: How often a trial is begun again whose machine has died.
+#: How often a trial is restarted whose machine has died.
 _MAX_RETRIES = 3
 
-#: What a file system without locks answers: whether another process is there, nobody can tell.
+#: Errors of file systems without locks, where other processes cannot be noticed.
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
-#: What a storage raises that does not answer any more.
+#: Errors of a storage that no longer answers.
 STORAGE_ERRORS = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError)
 
-#: What one raises that is not there, has no driver, or is of another version of Optuna.
+#: Errors of a storage that does not exist, has no driver, or belongs to another version of Optuna.
 _OPENING_ERRORS = (*STORAGE_ERRORS, ImportError, RuntimeError)
 
 
@@ -39,14 +39,14 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
     """Open the storage of a study.
 
     Args:
-        url: Of a database that several machines share; None for the file ``study.db`` in ``folder``.
-        folder: The study's folder.
+        url: URL of a database that several machines share; None for the file ``study.db`` in ``folder``.
+        folder: Folder of the study.
 
     Returns:
-        The storage. On a shared one, trials give signs of life, and one that gives none is failed and begun again.
+        The storage. On a shared one, trials give signs of life; a trial that gives none fails and is restarted.
 
     Raises:
-        ValueError: If it cannot be opened.
+        ValueError: If the storage cannot be opened.
     """
     here = sqlalchemy.URL.create("sqlite", database=str(folder / "study.db")).render_as_string()
     try:
@@ -71,7 +71,7 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
 
 
 def shown(url: str) -> str:
-    """A URL without its password."""
+    """A URL with its password hidden."""
     try:
         return sqlalchemy.make_url(url).render_as_string(hide_password=True)
     except sqlalchemy.exc.ArgumentError:
@@ -79,25 +79,25 @@ def shown(url: str) -> str:
 
 
 def said(error: BaseException) -> str:
-    """What a database's error says, in one line."""
+    """The message of a database's error, in one line."""
     cause = getattr(error, "orig", None) or error.__cause__ or error
     return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
 
 
 def open_study(storage: RDBStorage, name: str, about: Mapping[str, Any], *, maximise: bool) -> optuna.Study:
-    """Open a study, or begin it.
+    """Open a study, or create it.
 
     Args:
-        storage: From `open_storage`.
-        name: Of the study.
-        about: What it is about: texts, or lists of them.
+        storage: The storage, as `open_storage` returns it.
+        name: Name of the study.
+        about: What the study is about: texts, or lists of texts.
         maximise: Whether larger values are better.
 
     Returns:
         The study.
 
     Raises:
-        ValueError: If there is a study of that name about something else.
+        ValueError: If the study exists and is about something else.
     """
     try:
         study = optuna.create_study(
@@ -125,16 +125,16 @@ def _text(value: Any) -> str:
 
 
 def fail_what_was_left_running(study: optuna.Study) -> list[int]:
-    """Fail the trials that a killed start has left running, and queue them to go on where they stopped.
+    """Mark trials of a killed process, which seem to run, as failed, and queue them to go on where they stopped.
 
-    Only where no other process works on the study; see `alone`.
+    This must be called only if no other process works on the study; see `alone`.
 
     Returns:
-        Their numbers.
+        The numbers of these trials.
     """
     left = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     for trial in left:
-        # Attributes of a trial that is over cannot be set.
+        # The attributes of a trial that has ended cannot be set.
         study._storage.set_trial_user_attr(trial._trial_id, "reason", "killed")
         study.tell(trial.number, state=TrialState.FAIL)
         if trial.params:
@@ -144,13 +144,13 @@ def fail_what_was_left_running(study: optuna.Study) -> list[int]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Make sure that no other process of this machine works in a study's folder.
+    """Make sure that no other process of this machine works in the folder of a study.
 
     Args:
-        folder: The study's folder, which is there.
+        folder: Folder of the study, which exists.
 
     Raises:
-        ValueError: If one does.
+        ValueError: If another process does.
     """
     lock = FileLock(folder / "study.lock")
     try:
@@ -159,7 +159,7 @@ def alone(folder: Path) -> Iterator[None]:
         cure = "Wait for it, or share a database between them with --storage."
         raise ValueError(f"`study` must be tuned by one process at a time, got {str(folder)!r}. {cure}") from error
     except NotImplementedError:
-        pass  # A file system without locks, as filelock said it before 3.14: nobody can tell.
+        pass  # how older versions of filelock report a file system without locks
     except OSError as error:
         if error.errno not in _WITHOUT_LOCKS:
             raise

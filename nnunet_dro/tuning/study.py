@@ -1,4 +1,4 @@
-"""A study: trials one after the other, each a training, until enough have finished."""
+"""A study: trials, each of which is a training, run one after the other until enough have finished."""
 
 import time
 import warnings
@@ -19,31 +19,31 @@ from nnunet_dro.tuning.space import Space
 from nnunet_dro.tuning.target import Target
 from nnunet_dro.tuning.training import TrainingFailedError, train
 
-#: What counts for `--trials`.
+#: States of trials that count as finished.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
-#: Failures after which a start stops: the first ones of it, in a row later, and names refused in a row.
+#: Failures after which tuning stops: from the first trial on, later in a row, and refused names in a row.
 _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
 
-#: Seconds between two looks at a trial elsewhere that trains the same.
+#: Seconds between two checks of a trial elsewhere that trains the same.
 _TWIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a study is told.
+    """The settings of a study.
 
     Attributes:
-        target: What is trained on.
-        space: What is tuned.
-        objective: What is made as good as possible.
-        cases: The case table; None where the objective needs none.
+        target: The fold to train on.
+        space: The trainer and the options to tune.
+        objective: The objective to optimise.
+        cases: The case table; None if the objective needs none.
         device: ``cpu``, ``cuda`` or ``mps``.
-        n_trials: How many trials of the study have to finish, those of earlier starts and other machines included.
-        sampler: How options are chosen.
-        seed: Of the sampler.
+        n_trials: Number of trials that have to finish, including those of earlier starts and other machines.
+        sampler: The sampler that chooses the options.
+        seed: Random seed of the sampler.
         prune: Whether hopeless trainings are stopped early.
-        folder: For logs and reports.
+        folder: Folder for logs and reports.
         is_shared: Whether other machines may work on the study.
     """
 
@@ -61,7 +61,7 @@ class Settings:
 
 
 class _TrialFailedError(Exception):
-    """A trial that came to no value; whether nothing was trained because the name was refused."""
+    """A trial has no value, perhaps because the trainer refused its options (``is_refusal``)."""
 
     def __init__(self, reason: str, *, is_refusal: bool = False) -> None:
         super().__init__(reason)
@@ -77,7 +77,7 @@ class Tuner:
         self._error: _TrialFailedError | None = None
         self._number = -1
         epochs = settings.space.fixed.epochs
-        # A quarter of the training for the slow ones to show what they can.
+        # Slow learners have a quarter of the training to catch up.
         median = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 4)
         study.pruner = median if settings.prune else optuna.pruners.NopPruner()
 
@@ -85,11 +85,11 @@ class Tuner:
         """Run trials until enough have finished.
 
         Args:
-            after_each: Called after each trial.
+            after_each: Function to call after each trial.
 
         Raises:
-            KeyboardInterrupt: On Ctrl-C, when the training is stopped and its trial queued for the next start.
-            ValueError: If the first trials all fail, or too many in a row.
+            KeyboardInterrupt: On Ctrl-C, once the training is stopped and its trial is queued for the next start.
+            ValueError: If the first trials all fail, or too many fail in a row.
         """
         while self._is_needed():
             self.safe_stop.check()
@@ -104,7 +104,7 @@ class Tuner:
         n_finished = sum(trial.state in FINISHED for trial in trials)
         n_running = sum(trial.state == TrialState.RUNNING for trial in trials)
         if n_running and n_finished < self.settings.n_trials <= n_finished + n_running:
-            self.display.note(f"{n_running} running elsewhere, and then all have finished.")
+            self.display.note(f"{n_running} running elsewhere; no more trials are needed.")
         return n_finished + n_running < self.settings.n_trials
 
     def _next(self) -> None:
@@ -127,10 +127,11 @@ class Tuner:
         if self._n_failed >= allowed:
             which = f"{allowed} trials in a row" if self._n_succeeded else f"the first {allowed} trials"
             log = log_path(self.settings.folder, self._number)
-            raise ValueError(f"Tuning must have trials that succeed, got none of {which}: {self._error}. See {log}.")
+            raise ValueError(f"Tuning needs trials that succeed, got none of {which}: {self._error}. See {log}.")
         if self._n_refused >= _REFUSALS_IN_A_ROW:
-            cure = "Tune options that go together."
-            raise ValueError(f"`option` must allow combinations, got {self._n_refused} refused: {self._error} {cure}")
+            cure = "Tune options that can be combined."
+            got = f"{self._n_refused} refused in a row"
+            raise ValueError(f"`option` must allow combinations, got {got}: {self._error} {cure}")
 
     def _sampler(self) -> optuna.samplers.BaseSampler:
         settings = self.settings
@@ -191,7 +192,7 @@ class Tuner:
         )
 
     def _wait_for_twin(self, number: int, trainer: str) -> None:
-        """Two trainings of one name would write into one folder."""
+        """Wait for a trial elsewhere with the same trainer: both trainings would write into one folder."""
 
         def is_twin(other: FrozenTrial) -> bool:
             return other.number < number and other.user_attrs.get("trainer") == trainer
@@ -203,12 +204,12 @@ class Tuner:
 
 
 class _Watch:
-    """Tells Optuna and the person at the terminal how a training goes; stops it where it is hopeless."""
+    """Reports the progress of a training to Optuna and to the display, and stops it if it is hopeless."""
 
     def __init__(self, trial: optuna.Trial, settings: Settings, display: Display) -> None:
         self._trial, self._display = trial, display
         self._n_epochs, self._reported = settings.space.fixed.epochs, -1
-        # Pruners compare in the direction of the study; a pseudo Dice is always better when it is larger.
+        # Pruners compare in the direction of the study, but a larger pseudo Dice is always better.
         self._sign = 1.0 if settings.objective.maximise else -1.0
 
     def __call__(self, epochs: Epochs) -> None:
@@ -217,7 +218,7 @@ class _Watch:
         for epoch in new:
             self._trial.report(self._sign * epochs.pseudo_dice[epoch], epoch)
             self._reported = epoch
-        # After the last epoch only the validation is left, which is worth more than what it costs.
+        # After the last epoch, only the validation is left, which is worth its time.
         if new and self._reported < self._n_epochs - 1 and self._trial.should_prune():
             reason = (
                 f"pseudo Dice {epochs.pseudo_dice[self._reported]:.4f} after epoch {self._reported}: below the median"
@@ -227,12 +228,12 @@ class _Watch:
 
 
 def log_path(folder: Path, number: int) -> Path:
-    """The log of a trial's training."""
+    """The log file of the training of a trial."""
     return folder / "logs" / f"trial_{number:04d}.txt"
 
 
 def best_trial(study: optuna.Study) -> FrozenTrial | None:
-    """The best of the trials that are complete; None without one."""
+    """The best of the complete trials; None if there is none."""
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     sign = 1 if study.direction == optuna.study.StudyDirection.MAXIMIZE else -1
     return max(trials, key=lambda trial: (sign * (trial.value or 0.0), -trial.number), default=None)
@@ -250,7 +251,7 @@ def _fail_the_dead(study: optuna.Study) -> None:
 
 
 def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
-    """What a study is about: another start with something else in here is another study."""
+    """What a study is about; if any of this differs, it is another study."""
     return {
         "dataset": target.dataset,
         "configuration": target.configuration,

@@ -1,4 +1,4 @@
-"""What is trained on: a fold of a configuration of a preprocessed dataset, where nnU-Net keeps it."""
+"""The target of a study: a fold of a configuration of a preprocessed dataset."""
 
 import json
 import os
@@ -17,10 +17,10 @@ class Target:
     """A fold to train and validate on.
 
     Attributes:
-        dataset: Its name (Dataset123_Name).
-        configuration: Of the plans.
-        fold: A number, or ``all``.
-        plans: Their name.
+        dataset: Name of the dataset (Dataset123_Name).
+        configuration: Name of the configuration, which the plans have.
+        fold: Number of the fold, or ``all``.
+        plans: Name of the plans.
         preprocessed: The dataset's folder in nnUNet_preprocessed.
         results: The dataset's folder in nnUNet_results.
     """
@@ -34,25 +34,25 @@ class Target:
 
     @property
     def references(self) -> Path:
-        """The reference label maps, where nnU-Net's own validation reads them."""
+        """Folder of the reference label maps, which nnU-Net's own validation reads."""
         return self.preprocessed / "gt_segmentations"
 
     @property
     def dataset_json(self) -> Path:
-        """Names of labels and regions."""
+        """File with the names of labels and regions."""
         return self.preprocessed / "dataset.json"
 
     @property
     def cases(self) -> Path | None:
-        """The dataset's case table, where the trainers look for it; None if there is none."""
+        """The dataset's case table, which the trainers read as well; None if there is none."""
         return find_case_table(self.preprocessed, raw_folder_of(self.dataset))
 
     def fold_folder(self, trainer: str) -> Path:
-        """Where nnU-Net writes the training of a trainer."""
+        """The folder in which nnU-Net writes the results of a trainer."""
         return fold_folder(self.results, trainer, self.plans, self.configuration, self.fold)
 
     def validation_cases(self) -> list[str]:
-        """The cases of the fold; all cases where nnU-Net has not divided them yet, or divides them by itself."""
+        """The validation cases of the fold; all cases if nnU-Net has not divided them yet, or divides them itself."""
         every = sorted(list_label_maps(self.references))
         path = self.preprocessed / SPLITS_FILE
         if self.fold == "all" or not path.is_file():
@@ -62,28 +62,29 @@ class Target:
             return sorted(splits[int(self.fold)]["val"]) if int(self.fold) < len(splits) else every
         except (ValueError, KeyError, TypeError) as error:
             cure = "Write it again with `nnunet-dro splits --force`, or remove it."
-            raise ValueError(f"`fold` must be in usable splits, got {str(path)!r}. {cure}") from error
+            raise ValueError(f"`fold` must be in a usable splits_final.json, got {str(path)!r}. {cure}") from error
 
 
 def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> Target:
-    """Look for what nnU-Net would train on.
+    """Find what nnU-Net would train on.
 
     Args:
-        dataset: Its name (Dataset123_Name) or number.
-        configuration: Of the plans.
-        fold: A number, or ``all``.
-        plans: Their name.
+        dataset: Name (Dataset123_Name) or number of the dataset.
+        configuration: Name of the configuration.
+        fold: Number of the fold, or ``all``.
+        plans: Name of the plans.
 
     Returns:
         The target.
 
     Raises:
-        FileNotFoundError: If dataset, plans or reference label maps are not there.
-        PermissionError: If the folder of results may not be written to.
-        ValueError: If a variable of nnU-Net is not set, the configuration is not in the plans, or the fold no fold.
+        FileNotFoundError: If the dataset, its plans or its reference label maps do not exist.
+        PermissionError: If the folder of results is not writable.
+        ValueError: If an environment variable of nnU-Net is not set, the plans lack the configuration, or ``fold`` is
+            something else.
     """
     if not re.fullmatch(r"\d+|all", fold, re.ASCII):
-        raise ValueError(f"`fold` must be a number or all, got {fold!r}. Give it as nnUNetv2_train has it.")
+        raise ValueError(f"`fold` must be a number or all, got {fold!r}. Give it as to nnUNetv2_train.")
     preprocessed = find_dataset(dataset, folder_of("nnUNet_preprocessed"), cure="run nnUNetv2_plan_and_preprocess")
     results = folder_of("nnUNet_results") / preprocessed.name
     target = Target(
@@ -97,7 +98,7 @@ def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> T
     try:
         configurations = list(json.loads(path.read_text(encoding="utf-8"))["configurations"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"`plans` must be nnU-Net's, got {str(path)!r}, which is not. Plan again.") from error
+        raise ValueError(f"`plans` must be a plans file of nnU-Net, got {str(path)!r}. Plan again.") from error
     if configuration not in configurations:
         cure = f"Choose from: {name_some(configurations, at_most=20)}."
         raise ValueError(f"`configuration` must be in {str(path)!r}, got {configuration!r}. {cure}")
@@ -106,15 +107,15 @@ def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> T
 
 
 def check_writable(folder: Path) -> None:
-    """Check, before long work, that a folder can be made or written to.
+    """Check, before long work, that a folder can be written to, or made.
 
     Raises:
-        NotADirectoryError: If there is a file of that name.
-        PermissionError: If it, or the folder it would be made in, may not be written to.
+        NotADirectoryError: If a file stands in its place.
+        PermissionError: If the folder, or the one in which it would be made, is not writable.
     """
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not existing.is_dir():
         raise NotADirectoryError(f"`nnUNet_results` must lead to folders, got the file {str(existing)!r}. Remove it.")
     if not os.access(existing, os.W_OK):
-        cure = "Set nnUNet_results to a folder of yours."
+        cure = "Set nnUNet_results to a folder that you may write to."
         raise PermissionError(f"`nnUNet_results` must be writable, got {str(existing)!r}. {cure}")

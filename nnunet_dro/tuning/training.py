@@ -1,4 +1,4 @@
-"""One training: nnU-Net's own command, watched while it runs, and stopped with all its workers."""
+"""One training by nnU-Net's own command, which is watched while it runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,18 +8,18 @@ from nnunet_dro.nnunet.safe_stop import SafeStop
 from nnunet_dro.nnunet.training_log import Epochs, log_files, read_epochs
 from nnunet_dro.tuning.target import Target
 
-#: How many of a log's last lines a failure quotes.
+#: How many of the last lines of a log a failure quotes.
 N_LINES = 5
 
 _FINAL, _CHECKPOINTS = "checkpoint_final.pth", ("checkpoint_latest.pth", "checkpoint_best.pth")
 
 
 class TrainingFailedError(RuntimeError):
-    """A training that came to no result.
+    """A training failed.
 
     Attributes:
-        reason: Why, in one line.
-        lines: The last it printed.
+        reason: The reason, in one line.
+        lines: The last lines of the output.
     """
 
     def __init__(self, reason: str, lines: list[str]) -> None:
@@ -28,7 +28,7 @@ class TrainingFailedError(RuntimeError):
 
 
 def is_validated(fold: Path) -> bool:
-    """Whether a training is over, its validation included: nnU-Net's summary.json is the last it writes."""
+    """Whether training and validation are complete: nnU-Net writes summary.json last."""
     return (fold / _FINAL).is_file() and (fold / "validation" / "summary.json").is_file()
 
 
@@ -41,16 +41,16 @@ def train(
     watch: Callable[[Epochs], None],
     safe_stop: SafeStop | None = None,
 ) -> None:
-    """Train and validate, or go on where an earlier start stopped; nothing is trained twice.
+    """Train and validate, or continue where an earlier start stopped; nothing is trained twice.
 
-    Whatever ends this function before (Ctrl-C, what ``watch`` raises) ends the training and its workers.
+    If this function is interrupted (by Ctrl-C or an error of ``watch``), the training and its workers are ended.
 
     Args:
-        target: The fold.
-        trainer: After nnU-Net's ``-tr``.
+        target: The fold to train on.
+        trainer: Name of the trainer, as for nnU-Net's ``-tr``.
         device: ``cpu``, ``cuda`` or ``mps``.
-        log: The command and all it prints are appended to this file.
-        watch: Called about twice a second, and at the end, with what nnU-Net's log says.
+        log: File to which the command and its output are appended.
+        watch: Function to call about twice a second, and at the end, with the epochs of nnU-Net's log.
         safe_stop: As for `run_command`.
 
     Raises:
@@ -66,7 +66,7 @@ def train(
         how = ["--val"]
     elif any((fold / name).is_file() for name in _CHECKPOINTS):
         how = ["--c"]
-    # A training that begins anew has nothing to do with what an earlier one logged.
+    # The logs of an earlier training say nothing about one that starts from the beginning.
     old = [] if how else log_files(fold)
     command = ["nnUNetv2_train", target.dataset, target.configuration, target.fold, "-tr", trainer]
     command += ["-p", target.plans, "-device", device, *how]

@@ -1,4 +1,4 @@
-"""The command `nnunet-dro tune`; what it needs is imported once it is called."""
+"""The command `nnunet-dro tune`, which imports what it needs when it is called."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,40 +15,54 @@ if TYPE_CHECKING:
     from nnunet_dro.nnunet.safe_stop import SafeStop
     from nnunet_dro.tuning.study import Settings
 
-#: What the extra `tune` installs.
+#: Packages that the extra `tune` installs.
 _EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
 
 
 def tune(
     dataset: Annotated[str, typer.Argument(help="Name or number of a preprocessed dataset.")],
-    configuration: Annotated[str, typer.Argument(help="Of the plans, such as 3d_fullres.")],
-    fold: Annotated[str, typer.Argument(help="Whose validation cases are scored.")],
-    trainer: Annotated[str, typer.Option(help="Such as GILS or DRO_noIS; its options stay as they are.")],
+    configuration: Annotated[str, typer.Argument(help="Configuration to train, such as 3d_fullres.")],
+    fold: Annotated[str, typer.Argument(help="Fold whose validation cases are scored: a number, or all.")],
+    trainer: Annotated[
+        str, typer.Option(help="Trainer to tune, such as GILS or DRO_noIS; options in its name stay fixed.")
+    ],
     option: Annotated[
-        list[str] | None, typer.Option(help="NAME:LOW:HIGH or NAME:LOW:HIGH:log; a word (chi2) for with and without.")
+        list[str] | None,
+        typer.Option(
+            help="Option to tune: NAME:LOW:HIGH, NAME:LOW:HIGH:log, or a word such as chi2 to try with and without."
+        ),
     ] = None,
     objective: Annotated[
-        str, typer.Option(help="Such as mean, p10 of iou, or p10 by centre worst (or mean).")
+        str, typer.Option(help="Statistic to optimise, such as mean, p10 of iou, or p10 by centre worst (or mean).")
     ] = "mean",
-    trials: Annotated[int, typer.Option(help="That have to finish, those of earlier starts included.")] = 20,
-    epochs: Annotated[int | None, typer.Option(help="Of every training; default: as the trainer's name says.")] = None,
-    iterations: Annotated[int | None, typer.Option(help="Per epoch; default: as the trainer's name says.")] = None,
-    plans: Annotated[str, typer.Option("--plans", "-p", help="Name of the plans.")] = "nnUNetPlans",
-    device: Annotated[Device, typer.Option(help="Where to train.")] = Device.CUDA,
-    cases: Annotated[
-        Path | None, typer.Option(help="Case table; default: the dataset's cases.csv.", readable=False)
+    trials: Annotated[
+        int, typer.Option(help="Number of trials that have to finish, including those of earlier starts.")
+    ] = 20,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of every training; default: as in the trainer's name.")
     ] = None,
-    study: Annotated[str | None, typer.Option(help="Name of the study; default: from trainer and fold.")] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="Iterations per epoch; default: as in the trainer's name.")
+    ] = None,
+    plans: Annotated[str, typer.Option("--plans", "-p", help="Name of the plans.")] = "nnUNetPlans",
+    device: Annotated[Device, typer.Option(help="Device to train on.")] = Device.CUDA,
+    cases: Annotated[
+        Path | None, typer.Option(help="Case table; default: cases.csv of the dataset.", readable=False)
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option(help="Name of the study; default: made from trainer, plans, configuration and fold.")
+    ] = None,
     storage: Annotated[
-        str | None, typer.Option(help="URL of a database that several machines share; default: a file.")
+        str | None,
+        typer.Option(help="URL of a database that several machines share; default: a file in the study's folder."),
     ] = None,
     sampler: Annotated[
-        Sampler, typer.Option(help="Gaussian process or tree-structured Parzen estimator.")
+        Sampler, typer.Option(help="Sampler of the options: Gaussian process or tree-structured Parzen estimator.")
     ] = Sampler.GP,
-    seed: Annotated[int, typer.Option(min=0, help="Of the sampler.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sampler.")] = 0,
     pruning: Annotated[bool, typer.Option(help="Stop trainings whose pseudo Dice stays below the median.")] = True,
 ) -> None:
-    """Look for the best options of a trainer: each trial is a training, scored on the fold's validation cases."""
+    """Search for the best options of a trainer; each trial is a training, scored on the fold's validation cases."""
     _check_extra()
     from nnunet_dro.tuning.objective import check_objective, parse_objective
     from nnunet_dro.tuning.space import parse_space
@@ -65,7 +79,7 @@ def tune(
     find_command("nnUNetv2_train")
     name = study or f"{space.trainer.removeprefix('nnUNetTrainer')}__{plans}__{configuration}__fold_{target.fold}"
     if not name.strip(" .") or set(name) & set("/\\:\n"):
-        raise ValueError(f"`study` must be a name that a folder can have, got {name!r}. Leave out / \\ and :.")
+        raise ValueError(f"`study` must be usable as the name of a folder, got {name!r}. Leave out / \\ and :.")
     folder = target.results / "tuning" / name
     check_writable(folder)
     shared = storage is not None
@@ -75,7 +89,7 @@ def tune(
 
 
 def _check_extra() -> None:
-    """Check that what only this command needs is installed, the plots at the end of days of training included."""
+    """Check that everything is installed, including what draws the plots after days of training."""
     from importlib import import_module
 
     for name in _EXTRA:
@@ -110,12 +124,12 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
         try:
             _run(study, settings, safe_stop)
         except storages.STORAGE_ERRORS as error:
-            cure = "Give the same command again to go on."
-            raise ValueError(f"`storage` must stay within reach, got {storages.said(error)}. {cure}") from error
+            cure = "Repeat the command to continue."
+            raise ValueError(f"`storage` must stay reachable, got {storages.said(error)}. {cure}") from error
 
 
 def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> None:
-    """Run trials, and write and print what there is, whatever ends them."""
+    """Run trials, and write and print the results so far, whatever ends them."""
     from rich.console import Console
 
     from nnunet_dro.tuning.progress import trial_display
@@ -126,14 +140,14 @@ def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> 
     try:
         with trial_display(Console(stderr=True)) as display:
             for number in [] if settings.is_shared else fail_what_was_left_running(study):
-                display.note(f"trial {number}: was killed; it goes on where it stopped.")
+                display.note(f"trial {number}: was killed; it continues where it stopped.")
             Tuner(study, settings, display, safe_stop).run(lambda: write_trials(study, settings))
     finally:
         _report(study, settings, Console(highlight=False, soft_wrap=True))
 
 
 def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> None:
-    """Write and print what there is; the best trainer's name alone on the last line."""
+    """Write and print the results so far, with the name of the best trainer alone on the last line."""
     from nnunet_dro.tuning.report import trials_table, write_page, write_trials
     from nnunet_dro.tuning.study import best_trial
 

@@ -158,7 +158,7 @@ def test_second_run_continues_where_the_first_stopped(tmp_path, data, nnunet, fa
 
     assert nnunet.commands[0] == before[-1]
     assert len(before) + len(nnunet.commands) == 6
-    assert text.count("done before") == len(before)
+    assert text.count("was done before") == len(before)
     assert len(table) == 8
     nnunet.commands.clear()
     demo(tmp_path / "out", data)

@@ -120,8 +120,8 @@ def test_identifier_column_is_found(table_of, header, columns):
         ("case,centre\na,A\na,B\nb,B\n", "every case once, got a twice"),
         ("case,centre,centre\na,A,B\n", "every column once, got centre twice"),
         ("case,centre\n\na,A\n,B\n", "empty name in row 4"),
-        ("case,centre\na,A,surplus\nb,B,surplus\n", "a name for every column, got 3 entries under 2 names in row 2"),
-        ("case,centre\na,A\nb\n", "an entry for every column, got 1 entries under 2 names in row 3"),
+        ("case,centre\na,A,surplus\nb,B,surplus\n", "a name for every column, got 2 for 3 entries in row 2"),
+        ("case,centre\na,A\nb\n", "an entry for every column, got 1 for 2 columns in row 3"),
         (",case\n0,a\n", "a name for every column, got none for column 1"),
         ('case,centre\na,A\n"b,B\n', "readable table"),
     ],
@@ -139,10 +139,10 @@ def test_unusable_table_is_refused(table_of, text, message):
         ("[" * 100_000, "readable table"),
         ("[]", "got nothing"),
         ("{}", "row per case"),
-        ("3", "no list of records"),
-        ("[1, 2]", "no list of records"),
-        ('{"case": ["a", "b"], "x": [1]}', "not equally long"),
-        ('{"a": {"x": 1}, "a": {"x": 2}}', "'a' is there twice"),
+        ("3", "must be a list of records"),
+        ("[1, 2]", "must be a list of records"),
+        ('{"case": ["a", "b"], "x": [1]}', "differ in length"),
+        ('{"a": {"x": 1}, "a": {"x": 2}}', "'a' is duplicated"),
         ('{"a": {"case": "b"}}', "every column once, got case twice"),
         ('[{"case": "a", "x": [1, 2]}]', "several values"),
         ('[{"case": "a"}, {"case": null, "x": 1}]', "empty name in row 2"),
@@ -158,7 +158,7 @@ def test_unusable_json_is_refused(table_of, content, message):
 def test_damaged_spreadsheet_is_refused_in_one_line(tmp_path, content):
     (tmp_path / "cases.xlsx").write_bytes(content)
 
-    with pytest.raises(ValueError, match=r"readable table, got .*cases\.xlsx.*whole spreadsheet") as raised:
+    with pytest.raises(ValueError, match=r"readable table, got .*cases\.xlsx.*complete spreadsheet") as raised:
         read_cases(tmp_path / "cases.xlsx")
     assert "\n" not in str(raised.value)
 
@@ -189,7 +189,7 @@ def test_unknown_and_missing_cases_are_named(table_of):
     table = table_of("case,centre\na,A\nb,B\n")
 
     check_cases(table, {"a", "b"})
-    with pytest.raises(ValueError, match=r"that are there, got b\. .*--ignore-unknown-cases"):
+    with pytest.raises(ValueError, match=r"that exist, got b\. .*--ignore-unknown-cases"):
         check_cases(table, {"a"})
     check_cases(table, {"a"}, unknown="ignore")
     for unknown in ("error", "ignore"):

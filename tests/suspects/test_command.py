@@ -95,7 +95,7 @@ def test_seldom_seen_cases_are_marked(nowhere, file):
     out = " ".join(run(folder).stdout.split())
     assert "1† 1" in out
     assert "marked †: 1 case of 2" in out
-    assert "not ranked: 1 case" in out
+    assert "therefore not ranked: 1 case" in out
     assert "holds 6 epochs: too few" in out
     table = read(folder)
     assert table["case"].tolist()[-1] == "never"
@@ -146,7 +146,7 @@ def test_top_below_one_is_refused(nowhere, top):
 
 def test_folder_that_is_not_there_is_refused(nowhere):
     path = nowhere / "fold_0"
-    check_refused(run(path), path, "which is not there")
+    check_refused(run(path), path, "which does not exist")
 
 
 @pytest.mark.parametrize("path", ["Dataset1_X/T__P__2d", "T__P/fold_0", "Dataset1_X/T__P__2d/fold_x", "fold_0"])
@@ -154,7 +154,7 @@ def test_folder_of_something_else_is_refused(nowhere, path):
     folder = nowhere / path
     folder.mkdir(parents=True)
     write_log(folder, "hardness.csv", [{"a": 1.0}])
-    check_refused(run(folder), folder, "TRAINER__PLANS__CONFIGURATION/fold_X", "Give one fold")
+    check_refused(run(folder), folder, "TRAINER__PLANS__CONFIGURATION/fold_X", "Give the folder of one fold")
 
 
 def test_fold_without_a_log_is_refused(nowhere):

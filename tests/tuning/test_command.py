@@ -29,9 +29,9 @@ def refused(result, *texts):
         ((*BETA, "--sampler", "grid"), "'grid' is not one of 'gp', 'tpe'"),
         ((*BETA, "--objective", "best"), "`objective` must begin with a statistic, got 'best'"),
         ((*BETA, "--objective", "p10 by scanner worst"), "got 'scanner'. Choose from: centre"),
-        ((*BETA, "--cases", "nowhere.csv", "--objective", "p10 by centre worst"), "'nowhere.csv', which is not there"),
+        ((*BETA, "--cases", "nowhere.csv", "--objective", "p10 by centre worst"), "got 'nowhere.csv', which does not"),
         ((*BETA, "-p", "nnUNetResEnc"), "nnUNetResEnc.json"),
-        ((*BETA, "--study", "a/b"), "`study` must be a name that a folder can have"),
+        ((*BETA, "--study", "a/b"), "`study` must be usable as the name of a folder"),
     ],
 )
 def test_bad_input_is_one_line_before_anything_is_trained(fake, tune, options, message):
@@ -49,7 +49,7 @@ def test_dataset_configuration_and_fold_must_be_there(fake):
     def run(*where):
         return CliRunner().invoke(app, ["tune", *where, "--trainer", "DRO", *BETA])
 
-    refused(run("8", "2d", "0"), "got '8', which is not there. Choose from: Dataset007_Fake")
+    refused(run("8", "2d", "0"), "got '8', which does not exist. Choose from: Dataset007_Fake")
     refused(run("Dataset007_Other", "2d", "0"), "Choose from: Dataset007_Fake")
     refused(run("7", "3d_lowres", "0"), "`configuration` must be in", "Choose from: 2d, 3d_fullres")
     refused(run("7", "2d", "first"), "`fold` must be a number or all, got 'first'")

@@ -64,7 +64,7 @@ def test_stratum_without_a_value_is_left_out():
 
 
 def test_no_value_at_all_is_an_error():
-    with pytest.raises(ValueError, match="must be of cases with a value, got none"):
+    with pytest.raises(ValueError, match="must be computed from cases with a value, got none"):
         parse_objective("mean").value(strata({("A", "organ"): (np.nan,)}, by=None))
 
 

@@ -98,7 +98,7 @@ def test_ends_that_need_another_option_are_tried_with_it():
         ("DRO_turbo", ("beta:1:2",), "`turbo`"),
         ("GroupDRO", ("nu:0.1:1",), "column"),
         ("DRO", (), "at least once"),
-        ("DRO", ("gama:1:2",), "must name a number that this trainer has, got 'gama'"),
+        ("DRO", ("gama:1:2",), "must name a numerical option of this trainer, got 'gama'"),
         ("DRO", ("nu:0.1:1",), "got 'nu'"),
         ("DRO", ("epochs:1:5",), "got 'epochs'"),
         ("DRO", ("clip:0:1",), "got 'clip'"),
@@ -120,7 +120,7 @@ def test_ends_that_need_another_option_are_tried_with_it():
         ("DRO", ("warmup:0:20",), "at 20: `warmup` must be fewer than the 20 epochs"),
         ("DRO_noIS", ("chi2",), "got 'chi2': `noIS` has no effect with `chi2`"),
         ("DRO", ("cvar:0.1:0.5", "beta:1:10"), "has no effect with `cvar`"),
-        ("DRO_10epochs", ("beta:1:10",), "`epochs` must be what"),
+        ("DRO_10epochs", ("beta:1:10",), "`epochs` must be as in"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_in_one_line(trainer, options, message):

@@ -287,7 +287,7 @@ def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
     assert trials["state"].tolist() == ["failed", "complete"]
     assert trials["reason"].tolist() == ["killed", ""]
     assert trials["trainer"].nunique() == 1
-    assert "trial 0: was killed; it goes on where it stopped." in result.stderr
+    assert "trial 0: was killed; it continues where it stopped." in result.stderr
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
