@@ -1,4 +1,7 @@
-"""Which case to show next: divergences, and the shared table of stale losses. numpy only."""
+"""Decides which case is drawn next: rules that turn losses into probabilities, and the shared table of stale losses.
+
+Imports numpy only.
+"""
 
 from nnunet_dro.sampling.divergences import (
     effective_cases,

@@ -1,4 +1,4 @@
-"""The losses and weights of many cases, in blocks, so that a draw and an update stay cheap; in shared memory."""
+"""Losses and weights of many cases in shared memory, in blocks, so that a draw and an update stay cheap."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -16,18 +16,21 @@ _SMALLEST_BLOCK = 512
 class Blocks:
     """Losses, weights and visits of n cases, in blocks of about sqrt(n).
 
-    With ``weigh`` None a block stores w_i = exp(beta (L_i - m)) with m its largest loss, and their sum: a softmax in
-    which a loss changes the weights of its own block alone. The sums are exact (no drift) and no power of e can
-    overflow. Otherwise the blocks store the weights that ``weigh`` gives all cases together.
+    If ``weigh`` is None, a block stores the weights w_i = exp(beta (L_i - m)), where m is its largest loss, and their
+    sum: a softmax in which a new loss changes the weights of its own block only. The sums are recomputed, so they do
+    not drift, and no power of e can overflow. Otherwise the blocks store the weights that ``weigh`` gives to all cases
+    together.
 
     Args:
         n: Number of cases.
-        weigh: Weights of all cases, (n,), from their losses, (n,) with NaN where there is none; or None.
+        weigh: Computes the weights of all cases, (n,), from their losses, (n,) with NaN for a case without one; or
+            None.
 
     Attributes:
-        shared: What the processes share. ``losses`` (n,), NaN without one; ``weights`` (n,); ``seen`` (n,), whether a
-            loss came back; ``claimed`` (n,), whether a case was drawn before; ``beta`` and ``warming_up``, (1,); and of
-            each block its largest loss, the sum of its weights, and how many of its cases are unseen and unclaimed.
+        shared: The arrays that the processes share: ``losses`` (n,), NaN for a case without one; ``weights`` (n,);
+            ``seen`` (n,), whether a loss of the case came back; ``claimed`` (n,), whether the case was drawn before;
+            ``beta`` and ``warming_up``, (1,); and for each block its largest loss, the sum of its weights, and the
+            numbers of its cases that are unseen and unclaimed.
         has_gaps: Whether a case that was seen may lack a loss.
     """
 
@@ -56,11 +59,11 @@ class Blocks:
         return range(self.n_blocks)
 
     def of(self, positions: Iterable[int]) -> set[int]:
-        """The blocks that cases are in."""
+        """The blocks that contain the cases at these positions."""
         return {i // self.size for i in positions}
 
     def count(self, blocks: Iterable[int]) -> None:
-        """Count anew which of the blocks' cases were never seen."""
+        """Count again how many cases of each block are unseen and unclaimed."""
         shared = self.shared
         for block in blocks:
             seen = shared.seen[self._slice(block)]
@@ -68,7 +71,7 @@ class Blocks:
             self._count_unclaimed(block)
 
     def refresh(self, blocks: Iterable[int]) -> None:
-        """Recompute the weights of the blocks, exactly; all blocks where the cases' weights depend on each other."""
+        """Recompute the weights of these blocks; of all blocks if the weights of the cases depend on each other."""
         if self.weigh is None:
             for block in blocks:
                 self._refresh_softmax(block)
@@ -84,7 +87,7 @@ class Blocks:
         shared = self.shared
         here = self._slice(block)
         losses = shared.losses[here]
-        largest = np.fmax.reduce(losses)  # ignores NaN; NaN if there is nothing else
+        largest = np.fmax.reduce(losses)  # ignores NaN unless there is nothing else
         weights = losses - largest
         weights *= shared.beta[0]
         np.exp(weights, out=weights)
@@ -97,22 +100,26 @@ class Blocks:
     def draw_by_weight(
         self, size: int, rng: np.random.Generator, *, exploration: float
     ) -> tuple[NDArray[np.int64], FloatArray]:
-        """Draw cases by their weights, a share ``exploration`` uniformly; (size,) positions and probabilities."""
+        """Draw cases by their weights, and a share ``exploration`` of them uniformly.
+
+        Returns:
+            Positions and probabilities of the drawn cases, each of shape (size,).
+        """
         n, shared = self.n, self.shared
         uniform = rng.random((3, size))
-        # Copies: what another process changes meanwhile must not disagree with itself.
+        # Copies, so that a change by another process meanwhile cannot make these numbers contradict each other.
         scale = np.ones(self.n_blocks)
         if self.weigh is None:
             scale = shared.block_max.copy()
             largest = np.maximum.reduce(scale)
-            if largest == -np.inf:  # every loss so far was refused
+            if largest == -np.inf:  # all losses so far were refused
                 return (uniform[0] * n).astype(np.int64), np.full(size, 1 / n)
             scale -= largest
             scale *= shared.beta[0]
             np.exp(scale, out=scale)
         cumulative = np.add.accumulate(scale * shared.block_sum)
         total = cumulative[-1]
-        if not total > 0:  # likewise, or the table is being filled
+        if not total > 0:  # the same, or the table is being filled
             return (uniform[0] * n).astype(np.int64), np.full(size, 1 / n)
         blocks = np.minimum(cumulative.searchsorted(uniform[0] * total, side="right"), self.n_blocks - 1)
         indices = np.empty(size, dtype=np.int64)
@@ -124,13 +131,13 @@ class Blocks:
         explore = uniform[2] < exploration
         if explore.any():
             indices[explore] = rng.integers(n, size=int(explore.sum()))
-        # Rounding can push a draw one past the end.
+        # Rounding can move a draw one position past the end.
         np.minimum(indices, n - 1, out=indices)
         share = shared.weights[indices] * scale[indices // self.size] / total
         return indices, (1 - exploration) * share + exploration / n
 
     def draw_unclaimed(self, rng: np.random.Generator) -> tuple[int, float] | None:
-        """Draw among the unseen cases that nobody has drawn yet, and claim the case; None if there is none."""
+        """Draw and claim a case that was neither seen nor drawn before; None if there is no such case."""
         shared = self.shared
         while (cumulative := shared.unclaimed.cumsum())[-1]:
             n_left = int(cumulative[-1])
@@ -142,11 +149,11 @@ class Blocks:
                 shared.claimed[index] = True
                 self._count_unclaimed(block)
                 return index, 1 / n_left
-            self._count_unclaimed(block)  # another worker was faster
+            self._count_unclaimed(block)  # another worker claimed the last one first
         return None
 
     def draw_unseen(self, rng: np.random.Generator) -> tuple[int, float] | None:
-        """Draw among the unseen cases, all of which are on their way; None if there is none."""
+        """Draw a case that was never seen, although its loss may be on its way; None if there is no such case."""
         shared = self.shared
         while (cumulative := shared.unseen.cumsum())[-1]:
             n_left = int(cumulative[-1])

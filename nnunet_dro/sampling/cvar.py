@@ -1,4 +1,4 @@
-"""Stale losses to sampling probabilities by rank: CVaR, and CVaR-DORO, which sets outliers aside. Pure functions."""
+"""Sampling probabilities by the rank of the losses: CVaR, and CVaR-DORO, which sets outliers aside. Pure functions."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float) -> FloatArray:
 
     argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha n)
 
-    The floor(alpha n) hardest cases get 1 / (alpha n) each and the next one what is left. Where cases with equal
-    losses straddle this boundary they share equally, the one maximiser that does not depend on the order of the cases.
+    The floor(alpha n) hardest cases get 1 / (alpha n) each, and the next one gets the rest. Cases with equal losses at
+    this boundary share equally, which is the one maximiser that does not depend on the order of the cases.
 
     Args:
         losses: Stale per-case losses, shape (n,), finite.
@@ -23,6 +23,10 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float) -> FloatArray:
 
     Raises:
         ValueError: If ``losses`` is empty or not finite, or ``alpha`` is out of range.
+
+    Example:
+        >>> cvar_probabilities(np.array([3.0, 5.0, 1.0, 4.0, 2.0]), alpha=0.5).tolist()
+        [0.2, 0.4, 0.0, 0.4, 0.0]
 
     Source: Rockafellar and Uryasev 2000; Levy et al. 2020, the CVaR uncertainty set.
     """
@@ -45,6 +49,10 @@ def cvar_loss(losses: FloatArray, *, alpha: float) -> float:
     Raises:
         ValueError: If ``losses`` is empty or not finite, or ``alpha`` is out of range.
 
+    Example:
+        >>> cvar_loss(np.array([3.0, 5.0, 1.0, 4.0, 2.0]), alpha=0.4)
+        4.5
+
     Source: Rockafellar and Uryasev 2000.
     """
     losses = checked_losses(losses)
@@ -53,24 +61,24 @@ def cvar_loss(losses: FloatArray, *, alpha: float) -> float:
 
 
 def doro_probabilities(losses: FloatArray, *, alpha: float, epsilon: float) -> FloatArray:
-    """Sampling probabilities of CVaR-DORO: the hardest ``alpha`` of what is left without the suspected outliers.
+    """Sampling probabilities of CVaR-DORO: uniform on the hardest ``alpha`` of the cases without outliers.
 
     argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha (n - k)),  q_i = 0 on the k = floor(epsilon n)
     hardest
 
-    ``alpha`` counts in shares of the n - k cases that are left, as in the paper, so the draws come from ranks k to
-    k + alpha (n - k), hardest first. Cases with equal losses share equally what their ranks get, at both boundaries:
-    the mean over all orders they could have.
+    As in the paper, ``alpha`` is a share of the n - k cases that are left, so the draws come from the ranks k to
+    k + alpha (n - k), hardest first. At both boundaries, cases with equal losses share equally what their ranks get:
+    the mean over all their possible orders.
 
-    A case that grows harder gains probability until it is set aside, and then has none: unlike CVaR and the
-    divergences, this rule is not monotone.
+    Unlike CVaR and the divergences, this rule is not monotone: a case that becomes harder gains probability until it
+    is set aside, and then has none.
 
     Args:
         losses: Stale per-case losses, shape (n,), finite.
         alpha: Share of the cases that are left, in (0, 1]. 1 gives the uniform distribution over them, small values
             the hardest of them.
-        epsilon: Share of all cases to set aside, in [0, 1). 0, and all below 1/n, gives `cvar_probabilities`. At
-            least one case is left.
+        epsilon: Share of all cases to set aside, in [0, 1). Any value below 1/n gives `cvar_probabilities`. At least
+            one case is left.
 
     Returns:
         Probabilities, shape (n,), summing to 1.
@@ -78,17 +86,23 @@ def doro_probabilities(losses: FloatArray, *, alpha: float, epsilon: float) -> F
     Raises:
         ValueError: If ``losses`` is empty or not finite, or ``alpha`` or ``epsilon`` is out of range.
 
+    Example:
+        >>> doro_probabilities(np.arange(10.0), alpha=0.25, epsilon=0.2).tolist()
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0]
+
     Source: Zhai et al. 2021, "DORO: Distributional and Outlier Robust Optimization", CVaR-DORO. Theirs acts on a
-    batch and drops a fractional case at the end of the ranks; here it acts on all cases and keeps the fraction.
+    batch and drops a fractional case at the end of the ranks; this one acts on all cases and keeps the fraction.
     """
     losses = checked_losses(losses)
     if not 0 < alpha <= 1:
-        raise ValueError(f"`alpha` must be in (0, 1], got {alpha!r}. 1 is plain nnU-Net, 0.1 the hardest tenth.")
+        raise ValueError(
+            f"`alpha` must be in (0, 1], got {alpha!r}. 1 is plain nnU-Net, 0.1 draws from the hardest tenth."
+        )
     n_aside = _n_set_aside(len(losses), epsilon)
-    # alpha below one case is one case: no probability exceeds 1.
+    # A share of less than one case counts as one case: no probability exceeds 1.
     n_drawn = max(_count(alpha, len(losses) - n_aside), 1.0)
 
-    # Cases with equal losses hold the ranks from `first` up to `end`, hardest first; the drawn ranks are one interval.
+    # Cases with equal losses occupy the ranks from `first` up to `end`, hardest first; the drawn ranks are an interval.
     _, group, sizes = np.unique(-losses, return_inverse=True, return_counts=True)
     end = np.cumsum(sizes)
     first = end - sizes
@@ -97,22 +111,26 @@ def doro_probabilities(losses: FloatArray, *, alpha: float, epsilon: float) -> F
 
 
 def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
-    """The suspected outliers of `doro_probabilities`: the floor(epsilon n) hardest cases.
+    """Positions of the suspected outliers of `doro_probabilities`: the floor(epsilon n) hardest cases.
 
-    Where cases with equal losses straddle the boundary none of them is named, for none is set aside for certain; so
-    there may be fewer than floor(epsilon n), and none when all losses are equal.
+    Cases with equal losses at the boundary are left out, because none of them is certain to be set aside. So there may
+    be fewer than floor(epsilon n) positions, and none when all losses are equal.
 
     Args:
         losses: Stale per-case losses, shape (n,), finite.
-        epsilon: Share of all cases to set aside, in [0, 1). 0 names none.
+        epsilon: Share of all cases to set aside, in [0, 1). 0 sets none aside.
 
     Returns:
-        Their positions in ``losses``, hardest first, equal ones in their order.
+        Positions in ``losses``, hardest first; cases with equal losses stay in their order.
 
     Raises:
         ValueError: If ``losses`` is empty or not finite, or ``epsilon`` is out of range.
 
-    Source: Zhai et al. 2021, as `doro_probabilities`.
+    Example:
+        >>> set_aside(np.array([0.1, 0.9, 0.4, 1.7, 0.2]), epsilon=0.4).tolist()
+        [3, 1]
+
+    Source: Zhai et al. 2021, as for `doro_probabilities`.
     """
     losses = checked_losses(losses)
     n_aside = _n_set_aside(len(losses), epsilon)
@@ -123,11 +141,13 @@ def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
 
 def _n_set_aside(n: int, epsilon: float) -> int:
     if not 0 <= epsilon < 1:
-        raise ValueError(f"`epsilon` must be in [0, 1), got {epsilon!r}. 0 sets no case aside, 0.01 one in a hundred.")
+        raise ValueError(
+            f"`epsilon` must be in [0, 1), got {epsilon!r}. 0 sets no case aside, 0.01 sets one in a hundred aside."
+        )
     return min(int(_count(epsilon, n)), n - 1)
 
 
 def _count(share: float, n: int) -> float:
-    # 0.29 * 100 is 28.999999999999996 and means 29.
+    # 0.29 * 100 is 28.999999999999996, where 29 is meant.
     count, whole = share * n, float(round(share * n))
     return whole if abs(count - whole) < 1e-9 else count

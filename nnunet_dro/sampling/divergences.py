@@ -1,4 +1,4 @@
-"""Stale losses to sampling probabilities: pure functions, one per divergence."""
+"""Sampling probabilities from stale losses: pure functions for the KL and the Pearson chi2 divergence."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,11 @@ def kl_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
     Raises:
         ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
 
-    Source: Fidon et al. 2022 (MELBA), the KL case of hardness weighted sampling.
+    Example:
+        >>> kl_probabilities(np.array([0.0, np.log(3.0)]), beta=1.0).round(2).tolist()
+        [0.25, 0.75]
+
+    Source: Fidon et al. 2022 (MELBA), eq. (12).
     """
     losses = checked_losses(losses)
     check_beta(beta)
@@ -30,7 +34,7 @@ def kl_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
 
 
 def kl_robust_loss(losses: FloatArray, *, beta: float) -> float:
-    """The KL-regularised worst case itself, which hardness weighted sampling minimises.
+    """Value of the KL-regularised worst case, which hardness weighted sampling minimises.
 
     R = max_q  <q, losses> - KL(q || uniform) / beta  over the simplex  =  log(mean(exp(beta * losses))) / beta
 
@@ -46,6 +50,11 @@ def kl_robust_loss(losses: FloatArray, *, beta: float) -> float:
     Raises:
         ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
 
+    Example:
+        >>> losses = np.array([0.1, 0.5, 0.3])
+        >>> [round(kl_robust_loss(losses, beta=beta), 3) for beta in (0.0, 10.0, 1000.0)]
+        [0.3, 0.404, 0.499]
+
     Source: Fidon et al. 2022 (MELBA), the distributionally robust loss for the KL divergence.
     """
     losses = checked_losses(losses)
@@ -59,26 +68,30 @@ def kl_robust_loss(losses: FloatArray, *, beta: float) -> float:
 
 
 def kl_percentile_bound(losses: FloatArray, *, beta: float, share: float) -> float:
-    """A bound on the loss that a share of the cases exceeds: it is small where the robust loss is.
+    """Upper bound on a percentile of the losses: at most the given share of the cases exceeds it.
 
     By Markov's inequality for exp(beta * loss), at most this share of the cases has a loss above
-    R - log(share) / beta, with R the robust loss.
+    R - log(share) / beta, where R is the robust loss; so the bound falls when the robust loss does.
 
     Args:
         losses: Per-case losses, shape (n,), finite.
         beta: Robustness, 1/loss units, >= 0.
-        share: Of the cases, in (0, 1].
+        share: Share of the cases that may exceed the bound, in (0, 1].
 
     Returns:
         The bound; infinite for ``beta`` 0, which says nothing about single cases.
 
     Raises:
-        ValueError: As `kl_robust_loss`, or if ``share`` is out of range.
+        ValueError: If ``share`` is out of range, or for the reasons of `kl_robust_loss`.
+
+    Example:
+        >>> round(kl_percentile_bound(np.array([0.1, 0.5, 0.3]), beta=10.0, share=0.05), 3)
+        0.704
 
     Source: Fidon et al. 2022 (MELBA), eq. (15).
     """
     if not 0 < share <= 1:
-        raise ValueError(f"`share` must be in (0, 1], got {share!r}.")
+        raise ValueError(f"`share` must be in (0, 1], got {share!r}. 0.05 bounds the 95th percentile of the losses.")
     robust = kl_robust_loss(losses, beta=beta)
     return robust - float(np.log(share)) / beta if beta else float("inf")
 
@@ -90,19 +103,25 @@ def chi2_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
 
         q_i = max(0, 1 + beta (losses_i - nu) / 2) / n,    nu such that they sum to 1:
 
-    the Euclidean projection of (1 + beta losses / 2) / n onto the simplex. Easy cases get exactly 0, so mix with
-    `with_exploration` where every case must stay in reach.
+    the Euclidean projection of (1 + beta losses / 2) / n onto the simplex. Easy cases get exactly 0; use
+    `with_exploration` where every case must keep a chance to be drawn.
 
     Args:
         losses: Stale per-case losses, shape (n,), finite.
-        beta: Robustness, 1/loss units, >= 0. 0 gives the uniform distribution; from 2 n / gap on, gap being the
-            distance from the largest loss to the next one, only the hardest case is left. Equal ones share.
+        beta: Robustness, 1/loss units, >= 0. 0 gives the uniform distribution. From 2 n / gap on, where gap is the
+            difference between the two largest losses, only the hardest case is left; cases with equal losses share.
 
     Returns:
         Probabilities, shape (n,), summing to 1.
 
     Raises:
         ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
+
+    Example:
+        >>> chi2_probabilities(np.array([0.0, 1.0]), beta=1.0).tolist()
+        [0.375, 0.625]
+        >>> chi2_probabilities(np.array([0.0, 1.0]), beta=4.0).tolist()
+        [0.0, 1.0]
 
     Source: Fidon et al. 2020, Example 4.1. Their closed form, eq. (21), takes the mean of the losses for nu, so it is a
     distribution only while no case is clipped; the projection always is. Threshold: Duchi et al. 2008, fig. 1.
@@ -112,7 +131,7 @@ def chi2_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
 
 
 def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
-    """The chi2-regularised worst case itself.
+    """Value of the chi2-regularised worst case.
 
     R = max_q  <q, losses> - mean((n q - 1)^2) / beta  over the simplex
 
@@ -129,6 +148,11 @@ def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
     Raises:
         ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
 
+    Example:
+        >>> losses = np.array([0.1, 0.5, 0.3])
+        >>> [round(chi2_robust_loss(losses, beta=beta), 3) for beta in (0.0, 2.0, 1000.0)]
+        [0.3, 0.313, 0.498]
+
     Source: Fidon et al. 2020, eq. (9) with the Pearson divergence of eq. (8).
     """
     losses = checked_losses(losses)
@@ -141,7 +165,7 @@ def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
 
 
 def with_exploration(probabilities: FloatArray, *, epsilon: float) -> FloatArray:
-    """Mix probabilities with the uniform distribution, so that no case is ever out of reach.
+    """Mix probabilities with the uniform distribution, so that every case can be drawn.
 
     (1 - epsilon) p + epsilon / n
 
@@ -151,20 +175,28 @@ def with_exploration(probabilities: FloatArray, *, epsilon: float) -> FloatArray
 
     Returns:
         Probabilities, shape (n,), summing to 1, none below ``epsilon / n``.
+
+    Example:
+        >>> with_exploration(np.array([0.0, 1.0]), epsilon=0.1).round(2).tolist()
+        [0.05, 0.95]
     """
     return np.asarray((1 - epsilon) * probabilities + epsilon / len(probabilities))
 
 
 def effective_cases(probabilities: FloatArray) -> float:
-    """How many cases the sampling effectively uses: exp(entropy).
+    """Effective number of cases of a distribution: exp(entropy).
 
-    n for the uniform distribution, 1 when a single case takes all.
+    It is n for the uniform distribution, and 1 where a single case has all the probability.
 
     Args:
         probabilities: Shape (n,), summing to 1; zeros are allowed.
 
     Returns:
         A number in [1, n].
+
+    Example:
+        >>> round(effective_cases(np.array([0.5, 0.5, 0.0])), 6)
+        2.0
     """
     positive = probabilities[probabilities > 0]
     return float(np.exp(-np.sum(positive * np.log(positive))))
@@ -179,13 +211,15 @@ def check_beta(beta: float) -> None:
 
 
 def checked_losses(losses: FloatArray) -> FloatArray:
-    """Losses as a vector of float64; raise ValueError unless there is at least one and all are finite."""
+    """Losses as a vector of float64; raise ValueError if there is none, or one is not finite."""
     losses = np.asarray(losses, dtype=np.float64)
     if losses.ndim != 1 or len(losses) == 0:
-        raise ValueError(f"`losses` must be a vector with at least one case, got shape {losses.shape}.")
+        raise ValueError(
+            f"`losses` must be a vector with at least one case, got shape {losses.shape}. Give one loss per case."
+        )
     if not np.isfinite(losses).all():
         bad = np.flatnonzero(~np.isfinite(losses))
-        raise ValueError(f"`losses` must be finite, got {losses[bad[0]]!r} at position {bad[0]}.")
+        raise ValueError(f"`losses` must be finite, got {losses[bad[0]]!r} at position {bad[0]}. Leave such cases out.")
     return losses
 
 
@@ -197,7 +231,7 @@ def _chi2_tilt(losses: FloatArray, beta: float) -> FloatArray:
     with np.errstate(over="ignore"):
         slopes = np.maximum(beta / 2 * (losses - losses.max()), -float(n))
     falling = -np.sort(-slopes)
-    # Case k stays positive while lifting it to 0, and those above it as much, takes less than the whole mass.
+    # Case k keeps a positive probability as long as lifting it and all harder cases up to it takes less than all mass.
     lifted = np.cumsum(falling) - np.arange(1, n + 1) * falling
     n_positive = int(np.count_nonzero(lifted < n))
     shift = (n - n_positive - falling[:n_positive].sum()) / n_positive

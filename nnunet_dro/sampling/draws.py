@@ -1,4 +1,4 @@
-"""What a batch was drawn with."""
+"""The draws of one batch."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ from nnunet_dro.sampling.divergences import FloatArray
 
 @dataclass(frozen=True)
 class Draws:
-    """What one batch was drawn with, each of shape (size,).
+    """The draws of one batch, and the numbers they were made with; arrays of shape (size,).
 
     Attributes:
         indices: Positions of the drawn cases in the table.
-        stale_losses: The stale losses that decided the draw; NaN where none did: at a first visit, and in a warm-up.
-        probabilities: The probability each case had in its draw.
-        betas: The robustness of the draw, 1/loss units; 0 where no softmax of stale losses decided it.
+        stale_losses: Stale losses that decided the draws; NaN at a first visit and during a warm-up, where none did.
+        probabilities: Probability that each case had in its draw.
+        betas: Robustness of each draw, 1/loss units; 0 where no softmax of stale losses decided it.
     """
 
     indices: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Rules that know the group of every case: a pathology, a centre."""
+"""Rules that know the group of every case, such as its pathology or centre."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from nnunet_dro.sampling.rules import Rule
 
 
 class GroupRule(Rule):
-    """A rule that draws a group first, then any of its cases.
+    """A rule that first draws a group, then any case of the group.
 
     Args:
         groups: The group of every case, shape (n,).
@@ -28,16 +28,16 @@ class GroupRule(Rule):
 
     @property
     def weights(self) -> FloatArray:
-        """Probability of each group, shape (g,), summing to 1."""
+        """Probabilities of the groups, shape (g,), summing to 1."""
         return np.full(len(self.names), 1 / len(self.names))
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
-        """Sampling probabilities, shape (n,), summing to 1, equal within a group, with or without a loss."""
+        """Sampling probabilities, shape (n,), summing to 1; equal for all cases of a group, with or without a loss."""
         weights = self.weights
         return np.asarray((weights / self.sizes)[self._group])
 
     def group_losses(self, losses: FloatArray) -> FloatArray:
-        """Mean loss of each group over its cases that have one, shape (g,); NaN where none has."""
+        """Mean loss of each group over its cases with a loss, shape (g,); NaN for a group without any."""
         known = ~np.isnan(losses)
         counts = np.bincount(self._group[known], minlength=len(self.names))
         sums = np.bincount(self._group[known], weights=losses[known], minlength=len(self.names))
@@ -45,7 +45,7 @@ class GroupRule(Rule):
             return np.asarray(sums / counts)
 
     def robust_loss(self, losses: FloatArray) -> float:
-        """The group losses, weighted as the groups are drawn; NaN without losses."""
+        """Mean of the group losses, weighted by the probabilities of the groups; NaN without losses."""
         group_losses = self.group_losses(losses)
         known = ~np.isnan(group_losses)
         if not known.any():
@@ -55,9 +55,13 @@ class GroupRule(Rule):
 
 
 class Balanced(GroupRule):
-    """Static importance weighting: every group is drawn equally often, whatever its losses (balanced risk).
+    """Static importance weighting (balanced risk): every group is drawn equally often, whatever its losses are.
 
-    Source: the importance weighting that Sagawa et al. 2020 and Zhai et al. compare with, as sampling.
+    Example:
+        >>> Balanced(["a", "b", "b", "b", "b"]).probabilities(np.zeros(5)).tolist()
+        [0.5, 0.125, 0.125, 0.125, 0.125]
+
+    Source: the importance weighting that Sagawa et al. 2020 and Zhai et al. 2022 compare with, done by sampling.
     """
 
     needs_losses = False
@@ -70,13 +74,13 @@ class GroupDRO(GroupRule):
     """Group distributionally robust optimisation: exponentiated-gradient weights over the groups.
 
     After each update, q_g <- q_g exp(nu (L_g + adjustment / sqrt(n_g))), normalised. L_g is the mean of the *stale*
-    losses of all n_g cases of the group, so a group that is absent from a small batch keeps its loss, where the
-    published code takes a loss of 0 for it.
+    losses of all n_g cases of the group. A group that is absent from a small batch therefore keeps its loss, whereas
+    the published code counts its loss as 0.
 
     Args:
         groups: The group of every case, shape (n,).
-        nu: Step of the weights, 1/loss units, > 0.
-        adjustment: Of the group sizes, loss units, >= 0: small groups count as harder than they look.
+        nu: Step size of the weights, 1/loss units, > 0.
+        adjustment: Adjustment for the group sizes, loss units, >= 0; it makes small groups count as harder.
 
     Source: Sagawa et al. 2020, Algorithm 1 and eq. (5).
     """
@@ -93,7 +97,7 @@ class GroupDRO(GroupRule):
 
     def __str__(self) -> str:
         adjusted = f", adjustment {self.adjustment:g}" if self.adjustment else ""
-        return f"Group DRO over {len(self.names)} groups, step {self.nu:g}{adjusted}"
+        return f"Group DRO over {len(self.names)} groups, step size {self.nu:g}{adjusted}"
 
     @property
     def weights(self) -> FloatArray:
@@ -106,17 +110,17 @@ class GroupDRO(GroupRule):
         gains = self.group_losses(losses) + self.adjustment / np.sqrt(self.sizes)
         known = ~np.isnan(gains)
         if known.any():
-            # A group whose losses were all refused moves with the others.
+            # A group whose losses were all refused moves like the mean of the others.
             gains = np.where(known, gains, gains[known].mean())
             self._log_weights += n_updates * self.nu * gains
             self._log_weights -= self._log_weights.max()
 
     def state_dict(self) -> dict[str, Any]:
-        """The weights by group."""
+        """The weights and the names of their groups."""
         return {"groups": self.names.tolist(), "log_weights": self._log_weights.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over the weights of the groups that are known; a new group starts with the mean of theirs."""
+        """Restore the weights of the groups that the state has; any other group starts with their mean."""
         known = dict(zip(state["groups"], np.asarray(state["log_weights"], dtype=np.float64), strict=True))
         here = [known[name] for name in self.names.tolist() if name in known]
         start = np.logaddexp.reduce(here) - np.log(len(here)) if here else 0.0

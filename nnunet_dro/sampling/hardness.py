@@ -1,4 +1,4 @@
-"""The table of stale losses: draw by hardness, update, save, restore; in shared memory."""
+"""The table of stale losses in shared memory: draw by hardness, update, save and restore."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,37 +12,48 @@ from nnunet_dro.sampling.divergences import FloatArray, with_exploration
 from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.rules import KL, Rule, RuleWithBeta
 
-#: Share of the uniform distribution in every draw, so that no case is ever out of reach (the published code's floor).
+#: Share of the uniform distribution in every draw, so that every case can be drawn (the floor of the published code).
 EXPLORATION = 1e-4
-#: Of rules that look at all cases: above this many, they look again after one update per so many cases.
+#: A rule that looks at all cases does so after one update per so many cases, if there are more cases than that.
 _CASES_PER_LOOK = 4096
 
 
 class HardnessTable:
     """One stale loss per case, shared by the process that trains and the processes that draw.
 
-    The training process calls `update`; any process, also a worker that was forked or spawned, calls `draw` and sees
-    every update. No lock is taken: all numbers of a case are written by the training process alone, and a draw that
-    meets a half-written block still returns a valid case, at worst with the probability of a moment ago.
+    The training process calls `update`; any process, including a forked or spawned worker, calls `draw` and sees every
+    update. No lock is taken: only the training process writes the numbers of a case, and a draw that meets a
+    half-written block still returns a valid case, at worst with the probability of a moment ago.
 
-    Cases are kept in blocks of about sqrt(n). A draw walks the sums of the blocks' weights, then one block; an update
-    recomputes one block. Cost per draw and update is therefore O(sqrt(n)) with a small constant. Rules other than KL
-    look at all cases, in O(n log n). To keep their cost per update flat, too, they look after n // 4096 updates where
-    that is more than one, and the probabilities are at most that many updates old.
+    Cases are kept in blocks of about sqrt(n). A draw walks along the sums of the blocks' weights, then along one block;
+    an update recomputes one block. So the cost of a draw and an update is O(sqrt(n)) with a small constant. Rules other
+    than KL look at all cases, in O(n log n). To keep their cost per update constant, they do so after every n // 4096
+    updates if that is more than one, so that the probabilities are at most that many updates old.
 
-    Cases that were never seen come first, drawn uniformly (the warm-start epoch of Fidon et al. 2020): those not drawn
-    yet before those whose loss is still on its way; unless the rule needs no losses. A case whose losses were all
-    refused (not finite) counts as seen and keeps only the exploration floor.
+    Unless the rule needs no losses, cases that were never seen are drawn first, uniformly (the warm-start epoch of
+    Fidon et al. 2020): those that were not drawn yet before those whose loss is still on its way. A case whose losses
+    were all refused because they were not finite counts as seen and is drawn by exploration only.
 
     Args:
         cases: Names of the cases, unique.
         beta: Robustness, 1/loss units, >= 0: p = softmax(beta * stale losses). 0 is uniform sampling.
-        rule: What decides in place of `KL` with ``beta``. What it learns belongs to this table.
-        momentum: Weight of the past in the history, in [0, 1): L <- momentum L + (1 - momentum) l. 0: the last loss.
+        rule: The rule to draw by, instead of `KL` with ``beta``. A rule that learns must not be shared with other
+            tables.
+        momentum: Weight of the past in the history, in [0, 1): L <- momentum L + (1 - momentum) l. 0 keeps the last
+            loss.
         exploration: Share of the uniform distribution in every draw, in [0, 1].
 
     Raises:
-        ValueError: If there is no case, a name is there twice, or a number is out of range.
+        ValueError: If there is no case, a name is duplicated, or a number is out of range.
+
+    Example:
+        >>> table = HardnessTable(["a", "b", "c"], beta=10.0)
+        >>> table.update([0, 1, 2], [0.1, 0.9, 0.2])
+        >>> table.probabilities().round(3).tolist()
+        [0.0, 0.999, 0.001]
+        >>> draws = table.draw(2, rng=np.random.default_rng(0))
+        >>> [table.cases[i] for i in draws.indices]
+        ['b', 'b']
 
     Source: Fidon et al. 2022 (MELBA), Algorithm 1.
     """
@@ -63,9 +74,9 @@ class HardnessTable:
             twice = sorted({str(case) for i, case in enumerate(cases) if self._position[str(case)] != i})
             raise ValueError(f"`cases` must be unique, got {', '.join(twice[:5])} twice. Check the fold's split.")
         if not 0 <= momentum < 1:
-            raise ValueError(f"`momentum` must be in [0, 1), got {momentum!r}.")
+            raise ValueError(f"`momentum` must be in [0, 1), got {momentum!r}. 0 keeps the last loss of each case.")
         if not 0 <= exploration <= 1:
-            raise ValueError(f"`exploration` must be in [0, 1], got {exploration!r}.")
+            raise ValueError(f"`exploration` must be in [0, 1], got {exploration!r}. The default is {EXPLORATION:g}.")
         self._rule: Rule = KL(beta) if rule is None else rule
         self.momentum = momentum
         self.exploration = exploration
@@ -73,7 +84,7 @@ class HardnessTable:
         self.refused = 0
 
         self._cases = tuple(self._position)
-        # Since the rule looked at the losses.
+        # Number of updates since the rule last looked at the losses.
         self._n_updates = 0
         self._blocks = Blocks(len(cases), None if isinstance(self._rule, KL) else self._weigh)
         self._shared = self._blocks.shared
@@ -88,12 +99,12 @@ class HardnessTable:
 
     @property
     def losses(self) -> FloatArray:
-        """Stale losses, shape (n,), a copy; NaN where a case has none yet."""
+        """A copy of the stale losses, shape (n,); NaN for a case that has none yet."""
         return self._shared.losses.copy()
 
     @property
     def rule(self) -> Rule:
-        """What decides how likely each case is; in the training process."""
+        """The rule that decides how likely each case is to be drawn; valid in the training process."""
         return self._rule
 
     @property
@@ -103,7 +114,7 @@ class HardnessTable:
 
     @property
     def warming_up(self) -> bool:
-        """Whether every case is as likely as any other, while losses are collected; the training process sets it."""
+        """Whether all cases are drawn uniformly while losses are collected; the training process sets it."""
         return bool(self._shared.warming_up[0])
 
     @warming_up.setter
@@ -113,10 +124,10 @@ class HardnessTable:
     def estimate_beta(self) -> float | None:
         """Set beta to 1 / standard deviation of the stale losses, once every case was seen.
 
-        Only the training process may call this. Workers see the new beta with their next draw.
+        Only the training process may call this. Workers use the new beta from their next draw on.
 
         Returns:
-            The new beta, or None if it stays what it was: cases are unseen, or all losses are equal.
+            The new beta, or None if it was not changed because cases are unseen or all losses are equal.
 
         Raises:
             TypeError: If the rule has no beta.
@@ -124,12 +135,12 @@ class HardnessTable:
         Source: Fidon et al. 2022 (MELBA), on the choice of beta.
         """
         if not isinstance(self._rule, RuleWithBeta):
-            raise TypeError(f"`rule` must have a beta to be estimated, got {self._rule}.")
+            raise TypeError(f"`rule` must have a beta to estimate, got {self._rule}. Use KL or Chi2.")
         losses = self._shared.losses[~np.isnan(self._shared.losses)]
         if self.n_unseen or not len(losses):
             return None
         deviation = float(losses.std())
-        # Equal losses differ by rounding; a beta from that would blow rounding up.
+        # Equal losses differ by rounding errors, which must not decide beta.
         if deviation <= 1e-9 * max(1.0, float(np.abs(losses).max())):
             return None
         self._rule = self._rule.with_beta(1 / deviation)
@@ -138,7 +149,7 @@ class HardnessTable:
         return 1 / deviation
 
     def probabilities(self) -> FloatArray:
-        """The probability of each case in the next draw, shape (n,), summing to 1; in the training process."""
+        """Probability of each case in the next draw, shape (n,), summing to 1; valid in the training process."""
         shared = self._shared
         if self.n_unseen and self._rule.needs_losses:
             candidates = ~shared.seen & ~shared.claimed
@@ -155,17 +166,17 @@ class HardnessTable:
 
         Args:
             size: Number of cases.
-            rng: Source of randomness; a worker needs its own.
+            rng: Source of randomness; every worker needs its own.
 
         Returns:
-            The draws, with the stale losses, probabilities and beta they were made with.
+            The draws, and the stale losses, probabilities and beta that they were made with.
         """
         shared = self._shared
         beta = float(shared.beta[0])
         if self._rule.needs_losses and shared.unseen.any():
             indices, probabilities = self._draw_unseen(size, rng)
         elif shared.warming_up[0]:
-            # No loss decided these draws, so none corrects them, however long the batch waits in a queue.
+            # No loss decided these draws, so none may correct them, however long the batch waits in a queue.
             nothing = np.full(size, np.nan)
             return Draws(rng.integers(len(self), size=size), nothing, np.full(size, 1 / len(self)), np.zeros(size))
         else:
@@ -173,13 +184,14 @@ class HardnessTable:
         return Draws(indices, shared.losses[indices], probabilities, np.full(size, beta))
 
     def update(self, indices: ArrayLike, losses: ArrayLike) -> None:
-        """Store the losses that a batch had: L_i <- l_i, or the running mean with momentum.
-
-        Args:
-            indices: Positions of the cases, shape (b,). A case that is there twice takes its losses in order.
-            losses: Their losses, shape (b,). One that is not finite is refused: counted, and the old value stays.
+        """Store the losses of a batch: L_i <- l_i, or the running mean with momentum.
 
         Only the training process may call this.
+
+        Args:
+            indices: Positions of the cases, shape (b,). A duplicated case takes its losses in their order.
+            losses: Their losses, shape (b,). A loss that is not finite is refused: it is counted, and the case keeps
+                its old loss.
         """
         shared, blocks = self._shared, self._blocks
         positions = np.asarray(indices, dtype=np.int64).tolist()
@@ -194,7 +206,7 @@ class HardnessTable:
             shared.seen[i] = True
         touched = blocks.of(positions)
         if blocks.weigh is None:
-            # Weights before counts: who sees that all were seen draws by weights that are there.
+            # Weights before counts: a worker that finds all cases seen must find their weights as well.
             blocks.refresh(touched)
             blocks.count(touched)
             return
@@ -208,7 +220,7 @@ class HardnessTable:
         blocks.count(touched)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that a later training needs to go on, by case name."""
+        """Everything that a resumed training needs, by the names of the cases."""
         return {
             "cases": list(self._position),
             "losses": self.losses,
@@ -218,12 +230,12 @@ class HardnessTable:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
-        """Take over the losses of an earlier training, case by case, by name.
+        """Restore the losses of an earlier training, by the names of the cases.
 
-        Cases the state does not know start unseen; cases that are gone are dropped.
+        Cases that are not in the state start unseen; cases that are only in the state are dropped.
 
         Returns:
-            One line for the log if the cases changed, else None.
+            One line for the log if the cases changed, otherwise None.
         """
         known = {case: i for i, case in enumerate(state["cases"])}
         here = np.array([i for case, i in self._position.items() if case in known], dtype=np.int64)
@@ -238,7 +250,7 @@ class HardnessTable:
         shared.seen[here] = np.asarray(state["seen"], dtype=bool)[there]
         self.refused = int(state["refused"])
         self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
-        if learnt := state.get("rule"):  # checkpoints of the first version have none
+        if learnt := state.get("rule"):  # missing in checkpoints of the first version
             self._rule.load_state_dict(learnt)
         self._blocks.count(self._blocks.all())
         self._blocks.refresh(self._blocks.all())
@@ -256,7 +268,7 @@ class HardnessTable:
         return f"HardnessTable({len(self)} cases, {self._rule}, {self.n_unseen} unseen)"
 
     def _adopt_rule(self) -> None:
-        # Only a softmax has a beta by which its draws can be corrected.
+        # Only the draws of a softmax can be corrected by importance weights, and these need its beta.
         self._shared.beta[0] = self._rule.beta if isinstance(self._rule, KL) else 0.0
 
     def _weigh(self, losses: FloatArray) -> FloatArray:
@@ -266,7 +278,7 @@ class HardnessTable:
         indices, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
         for k in range(size):
             drawn = self._blocks.draw_unclaimed(rng) or self._blocks.draw_unseen(rng)
-            if drawn is None:  # the last loss has just come back
+            if drawn is None:  # the last missing loss has just come back
                 (index,), (probability,) = self._blocks.draw_by_weight(1, rng, exploration=self.exploration)
                 drawn = int(index), float(probability)
             indices[k], probabilities[k] = drawn

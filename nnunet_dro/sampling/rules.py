@@ -1,4 +1,4 @@
-"""What decides how likely each case is to be drawn: one class per member of the family, with its parameters."""
+"""Rules that decide how likely each case is to be drawn: one class per rule, with its parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,17 +20,17 @@ from nnunet_dro.sampling.divergences import (
 
 
 class Rule:
-    """From the stale losses of all cases to their probabilities.
+    """Turns the stale losses of all cases into their probabilities.
 
-    Losses are arrays of shape (n,), finite, or NaN where a case has none. What a rule says is about the others; a rule
-    that derives from this one is given those alone (the methods with an underscore).
+    Losses are arrays of shape (n,), finite, or NaN for a case without one. The public methods deal with such cases; a
+    derived rule implements the methods with an underscore, which get the known losses only.
     """
 
-    #: Whether the probabilities depend on the losses; if not, no case needs to be seen before it is drawn by the rule.
+    #: Whether the probabilities depend on the losses. If not, cases are drawn by the rule before all have been seen.
     needs_losses: ClassVar[bool] = True
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
-        """Sampling probabilities, shape (n,), summing to 1; 0 where a case has no loss, all 0 if none has one."""
+        """Sampling probabilities, shape (n,), summing to 1; 0 for a case without a loss, all 0 if none has one."""
         known = ~np.isnan(losses)
         if known.all():
             return self._probabilities(losses)
@@ -40,27 +40,27 @@ class Rule:
         return probabilities
 
     def robust_loss(self, losses: FloatArray) -> float:
-        """What the rule makes small: the worst weighted mean of the losses that it allows; NaN without losses."""
+        """The value that the rule minimises: the worst weighted mean of the losses it allows; NaN without losses."""
         known = losses[~np.isnan(losses)]
         return self._robust_loss(known) if len(known) else float("nan")
 
     def percentile_bound(self, losses: FloatArray, *, share: float) -> float:
-        """Bound on the loss that a share of the cases exceeds; infinite where the rule gives none."""
+        """Bound on the loss that a share of the cases exceeds; infinite if the rule gives no such bound."""
         return float("inf")
 
     def outliers(self, losses: FloatArray) -> NDArray[np.intp]:
-        """Positions of the cases that are set aside, hardest first."""
+        """Positions of the cases that the rule sets aside, hardest first."""
         return np.zeros(0, dtype=np.intp)
 
     def learn(self, losses: FloatArray, n_updates: int) -> None:
-        """Called by the training process as the losses change, ``n_updates`` times since the last call."""
+        """Adapt to changed losses; the training process calls this, after ``n_updates`` updates since the last call."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a rule has learnt, for a checkpoint."""
+        """State that the rule has learnt, for a checkpoint."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what was learnt before."""
+        """Restore the state of `state_dict`."""
 
     def _probabilities(self, losses: FloatArray) -> FloatArray:
         raise NotImplementedError
@@ -105,7 +105,7 @@ class KL(RuleWithBeta):
         return kl_percentile_bound(known, beta=self.beta, share=share) if len(known) else float("inf")
 
 
-#: Every case is as likely as any other, once each was seen.
+#: Draws every case with the same probability.
 UNIFORM = KL(0.0)
 
 
@@ -128,7 +128,7 @@ class Chi2(RuleWithBeta):
 
 @dataclass(frozen=True)
 class CVaR(Rule):
-    """Conditional value at risk: the worst ``alpha`` of the cases, less the ``epsilon`` hardest as suspected outliers.
+    """Conditional value at risk: the hardest ``alpha`` of the cases, without the ``epsilon`` hardest as outliers.
 
     Source: Rockafellar and Uryasev 2000; Zhai et al. 2021 (DORO) for ``epsilon`` > 0.
     """
@@ -137,12 +137,12 @@ class CVaR(Rule):
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        # A table of one case says whether the numbers are in range.
+        # Raises an error if a number is out of range.
         doro_probabilities(np.zeros(1), alpha=self.alpha, epsilon=self.epsilon)
 
     def __str__(self) -> str:
-        aside = f" after the {100 * self.epsilon:g} % hardest, which are set aside" if self.epsilon else ""
-        return f"the worst {100 * self.alpha:g} % of the cases{aside}"
+        aside = f", after setting the hardest {100 * self.epsilon:g} % aside" if self.epsilon else ""
+        return f"the hardest {100 * self.alpha:g} % of the cases{aside}"
 
     def outliers(self, losses: FloatArray) -> NDArray[np.intp]:
         """See `set_aside`."""
@@ -153,7 +153,7 @@ class CVaR(Rule):
         return doro_probabilities(losses, alpha=self.alpha, epsilon=self.epsilon)
 
     def _robust_loss(self, losses: FloatArray) -> float:
-        """Of the cases that are left, where some are set aside."""
+        """The conditional value at risk of the cases that are not set aside."""
         if not self.epsilon:
             return cvar_loss(losses, alpha=self.alpha)
         return float(self._probabilities(losses) @ losses)

@@ -1,4 +1,4 @@
-"""Numpy arrays that several processes see."""
+"""Numpy arrays in memory that several processes share."""
 
 import ctypes
 from multiprocessing.sharedctypes import RawArray
@@ -11,12 +11,19 @@ _C_TYPES = {"float64": ctypes.c_double, "int64": ctypes.c_int64, "bool": ctypes.
 
 
 class SharedArrays:
-    """Named vectors in memory that the processes share which inherit or receive this object; zero at first.
+    """Named vectors, filled with zeros, in memory shared by all processes that inherit or receive this object.
 
-    No lock is taken. Pickled for a worker, the memory travels as such and the views on it are made anew.
+    No lock is taken. When the object is pickled for a worker, the memory itself is handed over, and the worker makes
+    its own views of it.
 
     Args:
-        **arrays: Name to length and type, one of float64, int64 and bool: ``losses=(20, "float64")``.
+        **arrays: Length and type of each vector by its name; the types are float64, int64 and bool.
+
+    Example:
+        >>> shared = SharedArrays(losses=(3, "float64"), seen=(3, "bool"))
+        >>> shared.losses[1] = 0.5
+        >>> shared.losses.tolist()
+        [0.0, 0.5, 0.0]
     """
 
     def __init__(self, **arrays: tuple[int, str]) -> None:
@@ -35,7 +42,7 @@ class SharedArrays:
         self.__dict__.update(self._views())
 
     def __getattr__(self, name: str) -> NDArray[Any]:
-        raise AttributeError(f"There is no shared array `{name}`.")
+        raise AttributeError(f"`{name}` is not one of the shared arrays.")
 
     def __getstate__(self) -> dict[str, Any]:
         return self._memory

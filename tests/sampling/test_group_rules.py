@@ -161,4 +161,4 @@ def test_rules_refuse_bad_input(arguments, message):
 
 def test_rules_say_what_they_do():
     assert str(Balanced(GROUPS)) == "each of 3 groups equally often"
-    assert str(GroupDRO(GROUPS, nu=0.1, adjustment=2.0)) == "Group DRO over 3 groups, step 0.1, adjustment 2"
+    assert str(GroupDRO(GROUPS, nu=0.1, adjustment=2.0)) == "Group DRO over 3 groups, step size 0.1, adjustment 2"

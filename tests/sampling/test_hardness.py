@@ -58,7 +58,7 @@ def test_a_rule_survives_a_checkpoint_and_pickling():
     again = HardnessTable(table.cases, rule=CVaR(0.1))
     again.load_state_dict(table.state_dict())
     np.testing.assert_array_equal(again.probabilities(), table.probabilities())
-    assert "the worst 10 % of the cases" in repr(again)
+    assert "the hardest 10 % of the cases" in repr(again)
 
 
 def test_draw_with_beta_zero_is_uniform():
