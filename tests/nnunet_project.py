@@ -1,15 +1,19 @@
 """Small nnU-Net projects for the tests: raw data written here, planned and preprocessed by nnU-Net's own commands."""
 
+import atexit
 import json
 import os
 import subprocess
 import sys
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk  # noqa: N813
+
+from tests.command_server import CommandServer
 
 #: Labels as dataset.json has them, by kind of project.
 LABELS = {
@@ -47,9 +51,11 @@ class Project:
     def fold_folder(self, trainer: str, configuration: str, fold: int = 0) -> Path:
         return self.root / "results" / self.dataset / f"{trainer}__nnUNetPlans__{configuration}" / f"fold_{fold}"
 
-    def run(self, command: str, *arguments: object, check: bool = True) -> subprocess.CompletedProcess:
-        """Run one of nnU-Net's commands, as its user would."""
-        return run(self.root, command, *arguments, check=check)
+    def run(
+        self, command: str, *arguments: object, check: bool = True, anew: bool = False
+    ) -> subprocess.CompletedProcess:
+        """Run one of nnU-Net's commands as its user would, or ``anew`` in a process that imports everything itself."""
+        return run(self.root, command, *arguments, check=check, anew=anew)
 
 
 def environment(root: Path) -> dict[str, str]:
@@ -64,11 +70,22 @@ def environment(root: Path) -> dict[str, str]:
     }
 
 
-def run(root: Path, command: str, *arguments: object, check: bool = True) -> subprocess.CompletedProcess:
-    program = Path(sys.executable).parent / command
-    result = subprocess.run(
-        [str(program), *map(str, arguments)], env=environment(root), capture_output=True, text=True, cwd=root
-    )
+@cache
+def _server(root: Path) -> CommandServer:
+    server = CommandServer(environment(root))
+    atexit.register(server.close)
+    return server
+
+
+def run(
+    root: Path, command: str, *arguments: object, check: bool = True, anew: bool = False
+) -> subprocess.CompletedProcess:
+    words = [command, *map(str, arguments)]
+    if anew or not hasattr(os, "fork"):
+        words[0] = str(Path(sys.executable).parent / command)
+        result = subprocess.run(words, env=environment(root), capture_output=True, text=True, cwd=root)
+    else:
+        result = _server(root).run(*words, environment=environment(root), folder=root)
     if check and result.returncode != 0:
         raise AssertionError(f"{command} {arguments} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
     return result

@@ -22,7 +22,7 @@ def test_train_continue_validate_and_predict(project, configuration, tmp_path):
     here = project("labels")
     folder = here.fold_folder(TRAINER, configuration)
     train = ("nnUNetv2_train", here.dataset_id, configuration, 0, "-tr", TRAINER, "-device", "cpu")
-    here.run(*train)
+    here.run(*train, anew=True)
     check_fold(folder, n_epochs=2, n_cases=8)
 
     before = (folder / "hardness.csv").read_text()
@@ -38,6 +38,7 @@ def test_train_continue_validate_and_predict(project, configuration, tmp_path):
     here.run(
         *("nnUNetv2_predict", "-d", here.dataset_id, "-c", configuration, "-tr", TRAINER, "-f", 0),
         *("-i", here.raw / "imagesTs", "-o", output, "-device", "cpu", "--disable_tta", "-npp", 1, "-nps", 1),
+        anew=True,
     )
     for i in range(2):
         prediction = sitk.ReadImage(str(output / f"test_{i:02d}.nii.gz"))
