@@ -102,7 +102,7 @@ def refusal(words):
 
 def known_options(names=None):
     commands = [COMMANDS.commands[name] for name in names or COMMANDS.commands]
-    return {opt for c in [COMMANDS, *commands] for p in c.params for opt in (*p.opts, *p.secondary_opts)}
+    return {"--help"} | {opt for c in [COMMANDS, *commands] for p in c.params for opt in (*p.opts, *p.secondary_opts)}
 
 
 def unknown_in_inline_code(text):
