@@ -1,0 +1,223 @@
+"""The commands of the evaluation: evaluate, compare, report and splits. Heavy modules are imported inside them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nnunet_dro.choices import EmptyRule, MissingRule
+from nnunet_dro.progress_bar import progress_bar
+
+_REQUIREMENT_FAILED = 3
+
+# Typer does not check paths: it would report an unreadable one in a box of five lines.
+Output = Annotated[
+    Path, typer.Option("--output", "-o", help="Folder for the results; must be new or empty.", readable=False)
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to the output folder.")]
+Bootstrap = Annotated[
+    int, typer.Option(min=0, help="Number of bootstrap resamples for the 95 % intervals; 0 for none.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the bootstrap.")]
+CaseTable = Annotated[
+    Path | None, typer.Option(help="Case table with a row per case: CSV, TSV, XLSX or JSON.", readable=False)
+]
+
+
+def evaluate(
+    reference: Annotated[Path, typer.Argument(help="Folder of reference label maps.", readable=False)],
+    prediction: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of predicted label maps, model folder of nnU-Net, or its summary.json.", readable=False
+        ),
+    ],
+    output: Output,
+    dataset_json: Annotated[
+        Path | None,
+        typer.Option(help="dataset.json with the names of the labels; default: in or above REFERENCE.", readable=False),
+    ] = None,
+    cases: CaseTable = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of the case table to report by (repeatable); centre,pathology for both at once; age:0,18,65 "
+            "or volume:q3 to cut numbers."
+        ),
+    ] = None,
+    metrics: Annotated[
+        str, typer.Option(help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd.")
+    ] = "dice",
+    nsd_tolerance_mm: Annotated[float, typer.Option(help="Tolerance of the normalised surface distance, in mm.")] = 1.0,
+    empty: Annotated[
+        EmptyRule, typer.Option(help="Score of a label that is in neither reference nor prediction.")
+    ] = EmptyRule.UNDEFINED,
+    missing: Annotated[
+        MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")
+    ] = MissingRule.ERROR,
+    ignore_unknown_cases: Annotated[
+        bool, typer.Option("--ignore-unknown-cases", help="Ignore rows of the case table without a reference.")
+    ] = False,
+    bootstrap: Bootstrap = 2000,
+    seed: Seed = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of cases to score at a time; default: one per processor.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Name of the method in tables; default: taken from the path.")
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(help='Quality requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".'),
+    ] = None,
+    require_file: Annotated[
+        Path | None, typer.Option(help="File of quality requirements, one per line.", readable=False)
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Report Dice percentiles and other statistics per label and stratum of the cases."""
+    from joblib import cpu_count
+
+    from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
+    from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
+    from nnunet_dro.evaluation.requirements import parse_requirement, read_requirements
+    from nnunet_dro.evaluation.result_files import evaluation_files
+    from nnunet_dro.output_folder import check_output, write_files
+
+    requirements = [parse_requirement(text) for text in require or ()]
+    requirements += read_requirements(require_file) if require_file else []
+    check_output(output, overwrite=overwrite)
+    with progress_bar("Reading label maps") as progress:
+        evaluation = evaluate_files(
+            reference,
+            prediction,
+            dataset_json=dataset_json,
+            cases=cases,
+            by=by or (),
+            metrics=[name.strip() for name in metrics.split(",") if name.strip()],
+            nsd_tolerance_mm=nsd_tolerance_mm,
+            empty=empty,
+            missing=missing,
+            ignore_unknown_cases=ignore_unknown_cases,
+            n_resamples=bootstrap,
+            seed=seed,
+            jobs=jobs or cpu_count(),
+            method=method,
+            requirements=requirements,
+            progress=progress,
+        )
+    write_files(output, {**evaluation_files(evaluation), **evaluation_reports(evaluation)})
+    show(evaluation_table(evaluation), output / "report.html")
+    _stop_if_unmet(evaluation.about["requirements"])
+
+
+def compare(
+    evaluations: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME=FOLDER...", help="Output folders of evaluate; the first is the baseline."),
+    ],
+    output: Output,
+    by: Annotated[
+        list[str] | None, typer.Option(help="Columns to report by, as for evaluate; default: as in the baseline.")
+    ] = None,
+    intersect: Annotated[
+        bool, typer.Option("--intersect", help="Compare only the cases that all evaluations have.")
+    ] = False,
+    bootstrap: Bootstrap = 2000,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Compare methods case by case and report the differences, with intervals and tests."""
+    from nnunet_dro.evaluation.comparison import compare as compare_evaluations
+    from nnunet_dro.evaluation.report import comparison_reports, comparison_table
+    from nnunet_dro.evaluation.result_files import comparison_files, named_evaluations, read_evaluation
+    from nnunet_dro.output_folder import check_output, write_files
+
+    folders = named_evaluations(evaluations)
+    check_output(output, overwrite=overwrite)
+    read = {name: read_evaluation(folder) for name, folder in folders.items()}
+    comparison = compare_evaluations(read, by=by or None, intersect=intersect, n_resamples=bootstrap, seed=seed)
+    write_files(output, {**comparison_files(comparison), **comparison_reports(comparison)})
+    show(comparison_table(comparison), output / "report.html")
+
+
+def report(
+    evaluation: Annotated[
+        Path, typer.Argument(help="Output folder of evaluate whose reports are made again.", readable=False)
+    ],
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder of images (CASE_0000.nii.gz ...), for pictures of the worst cases.", readable=False),
+    ] = None,
+    per_stratum: Annotated[int, typer.Option(min=1, help="Number of pictures per stratum and label.")] = 2,
+) -> None:
+    """Make the reports of an evaluation again, with pictures of the worst cases."""
+    from nnunet_dro.evaluation.report import evaluation_reports, pictures_of
+    from nnunet_dro.evaluation.result_files import read_evaluation
+    from nnunet_dro.output_folder import write_files
+
+    read = read_evaluation(evaluation)
+    gallery = []
+    if images is not None:
+        with progress_bar("Drawing the worst cases") as progress:
+            gallery = pictures_of(read, images, per_stratum=per_stratum, progress=progress)
+    write_files(evaluation, evaluation_reports(read, gallery))
+    typer.echo(evaluation / "report.html")
+
+
+def splits(
+    dataset: Annotated[str, typer.Argument(metavar="RAW_DATASET", help="Folder, name or number of a raw dataset.")],
+    cases: CaseTable = None,
+    stratify: Annotated[str | None, typer.Option(help="Column whose strata are spread evenly over the folds.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column that names the patient; no patient is in two folds.")
+    ] = None,
+    leave_out: Annotated[
+        str | None, typer.Option(help="Column that names the centre; every centre becomes a fold.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Number of folds; ignored with --leave-out.")] = 5,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; default: splits_final.json for nnU-Net.", readable=False),
+    ] = None,
+    ignore_unknown_cases: Annotated[
+        bool, typer.Option("--ignore-unknown-cases", help="Ignore rows of the case table without a label map.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Write nnU-Net's splits_final.json: stratified, patient-safe or leave-one-centre-out."""
+    from rich.console import Console
+
+    from nnunet_dro.evaluation.report import splits_table
+    from nnunet_dro.evaluation.splits import split_dataset
+
+    made = split_dataset(
+        dataset,
+        cases,
+        stratify=stratify,
+        group=group,
+        leave_out=leave_out,
+        folds=folds,
+        output=output,
+        ignore_unknown_cases=ignore_unknown_cases,
+        force=force,
+    )
+    Console(highlight=False).print(splits_table(made.table, made.notes))
+    typer.echo(made.path)
+
+
+def _stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:
+    unmet = [outcome["line"] for outcome in requirements if not outcome["passed"]]
+    for line in unmet:
+        typer.echo(f"nnunet-dro: requirement not met: {line}", err=True)
+    if unmet:
+        raise typer.Exit(_REQUIREMENT_FAILED)
+
+
+def show(table: Any, page: Path) -> None:
+    """Print a table, and on the last line where the page is."""
+    from rich.console import Console
+
+    Console(highlight=False).print(table)
+    typer.echo(page)
