@@ -1,9 +1,9 @@
-"""What the bootstrap intervals of all ten statistics cost, beside scipy.stats.bootstrap.
+"""The cost of bootstrap intervals of all ten statistics, compared with scipy.stats.bootstrap.
 
-The reading: 1,000 cases, 3 labels, 10 attributes each of whose one stratum holds every case, 2,000 resamples. So 30
-samples of 1,000 values, each with other values. The other method is scipy's, vectorised and with percentile intervals,
-one call per statistic; it is timed on `N_SCIPY` of the samples, and its time multiplied up to all. Both also run on
-samples of 100 cases, and ours alone on samples of 30 sizes, on 100,000 cases and on paired samples.
+The setting: 1,000 cases, 3 labels, 10 attributes with one stratum of all cases each, and 2,000 resamples. That makes
+30 samples of 1,000 values, all different. The other method is scipy's, vectorised and with percentile intervals, one
+call per statistic; it is timed on `N_SCIPY` of the samples, and its time is scaled up to all. Both also run on samples
+of 100 cases, and ours alone on samples of 30 sizes, on 100,000 cases and on paired samples.
 
     python benchmarks/bootstrap.py [--out FILE]
 """
@@ -43,7 +43,7 @@ SCIPY_STATISTICS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/bootstrap.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/bootstrap.json"), help="File to write.")
     out = parser.parse_args().out
     rows = [measure(n) for n in (100, 1000)]
     ours_only = measure_others()

@@ -1,6 +1,6 @@
-"""What scoring costs, beside nnU-Net, panoptica and surface-distance, on label maps made here.
+"""The cost of scoring, compared with nnU-Net, panoptica and surface-distance on synthetic label maps.
 
-Three claims, each measured in turns in one run, so that a slow moment of the machine meets every side:
+Three claims, each measured in turns in one run, so that a slow moment of the machine affects every side:
 
 - Dice of a case, in process, reading included: ours over nnU-Net's `compute_metrics`.
 - Dice, HD95 and NSD of a case, in process, reading included: ours over panoptica's and surface-distance's.
@@ -43,8 +43,8 @@ COMMAND_ROUNDS = {"tumour": 3, "organs": 2}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/evaluation.json"))
-    parser.add_argument("--data", type=Path, help="Where the label maps are kept; default: a folder for this run.")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/evaluation.json"), help="File to write.")
+    parser.add_argument("--data", type=Path, help="Folder to keep the label maps in; default: a temporary one.")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as scratch:
@@ -92,7 +92,7 @@ def measure(kind: Kind, folder: Path, scratch: Path) -> list[dict[str, object]]:
 
 
 def in_turns(kind, what, beside, pairs, ours, theirs, *, tolerance) -> dict[str, object]:
-    """Time both sides on every case; the first case warms both up and is not counted."""
+    """Time both sides on every case; the first case warms both up and does not count."""
     assert_equal(ours(*pairs[0]), theirs(*pairs[0]), tolerance)
     times = np.array(
         [
@@ -125,7 +125,7 @@ def timed(function: Callable, *arguments) -> float:
 
 
 def assert_equal(ours, theirs, tolerance) -> None:
-    """The same work is timed: both give the same Dice (and nnU-Net to the last digit)."""
+    """Check that both sides do the same work: they give the same Dice (nnU-Net to the last digit)."""
     if not np.allclose(ours["dice"], theirs["dice"], rtol=0, atol=tolerance or 1e-6):
         raise SystemExit(f"The two sides differ: {ours['dice']} and {theirs['dice']}.")
 
@@ -206,7 +206,7 @@ def command_row(kind: Kind, reference: Path, prediction: Path, scratch: Path) ->
 
 
 def run_command(command: list[str]) -> tuple[float, float]:
-    """Seconds, and the peak memory of the command with all its processes, bytes."""
+    """The seconds that a command takes, and the peak memory of all its processes in bytes."""
     start = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         peak = 0
@@ -221,7 +221,7 @@ def run_command(command: list[str]) -> tuple[float, float]:
 
 
 def memory_of(process: psutil.Process) -> int:
-    """Proportional set size: memory that processes share counts once."""
+    """The proportional set size, in which memory that processes share counts once."""
     total = 0
     try:
         for one in (process, *process.children(recursive=True)):

@@ -1,4 +1,4 @@
-"""Label maps to measure on: a tumour of three nested labels, an abdomen of twenty organs, and a prediction of each."""
+"""Label maps for benchmarks: a tumour of three nested labels, an abdomen of twenty organs, and predictions of both."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +10,14 @@ from scipy import ndimage
 
 @dataclass(frozen=True)
 class Kind:
-    """What the label maps of a kind look like.
+    """A kind of label map.
 
     Attributes:
-        name: Of the kind.
+        name: Name of the kind.
         shape: Voxels (x, y, z).
         spacing: Millimetres (x, y, z).
         n_labels: Labels 1 to n.
-        n_cases: How many cases to make.
+        n_cases: Number of cases to make.
     """
 
     name: str
@@ -37,9 +37,9 @@ def make_label_maps(kind: Kind, folder: Path, *, rng: np.random.Generator) -> tu
     """Write references and predictions.
 
     Args:
-        kind: What to make.
-        folder: Where to.
-        rng: Where the shapes come from.
+        kind: The kind to make.
+        folder: The folder to write to.
+        rng: The generator that draws the shapes.
 
     Returns:
         The folders of the references and of the predictions.

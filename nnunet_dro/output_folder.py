@@ -14,13 +14,13 @@ def check_output(folder: Path, *, overwrite: bool) -> None:
     """Check, before long work, that results can be written to a folder.
 
     Args:
-        folder: Where to write; it need not be there.
+        folder: Where to write; it need not exist.
         overwrite: Whether files of an earlier run may be replaced.
 
     Raises:
         FileExistsError: If the folder holds files and ``overwrite`` is not set.
         NotADirectoryError: If there is a file of that name.
-        PermissionError: If it, or the folder it would be made in, may not be written to.
+        PermissionError: If it, or the folder that would contain it, is not writable.
     """
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not existing.is_dir():
@@ -43,7 +43,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """
     folder = folder.absolute()
     if folder.is_dir():
-        # An empty one stays, too: it may be a mount point, or the working directory of the shell.
+        # An empty folder is kept, too: it may be a mount point, or the working directory of the shell.
         with ExitStack() as stack:
             for name, content in files.items():
                 _write(stack.enter_context(replacing(folder / name)), content)
@@ -51,7 +51,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=".", suffix=".partial", dir=folder.parent))
     try:
-        # One folder further down: temporary folders are for their owner only.
+        # One folder further down, because temporary folders are readable by their owner only.
         (partial / folder.name).mkdir()
         for name, content in files.items():
             _write(partial / folder.name / name, content)
@@ -61,5 +61,5 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _write(path: Path, content: str) -> None:
-    # File names that are no UTF-8 come as surrogates; they are written as the bytes they are.
+    # File names that are not UTF-8 come as surrogates, which are written as the original bytes.
     path.write_text(content, encoding="utf-8", errors="surrogateescape", newline="")

@@ -1,6 +1,6 @@
 """Per-case scores, strata of cases, statistics per stratum, comparisons and reports.
 
-`evaluate` and `compare` are what the commands of the same names call; the rest is what they are made of.
+The commands of the same names call `evaluate` and `compare`; the other names are what those two are made of.
 """
 
 from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases

@@ -24,10 +24,10 @@ _Ranks = npt.NDArray[np.unsignedinteger[Any]]
 #: The percentiles that `STATISTICS` need.
 _PERCENTILES = (5, 10, 25, 50, 75)
 
-#: Ranks drawn at a time: they and their counts stay in the processor's cache, which makes counting twice as fast.
+#: Number of ranks drawn at a time: they and their counts stay in the processor's cache, which halves the time.
 _CHUNK = 1 << 18
 
-#: Most numbers in any other array at a time (32 MB).
+#: The most numbers in any other array at a time (32 MB).
 _MOST_NUMBERS = 1 << 22
 
 #: The matrix product is as wide as a multiple of this: a column then takes the same path whatever stands beside it.
@@ -45,16 +45,24 @@ def intervals(
 
     Args:
         samples: One array of shape (n,) each, of any size; NaN (undefined) is left out first, infinite is an error.
-        n_resamples: How many resamples; 0 gives NaN.
-        seed: Of the draws, >= 0.
+        n_resamples: Number of resamples; 0 gives NaN.
+        seed: Random seed of the draws, >= 0.
         level: Share of the resamples inside, between 0 and 1.
 
     Returns:
         Lower and upper bounds, shape (n_samples, n_statistics, 2), in the unit of the values. NaN for a sample of
-        fewer than two defined values: one value says nothing of its spread.
+        fewer than two defined values, because one value says nothing about the spread.
 
     Raises:
-        ValueError: If an option is out of range or a value infinite.
+        ValueError: If an option is out of range or a value is infinite.
+
+    Example:
+        >>> bounds = intervals([np.linspace(0.5, 1.0, 101)], n_resamples=200)
+        >>> bounds.shape
+        (1, 10, 2)
+        >>> low, high = bounds[0, list(STATISTICS).index("mean")]
+        >>> bool(low < 0.75 < high)
+        True
     """
     _check_options(n_resamples, seed, level)
     sorted_samples = [np.sort(sample[~np.isnan(sample)]).reshape(1, -1) for sample in map(np.asarray, samples)]
@@ -72,15 +80,15 @@ def difference_intervals(
     Args:
         pairs: Two arrays of shape (n,) each, a value per case in the same order of cases. Cases in which either is NaN
             are left out first.
-        n_resamples: How many resamples; 0 gives NaN.
-        seed: Of the draws, >= 0.
+        n_resamples: Number of resamples; 0 gives NaN.
+        seed: Random seed of the draws, >= 0.
         level: Share of the resamples inside, between 0 and 1.
 
     Returns:
         Bounds of second minus first, shape (n_pairs, n_statistics, 2). NaN for fewer than two complete pairs.
 
     Raises:
-        ValueError: If an option is out of range, a value infinite, or the samples of a pair differ in size.
+        ValueError: If an option is out of range, a value is infinite, or the samples of a pair differ in size.
     """
     _check_options(n_resamples, seed, level)
     sorted_pairs = []
@@ -91,7 +99,7 @@ def difference_intervals(
             )
         both = np.stack([first, second]).astype(np.float64)
         both = both[:, ~np.isnan(both).any(axis=0)]
-        # Cases are told apart by their two values alone, so that their order does not matter.
+        # Sorted by their two values, so that the order of the cases does not matter.
         sorted_pairs.append(both[:, np.lexsort(both[::-1])])
     return _intervals(sorted_pairs, n_resamples=n_resamples, seed=seed, level=level)
 
@@ -134,8 +142,8 @@ def _distributions(samples: FloatArray, *, n_resamples: int, seed: int) -> Float
     Args:
         samples: Shape (n_groups, n_members, n), finite, n >= 2; the first member of a group ascending, the others in
             its order of cases.
-        n_resamples: How many.
-        seed: Of the draws.
+        n_resamples: Number of resamples.
+        seed: Random seed of the draws.
 
     Returns:
         Shape (n_groups, n_members, n_statistics, n_resamples).
@@ -144,7 +152,7 @@ def _distributions(samples: FloatArray, *, n_resamples: int, seed: int) -> Float
     order = np.argsort(samples, axis=-1, kind="stable")
     ascending = np.take_along_axis(samples, order, axis=-1)
     ranks = np.argsort(order, axis=-1, kind="stable").astype(np.uint32)
-    # Distances from a value of the sample: a constant sample then has exactly no spread, and nothing cancels.
+    # Deviations from a value of the sample: a constant sample then has exactly no spread, and nothing cancels.
     centre = ascending[:, :, n // 2, None]
     deviations = (samples - centre).reshape(n_groups * n_members, n)
     powers = np.zeros((n, -(-2 * len(deviations) // _WIDTH) * _WIDTH))
@@ -201,7 +209,7 @@ def _statistics(read: FloatArray, centre: FloatArray, first: FloatArray, second:
 
 def _columns(percentile: int, n: int) -> tuple[int, int, float]:
     """The order statistics beside a percentile, and how far from the first to the second it lies (linear)."""
-    # In integers: 0.1 * 3 is more than 3/10.
+    # In integers, because 0.1 * 3 is more than 3/10.
     low, remainder = divmod(percentile * (n - 1), 100)
     return low, min(low + 1, n - 1), remainder / 100
 

@@ -25,13 +25,13 @@ _SCORE_COLUMNS = frozenset(
 
 @dataclass(frozen=True)
 class CommonGround:
-    """What all evaluations have.
+    """What all evaluations have in common.
 
     Attributes:
         cases: Identifiers, sorted.
         labels: In the first evaluation's order.
         metrics: In the first evaluation's order.
-        notes: What was left out, a sentence each.
+        notes: Sentences on what was left out.
     """
 
     cases: tuple[str, ...]
@@ -51,13 +51,13 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
 
     Args:
         evaluations: Method to its evaluation.
-        intersect: Whether cases that not all methods have are left out, instead of an error.
+        intersect: Whether to leave out cases that not all methods have, instead of refusing the evaluations.
 
     Returns:
         The cases, labels and metrics that all of them have.
 
     Raises:
-        ValueError: If there are fewer than two methods, a method has no name or another's, the labels or (without
+        ValueError: If there are fewer than two methods, a method has no name or that of another, the labels or (without
             ``intersect``) the cases differ, there is no common metric or case, an option that changes what a number
             means differs, or the reference of a case is not the same.
     """
@@ -65,7 +65,7 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
     labels = {method: _unique(evaluation.scores["label"]) for method, evaluation in evaluations.items()}
     if differing := _lacking(labels):
         cure = "Evaluate both with the labels of the same dataset.json."
-        raise ValueError(f"`evaluations` must have the same labels, got others: {differing}. {cure}")
+        raise ValueError(f"`evaluations` must have the same labels, got different ones: {differing}. {cure}")
     metrics = {method: evaluation.metrics for method, evaluation in evaluations.items()}
     common_metrics = _common(metrics)
     if not common_metrics:
@@ -80,7 +80,7 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
     if differing := _lacking(cases):
         if not intersect:
             cure = f"Add --intersect to compare what {'both' if len(cases) == 2 else 'all'} have."
-            raise ValueError(f"`evaluations` must be of the same cases, got others: {differing}. {cure}")
+            raise ValueError(f"`evaluations` must have the same cases, got different ones: {differing}. {cure}")
         if not common_cases:
             cure = "Check that both were evaluated on the same test set."
             raise ValueError(f"`evaluations` must have a case in common, got none: {differing}. {cure}")
@@ -115,7 +115,7 @@ def find_common_strata(
     specs = list(dict.fromkeys(list(baseline.stratum_of_case) if by is None else by))
     for spec in specs:
         strata = _strata_of(baseline, spec, ground)
-        # A column cut in a second way, or also taken as it is, needs another name.
+        # A column that is cut in a second way, or also used uncut, needs another name.
         attribute = spec if strata.name in (*found, *specs) else str(strata.name)
         for method, evaluation in others:
             if not _can_divide(evaluation, spec):
@@ -179,7 +179,7 @@ def _check_options(evaluations: Mapping[str, Evaluation], metrics: Collection[st
         for name in _OPTIONS_THAT_MATTER:
             if name == "nsd_tolerance_mm" and "nsd" not in metrics:
                 continue
-            # An evaluation that does not say, such as one read from other software's files, is believed.
+            # An evaluation that does not record the option, such as one made from other software's files, is accepted.
             if name in expected and name in options and options[name] != expected[name]:
                 values = f"{expected[name]!r} in {first} and {options[name]!r} in {method}"
                 raise ValueError(f"`{name}` must be the same in every evaluation, got {values}. Evaluate one again.")
@@ -197,7 +197,7 @@ def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGroun
             sizes[method] = ground.align(evaluation.scores, "n_reference")
     for method, size in sizes.items():
         first = next(iter(sizes))
-        # NaN, a size that is not known, is equal to every other.
+        # NaN stands for an unknown size, which agrees with every other.
         differs = np.argwhere((size != sizes[first]) & ~np.isnan(size) & ~np.isnan(sizes[first]))
         if len(differs):
             at = tuple(differs[0])
@@ -219,7 +219,7 @@ def _common(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def _lacking(names: Mapping[str, Sequence[str]]) -> str:
-    """What each method lacks of what any of them has; empty if none lacks anything."""
+    """What each method lacks that another method has; empty text if none lacks anything."""
     every = dict.fromkeys(name for of_method in names.values() for name in of_method)
     lacks = {method: sorted(set(every) - set(of_method)) for method, of_method in names.items()}
     return "; ".join(f"{method} lacks {name_some(missing)}" for method, missing in lacks.items() if missing)

@@ -60,7 +60,7 @@ class Comparison:
         scores: All methods' scores of the compared cases, with the column ``method`` first.
         stratum_of_case: Attribute to the stratum of each compared case (ordered categories, indexed by case).
         about: ``versions``, ``options``, and each method's own ``about`` under ``methods``.
-        notes: What a reader has to know, a sentence each.
+        notes: Sentences for the reader.
     """
 
     methods: tuple[str, ...]
@@ -87,15 +87,30 @@ def compare(
         evaluations: Method to its evaluation; the first is the baseline.
         by: Attributes of the first evaluation, or specs over the columns of its case table (see `parse_by`). None for
             the first evaluation's attributes.
-        intersect: Whether to compare the cases that all have, where not all have the same.
-        n_resamples: Bootstrap resamples; 0 makes the intervals NaN.
-        seed: Of the resampling, >= 0.
+        intersect: Whether to compare only the cases that all have, instead of refusing evaluations of different cases.
+        n_resamples: Number of bootstrap resamples; 0 makes the intervals NaN.
+        seed: Random seed of the bootstrap, >= 0.
 
     Returns:
         The comparison.
 
     Raises:
         ValueError: If the evaluations cannot be compared; see `find_common_ground` and `find_common_strata`.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from PIL import Image
+        >>> from nnunet_dro.evaluation import evaluate
+        >>> study = Path(tempfile.mkdtemp())
+        >>> for name, n_columns in (("reference", 4), ("erm", 1), ("dro", 3)):
+        ...     label_map = np.zeros((8, 8), np.uint8)
+        ...     label_map[:, :n_columns] = 1
+        ...     (study / name).mkdir()
+        ...     Image.fromarray(label_map).save(study / name / "case_1.png")
+        >>> evaluations = {name: evaluate(study / "reference", study / name) for name in ("erm", "dro")}
+        >>> compare(evaluations).table[["method", "mean_difference"]].round(3).to_dict("records")
+        [{'method': 'dro', 'mean_difference': 0.457}]
     """
     ground = find_common_ground(evaluations, intersect=intersect)
     strata = find_common_strata(evaluations, ground, by=by)
@@ -106,10 +121,10 @@ def compare(
     }
     methods = tuple(evaluations)
     notes = [*ground.notes]
-    # Which percentiles are uncertain depends on the strata that are compared; reports say it of those.
+    # Which percentiles are uncertain depends on the strata that are compared, and reports judge those.
     own = {m: [n for n in e.notes if n not in percentile_notes(e.strata)] for m, e in evaluations.items()}
     shared = [note for note in own[methods[0]] if all(note in notes_of for notes_of in own.values())]
-    # What is true of every method is said once.
+    # A note that all methods share is given once.
     notes += shared + [f"{method}: {note}" for method in methods for note in own[method] if note not in shared]
     options = {"by": list(strata), "intersect": intersect, "n_resamples": n_resamples, "seed": seed}
     return Comparison(
@@ -181,7 +196,7 @@ def _table(
 
 
 def _pair_row(baseline: _FloatArray, method: _FloatArray, metric: str) -> dict[str, Any]:
-    """What the table says of one stratum, label, metric and method, but for intervals and correction."""
+    """The row of one stratum, label, metric and method, but for intervals and correction."""
     both = ~np.isnan(baseline) & ~np.isnan(method)
     before, after = describe(baseline[both]), describe(method[both])
     row: dict[str, Any] = {"n": len(both), "n_undefined": int((~both).sum())}
@@ -230,7 +245,7 @@ def _changed(
             for position, label in enumerate(ground.labels):
                 differences = after[:, position] - before[:, position]
                 gains = differences if METRICS[metric].more_is_better else -differences
-                # Stable: of equal changes, the case that is named first.
+                # A stable sort keeps the first of equal changes first.
                 better = [i for i in np.argsort(-gains, kind="stable") if gains[i] > 0][:N_CHANGED]
                 worse = [i for i in np.argsort(gains, kind="stable") if gains[i] < 0][:N_CHANGED]
                 for i in (*better, *worse):
@@ -253,7 +268,7 @@ def _scores(evaluations: Mapping[str, Evaluation], ground: CommonGround) -> pd.D
 
 
 def _notes_on_one_sided(values: _Values, methods: tuple[str, ...], ground: CommonGround) -> list[str]:
-    """A false positive is Dice 0 in one method and undefined in the other: no pair, but not nothing either."""
+    """Notes on false positives with Dice 0 in one method and no value in the other, which make no pair."""
     notes = []
     for metric in ground.metrics:
         for method in methods[1:]:

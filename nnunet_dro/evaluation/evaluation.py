@@ -42,35 +42,49 @@ def evaluate(
     requirements: Sequence[Requirement] = (),
     progress: Callable[[int, int], None] = lambda n_done, n_cases: None,
 ) -> Evaluation:
-    """Evaluate predictions, by strata of the cases.
+    """Evaluate predictions per stratum of the cases.
 
     Args:
         reference: Folder of reference label maps.
         prediction: Folder of predicted label maps; or a model folder of nnU-Net (its folds' validation predictions
             together); or a summary.json of nnU-Net (then no label map is read).
-        dataset_json: Names of labels and regions; None looks in and above ``reference``, and without one takes each
-            value found in the references as a label.
+        dataset_json: The file that names labels and regions. None looks for it in and above ``reference``; without one,
+            each value in the references is a label.
         cases: The case table.
-        by: What divides the cases: columns, intersections, cut columns; see `parse_by`.
+        by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`.
         metrics: Names from `METRICS`.
-        nsd_tolerance_mm: Of the normalised surface distance, mm.
-        empty: What a label gets that reference or prediction lacks; see `Scoring`.
+        nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
+        empty: How to score a label that reference or prediction lacks; see `Scoring`.
         missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
             the image).
-        ignore_unknown_cases: Let rows of the case table be whose case has no reference.
-        n_resamples: Bootstrap resamples per stratum; 0 for no intervals.
-        seed: Of the bootstrap.
-        jobs: How many cases at a time; None for what joblib's configuration says, one without a configuration.
-        method: A name for what made the predictions; None takes it from the path.
-        requirements: What has to hold; the outcomes are in ``about["requirements"]``.
-        progress: Called with the number of cases that are done, and of all.
+        ignore_unknown_cases: Whether to ignore rows of the case table without a reference.
+        n_resamples: Number of bootstrap resamples per stratum; 0 for no intervals.
+        seed: Random seed of the bootstrap.
+        jobs: Number of cases to score at a time; None follows joblib's configuration (one at a time without any).
+        method: Name of the method that made the predictions; None takes it from the path.
+        requirements: Requirements to check; the outcomes are in ``about["requirements"]``.
+        progress: Called with the number of finished cases and the number of all cases.
 
     Returns:
-        Scores and statistics.
+        The scores, and their statistics per stratum.
 
     Raises:
         FileNotFoundError: If a file is missing; the message names it or its case.
         ValueError: If an input cannot be used; the message names it.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from PIL import Image
+        >>> study = Path(tempfile.mkdtemp())
+        >>> for name, n_columns in (("reference", 2), ("prediction", 1)):
+        ...     label_map = np.zeros((8, 8), np.uint8)
+        ...     label_map[:, :n_columns] = 1
+        ...     (study / name).mkdir()
+        ...     Image.fromarray(label_map).save(study / name / "case_1.png")
+        >>> evaluation = evaluate(study / "reference", study / "prediction")
+        >>> evaluation.strata[["label", "n", "mean"]].round(3).to_dict("records")
+        [{'label': '1', 'n': 1, 'mean': 0.667}]
     """
     scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty)
     missing = choice_of(MissingRule, missing, name="missing")
@@ -160,11 +174,11 @@ def _check_requirements_apply(
     *,
     with_intervals: bool,
 ) -> None:
-    """A requirement on a stratum or label that is not there is told before the long work."""
+    """Check, before the long work, that every requirement is about a stratum and a label that exist."""
     if not requirements:
         return
     if labels is None:
-        # Which values the references hold is not known before they are read; the rest can be checked.
+        # The labels are not known before the references are read; the rest can be checked.
         requirements = [replace(requirement, label=None) for requirement in requirements]
     names = labels.values if labels else ["any"]
     rows = pd.MultiIndex.from_product([cases, names], names=["case", "label"]).to_frame(index=False)
@@ -181,7 +195,7 @@ def _notes(
     notes = list(inputs.notes)
     if only_predicted:
         names = name_some(only_predicted)
-        notes.append(f"Values that only predictions hold, not scored: {names}. A dataset.json would say what they are.")
+        notes.append(f"Values that occur only in predictions are not scored: {names}. A dataset.json would name them.")
     one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
     for metric in scoring.metrics:
         if METRICS[metric].unit != "mm" or not (lost := int((one_sided & scores[metric].isna()).sum())):

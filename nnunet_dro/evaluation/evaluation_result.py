@@ -1,4 +1,4 @@
-"""What an evaluation found, and its form in files."""
+"""The result of an evaluation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ class Evaluation:
     """The scores of one method's predictions, and their statistics.
 
     Attributes:
-        method: What made the predictions; the heading in tables.
+        method: Name of the method that made the predictions; the heading in tables.
         scores: A row per case and label: ``case``, ``label``, a column per metric (NaN where undefined; fractions, or
             mm), ``n_reference``, ``n_prediction``, ``n_intersection`` (voxels), ``reference_ml``, ``prediction_ml``
             (NaN where the voxel size is not known), then the other columns of the case table, as text.
@@ -21,7 +21,7 @@ class Evaluation:
         worst: From `worst_strata`.
         false_positives: From `false_positives`.
         about: What summary.json says of the run: ``versions``, ``options``, ``definitions``, ``inputs``.
-        notes: What a reader has to know, a sentence each: extra predictions, cases without a value ...
+        notes: Sentences for the reader: on extra predictions, cases without a value ...
     """
 
     method: str

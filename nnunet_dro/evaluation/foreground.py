@@ -1,4 +1,4 @@
-"""What two label maps hold, found in one pass that serves every label and region: joint counts, and boxes.
+"""The foreground of two label maps, found in one pass for all labels and regions: joint counts and boxes.
 
 Most of a label map is background in both. Voxels are looked at eight bytes at a time: words without foreground are
 skipped, and words that hold one label in both maps are counted at once.
@@ -35,7 +35,7 @@ class JointCounts:
 
     Attributes:
         reference: Reference value of each pair, shape (n_pairs,).
-        prediction: Prediction value of each pair, shape (n_pairs,). A pair may be there more than once.
+        prediction: Prediction value of each pair, shape (n_pairs,). A pair may occur more than once.
         n_voxels: Number of voxels with this pair, shape (n_pairs,), > 0. The pair (0, 0) need not be complete.
     """
 
@@ -64,7 +64,7 @@ class Foreground:
     def of(cls, reference: IntegerArray, prediction: IntegerArray) -> "Foreground":
         """Find the foreground of two label maps of the same shape (z, y, x)."""
         dtype = np.result_type(reference, prediction)
-        # Only int64 and uint64 have no common integer type.
+        # Only int64 and uint64 have no integer type in common.
         dtype = dtype if np.issubdtype(dtype, np.integer) else np.dtype(np.int64)
         a, b = (np.ascontiguousarray(values, dtype=dtype).ravel() for values in (reference, prediction))
         per_word = 8 // dtype.itemsize
@@ -140,7 +140,7 @@ class Foreground:
         return boxes
 
     def _values_and_words(self) -> tuple[IntegerArray, IndexArray]:
-        """The foreground values of every word, and where the word begins; a value may be there more than once."""
+        """The foreground values of every word, and where the word begins; a value may occur more than once."""
         values: list[IntegerArray] = [self._uniform_values]
         first = [self.first[self._uniform]]
         mixed = ~self._uniform

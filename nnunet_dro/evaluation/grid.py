@@ -1,4 +1,4 @@
-"""Where the voxels of a label map lie, and whether two maps lie on the same grid."""
+"""Where the voxels of a label map lie, and how to bring one map onto the grid of another."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: How far the corners of two maps may lie apart, in voxels, to be the same grid: headers store rounded numbers.
+#: How far apart the corners of two maps on one grid may lie, in voxels: headers store rounded numbers.
 TOLERANCE_VOXELS = 0.05
 
 FloatArray = npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
         Voxels in the reference's order; ``values`` itself where that is the order they have.
 
     Raises:
-        ValueError: If the voxels do not lie where the reference's do; the message says what differs.
+        ValueError: If the two do not cover the same physical grid; the message says what differs.
     """
     if grid.affine is None or reference.affine is None:
         if grid.shape != reference.shape:

@@ -58,7 +58,7 @@ def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
         path: The file.
 
     Returns:
-        Grey values (z, y, x), the mean of the colours of a colour image, z being 1 in two dimensions; and their grid.
+        Grey values (z, y, x), where z is 1 in two dimensions and colours are averaged; and their grid.
 
     Raises:
         ValueError: If the file cannot be read.
@@ -73,7 +73,7 @@ def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
     if image.GetNumberOfComponentsPerPixel() > 1:
         values = values.mean(axis=-1)
     if values.ndim not in (2, 3):
-        raise ValueError(f"`images` must hold one volume each, got {values.ndim} axes in {str(path)!r}. Divide it.")
+        raise ValueError(f"`images` must hold one volume each, got {values.ndim} axes in {str(path)!r}. Split it.")
     grey = np.nan_to_num(np.asarray(values if values.ndim == 3 else values[np.newaxis], dtype=np.float64))
     n_axes = values.ndim
     affine = np.eye(4)
@@ -100,7 +100,7 @@ def align(values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, ref
     try:
         return onto(values, grid, reference)
     except ValueError as error:
-        # Headers that differ a little are no reason to show nothing: nnU-Net reads voxels, too.
+        # Headers that differ a little are no reason to show nothing: nnU-Net, too, goes by the voxels alone.
         if grid.shape == reference.shape:
             return values
         shapes = f"{grid.shape} in {str(path)!r} and {reference.shape} in {str(reference_path)!r}"

@@ -1,4 +1,4 @@
-"""Where predictions are: a folder of label maps, a model folder of nnU-Net, or the summary.json it wrote."""
+"""The files to evaluate: from a folder of label maps, a model folder of nnU-Net, or its summary.json."""
 
 import json
 import re
@@ -24,9 +24,9 @@ class Inputs:
     """The files to evaluate.
 
     Attributes:
-        method: A name for what made the predictions, from the path.
+        method: Name of the method that made the predictions, from the path.
         pairs: The files of every case, sorted by case.
-        notes: What a reader has to know of them, a sentence each.
+        notes: Sentences for the reader.
     """
 
     method: str
@@ -46,8 +46,8 @@ def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule | str
         reference: Folder of reference label maps.
         prediction: Folder of predicted label maps, named like the references; or a model folder of nnU-Net
             (``Trainer__Plans__configuration``, or one ``fold_X`` of it), whose validation predictions are taken.
-        missing: ``error``, or ``worst`` to keep references without a prediction as such. In a model folder they are
-            noted, because the folds that are there need not hold every case.
+        missing: ``error``, or ``worst`` to keep references without a prediction. In a model folder they are only noted,
+            because its folds need not hold every case.
 
     Returns:
         The files.
@@ -85,13 +85,13 @@ def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule | str
         )
     if lacking and missing is MissingRule.ERROR:
         notes.append(
-            f"{len(lacking)} of {len(references)} references have no prediction in these folds: not evaluated."
+            f"{len(lacking)} of {len(references)} references have no prediction in these folds and are not evaluated."
         )
     if extra := sorted(predictions.keys() - references.keys()):
-        notes.append(f"Predictions without a reference, not evaluated: {name_some(extra, at_most=20)}.")
+        notes.append(f"Predictions without a reference are not evaluated: {name_some(extra, at_most=20)}.")
     cases = sorted(references if missing is MissingRule.WORST else common)
     if lacking and missing is MissingRule.WORST:
-        notes.append(f"Without a prediction, scored as failed: {name_some(lacking, at_most=20)}.")
+        notes.append(f"Cases without a prediction are scored as failed: {name_some(lacking, at_most=20)}.")
     pairs = tuple(PairOfFiles(case, references[case], predictions.get(case)) for case in cases)
     return Inputs(_method(prediction), pairs, tuple(notes))
 
@@ -99,11 +99,11 @@ def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule | str
 def matched_inputs(
     inputs: Inputs, references: Collection[str], *, missing: MissingRule | str = MissingRule.ERROR
 ) -> Inputs:
-    """The files that a summary.json names, with notes on how they match the references that are there.
+    """The files that a summary.json names, with notes on how they match the references.
 
     Args:
         inputs: From `read_summary`.
-        references: The cases that have a reference.
+        references: The cases with a reference.
         missing: As for `find_inputs`. The summary.json of a fold does not hold every case: without ``worst`` that is
             noted.
 
@@ -111,8 +111,8 @@ def matched_inputs(
         The files, with notes.
 
     Raises:
-        ValueError: If no case has a reference, a reference has no prediction and ``missing`` is ``worst`` (how large
-            its labels are is not in the file), or ``missing`` is not one of the two.
+        ValueError: If no case has a reference, a reference has no prediction and ``missing`` is ``worst`` (the file
+            does not tell the size of its labels), or ``missing`` is not one of the two.
     """
     missing = choice_of(MissingRule, missing, name="missing")
     cases = {pair.case for pair in inputs.pairs}
@@ -129,9 +129,11 @@ def matched_inputs(
             raise ValueError(
                 f"`missing` must be error where summary.json lacks cases, got worst and no {name_some(lacking)}. {cure}"
             )
-        notes.append(f"{len(lacking)} of {len(references)} references are not in the summary.json: not evaluated.")
+        notes.append(
+            f"{len(lacking)} of {len(references)} references are not in the summary.json and are not evaluated."
+        )
     if extra := sorted(cases - set(references)):
-        notes.append(f"Cases of the summary.json whose reference is not there: {name_some(extra, at_most=20)}.")
+        notes.append(f"Cases of the summary.json without a reference: {name_some(extra, at_most=20)}.")
     return replace(inputs, notes=tuple(notes))
 
 
@@ -146,15 +148,15 @@ def _validation_folders(folder: Path, notes: list[str]) -> list[Path]:
         # The network of fold_all was trained on the cases it was validated on.
         folds = [fold for fold in folds if fold.name != "fold_all"]
     elif folds[0].name == "fold_all":
-        notes.append("fold_all was trained on these very cases: its scores say nothing about new patients.")
+        notes.append("fold_all was trained on these very cases, so its scores say nothing about new patients.")
     with_validation = [fold / "validation" for fold in folds if (fold / "validation").is_dir()]
     if not with_validation:
-        cure = "Let nnU-Net validate it: nnUNetv2_train ... --val"
+        cure = "Make the predictions with nnUNetv2_train ... --val."
         raise FileNotFoundError(
             f"`prediction` must have folds with a folder validation, got none in {str(folder)!r}. {cure}"
         )
     if without := [fold.name for fold in folds if not (fold / "validation").is_dir()]:
-        notes.append(f"Folds without validation predictions, not evaluated: {name_some(without)}.")
+        notes.append(f"Folds without validation predictions are not evaluated: {name_some(without)}.")
     return with_validation
 
 
@@ -169,7 +171,7 @@ class Summary:
     """What a summary.json of nnU-Net says.
 
     Attributes:
-        scores: As `score_pairs` returns them; volumes in ml are NaN, the file does not say the voxel size.
+        scores: As `score_pairs` returns them; volumes in ml are NaN, because the file does not tell the voxel size.
         inputs: The files it names.
     """
 
@@ -182,15 +184,15 @@ def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> Summary
 
     Args:
         path: The file.
-        labels: The labels to report; None for those of the file, named by their values.
-        scoring: The metrics and what empty labels get; computed from the file's voxel counts.
+        labels: The labels to report; None for those in the file, named by their values.
+        scoring: The metrics and their options; they are computed from the file's voxel counts.
 
     Returns:
         The scores and the files that were compared.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is no summary.json of nnU-Net, lacks a label, or a metric cannot be had from it.
+        ValueError: If it is not a summary.json of nnU-Net, lacks a label, or does not give a metric.
     """
     if surfaces := [metric for metric in scoring.metrics if METRICS[metric].on_surfaces]:
         raise ValueError(
@@ -231,7 +233,7 @@ def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[
         ]
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"`prediction` must be there, got {str(path)!r}, which is not. Check the path."
+            f"`prediction` must be a file or folder, got {str(path)!r}, which does not exist. Check the path."
         ) from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         cure = "Give the one that nnU-Net writes beside the predictions."
@@ -255,7 +257,7 @@ def _counts(metrics: Mapping[str, Any], labels: Labels | None) -> dict[str, tupl
     if labels:
         keys = {name: _keys(values) for name, values in labels.values.items()}
     else:
-        # The file has them in the order of text: 10 before 2.
+        # The file has them in alphabetical order: 10 before 2.
         keys = {_name(key): [key] for key in sorted(metrics, key=_values)}
     counts = {}
     for name, candidates in keys.items():
@@ -273,7 +275,7 @@ def _count(value: Any) -> int:
 
 
 def _keys(values: Sequence[int]) -> list[str]:
-    """What nnU-Net may call a label or region: a value, or a tuple of them, as text."""
+    """The names that nnU-Net may give a label or region: a value, or a tuple of values, as text."""
     return [str(tuple(values)), *([str(values[0])] if len(values) == 1 else [])]
 
 
@@ -289,7 +291,7 @@ def labels_by_value(names: Sequence[str]) -> Labels:
     """The labels that are named by their values: ``1``, or ``1+2`` for a region.
 
     Raises:
-        ValueError: If a name is another.
+        ValueError: If a name is not of this form.
     """
     try:
         return Labels({name: tuple(int(value) for value in name.split("+")) for name in names})

@@ -1,4 +1,4 @@
-"""Label maps in files: which there are, and what is in them."""
+"""Label maps in files: listing them and reading them."""
 
 import json
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.grid import FloatArray, Grid, IntegerArray
 from nnunet_dro.evaluation.nifti import UnusualNiftiError, read_nifti
 
-#: The formats nnU-Net reads; the first that fits a file's name gives the case's identifier.
+#: The endings of the formats that nnU-Net reads; the first that fits a file's name is cut off to name the case.
 LABEL_MAP_ENDINGS = (".nii.gz", ".nii", ".nrrd", ".mha", ".png", ".bmp", ".tiff", ".tif")
 
-#: How far a stored value may lie from an integer: label maps saved as scaled integers read back as 3.00000006.
+#: The largest distance of a stored value from an integer: scaled integers can read back as 3.00000006.
 INTEGER_TOLERANCE = 1e-3
 
-#: Formats that store no position in space; what libraries make of their resolution tags is no voxel size.
+#: Formats that store no position in space; their resolution tags are no voxel size, whatever libraries make of them.
 _PICTURES = (".png", ".bmp", ".tiff", ".tif")
 
 
@@ -38,14 +38,14 @@ def read_label_map(path: Path) -> LabelMap:
     """Read a label map in any format nnU-Net reads.
 
     Args:
-        path: The file. The voxel size of a TIFF file is in the JSON file that nnU-Net wants beside it, if there is one.
+        path: The file. The voxel size of a TIFF file is read from the JSON file that nnU-Net expects beside it.
 
     Returns:
         The label map.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        PermissionError: If it may not be read.
+        PermissionError: If it is not readable.
         ValueError: If it cannot be read, has several channels or volumes, or holds values that are not integers. The
             message names the file.
     """
@@ -69,7 +69,7 @@ def read_label_map(path: Path) -> LabelMap:
 def _read_with_itk(path: Path) -> LabelMap:
     import SimpleITK
 
-    # What is wrong is said in one line, by the error.
+    # The error says in one line what is wrong.
     SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
     try:
         image = SimpleITK.ReadImage(str(path))
@@ -78,7 +78,7 @@ def _read_with_itk(path: Path) -> LabelMap:
         raise ValueError(f"`path` must be a readable label map, got {str(path)!r}, which is not. {cure}") from error
     values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
     if image.GetNumberOfComponentsPerPixel() > 1:
-        # Grey values that are stored as colours are the same in each; so are all BMP files that ITK reads.
+        # Grey values stored as colours are the same in each channel, as in all BMP files that ITK reads.
         if (values != values[..., :1]).any():
             raise ValueError(f"`path` must have one channel, got {str(path)!r}. Store label values, not colours.")
         values = np.ascontiguousarray(values[..., 0])
@@ -86,7 +86,7 @@ def _read_with_itk(path: Path) -> LabelMap:
         values = values[0]
     if values.ndim > 3:
         sizes = ", ".join(map(str, image.GetSize()))
-        raise ValueError(f"`path` must hold one volume, got {values.ndim} axes ({sizes}) in {str(path)!r}. Divide it.")
+        raise ValueError(f"`path` must hold one volume, got {values.ndim} axes ({sizes}) in {str(path)!r}. Split it.")
     values = values.reshape((1,) * (3 - values.ndim) + values.shape)
     shape: tuple[int, ...] = values.shape
     return LabelMap(_as_integers(values, path), Grid(shape, _affine(image, path)))
@@ -104,7 +104,7 @@ def _affine(image: Any, path: Path) -> FloatArray | None:
 
 
 def _affine_beside(path: Path) -> FloatArray | None:
-    """The voxel size (z, y, x) from the JSON file that nnU-Net's reader of 3-D TIFF files wants."""
+    """The voxel size (z, y, x) from the JSON file that nnU-Net expects beside a 3-D TIFF file."""
     beside = path.with_suffix(".json")
     if path.suffix.lower() not in (".tif", ".tiff") or not beside.is_file():
         return None
@@ -131,7 +131,7 @@ def list_label_maps(folder: Path) -> dict[str, Path]:
     """Case identifier to file, for the label maps directly in a folder, sorted by case.
 
     Raises:
-        FileNotFoundError: If the folder is not there or holds no label map.
+        FileNotFoundError: If the folder does not exist or holds no label map.
         ValueError: If a case has more than one file.
     """
     if not folder.is_dir():

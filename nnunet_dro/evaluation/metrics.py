@@ -1,4 +1,4 @@
-"""The metrics there are: what each is called, measured in, and defined as."""
+"""The metrics: what each is called, measured in, and defined as."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ class Metric:
 
     Attributes:
         name: Its column in scores.csv and its name at the command line.
-        title: As a heading.
+        title: Its name in headings.
         unit: ``fraction`` (0 to 1, shown in per cent) or ``mm``.
         more_is_better: Whether larger values are better.
-        definition: In one line.
+        definition: Its definition in one line.
         on_surfaces: Whether it needs the distances between the two borders.
     """
 
@@ -28,7 +28,7 @@ class Metric:
 
     @property
     def tail(self) -> str:
-        """The statistic, of those in strata.csv, that looks furthest into the bad cases without being one case."""
+        """The statistic in strata.csv that reaches furthest into the bad cases without being a single case."""
         return "p5" if self.more_is_better else "p75"
 
 
@@ -96,7 +96,7 @@ def check_metrics(names: Collection[str]) -> tuple[str, ...]:
         The names, each once, in the given order.
 
     Raises:
-        ValueError: If there is none, or one is not known; the message names those there are.
+        ValueError: If there is none, or one is unknown; the message names the known ones.
     """
     known = name_some(list(METRICS), at_most=20)
     if not names:

@@ -1,5 +1,7 @@
 """A fast reader for the NIfTI files that label maps usually are.
 
+nibabel could read the headers, but importing it would take longer than scoring several cases.
+
 Source of the format: the NIfTI-1 and NIfTI-2 data format standards, nifti.nimh.nih.gov.
 """
 
@@ -33,7 +35,7 @@ _INTEGERS = {
 
 
 class UnusualNiftiError(Exception):
-    """The file is not one of the common kind; a complete reader has to decide what it is."""
+    """The file is not of the common kind and is left to a complete reader."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def read_nifti(path: Path) -> tuple[npt.NDArray[np.integer[Any]], Grid]:
 
     Raises:
         UnusualNiftiError: If the file is not NIfTI, is big-endian, or its voxels are scaled or not integers.
-        ValueError: If the file is cut off or damaged, or holds more than one volume.
+        ValueError: If the file is truncated or damaged, or holds more than one volume.
         OSError: If it cannot be opened.
     """
     stored = path.read_bytes()
@@ -72,7 +74,7 @@ def read_nifti(path: Path) -> tuple[npt.NDArray[np.integer[Any]], Grid]:
     header = _parse(bytes(start[:_HEADER_BYTES]))
     content = _inflate(stored, header.n_bytes) if compressed else stored
     if len(content) < header.n_bytes:
-        raise ValueError("it is cut off")
+        raise ValueError("it is truncated")
     voxels = np.frombuffer(content, dtype=header.dtype, count=int(np.prod(header.shape)), offset=header.offset)
     return voxels.reshape(header.shape), Grid(header.shape, header.affine)
 
@@ -80,7 +82,7 @@ def read_nifti(path: Path) -> tuple[npt.NDArray[np.integer[Any]], Grid]:
 def _inflate(stored: bytes, n_bytes: int) -> bytes | bytearray:
     """The content of a gzip file whose size is known from the header.
 
-    The size that gzip itself stores is modulo 2^32, and that of the last member only.
+    The size that gzip itself stores is modulo 2^32, and is that of the last member only.
     """
     start = _end_of_gzip_header(stored)
     checksum = struct.unpack("<I", stored[-8:-4])[0]
@@ -90,11 +92,11 @@ def _inflate(stored: bytes, n_bytes: int) -> bytes | bytearray:
             return content
     except deflate.DeflateError:
         pass
-    # Several members, bytes behind the voxels, or damage: the standard library knows which.
+    # Several members, bytes after the voxels, or damage: the standard library tells them apart.
     try:
         return gzip.decompress(stored)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError("it is cut off or damaged") from error
+        raise ValueError("it is truncated or damaged") from error
 
 
 def _end_of_gzip_header(stored: bytes) -> int:

@@ -21,7 +21,7 @@ _DEFINITIONS = {
     "interval": "95 % percentile bootstrap interval: the stratum's cases with a value, drawn with replacement",
 }
 
-#: What a label scores that reference or prediction lacks.
+#: How a label is scored that reference or prediction lacks.
 _EMPTY = {
     EmptyRule.UNDEFINED: "a label in neither reference nor prediction has no value and is left out; one in only one of "
     "the two has Dice 0 and no distance",

@@ -35,18 +35,18 @@ _EXAMPLE = 'Write, for example, pathology="spina bifida" label=cerebellum p5>=0.
 
 @dataclass(frozen=True)
 class Requirement:
-    """A bound that a statistic has to keep.
+    """A bound that a statistic has to meet.
 
     Attributes:
         text: As written.
         statistic: A column of the strata frame: ``p5``, ``p5_low``, ``mean_high``, ``n`` ...
         comparison: ``>=``, ``>``, ``<=`` or ``<``.
-        bound: As written: a fraction, mm or number of cases.
-        attribute: Such as ``pathology`` or ``centre,pathology``; None is the attribute ``all`` if it is reported, or
-            else every stratum of every attribute.
-        stratum: Of that attribute; None for each of them (``*``).
-        label: None for each label.
-        metric: None for Dice, or the only metric there is.
+        bound: A fraction, mm or number of cases, as written.
+        attribute: Such as ``pathology`` or ``centre,pathology``. None stands for ``all`` if that is reported, and
+            otherwise for every attribute.
+        stratum: A stratum of that attribute; None for each of them (``*``).
+        label: A label; None for each of them (``*``).
+        metric: A metric; None for Dice, or for the only metric.
     """
 
     text: str
@@ -59,25 +59,25 @@ class Requirement:
     metric: str | None = None
 
     def holds_for(self, value: float) -> bool:
-        """Whether a value keeps the bound; NaN does not."""
+        """Whether a value meets the bound; NaN does not."""
         return bool(_COMPARE[self.comparison](value, float(self.bound)))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a requirement in one stratum, for one label.
+    """The outcome of a requirement in one stratum, for one label.
 
     Attributes:
         requirement: The requirement.
-        attribute: The row of the strata frame: its attribute.
-        stratum: Its stratum.
-        label: Its label.
-        metric: Its metric.
-        statistic: Which statistic had to keep the bound.
+        attribute: The attribute of the row of the strata frame.
+        stratum: The stratum of that row.
+        label: The label of that row.
+        metric: The metric of that row.
+        statistic: The statistic that had to meet the bound.
         value: The statistic; NaN if no case has a value.
-        n: How many cases the stratum has.
-        n_undefined: How many of them have no value.
-        passed: Whether the bound is kept.
+        n: Number of cases in the stratum.
+        n_undefined: Number of them without a value.
+        passed: Whether the bound is met.
     """
 
     requirement: Requirement
@@ -125,16 +125,21 @@ def parse_requirement(text: str) -> Requirement:
     """Read a requirement.
 
     Args:
-        text: One condition on a statistic (``p5>=0.70``; >=, >, <= or <), and, each at most once and with quotes
-            around what holds spaces: ``label=NAME``, ``metric=NAME`` and ``ATTRIBUTE=STRATUM`` (the attribute ends at
-            the first equals sign; ``*`` is every stratum, or every label). Without a label every label has to pass,
-            without an attribute the stratum of all cases or, if it is not reported, every stratum.
+        text: One condition on a statistic (``p5>=0.70``; >=, >, <= or <) and, each at most once, ``label=NAME``,
+            ``metric=NAME`` and ``ATTRIBUTE=STRATUM`` (the attribute ends at the first equals sign; ``*`` is every
+            stratum, or every label). Quotes go around what holds spaces. Without a label every label has to pass;
+            without an attribute the stratum of all cases or, if it is not reported, every stratum has to.
 
     Returns:
-        The requirement. Whether its stratum, label and metric are there is for `check_requirements` to say.
+        The requirement. Only `check_requirements` knows whether its stratum, label and metric are reported.
 
     Raises:
-        ValueError: If it is not written so, or the statistic is not one of strata.csv.
+        ValueError: If it is written in another way, or the statistic is not in strata.csv.
+
+    Example:
+        >>> requirement = parse_requirement("pathology=spina_bifida label=cerebellum p5>=0.70")
+        >>> requirement.stratum, requirement.statistic, requirement.holds_for(0.75)
+        ('spina_bifida', 'p5', True)
     """
     try:
         words = shlex.split(text)
@@ -178,7 +183,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def _joined(words: list[str]) -> list[str]:
-    """With ``p5 >= 0.70``, in two or three words, made one."""
+    """The words, with a condition such as ``p5 >= 0.70`` joined into one."""
     joined: list[str] = []
     for word in words:
         opened = joined and re.fullmatch(r"\w+(>=|<=|>|<)", joined[-1])
@@ -198,19 +203,19 @@ def read_requirements(path: Path) -> list[Requirement]:
     """Read a file of requirements.
 
     Args:
-        path: A text file, UTF-8: a requirement a line; blank lines and comments (from # to the end of the line) do
-            not count.
+        path: A text file in UTF-8 with a requirement per line; blank lines and comments (from # to the end of the line)
+            are ignored.
 
     Returns:
         The requirements, in the order of the file.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it cannot be read, holds no requirement, or one that is not written as `parse_requirement` has
-            it; the message names the file and the line.
+        ValueError: If the file cannot be read, holds no requirement, or holds one that `parse_requirement` refuses; the
+            message names the file and the line.
     """
     if not path.is_file():
-        cure = "Write one with a requirement a line."
+        cure = "Write one with a requirement per line."
         raise FileNotFoundError(f"`requirements` must be a text file, got {str(path)!r}, which is not there. {cure}")
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -220,7 +225,7 @@ def read_requirements(path: Path) -> list[Requirement]:
     for number, line in enumerate(lines, 1):
         before = _BEFORE_COMMENT.match(line)
         end = before.end() if before else 0
-        # What stops at neither a comment nor the end has an open quote: parsing says so.
+        # A line that stops at neither a comment nor its end has an open quote, which parsing refuses.
         text = line[:end] if line[end : end + 1] == "#" else line
         if text.strip():
             try:
@@ -240,12 +245,12 @@ def check_requirements(strata: pd.DataFrame, requirements: Sequence[Requirement]
         requirements: From `parse_requirement` or `read_requirements`.
 
     Returns:
-        An outcome per requirement and row that it is about, in the order of both. A statistic that is NaN (no case has
-        a value) does not pass.
+        An outcome per requirement and row that it applies to, in the order of both. A statistic that is NaN, because no
+        case has a value, does not pass.
 
     Raises:
-        ValueError: If a requirement is about an attribute, stratum, label, metric or statistic that is not there, or
-            compares a fraction with a percentage; the message names those there are.
+        ValueError: If a requirement names an attribute, stratum, label, metric or statistic that is not reported, or
+            compares a fraction with a percentage; the message names what is reported.
     """
     outcomes: list[Outcome] = []
     for requirement in requirements:
@@ -271,14 +276,14 @@ def check_requirements(strata: pd.DataFrame, requirements: Sequence[Requirement]
 
 
 def _rows_of(strata: pd.DataFrame, requirement: Requirement) -> pd.DataFrame:
-    """The rows a requirement is about; at least one."""
+    """The rows that a requirement applies to; at least one."""
     metrics = _names(strata, "metric")
     metric = requirement.metric or ("dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None)
     if metric is None:
         raise _refusal(f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME.")
     rows = _matching(strata, "metric", metric, requirement, "Compute it with --metrics, or choose from: {}.")
     if requirement.statistic not in rows.columns:
-        cure = "It needs the bootstrap intervals: do not switch them off."
+        cure = "It needs bootstrap intervals, so do not switch them off."
         raise _refusal(f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure)
     known = METRICS.get(metric)
     is_fraction = known is not None and known.unit == "fraction" and requirement.statistic not in _COUNTS

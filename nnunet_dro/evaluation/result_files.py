@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratum_statistics import worst_strata
 from nnunet_dro.naming import name_some
 
-#: What the format of summary.json is called; another number is another format.
+#: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro evaluation 1"
 COMPARISON_FORMAT = "nnunet-dro comparison 1"
 
@@ -88,7 +88,7 @@ def read_evaluation(folder: Path) -> Evaluation:
 
     Raises:
         FileNotFoundError: If there is no summary.json in the folder.
-        ValueError: If it is not one of an evaluation.
+        ValueError: If that file is not the summary of an evaluation.
     """
     path = folder / "summary.json"
     if not path.is_file():
@@ -110,14 +110,16 @@ def read_evaluation(folder: Path) -> Evaluation:
         return Evaluation(
             method=summary["method"],
             stratum_of_case=strata,
-            # Without any row, where no value is defined, the file does not say the columns.
+            # Where no value is defined there is no row, and the file does not tell the columns.
             worst=worst_strata(tables["strata"]),
             about=about,
             notes=tuple(summary["notes"]),
             **tables,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"`evaluation` must be one of nnunet-dro, got {str(path)!r}, which is not. {cure}") from error
+        raise ValueError(
+            f"`evaluation` must hold a summary.json of nnunet-dro, got {str(path)!r}, which is not one. {cure}"
+        ) from error
 
 
 def _table(records: list[dict[str, Any]]) -> pd.DataFrame:
@@ -133,7 +135,7 @@ def named_evaluations(folders: list[str]) -> dict[str, Path]:
     """Methods and their folders, from ``NAME=FOLDER``.
 
     Raises:
-        ValueError: If an entry has another form, or a name is there twice.
+        ValueError: If an entry has another form, or two entries have the same name.
     """
     named: dict[str, Path] = {}
     for entry in folders:
@@ -141,6 +143,6 @@ def named_evaluations(folders: list[str]) -> dict[str, Path]:
         if not separator or not name.strip() or not folder:
             raise ValueError(f"`evaluations` must be NAME=FOLDER, got {entry!r}. Write, for example, ERM=results/erm.")
         if name in named:
-            raise ValueError(f"`evaluations` must have a name each, got {name_some([name])} twice. Choose others.")
+            raise ValueError(f"`evaluations` must have different names, got {name_some([name])} twice. Rename one.")
         named[name] = Path(folder)
     return named

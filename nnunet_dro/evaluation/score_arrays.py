@@ -1,4 +1,4 @@
-"""A pair of label maps to a row per label: which metrics, and what they are of a label that is empty."""
+"""The scores of a pair of label maps, a row per label, with rules for labels that a map lacks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,8 +29,9 @@ class Scoring:
     Attributes:
         metrics: Names from `METRICS`.
         nsd_tolerance_mm: Border voxels count as agreeing up to this distance, mm, > 0.
-        empty: ``undefined``: a label in neither has no value, one in a single map has Dice 0 and no distance. ``one``:
-            a label in neither has Dice 1 and distance 0. ``brats``: that, and one in a single map has distance 374 mm.
+        empty: How to score a label that a map lacks. ``undefined``: a label in neither map has no value, one in a
+            single map has Dice 0 and no distance. ``one``: a label in neither map has Dice 1 and distance 0. ``brats``:
+            as ``one``, and a label in a single map has distance 374 mm.
 
     Raises:
         ValueError: If a value is not allowed.
@@ -52,7 +53,7 @@ class Scoring:
         return ["label", *self.metrics, *COUNTS, "reference_ml", "prediction_ml"]
 
     def of_counts(self, n_reference: int, n_prediction: int, n_intersection: int) -> dict[str, float]:
-        """The metrics that follow from counts alone; distances only where one of the maps lacks the label."""
+        """The metrics that follow from counts alone; distances are among them only where a map lacks the label."""
         n_both = n_reference + n_prediction
         if n_both == 0:
             is_undefined = self.empty == EmptyRule.UNDEFINED
@@ -96,6 +97,12 @@ def score_case(
 
     Raises:
         ValueError: If the shapes differ.
+
+    Example:
+        >>> reference, prediction = np.array([[1, 1, 0, 2]]), np.array([[1, 0, 0, 2]])
+        >>> rows = score_case(reference, prediction, Labels({"liver": (1,), "tumour": (2,)}))
+        >>> [(row["label"], round(row["dice"], 3)) for row in rows]
+        [('liver', 0.667), ('tumour', 1.0)]
     """
     if reference.shape != prediction.shape:
         raise ValueError(f"`prediction` must be of the reference's shape {reference.shape}, got {prediction.shape}.")
@@ -115,7 +122,7 @@ def score_volumes(
     scoring: Scoring,
     spacing: tuple[float, ...],
 ) -> list[dict[str, Any]]:
-    """As `score_case`, for volumes (z, y, x) whose foreground is known already."""
+    """As `score_case`, for volumes (z, y, x) whose foreground has been found already."""
     counts = foreground.counts
     n_voxels = counts.n_voxels
     if labels.ignore is not None:
@@ -141,14 +148,14 @@ def _add_distances(
     scoring: Scoring,
     spacing: tuple[float, ...],
 ) -> None:
-    """Fill in the metrics of labels that both maps have."""
+    """Fill in the surface metrics of labels that both maps have."""
     from nnunet_dro.evaluation.surfaces import SurfaceDistances
 
-    # Axes of length 1 in the image, not in the box, are no axes: a label one slice thick has a border all over.
-    # One axis stays in an image of one voxel.
+    # An axis of length 1 in the image (not in the box) is not counted as an axis, for otherwise a label one slice thick
+    # would be border all over. An image of one voxel keeps one axis.
     flat = tuple(axis for axis, n in enumerate(reference.shape) if n == 1)[:2]
     size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
-    # Measures of every distance need the neighbourhood as far as it goes.
+    # Metrics of every distance need the whole neighbourhood.
     all_distances = not {"hd", "assd"}.isdisjoint(scoring.metrics)
     asked_up_to = np.inf if all_distances else scoring.nsd_tolerance_mm if "nsd" in scoring.metrics else 0.0
     for row in rows:

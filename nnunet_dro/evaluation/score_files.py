@@ -1,4 +1,4 @@
-"""Files of label maps to one row per case and label."""
+"""The scores of files of label maps, a row per case and label."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from nnunet_dro.naming import name_some
 
 @dataclass(frozen=True)
 class PairOfFiles:
-    """The files of a case; no prediction where it is missing."""
+    """The files of a case; ``prediction`` is None where it is missing."""
 
     case: str
     reference: Path
@@ -27,13 +27,13 @@ class PairOfFiles:
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """What one case gave.
+    """The scores of one case.
 
     Attributes:
         case: Its identifier.
-        rows: Its scores, a row per label.
+        rows: A row per label.
         reference_values: The foreground values of its reference.
-        absent: The values of a row whose label is in neither map.
+        absent: The values of a row for a label that neither map has.
     """
 
     case: str
@@ -47,14 +47,14 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
 
     Args:
         pair: The files.
-        labels: The labels to score; None for the values found in the two files, each a label.
+        labels: The labels to score; None makes every value in the two files a label.
         scoring: The metrics and their options.
 
     Returns:
         The scores.
 
     Raises:
-        ValueError: If a file cannot be used, the grids differ, or a value is no label; the message names the file.
+        ValueError: If a file cannot be used, the grids differ, or a value is not a label; the message names the file.
     """
     reference = read_label_map(pair.reference)
     if pair.prediction is None:
@@ -70,7 +70,7 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     counts = foreground.counts
     found = {"reference": np.unique(counts.reference), "prediction": np.unique(counts.prediction)}
     if labels is not None:
-        # Another rater's map may hold the ignore value, too: there it is none of the labels.
+        # The ignore value may also be in another rater's map, where it counts as no label.
         for which, path in (("reference", pair.reference), ("prediction", pair.prediction)):
             if unknown := sorted(set(found[which].tolist()) - labels.known):
                 names = name_some([str(v) for v in unknown])
@@ -104,15 +104,15 @@ def score_pairs(
 
     Args:
         pairs: The files.
-        labels: The labels; None for the values found in any reference.
+        labels: The labels to score; None makes every value in any reference a label.
         scoring: The metrics and their options.
-        jobs: How many threads; None for what joblib's configuration says (one, unless there is a configuration: within
+        jobs: Number of threads; None follows joblib's configuration (one thread without any; within
             ``joblib.parallel_config(backend="dask")`` the cases are spread over that cluster).
         progress: Called with the number of finished cases.
 
     Returns:
-        A row per case and label, sorted by case: ``case`` and `Scoring.columns`; and the values that occur in
-        predictions only, if ``labels`` is None: they are not scored.
+        A row per case and label, sorted by case: ``case`` and `Scoring.columns`. And, if ``labels`` is None, the values
+        that occur only in predictions, which are not scored.
 
     Raises:
         ValueError: If a file cannot be used; the message names it.

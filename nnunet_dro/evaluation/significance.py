@@ -1,4 +1,4 @@
-"""Tests of paired differences, and their correction for how many there are."""
+"""Tests of paired differences, and the correction for their number."""
 
 import warnings
 
@@ -15,13 +15,13 @@ def wilcoxon_p(differences: FloatArray) -> float:
         differences: Shape (n,), finite.
 
     Returns:
-        The p value, exact for small samples without ties; 1 if all differences are zero, NaN if there is none.
+        The p value, exact for small samples without ties; 1 if all differences are zero, NaN without any difference.
     """
     from scipy.stats import wilcoxon
 
     if not len(differences):
         return float("nan")
-    # Left out here: scipy would take the normal approximation for a small sample with a zero.
+    # Zeros are left out here, because scipy would use the normal approximation for a small sample with a zero.
     if not (nonzero := differences[differences != 0]).size:
         return 1.0
     with warnings.catch_warnings():
@@ -36,12 +36,16 @@ def holm(p_values: FloatArray) -> FloatArray:
     The i-th smallest of m becomes max over j <= i of min(1, (m - j + 1) p_j).
 
     Args:
-        p_values: Shape (m,), 0 to 1; NaN is no test: it stays NaN and does not count.
+        p_values: Shape (m,), 0 to 1. NaN stands for no test: it stays NaN and does not count.
 
     Returns:
         Adjusted p values, same shape and order.
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+
+    Example:
+        >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
+        [0.03, 0.06, 0.06]
     """
     adjusted = np.full(len(p_values), np.nan)
     tests = np.flatnonzero(~np.isnan(p_values))

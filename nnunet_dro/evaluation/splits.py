@@ -37,22 +37,29 @@ def make_splits(
 
     Args:
         raw_dataset: The folder of the raw dataset.
-        table: From `read_cases`; rows of other cases (those of the test set) play no part. None if no option needs it.
-        stratify: As for `parse_by`: every stratum is spread evenly over the folds. A missing entry is a stratum.
+        table: From `read_cases`; rows of other cases (of the test set) are ignored. None if no option needs a table.
+        stratify: As for `parse_by`; every stratum is spread evenly over the folds. A missing entry is a stratum, too.
         group: A column; cases with the same entry (a patient's) are never in two folds.
-        leave_out: A column; each of its entries (a centre) is a fold of its own, in the order of `stratify`. ``folds``
-            and ``seed`` do not matter then.
-        folds: How many folds, at least 2.
-        seed: Draws the folds.
+        leave_out: A column; each of its entries (a centre) becomes a fold, in the order of `stratify`. ``folds`` and
+            ``seed`` have no effect then.
+        folds: Number of folds, at least 2.
+        seed: Random seed of the division.
 
     Returns:
         nnU-Net's form: per fold ``train`` and ``val``, sorted; every case is in exactly one ``val``.
 
     Raises:
         FileNotFoundError: If the dataset lacks dataset.json or labelsTr.
-        ValueError: If the options do not go together, a column or the row of a case is not there, a case has no entry
+        ValueError: If the options exclude each other, a column or the row of a case is missing, a case has no entry
             in the columns ``group`` and ``leave_out``, a patient is in two centres, or there are fewer cases or groups
             than folds, fewer than two centres, or no way is found to give every fold a case.
+
+    Example:
+        >>> import tempfile
+        >>> dataset = Path(tempfile.mkdtemp())
+        >>> _ = (dataset / "dataset.json").write_text('{"dataset": {"a": {}, "b": {}, "c": {}, "d": {}}}')
+        >>> [len(fold["val"]) for fold in make_splits(dataset, None, folds=2)]
+        [2, 2]
     """
     if folds < 2:
         raise ValueError(f"`folds` must be at least 2, got {folds}. Give more folds.")
@@ -124,8 +131,8 @@ def _validation_sets(
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     if groups is not None and groups.nunique() == n:
-        groups = None  # a case per patient: nothing to keep together, and cases alone are spread more evenly
-    # Which group comes first must not depend on the names: sites number their patients.
+        groups = None  # every patient has one case: nothing to keep together, and cases alone are spread more evenly
+    # The order of the groups must not depend on their names, because sites number their patients.
     codes = None if groups is None else np.random.default_rng(seed).permutation(n)[pd.factorize(groups)[0]]
     if stratum_of_case is None and codes is None:
         splitter = KFold(folds, shuffle=True, random_state=seed).split(np.zeros(n))
@@ -134,14 +141,14 @@ def _validation_sets(
         return [validation for _, validation in GroupKFold(folds).split(np.zeros(n), groups=codes)]
     ranks = stratum_of_case.cat.codes.to_numpy().astype(np.intp)
     if np.bincount(ranks).max() < folds:
-        # scikit-learn refuses if every stratum is rarer than the folds are many. A made-up stratum with one case per
-        # fold lets it deal out the others as usual; its cases are dropped again.
+        # scikit-learn refuses if every stratum has fewer cases than there are folds. With a made-up stratum of one case
+        # per fold it deals out the others as usual; the made-up cases are dropped again.
         ranks = np.concatenate([ranks, np.full(folds, ranks.max() + 1)])
         codes = None if codes is None else np.concatenate([codes, n + np.arange(folds)])
     kind = StratifiedKFold if codes is None else StratifiedGroupKFold
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # rare strata: `split_notes` says so
-        # With few groups a fold can come out empty; another order of the groups mends that.
+        warnings.simplefilter("ignore", UserWarning)  # on rare strata; `split_notes` names them
+        # With few groups a fold can come out empty; another order of the groups helps.
         for attempt in range(_ATTEMPTS):
             splitter = kind(folds, shuffle=True, random_state=seed + attempt)
             splits = splitter.split(ranks, ranks, groups=codes)
@@ -158,14 +165,14 @@ def _in_form(cases: Sequence[str], validations: Iterable[npt.NDArray[np.intp]]) 
 
 
 def split_notes(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> list[str]:
-    """What a reader of stratified folds has to know.
+    """Notes on strata that some folds do not validate on.
 
     Args:
         splits: From `make_splits`.
         stratum_of_case: Indexed by case, from `stratify_all`.
 
     Returns:
-        A sentence for every stratum that a fold validates on no case of.
+        A sentence for every stratum of which a fold validates on no case.
     """
     table = fold_table(splits, stratum_of_case)
     notes = []
@@ -187,13 +194,13 @@ def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "
         stratum_of_case: Indexed by case, from `stratify_all` (categories give the order), or any series of text.
 
     Returns:
-        A row per fold (from 0, as nnU-Net counts) and stratum, with 0 where there is none: ``fold``, ``stratum``,
-        ``n_training``, ``n_validation``.
+        A row per fold (counted from 0, as nnU-Net does) and stratum, with 0 where it has no case: ``fold``,
+        ``stratum``, ``n_training``, ``n_validation``.
     """
     strata = stratum_of_case.astype("category")
     rows: list[dict[str, object]] = []
     for fold, split in enumerate(splits):
-        # Counts of a categorical have every category, in its order.
+        # The counts of a categorical include every category, in order.
         n_training, n_validation = (strata.loc[list(split[part])].value_counts(sort=False) for part in ("train", "val"))
         rows += [
             {
@@ -234,25 +241,25 @@ def split_dataset(
     ignore_unknown_cases: bool = False,
     force: bool = False,
 ) -> WrittenSplits:
-    """Divide the training cases of a dataset into folds, where nnU-Net reads them.
+    """Divide the training cases of a dataset into folds, and write them where nnU-Net reads them.
 
     Args:
         dataset: As for `find_raw_dataset`.
-        cases: The case table; needed for any of the three options that name a column.
+        cases: The case table, which the three options that name a column need.
         stratify: As for `make_splits`.
         group: As for `make_splits`.
         leave_out: As for `make_splits`.
         folds: As for `make_splits`.
         output: The file to write; None for `splits_path`.
-        ignore_unknown_cases: Let rows of the table be whose case has no label map in labelsTr or labelsTs.
-        force: Replace a file that is there.
+        ignore_unknown_cases: Whether to ignore rows of the table without a label map in labelsTr or labelsTs.
+        force: Whether to replace an existing file.
 
     Returns:
-        Where they are, and what is in them.
+        Where the folds are, and what is in them.
 
     Raises:
-        FileExistsError: If the file is there, and not ``force``.
-        FileNotFoundError: If the dataset or the table is not there.
+        FileExistsError: If the file exists and ``force`` is not set.
+        FileNotFoundError: If the dataset or the table does not exist.
         ValueError: If they cannot be used; see `make_splits`.
     """
     folder = find_raw_dataset(dataset)
@@ -261,7 +268,7 @@ def split_dataset(
     table = read_cases(cases) if cases else None
     if table is not None:
         test = set(list_label_maps(folder / "labelsTs")) if (folder / "labelsTs").is_dir() else set()
-        # The table of a study covers its test set, too.
+        # The case table of a study covers its test set, too.
         known = {*training, *(test & set(table["case"]))}
         check_cases(table, known, unknown="ignore" if ignore_unknown_cases else "error")
     splits = make_splits(folder, table, stratify=stratify, group=group, leave_out=leave_out, folds=folds)
@@ -277,19 +284,19 @@ def write_splits(splits: Sequence[Mapping[str, Sequence[str]]], path: Path, *, f
 
     Args:
         splits: From `make_splits`.
-        path: The file; its folder is made if it is not there.
-        force: Replace a file that is there.
+        path: The file; its folder is made if it does not exist.
+        force: Whether to replace an existing file.
 
     Raises:
-        FileExistsError: If the file is there, and not ``force``.
+        FileExistsError: If the file exists and ``force`` is not set.
         ValueError: If the path is that of a folder.
     """
     if path.is_dir():
         raise ValueError(f"`output` must be a file, got the folder {str(path)!r}. Add a name, such as {SPLITS_FILE}.")
     if path.exists() and not force:
-        cure = "Networks may have been trained with its folds; replace it with --force."
-        raise FileExistsError(f"`output` must not be there yet, got {str(path)!r}. {cure}")
+        cure = "Networks may have been trained with its folds. Give --force to replace it."
+        raise FileExistsError(f"`output` must not exist yet, got {str(path)!r}. {cure}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
-        # ASCII: nnU-Net reads the file in the encoding of the locale.
+        # In ASCII, because nnU-Net reads the file in the encoding of the locale.
         partial.write_text(json.dumps(list(splits), indent=4) + "\n", encoding="ascii")

@@ -15,9 +15,9 @@ class Statistic:
 
     Attributes:
         name: Its column in strata.csv and its name at the command line.
-        title: As a heading.
-        phrase: In running text.
-        definition: In one line.
+        title: Its name in headings.
+        phrase: Its name in running text.
+        definition: Its definition in one line.
         beyond_percent: The share of the cases that lie beyond it, on its shorter side, in per cent; 100 if it is no
             percentile.
         is_spread: Whether it measures how far the cases lie apart, so that less is better whatever the metric.

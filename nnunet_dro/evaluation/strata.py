@@ -47,8 +47,8 @@ class Part:
 
     Attributes:
         column: Its name.
-        edges: Where to cut it, as written; none for its entries as they are.
-        n_quantiles: Into how many parts of equal size to cut it; 0 for none.
+        edges: Where to cut it, as written; empty to take its entries as they are.
+        n_quantiles: Number of parts of equal size to cut it into; 0 for no such cut.
     """
 
     column: str
@@ -57,19 +57,19 @@ class Part:
 
 
 def parse_by(spec: str, columns: Sequence[str]) -> tuple[Part, ...]:
-    """What a `--by` means.
+    """Read a `--by`.
 
     Args:
         spec: ``centre``; ``age:0,18,65`` (cut at these edges); ``volume:q3`` (cut into three parts of equal size);
-            several of them with commas between: ``centre,age:0,18,65,pathology``. A column whose whole name is the
-            spec wins.
-        columns: Of the case table.
+            several of them with commas between: ``centre,age:0,18,65,pathology``. If a
+            column has the whole spec as its name, that column is meant.
+        columns: The columns of the case table.
 
     Returns:
-        The columns and how each is cut, in the order given.
+        The columns and how each is cut, in the given order.
 
     Raises:
-        ValueError: If a column is not there or twice, or the edges are not increasing numbers.
+        ValueError: If a column does not exist or is named twice, or the edges are not increasing numbers.
     """
     attributes = [column for column in columns if column != "case"]
     if spec in attributes:
@@ -115,20 +115,26 @@ def stratify(table: pd.DataFrame, spec: str) -> "tuple[str, pd.Series[str]]":
     """The strata of one `--by`.
 
     Args:
-        table: From `read_cases`, with the cases to divide: quantiles are those of its rows, all of them, within an
-            intersection, too.
+        table: From `read_cases`, with the cases to divide. Quantiles are those of all its rows, within an intersection,
+            too.
         spec: As for `parse_by`.
 
     Returns:
         The attribute (the names of the columns, with commas between), and the stratum of each case: ordered
         categories, indexed by case. Numbers and numbered names are in the order of the numbers, ``missing`` is last,
-        intersections (``A,spina_bifida``) are in the order of their parts; strata without a case are left out. Between
-        edges: ``0 to 18`` holds 0 and not 18, the last stratum holds both its edges. Quantiles: ``q1: 0.4 to 1.2``
+        intersections (``A,spina_bifida``) are in the order of their parts; strata without a case are left out. Of the
+        cut strata, ``0 to 18`` holds 0 and not 18, and the last one holds both its edges. Quantiles: ``q1: 0.4 to 1.2``
         names the least and the largest entry in it; equal entries stay together.
 
     Raises:
         ValueError: If the spec is not usable, an entry to cut is not a finite number or outside the edges, a column
             has fewer different numbers than quantiles, or two intersections would have the same name.
+
+    Example:
+        >>> table = pd.DataFrame({"case": ["a", "b", "c"], "age": ["5", "40", "65"]})
+        >>> attribute, stratum_of_case = stratify(table, "age:0,18,65")
+        >>> attribute, stratum_of_case.tolist()
+        ('age', ['0 to 18', '18 to 65', '18 to 65'])
     """
     parts = parse_by(spec, [str(column) for column in table.columns])
     ranked = [_ranked(part, table["case"].tolist(), table[part.column].tolist()) for part in parts]
@@ -182,7 +188,7 @@ def _quantiles(part: Part, entries: list[str], values: list[float | None]) -> tu
     starts, names, position, n_left = [], [], 0, sum(counts.values())
     for n_parts in range(part.n_quantiles, 0, -1):
         start, n_inside = position, 0
-        # As near to an equal share of what is left as whole values allow, with a value left for each later part.
+        # As close to an equal share of the rest as whole values allow, leaving at least a value for each later part.
         while position <= len(distinct) - n_parts and (
             n_inside == 0
             or abs(n_inside + counts[distinct[position]] - n_left / n_parts) <= abs(n_inside - n_left / n_parts)
@@ -203,12 +209,12 @@ def _shown(entry: str, value: float) -> str:
 
 
 def _in_order(names: Collection[str]) -> list[str]:
-    """By value if all are numbers, or else so that site2 comes before site10."""
+    """Sorted by value if all are numbers, and otherwise so that site2 comes before site10."""
     values = {name: _number(name) for name in names}
     if None not in values.values():
         return sorted(names, key=lambda name: (values[name], name))
     chunks = {name: re.split(r"([0-9]{1,18})", name.casefold()) for name in names}
-    # Text and numbers alternate, beginning with (maybe empty) text: like is compared with like.
+    # Text and numbers alternate, beginning with (possibly empty) text, so that like is compared with like.
     return sorted(names, key=lambda name: ([int(c) if n % 2 else c for n, c in enumerate(chunks[name])], name))
 
 
@@ -218,14 +224,14 @@ def stratify_all(
     """The strata of every `--by`.
 
     Args:
-        table: From `read_cases`; rows of other cases play no part.
-        specs: As for `parse_by`; none puts all cases in one stratum, ``all``.
+        table: From `read_cases`; rows of other cases are ignored.
+        specs: As for `parse_by`; without any, all cases are in one stratum, ``all``.
         cases: The cases to divide.
 
     Returns:
-        Attribute to the stratum of each of the cases, in their order, as from `stratify`. The same spec twice counts
-        once; another way to cut a column that was given before has its whole spec as attribute, and so has a cut
-        column that is also given as it is.
+        Attribute to the stratum of each of the cases, in their order, as from `stratify`. A repeated spec counts
+        once. A second way to cut a column has its whole spec as attribute, and so has the cut of a column that is also
+        given uncut.
 
     Raises:
         ValueError: If there are specs and no table, a case has no row, or for the reasons of `stratify`.

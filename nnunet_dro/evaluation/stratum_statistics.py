@@ -1,4 +1,4 @@
-"""Rows of scores to statistics per stratum."""
+"""Statistics per stratum, from rows of scores."""
 
 from collections.abc import Mapping, Sequence
 
@@ -46,11 +46,11 @@ def summarise(
 
     Args:
         scores: A row per case and label: ``case``, ``label`` and a column per metric; NaN is undefined.
-        strata: Attribute to the stratum of each case (a series indexed by case; cases that are not in ``scores`` play
-            no part). None is one stratum of all cases, whose attribute and name are ``all``.
+        strata: Attribute to the stratum of each case (a series indexed by case; cases that are not in ``scores`` are
+            ignored). None makes all cases one stratum, whose attribute and name are ``all``.
         metrics: Columns of ``scores``.
-        n_resamples: Bootstrap resamples of each stratum's cases; 0 makes the intervals NaN.
-        seed: Of the resampling, >= 0.
+        n_resamples: Number of bootstrap resamples of each stratum's cases; 0 makes the intervals NaN.
+        seed: Random seed of the bootstrap, >= 0.
 
     Returns:
         A row per attribute, stratum (in the order of its categories; text in natural order, ``missing`` last), label
@@ -61,6 +61,13 @@ def summarise(
     Raises:
         ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a label, or a case
             has no stratum.
+
+    Example:
+        >>> scores = pd.DataFrame({"case": ["a", "b", "c"], "label": "liver", "dice": [0.5, 0.75, 1.0]})
+        >>> centre_of_case = pd.Series(["A", "A", "B"], index=["a", "b", "c"])
+        >>> table = summarise(scores, {"centre": centre_of_case}, n_resamples=0)
+        >>> table[["stratum", "n", "mean"]].to_dict("records")
+        [{'stratum': 'A', 'n': 2, 'mean': 0.625}, {'stratum': 'B', 'n': 1, 'mean': 1.0}]
     """
     _check_scores(scores, metrics)
     cases: list[str] = scores["case"].unique().tolist()
@@ -72,7 +79,7 @@ def summarise(
     for attribute, stratum_of_case in (strata or {ALL: pd.Series(ALL, index=cases)}).items():
         codes, names = divide(stratum_of_case, cases, attribute=attribute)
         group_of_row = codes[case_of_row] * len(labels) + label_of_row
-        # Sorted once and cut, instead of searched for each group.
+        # Sorted once and cut, instead of searched once per stratum and label.
         order = np.argsort(group_of_row, kind="stable")
         ends = np.searchsorted(group_of_row[order], np.arange(len(names) * len(labels)), side="right")
         for group, inside in enumerate(np.split(order, ends[:-1])):
@@ -90,16 +97,16 @@ def summarise(
 def divide(
     stratum_of_case: "pd.Series[str]", cases: Sequence[str], *, attribute: str
 ) -> tuple[npt.NDArray[np.intp], list[str]]:
-    """The strata of some cases as numbers.
+    """Number the strata of some cases.
 
     Args:
         stratum_of_case: Indexed by case, each once; text or categories.
         cases: The cases to divide.
-        attribute: What the strata are of, for messages.
+        attribute: The attribute that the strata belong to, for messages.
 
     Returns:
-        The number of each case's stratum, shape (n_cases,), and the strata's names by number: those that occur, in the
-        order of the categories, or else in natural order with ``missing`` last.
+        The number of each case's stratum, shape (n_cases,), and the names of the strata that occur, by number: in the
+        order of the categories, or without categories in natural order with ``missing`` last.
 
     Raises:
         ValueError: If a case has no stratum, or two.
@@ -142,7 +149,7 @@ def worst_strata(strata: pd.DataFrame) -> pd.DataFrame:
     Returns:
         Rows in the order of ``strata``, for the mean and for the metric's `Metric.tail`: ``attribute``, ``label``,
         ``metric``, ``statistic``, ``worst_stratum``, ``worst``, ``best_stratum``, ``best`` and ``gap`` (>= 0).
-        Of equal strata the first is named. Strata without a value are left out, and so is a row without any.
+        Of equal strata the first is named. Strata without a value are left out, and so are rows without any stratum.
     """
     rows = []
     for (attribute, label, metric), group in strata.groupby(["attribute", "label", "metric"], sort=False):
@@ -163,7 +170,7 @@ def worst_strata(strata: pd.DataFrame) -> pd.DataFrame:
 
 
 def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
-    """What was predicted where the reference lacks the label: Dice is 0 there, however little it is.
+    """Predictions of a label that the reference lacks: Dice is 0 there, however small they are.
 
     Args:
         scores: A row per case and label: ``case``, ``label``, ``n_reference``, ``n_prediction`` (voxels; NaN: not
@@ -171,7 +178,7 @@ def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         A row per label (in the order of ``scores``): ``label``, ``n_empty_references``, ``n_false_positives`` (those
-        of them with a prediction), ``mean_ml`` and ``max_ml`` (of the false positives; NaN without one or where no
+        of them with a prediction), ``mean_ml`` and ``max_ml`` (of the false positives; NaN without any or where no
         volume is known) and ``max_case`` (the case of the largest, in voxels where no volume is known; empty without
         a false positive).
     """

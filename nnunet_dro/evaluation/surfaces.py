@@ -16,7 +16,7 @@ import numpy.typing as npt
 #: How far the neighbourhood reaches, in voxels of the finest axis.
 _REACH = 3
 
-#: The share of the voxels that may be left to a search tree: less than the 5 % that HD95 does not look at.
+#: The share of the voxels that may be left to a search tree: less than the 5 % that HD95 ignores.
 _FEW = 0.02
 
 BoolArray = npt.NDArray[np.bool_]
@@ -178,7 +178,7 @@ class SurfaceDistances:
         reference: Mask, shape (z, y, x), or (y, x) for a plane, with at least one voxel set.
         prediction: Mask of the same shape, with at least one voxel set.
         spacing: Voxel size along the axes, mm.
-        at_least_mm: Up to where every distance will be asked for, mm; those beyond it may cost more.
+        at_least_mm: Up to here all distances will be needed, mm; larger ones may take longer to find.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class SurfaceDistances:
             counts[: len(one.counts)] += one.counts
         cumulative = np.cumsum(counts)
         rank_above = math.ceil(0.95 * (self._n - 1))
-        # Distances that were not looked for begin where the first direction stopped.
+        # Distances beyond the point where one direction stopped have not all been found.
         known_below = min((one._beyond for one in self._both if len(one._rest)), default=math.inf)
 
         def smallest(rank: int) -> float:

@@ -1,4 +1,4 @@
-"""The files: suspects.csv, and one self-contained page with the pictures."""
+"""The files of the suspects: suspects.csv, and one self-contained page with the pictures."""
 
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ _ASSETS = Path(__file__).parent / "assets"
 
 
 def suspects_files(suspects: Suspects) -> dict[str, str]:
-    """The files: name to content.
+    """The files by name.
 
     Args:
         suspects: From `find_suspects`.
 
     Returns:
-        ``suspects.csv``, a row per case in the order of the ranking, with the columns of `rank_cases` and ``picture``,
-        why a case of the first ones has none; and ``suspects.html``.
+        ``suspects.csv``, with a row per case in the order of the ranking: the columns of `rank_cases`, and ``picture``,
+        the reason why one of the first cases has no picture. And ``suspects.html``.
     """
     table = suspects.table.assign(picture=[suspects.reasons.get(case, "") for case in suspects.table["case"]])
     return {
@@ -37,7 +37,7 @@ def suspects_files(suspects: Suspects) -> dict[str, str]:
 
 
 def suspects_html(suspects: Suspects) -> str:
-    """The page; all names from files are escaped."""
+    """The page, in which all names from files are escaped."""
     table = _case_table(suspects)
     pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
     fold, log = suspects.fold, suspects.log
@@ -45,7 +45,7 @@ def suspects_html(suspects: Suspects) -> str:
         "kind": "nnunet-dro · cases to look at",
         "title": f"Cases to look at, {fold.dataset}",
         "heading": f"Cases to look at in {fold.dataset}",
-        "lede": f"{count(len(suspects.table), 'training case')}, first those whose {ordering(log)}.",
+        "lede": f"{count(len(suspects.table), 'training case')}, starting with those whose {ordering(log)}.",
         "contents": [("pictures", "Pictures"), ("cases", "Cases"), ("methods", "Definitions")],
         "notes": list(suspects.notes),
         "entries": _entries(suspects),

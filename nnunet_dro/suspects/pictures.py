@@ -12,10 +12,10 @@ from nnunet_dro.pages.contours import outline
 from nnunet_dro.pages.pictures import data_uri
 from nnunet_dro.suspects.images import CaseImage
 
-#: Longest side of a picture in pixels, and its bytes: a page of 20 stays below 2 MB.
+#: Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
 _LONGEST, _MOST_BYTES = 480, 60_000
 
-#: Slices are across another axis than the first only where the voxels are longer along it by this factor.
+#: Slices are taken across another axis than the first only if voxels are longer along it by this factor.
 _CLEARLY_LONGER = 1.1
 
 
@@ -24,7 +24,7 @@ class Slice:
     """A slice of an image.
 
     Attributes:
-        name: ``axial``, ``coronal``, ``sagittal`` or ``slice``, and which of how many.
+        name: ``axial``, ``coronal``, ``sagittal`` or ``slice``, with its number and the number of slices.
         width: Columns, in voxels.
         height: Rows, in voxels.
         aspect: Physical width / height.
@@ -47,11 +47,11 @@ def slice_of(image: CaseImage, labels: Labels) -> Slice:
 
     Args:
         image: The image of a case.
-        labels: The labels, whose positions the outlines name.
+        labels: The labels; the outlines refer to them by position.
 
     Returns:
-        The slice across the axis with the longest voxels, so that the resolution in it is the best, with the most
-        labelled voxels; the middle of such slices, and of all if nothing is labelled. An ignored region is no label.
+        The slice with the most labelled voxels (the middle one of several) across the axis with the longest voxels, so
+        that its resolution is the best; the middle slice if nothing is labelled. An ignored region is not a label.
     """
     known = [value for values in labels.values.values() for value in values]
     axis, index = choose_slice(np.isin(image.reference, known), image.spacing)

@@ -1,4 +1,4 @@
-"""A study as a table, a file of trials, and a page of plots."""
+"""A study as a table, a file of trials and a page of plots."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _STATES = {
     TrialState.WAITING: "waiting",
 }
 
-#: Why a trial failed that says nothing: its machine gave no sign of life any more.
+#: The reason of a failed trial that recorded none: its machine no longer responds.
 _SILENT = "no sign of life"
 
 
@@ -35,12 +35,12 @@ def trials_frame(study: optuna.Study, settings: Settings) -> pd.DataFrame:
 
     Args:
         study: The study.
-        settings: Of the study.
+        settings: The settings of the study.
 
     Returns:
-        The columns ``number``, ``state``, ``value`` (of the objective; a fraction, or mm), what is tuned (as names have
-        it), ``trainer``, ``epochs`` (that have a pseudo Dice), ``pseudo_dice`` (a running mean, after the last of
-        them), ``minutes`` and ``reason`` (of what is not complete).
+        The columns ``number``, ``state``, ``value`` (of the objective; a fraction, or mm), the tuned options (as
+        trainer names write them), ``trainer``, ``epochs`` (those with a pseudo Dice), ``pseudo_dice`` (a running mean,
+        after the last of them), ``minutes`` and ``reason`` (why a trial is not complete).
     """
     rows = [_row(trial, settings) for trial in study.get_trials(deepcopy=False)]
     columns = ["number", "state", "value", *settings.space.names]
@@ -54,7 +54,7 @@ def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
     last = max(trial.intermediate_values, default=None)
     dice = None if last is None else abs(trial.intermediate_values[last])
     reason = attributes.get("reason", _SILENT if trial.state == TrialState.FAIL else "")
-    # A trial that was begun again has the attributes of its first attempt.
+    # A trial that was started again has the attributes of its first attempt.
     is_over = trial.state in (TrialState.PRUNED, TrialState.FAIL)
     return {
         "number": trial.number,
@@ -70,7 +70,7 @@ def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
 
 
 def trials_table(study: optuna.Study, settings: Settings) -> Table:
-    """What is printed at the end: the trials, best first, then the pruned, then the others."""
+    """The table that is printed at the end: the best trials first, then the pruned ones, then the others."""
     frame = _in_order(trials_frame(study, settings), settings)
     table = Table(title=f"{study.study_name}: {settings.objective.text}", title_justify="left")
     table.add_column("trial", justify="right")
@@ -91,7 +91,7 @@ def trials_table(study: optuna.Study, settings: Settings) -> Table:
 
 
 def _in_order(frame: pd.DataFrame, settings: Settings) -> pd.DataFrame:
-    """Best first, then the pruned, then the others, each in their order."""
+    """The trials with the best first, then the pruned ones, then the others by number."""
     rank = frame["state"].map({"complete": 0, "pruned": 1}).fillna(2)
     value = frame["value"].astype(float).fillna(0) * (-1 if settings.objective.maximise else 1)
     order = pd.DataFrame({"rank": rank, "value": value, "number": frame["number"]})
@@ -121,12 +121,12 @@ class _Plot:
 
 
 def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
-    """Write study.html into the study's folder: the plots in one file that asks for nothing else.
+    """Write study.html into the study's folder: the plots in one file that loads nothing else.
 
     Args:
         study: The study.
-        settings: Of the study.
-        command: What trains the best trainer; '' without one.
+        settings: The settings of the study.
+        command: The command that trains the best trainer; empty without a complete trial.
 
     Returns:
         The file.
@@ -136,13 +136,13 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
     plots, left_out = [], []
     for plot in _plots(study, settings):
         if plot.lacks:
-            left_out.append(f"{plot.title}: left out, it needs {plot.lacks}.")
+            left_out.append(f"{plot.title}: left out because it needs {plot.lacks}.")
             continue
         try:
             drawn = plot.figure().update_layout(title=None, template="plotly_white", margin={"t": 30})
         except (ValueError, RuntimeError) as error:
-            # Days of training are not to end without a table because of a plot.
-            left_out.append(f"{plot.title}: left out, Optuna cannot draw it ({error}).")
+            # Days of training must not end without a table because of a plot.
+            left_out.append(f"{plot.title}: left out because Optuna cannot draw it ({error}).")
             continue
         html = drawn.to_html(include_plotlyjs=False, full_html=False, config={"displaylogo": False})
         plots.append({"title": plot.title, "about": plot.about, "html": Markup(html)})
@@ -160,7 +160,7 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
         "left_out": left_out,
         "columns": list(frame.columns),
         "rows": rows,
-        # In a script element of HTML, only its own end tag ends it; plotly.js holds none.
+        # Only its own end tag ends a script element, and plotly.js holds none.
         "plotly": Markup(get_plotlyjs()) if plots else "",
     }
     path = settings.folder / "study.html"
@@ -188,19 +188,19 @@ def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
     differ = len({trial.value for trial in complete}) > 1
     varied = sum(len({trial.params.get(name) for trial in complete}) > 1 for name in settings.space.names)
     some = "" if complete else "a complete trial"
-    enough = "" if len(complete) > 1 and differ and varied else "two trials that differ in option and objective"
+    enough = "" if len(complete) > 1 and differ and varied else "two trials that differ in options and objective"
     pairs = enough or ("" if n_tuned > 1 and varied > 1 else "two options that vary")
     training = "" if any(trial.intermediate_values for trial in study.get_trials(deepcopy=False)) else "an epoch's end"
     return [
         _Plot(
             "History",
-            "Every complete trial, and the best so far.",
+            "Every complete trial, and the best value so far.",
             lambda: visualization.plot_optimization_history(study, target_name=text),
             some,
         ),
         _Plot(
             "Importance",
-            "The share of the objective's variation that goes with each option, by PED-ANOVA.",
+            "The share of the objective's variation that each option explains, by PED-ANOVA.",
             lambda: visualization.plot_param_importances(study, target_name=text),
             enough,
         ),
@@ -212,14 +212,14 @@ def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
         ),
         _Plot(
             "Pairs of options",
-            "Interpolated between the trials (dots): with few of them, the landscape between is a guess.",
+            "Interpolated between the trials (dots); with few trials, the landscape between them is a guess.",
             lambda: visualization.plot_contour(study, target_name=text).update_layout(height=200 + 150 * n_tuned),
             pairs,
         ),
         _Plot(
             "Trainings",
             "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
-            + ("." if settings.objective.maximise else ", with a minus: less is better here."),
+            + ("." if settings.objective.maximise else ", negated because lower is better here."),
             lambda: visualization.plot_intermediate_values(study).update_layout(
                 xaxis_title="epoch", yaxis_title="pseudo Dice"
             ),

@@ -181,7 +181,7 @@ OPTIONS = {
     "tolerance": (("--nsd-tolerance-mm", "0"), ["`nsd_tolerance_mm`", "millimetres"]),
     "not a number": (("--nsd-tolerance-mm", "nan"), ["`nsd_tolerance_mm`", "millimetres"]),
     "dataset.json": (("--dataset-json", "none.json"), ["none.json", "Check the path"]),
-    "requirement file": (("--require-file", "none.txt"), ["none.txt", "a requirement a line"]),
+    "requirement file": (("--require-file", "none.txt"), ["none.txt", "a requirement per line"]),
     "by without a table": (("--by", "centre"), ["centre", "--cases"]),
 }
 

@@ -191,7 +191,7 @@ def test_other_cases_are_refused_by_name_or_left_out_with_a_note():
 def test_nothing_in_common_is_refused():
     with pytest.raises(ValueError, match="must have a case in common"):
         compare({"a": evaluation([1], cases=["x"]), "b": evaluation([1], cases=["y"])}, intersect=True)
-    with pytest.raises(ValueError, match="must have the same labels, got others: a lacks two; b lacks one"):
+    with pytest.raises(ValueError, match="must have the same labels, got different ones: a lacks two; b lacks one"):
         compare({"a": evaluation({"one": [1]}), "b": evaluation({"two": [1]})})
 
 

@@ -94,7 +94,8 @@ def test_model_folder_is_its_folds_together(tmp_path):
     assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.75}
     assert summary_of(tmp_path / "out")["method"] == model.name
     assert (
-        "1 of 3 references have no prediction in these folds: not evaluated." in summary_of(tmp_path / "out")["notes"]
+        "1 of 3 references have no prediction in these folds and are not evaluated."
+        in summary_of(tmp_path / "out")["notes"]
     )
 
 
@@ -110,7 +111,7 @@ def test_missing_predictions_can_be_scored_as_failed(tmp_path):
     assert failed["hd95"].tolist() == pytest.approx([7 * 3**0.5] * 2)
     summary = summary_of(tmp_path / "out")
     assert summary["inputs"]["missing_predictions"] == ["case_01"]
-    assert "Without a prediction, scored as failed: case_01." in summary["notes"]
+    assert "Cases without a prediction are scored as failed: case_01." in summary["notes"]
 
 
 def test_extra_predictions_are_named_and_not_evaluated(tmp_path):
@@ -120,7 +121,7 @@ def test_extra_predictions_are_named_and_not_evaluated(tmp_path):
     result = run_evaluate(tmp_path)
 
     assert result.exit_code == 0
-    note = "Predictions without a reference, not evaluated: stranger."
+    note = "Predictions without a reference are not evaluated: stranger."
     assert note in " ".join(result.stdout.split())
     assert note in summary_of(tmp_path / "out")["notes"]
     assert set(dice_of(tmp_path / "out")) == {"case_00", "case_01"}
@@ -256,8 +257,8 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
 
     assert result.exit_code == 0, result.output
     notes = summary_of(study / "out")["notes"]
-    assert "1 of 2 references are not in the summary.json: not evaluated." in notes
-    assert "Cases of the summary.json whose reference is not there: stranger." in notes
+    assert "1 of 2 references are not in the summary.json and are not evaluated." in notes
+    assert "Cases of the summary.json without a reference: stranger." in notes
     refused = run("evaluate", study / "reference", path, "-o", study / "no", "--missing", "worst")
     check_refused(refused, study, "case_01", "folder of the predictions", out="no")
 

@@ -7,7 +7,6 @@ import optuna
 import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import FrozenTrial, TrialState
-from selenium.webdriver.support.ui import WebDriverWait
 
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.report import write_page
@@ -50,11 +49,12 @@ def settings(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_page_draws_every_plot_and_asks_for_nothing(settings, open_page):  # noqa: F811
+    wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
     path = write_page(made_study(), settings, "nnUNetv2_train 7 2d 0 -tr X")
 
     page = open_page(path.read_text(encoding="utf-8"))
 
-    WebDriverWait(page.driver, 30).until(lambda _: len(page.all(".js-plotly-plot .main-svg")) >= 5)
+    wait(page.driver, 30).until(lambda _: len(page.all(".js-plotly-plot .main-svg")) >= 5)
     assert len(page.all(".js-plotly-plot")) == 5
     assert len(page.all("tbody tr")) == 8
     assert page.text("pre") == "nnUNetv2_train 7 2d 0 -tr X"
@@ -62,5 +62,5 @@ def test_page_draws_every_plot_and_asks_for_nothing(settings, open_page):  # noq
     assert page.requests() == []
     # Plotly makes a picture to download by way of an address inside the browser, which the page's policy allows.
     page.run("document.querySelector('.modebar-btn[data-title*=\"Download\"]').click()")
-    WebDriverWait(page.driver, 30).until(lambda _: any(url.startswith("blob:") for url in page.requests()))
+    wait(page.driver, 30).until(lambda _: any(url.startswith("blob:") for url in page.requests()))
     assert page.errors() == []

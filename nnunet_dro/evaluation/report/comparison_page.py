@@ -1,4 +1,4 @@
-"""What the page of a comparison shows, for its template."""
+"""The content of the page of a comparison, for its template."""
 
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ from nnunet_dro.pages.sortable_table import SortableTable
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
 
-#: Cases in each of the page's short lists, of those that gained and of those that lost; the case table has all.
+#: Number of cases in each short list, of those that gained and of those that lost; the case table has them all.
 _MOST_CHANGED = 10
 
 
@@ -226,7 +226,7 @@ def _changed_columns(comparison: "Comparison") -> list[str]:
 def _changed_order(comparison: "Comparison") -> list[str]:
     """The case first, then what happened to it, then its attributes."""
     attributes = single_attributes(comparison.stratum_of_case)
-    # An attribute that is called like a column has another name in this table.
+    # An attribute with the name of a column has another name in this table.
     columns = [name if name in comparison.changed.columns else f"{name} (stratum)" for name in attributes]
     first = ["case", "label", "method", "baseline_value", "method_value", "difference"]
     return first + [name for name in columns if name in comparison.changed.columns and name not in first]

@@ -1,4 +1,4 @@
-"""What the page of an evaluation shows, for its template."""
+"""The content of the page of an evaluation, for its template."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from nnunet_dro.pages.wording import count
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.report.gallery import GalleryEntry
 
-#: Above this the browser draws only the figures in view: slower to scroll, quicker to open.
+#: With more dots the browser draws only the figures in view: the page opens faster and scrolls more slowly.
 MANY_DOTS = 6_000
 
 
@@ -117,7 +117,7 @@ def _part(
     names = [str(name) for name in strata["stratum"].unique()]
     n_attributes = evaluation.strata["attribute"].nunique()
     n_dots = len(scores) * n_attributes
-    # More metrics than fit the page are in its tables only.
+    # Metrics that do not fit the page are in its tables only.
     shown_metrics = [name for n, name in enumerate(evaluation.metrics) if n == 0 or n_dots * (n + 1) <= MOST_DOTS]
     n_rows_drawn = max(len(names) * len(evaluation.labels) * n_attributes, 1)
     at_most = None if n_dots <= MOST_DOTS else max(20, MOST_DOTS // n_rows_drawn)

@@ -52,21 +52,21 @@ def pictures_of(
     """Pictures of the worst cases of an evaluation that was read from its folder.
 
     Args:
-        evaluation: The evaluation; ``about`` says where the label maps and dataset.json were.
+        evaluation: The evaluation, whose ``about`` says where the label maps and dataset.json were.
         images: Folder of nnU-Net images.
-        per_stratum: Pictures per stratum and label.
-        progress: Called with the number of pictures made and to make.
+        per_stratum: Number of pictures per stratum and label.
+        progress: Called with the number of finished pictures and the number of all pictures.
 
     Returns:
         An entry per case and label.
 
     Raises:
-        FileNotFoundError: If an image, a label map or dataset.json is not there any more; the message names it.
+        FileNotFoundError: If an image, a label map or dataset.json does not exist any more; the message names it.
         ValueError: If one cannot be used.
     """
     path = evaluation.about["options"]["dataset_json"]
     labels: Labels = read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
-    # Of a case without a prediction there is nothing to show.
+    # A case without a prediction cannot be shown.
     predicted = {case: files for case, files in evaluation.about["inputs"]["files"].items() if files[1]}
     choices = [choice for choice in worst_cases(evaluation, per_stratum=per_stratum) if choice.case in predicted]
     files = {case: (Path(reference), Path(prediction)) for case, (reference, prediction) in predicted.items()}

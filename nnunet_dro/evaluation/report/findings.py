@@ -1,4 +1,4 @@
-"""What an evaluation found, in sentences: the worst strata first."""
+"""The findings of an evaluation in sentences, the worst strata first."""
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
@@ -30,12 +30,12 @@ class Finding:
     """One sentence of the summary, in parts.
 
     Attributes:
-        title: What is worst where, such as ``Cerebellum is worst in spina_bifida``.
-        detail: The number in words, with its interval and the best stratum for comparison; sentences.
+        title: A headline, such as ``Cerebellum is worst in spina_bifida``.
+        detail: Sentences with the number in words, its interval, and the best stratum for comparison.
         value: The number as written, with unit.
-        caption: What the number is, in a few words.
-        attribute: Which attribute the strata are of, as a heading.
-        tone: ``worse`` or ``better`` where the number is to be read as bad or good news; else empty.
+        caption: The name of the number, in a few words.
+        attribute: The attribute that the strata belong to, as a heading.
+        tone: ``worse`` or ``better`` if the number is bad or good news; otherwise empty.
     """
 
     title: str
@@ -56,7 +56,7 @@ def findings(evaluation: Evaluation) -> list[Finding]:
         evaluation: The evaluation.
 
     Returns:
-        A finding per attribute and label with a defined value; none if nothing has.
+        A finding per attribute and label with a defined value.
     """
     if not evaluation.metrics:
         return []
@@ -80,7 +80,7 @@ def findings(evaluation: Evaluation) -> list[Finding]:
 
 
 def share_in_words(metric: Metric, statistic: str, value: float) -> str:
-    """What a statistic says of the cases, such as ``one case in twenty scores below 61.2 % Dice``.
+    """A statistic in words, such as ``one case in twenty scores below 61.2 % Dice``.
 
     Args:
         metric: The metric.
@@ -92,7 +92,7 @@ def share_in_words(metric: Metric, statistic: str, value: float) -> str:
         return f"the mean {metric.title} is {written}"
     share = STATISTICS[statistic].share
     if statistic == "p5" and value <= 0:
-        return f"{share} scores {written} {metric.title}, the lowest there is"
+        return f"{share} scores {written} {metric.title}, the lowest possible value"
     if statistic == "p75":
         return f"{share} has {metric.title} above {written}"
     return f"{share} scores below {written} {metric.title}"
@@ -100,7 +100,7 @@ def share_in_words(metric: Metric, statistic: str, value: float) -> str:
 
 def all_notes(given: Sequence[str], strata: pd.DataFrame) -> list[str]:
     """The notes of the run, and those on percentiles of too few cases that are not among them."""
-    # A comparison has the notes of its evaluations with the method before them.
+    # A comparison prefixes the notes of its evaluations with the method.
     return [*given, *(note for note in percentile_notes(strata) if not any(g.endswith(note) for g in given))]
 
 
@@ -119,7 +119,7 @@ def _finding(
     n_defined = _n_defined(row) if row else 0
     sentence += f", among {count(n_defined, 'case')} with a value."
     if not enough_cases(metric.tail, n_defined):
-        sentence += f" With so few cases the mean stands here: {_rare(metric)} cannot be known from them."
+        sentence += f" The mean is given because so few cases cannot show {_rare(metric)}."
     alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
     if not alone:
         gap = f"{number(float(worst['gap']), metric)} {difference_unit(metric)}"

@@ -11,7 +11,7 @@ def metric_named(name: str) -> Metric:
     """The metric of a column.
 
     Raises:
-        ValueError: If there is no such metric.
+        ValueError: If the metric is unknown.
     """
     if name not in METRICS:
         raise ValueError(f"`metric` must be among {', '.join(METRICS)}, got {name!r}. Leave it out of the report.")

@@ -1,4 +1,4 @@
-"""What a comparison found, in sentences: where a method gained most, and where it lost most."""
+"""The findings of a comparison in sentences: where a method gained most, and where it lost most."""
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one method against the baseline.
+    """How one method did against the baseline.
 
     Attributes:
         method: Name.
-        summary: How many differences are better, worse or undecided; a sentence or two.
-        findings: The largest gain, the largest loss, and what became of the baseline's worst stratum.
+        summary: A sentence or two on how many differences are better, worse or undecided.
+        findings: The largest gain, the largest loss, and the change in the baseline's worst stratum.
     """
 
     method: str
@@ -123,7 +123,7 @@ def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Finding]:
     if least.gain < 0:
         told.append(least)
         yield _finding(least, metric, "loses most")
-    # The stratum that robust training is for: a gain elsewhere must not hide it.
+    # Robust training is for the worst stratum: a gain elsewhere must not hide its change.
     tails = [change for change in changes if change.statistic == metric.tail] or list(changes)
     sign = 1 if metric.more_is_better else -1
     weakest = min(tails, key=lambda c: sign * float(c.row[f"{c.statistic}_baseline"]))
@@ -142,7 +142,7 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Finding:
     sentence = f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {quantity(after, metric)}"
     sentence += f" (95 % interval of the difference {written})." if written else "."
     if change.gain and not (change.is_better or change.is_worse):
-        sentence += " The interval includes 0: this may be chance."
+        sentence += " The interval includes 0, so this may be chance."
     stratum = stratum_title(attribute, str(row["stratum"]))
     title = f"{at_start(str(row['label']))} in {stratum} {verb}"
     tone = "better" if change.is_better else "worse" if change.is_worse else ""

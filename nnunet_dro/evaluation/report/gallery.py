@@ -1,4 +1,4 @@
-"""Pictures of the worst cases: planes through the largest disagreement, with both contours."""
+"""Pictures of the worst cases: planes through the largest disagreement, with the outlines of both label maps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,8 +89,9 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 
 
     Args:
         evaluation: The evaluation.
-        per_stratum: Cases per attribute, stratum and label.
-        at_most: Choices in all. Every stratum's worst case goes before any second-worst, worse values first.
+        per_stratum: Number of cases per attribute, stratum and label.
+        at_most: Number of choices in all. The worst case of every stratum goes before any second-worst case, and worse
+            values go first.
 
     Returns:
         The choices in the order of the strata and labels, worst first; cases without a value are never chosen.
@@ -137,12 +138,12 @@ def gallery_entries(
         images: Folder of nnU-Net images, ``case_0000`` with any ending nnU-Net reads; the first channel is shown.
         files: Case to its reference and its prediction.
         labels: The values of the labels.
-        read: The reader of label maps, for those who have them in memory.
-        choices: What to show; None for `worst_cases`.
-        progress: Called with the number of pictures made and to make.
+        read: The reader of label maps, for callers who have them in memory.
+        choices: The cases to show; None for `worst_cases`.
+        progress: Called with the number of finished pictures and the number of all pictures.
 
     Returns:
-        An entry per case and label; one that is among the worst of several strata is there once.
+        An entry per case and label; one that is among the worst of several strata appears once.
 
     Raises:
         FileNotFoundError: If a case has no image or no label maps; the message names it.
@@ -157,7 +158,7 @@ def gallery_entries(
             raise ValueError(f"`labels` must have the values of every label, got none of {label!r}. Add them.")
         if case not in files:
             raise FileNotFoundError(f"`files` must have the label maps of every case, got none of {case!r}. Add them.")
-    # All pictures of a case at once: its files are read once.
+    # All pictures of a case are made at once, so that its files are read once.
     planes: dict[tuple[str, str], tuple[Plane, ...]] = {}
     for case in dict.fromkeys(case for case, _ in wanted):
         names = [label for other, label in wanted if other == case]
@@ -182,7 +183,7 @@ def _reason(choice: Choice) -> str:
 def _image_file(images: Path, case: str) -> Path:
     for ending in LABEL_MAP_ENDINGS:
         path = images / f"{case}_0000{ending}"
-        # Two-dimensional colour images have one file without a channel number in some datasets.
+        # In some datasets a two-dimensional colour image is one file without a channel number.
         for candidate in (path, images / f"{case}{ending}"):
             if candidate.is_file():
                 return candidate
@@ -221,7 +222,7 @@ def _planes(
     spacing: Sequence[float],
 ) -> tuple[Plane, ...]:
     wrong = reference != prediction
-    # A perfect case can be the worst of its stratum: then the plane where most of the label is.
+    # Even a perfect case can be the worst of its stratum; it is shown where most of the label is.
     shown = wrong if wrong.any() else reference
     made = []
     for axis in range(3) if grey.shape[0] > 1 else (0,):
@@ -257,7 +258,7 @@ def _span(mask: npt.NDArray[np.bool_], axis: int) -> slice:
     if not len(inside):
         return slice(0, size)
     first, last = int(inside[0]), int(inside[-1]) + 1
-    # The same margin on both axes, or a long thin label would be shown without its surroundings.
+    # The margin is the same on both axes, for otherwise a long thin label would lack its surroundings.
     across = np.flatnonzero(mask.any(axis=axis))
     longest = max(last - first, int(across[-1]) - int(across[0]) + 1)
     margin = max(_LEAST_MARGIN, round(_MARGIN * longest))

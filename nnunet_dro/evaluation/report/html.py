@@ -1,4 +1,4 @@
-"""One self-contained HTML page: no request leaves it, and nothing in it comes from elsewhere."""
+"""The HTML pages of an evaluation and of a comparison."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -32,7 +32,7 @@ def evaluation_html(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]" = 
         HTML, the same for the same input. All names from files are escaped.
 
     Raises:
-        ValueError: If the evaluation has a metric that is not known.
+        ValueError: If the evaluation has an unknown metric.
     """
     return _page("evaluation.html", evaluation_content(evaluation, gallery), evaluation.metrics, evaluation.about)
 
@@ -47,7 +47,7 @@ def comparison_html(comparison: "Comparison") -> str:
         HTML, the same for the same input. All names from files are escaped.
 
     Raises:
-        ValueError: If the comparison has a metric that is not known.
+        ValueError: If the comparison has an unknown metric.
     """
     metrics = [str(name) for name in comparison.table["metric"].unique()]
     return _page("comparison.html", comparison_content(comparison), metrics, comparison.about)
@@ -72,7 +72,7 @@ def _page(template: str, content: Mapping[str, Any], metrics: Sequence[str], abo
 
 
 def _readable(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What was done, without what the page says elsewhere and the paths of all files."""
+    """How the run was made, without what the page shows elsewhere and without the paths of all files."""
     left_out = ("definitions", "requirements", "files")
     return {
         key: _readable(value) if isinstance(value, Mapping) else value
@@ -82,7 +82,7 @@ def _readable(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_label(table: Table) -> list[tuple[str, list[Row]]]:
-    """Rows per label: side by side, strata compare at a glance."""
+    """Rows per label, so that strata stand side by side."""
     groups: dict[str, list[Row]] = {}
     for row in table.rows:
         groups.setdefault(row.label, []).append(row)

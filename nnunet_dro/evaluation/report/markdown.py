@@ -76,7 +76,7 @@ def comparison_markdown(comparison: "Comparison") -> str:
 
 def escape(text: str) -> str:
     """Text that markdown shows as it is, on one line, also inside a table and where HTML is allowed."""
-    # An entity, not a backslash, before what begins HTML: every flavour knows it.
+    # Entities, not backslashes, for what begins HTML: every flavour of markdown knows them.
     flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", flat)
 

@@ -1,4 +1,4 @@
-"""The strata frame as tables of written cells: what HTML, markdown, LaTeX and the terminal have in common."""
+"""The strata frame as tables of written cells, which HTML, markdown, LaTeX and the terminal share."""
 
 import math
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ class Cell:
     Attributes:
         statistic: Its name.
         value: Fraction or mm; NaN if undefined.
-        text: The value as written, without unit.
-        interval: Its interval as written; empty if there is none.
+        text: The value as text, without its unit.
+        interval: Its interval as text; empty without one.
         shade: 0 (good, or not defined) to `DARKEST` (bad).
-        too_few: Whether it rests on too few cases to be read as what its name says.
+        too_few: Whether it rests on too few cases to mean what its name says.
     """
 
     statistic: str
@@ -136,19 +136,19 @@ def _table(attribute: str, metric_name: str, group: pd.DataFrame) -> Table:
             cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few))
         names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
         rows.append(Row(*names, n, n_undefined, tuple(cells)))
-    # The methods of a stratum and label one below the other; without methods this is the order they have.
+    # The methods of a stratum and label stand one below the other; without methods the order stays.
     places = [list(dict.fromkeys(names)) for names in zip(*((r.stratum, r.label, r.method) for r in rows), strict=True)]
     rows.sort(key=lambda r: tuple(p.index(n) for p, n in zip(places, (r.stratum, r.label, r.method), strict=True)))
     return Table(attribute, metric, statistics, tuple(rows))
 
 
 def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0.0) -> int:
-    """How dark the background of a number is: the worse, the darker.
+    """How dark the background of a number is: the worse the number, the darker.
 
     Args:
         value: Fraction or mm.
-        metric: What it is a value of.
-        statistic: Fractions have fixed shades (`SHADES`, `SPREAD_SHADES`), which can be compared between pages.
+        metric: The metric of the value.
+        statistic: The statistic. The shades of fractions are fixed (`SHADES`, `SPREAD_SHADES`), the same on every page.
         largest: For mm, which have no natural scale, the value of the darkest shade.
 
     Returns:
@@ -162,5 +162,5 @@ def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0
     more_is_better = STATISTICS[statistic].more_is_better(metric)
     steps = SHADES if more_is_better else SPREAD_SHADES
     badness = (1 - value) * 100 if more_is_better else value * 100
-    # Shown with one decimal, so compared with one decimal: 90.0 and its shade never disagree.
+    # Compared with the one decimal that is shown, so that 90.0 and its shade never disagree.
     return sum(round(badness, 1) > step for step in steps)

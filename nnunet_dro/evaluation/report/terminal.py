@@ -38,8 +38,8 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
         evaluation: The evaluation.
 
     Returns:
-        What rich's console prints. Names from files are shown as they are, never read as markup; numbers that rest on
-        too few cases are dim.
+        A renderable for rich's console. Names from files are shown as they are, never read as markup; numbers that rest
+        on too few cases are dim.
     """
     parts: list[RenderableType] = [_strata_table(table) for table in strata_tables(evaluation.strata)]
     for found in findings(evaluation):
@@ -56,7 +56,7 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
         comparison: The comparison.
 
     Returns:
-        What rich's console prints; names from files are shown as they are.
+        A renderable for rich's console; names from files are shown as they are.
     """
     parts: list[RenderableType] = []
     table = comparison.table
@@ -80,10 +80,10 @@ def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableTy
 
     Args:
         folds: From `fold_table`.
-        notes: A sentence each.
+        notes: Sentences for the reader.
 
     Returns:
-        What rich's console prints; names from files are shown as they are.
+        A renderable for rich's console; names from files are shown as they are.
     """
     shown = _titled("Cases to validate on, and to train on, in each fold")
     shown.add_column("fold", justify="right")
@@ -130,7 +130,7 @@ def _difference_table(
     title = f"{attribute_title(attribute)}: {what}, {against}"
     shown = _titled(title)
     for heading in ("label", *(["stratum"] if attribute != ALL else []), *(["method"] if several else [])):
-        # A narrow terminal breaks names; it never drops them.
+        # A narrow terminal breaks names and never drops them.
         shown.add_column(heading, overflow="fold", min_width=6)
     headings = ["n", "before → after", "change", *(["Holm p", "W/T/L"] if statistic == "mean" else [])]
     for name in headings:

@@ -34,7 +34,7 @@ def test_finding_of_few_cases_is_their_mean_and_says_so():
 
     assert found.value == "2.0 %"
     assert "The mean Dice is 2.0 %" in found.detail
-    assert "among 5 cases with a value. With so few cases" in found.detail
+    assert "among 5 cases with a value. The mean is given because so few cases" in found.detail
     assert found.caption == "Dice, mean"
 
 
@@ -64,7 +64,7 @@ def test_lowest_value_is_not_called_below_itself():
     scores, strata = two_strata()
     scores["dice"] = 0.0
     assert findings(evaluation_of(scores, strata))[0].detail.startswith(
-        "One case in twenty scores 0.0 % Dice, the lowest there is"
+        "One case in twenty scores 0.0 % Dice, the lowest possible value"
     )
 
 
@@ -108,7 +108,7 @@ def test_verdict_names_a_loss():
 
 def test_verdict_says_what_may_be_chance():
     gain = changed_by(0.02)[0].findings[0]
-    assert gain.detail.endswith("The interval includes 0: this may be chance.")
+    assert gain.detail.endswith("The interval includes 0, so this may be chance.")
     assert gain.tone == ""
 
 

@@ -1,4 +1,4 @@
-"""Every case a dot: the distribution of a metric per stratum."""
+"""The distribution of a metric per stratum, with a dot for every case."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def distribution(
         metric: The metric.
         label: Name, for the description.
         column: The metric's column of the case table.
-        at_most: Dots per stratum, the worst; None draws every case.
+        at_most: Number of dots per stratum, those of the worst cases; None draws every case.
 
     Returns:
         The SVG element.

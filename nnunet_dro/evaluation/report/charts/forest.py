@@ -37,8 +37,8 @@ def forest(differences: Sequence[Difference], metric: Metric, *, statistic: str)
 
     Args:
         differences: In the order to show them.
-        metric: Whose differences they are.
-        statistic: Of which statistic, as a heading.
+        metric: The metric of the differences.
+        statistic: The statistic of the differences, as a heading.
 
     Returns:
         The SVG element; empty where no difference is defined.
@@ -78,7 +78,7 @@ def _entry(entry: Difference, x: Scale, y: float, metric: Metric) -> list[Markup
     kind = "better" if gain > 0 else "worse" if gain < 0 else "same"
     if math.isfinite(entry.low) and math.isfinite(entry.high):
         parts.append(line(x(entry.low), y, x(entry.high), y, f"whisker {kind}"))
-    # Shape as well as colour: a triangle points to the side it lies on.
+    # Shape as well as colour tells the direction: a triangle points to the side that it lies on.
     shapes = {"better": "M{x} {t}l4.6 8h-9.2z", "worse": "M{x} {b}l4.6 -8h-9.2z", "same": "M{l} {t}h8v8h-8z"}
     places = {"x": at(x(entry.value)), "l": at(x(entry.value) - 4), "t": at(y - 4), "b": at(y + 4)}
     return [*parts, Markup('<path class="{}" d="{}"/>').format(f"estimate {kind}", shapes[kind].format(**places))]

@@ -31,14 +31,14 @@ class Points:
     strata: npt.NDArray[np.int64]
 
     def finite(self, *, positive_x: bool = False) -> "Points":
-        """Those of them where both numbers are finite, and x is positive if asked."""
+        """The points whose numbers are both finite and, if asked, whose x is positive."""
         keep = np.isfinite(self.x) & np.isfinite(self.y)
         if positive_x:
             keep &= self.x > 0
         return self.first(np.flatnonzero(keep))
 
     def first(self, places: npt.NDArray[np.int64]) -> "Points":
-        """Those at these places."""
+        """The points at some positions."""
         return Points(self.x[places], self.y[places], self.rows[places], self.strata[places])
 
 

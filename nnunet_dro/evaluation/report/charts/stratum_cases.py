@@ -1,4 +1,4 @@
-"""The values of one label and metric, divided by stratum: what the figures of one attribute draw."""
+"""The values of one label and metric by stratum, as the figures of one attribute draw them."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ import pandas as pd
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import scaled, stratum_title
 
-#: A page draws no more dots than this; above it, figures draw the worst cases of each stratum only.
+#: The most dots on a page; with more cases, figures draw only the worst of each stratum.
 MOST_DOTS = 60_000
 
 
@@ -19,7 +19,7 @@ class StratumCases:
 
     Attributes:
         index: Place of the stratum among the attribute's strata: its colour and shape.
-        title: Name as shown.
+        title: Its name as shown.
         n: Cases of the stratum.
         values: Finite values in shown units (per cent or mm), worst first, shape (n_finite,).
         rows: The row of the case table of each value, shape (n_finite,).
