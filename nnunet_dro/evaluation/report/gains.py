@@ -142,7 +142,8 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Finding:
     sentence = f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {quantity(after, metric)}"
     sentence += f" (95 % interval of the difference {written})." if written else "."
     if change.gain and not (change.is_better or change.is_worse):
-        sentence += " The interval includes 0, so this may be chance."
+        why = "The interval includes 0, so this" if written else "Without an interval, this"
+        sentence += f" {why} may be chance."
     stratum = stratum_title(attribute, str(row["stratum"]))
     title = f"{at_start(str(row['label']))} in {stratum} {verb}"
     tone = "better" if change.is_better else "worse" if change.is_worse else ""

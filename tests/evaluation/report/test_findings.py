@@ -129,3 +129,15 @@ def test_verdict_follows_the_worst_stratum_of_the_baseline():
 def test_verdict_leaves_tails_of_few_cases_out():
     verdict = changed_by(0.1, n_worse=5, n_better=5)[0]
     assert "Of 2 differences" in verdict.summary
+
+
+def test_gain_without_an_interval_is_not_said_to_have_one():
+    before, strata = two_strata()
+    comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata)
+    bounds = [column for column in comparison.table.columns if column.endswith(("_low", "_high"))]
+    comparison.table[bounds] = float("nan")
+
+    gain = verdicts(comparison)[0].findings[0]
+
+    assert "interval includes 0" not in gain.detail
+    assert gain.detail.endswith("Without an interval, this may be chance.")
