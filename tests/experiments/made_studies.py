@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import SimpleITK
 
-from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME
-from benchmarks.experiments.segmentation_studies import Study
+from experiments.nnunet_runs.runs import CONFIGURATION, PLANS_NAME
+from experiments.segmentation.studies import Study
 from nnunet_dro.nnunet.command import CommandError
 
 LABELS = {"background": 0, "stem": 1, "bud": 2}
@@ -71,7 +71,7 @@ class NNUNet:
         if arguments[0] == "nnUNetv2_plan_and_preprocess":
             return self.plan(environment)
         trainer = arguments[arguments.index("-tr") + 1]
-        if "segmentation_train" in arguments[2]:
+        if arguments[2].endswith("nnunet_runs.train"):
             if trainer in self.failing:
                 raise CommandError("python", 1, ["No such trainer"], Path("log.txt"))
             return self.train(trainer, arguments, environment)

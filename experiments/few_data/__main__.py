@@ -1,0 +1,160 @@
+"""nnU-Net with eight training cases: plain, with label smoothing, and with GI-LS, both tuned as a user would.
+
+    python -m experiments.few_data --work FOLDER --data Dataset004_Hippocampus
+    python -m experiments.few_data --work FOLDER
+
+`nnunet-dro tune` chooses the options on two of the training cases of the first seed; the best ones are trained with the
+cases of every seed, on one processor core, and tested on many others (of the hippocampus with ``--data``, else of
+phantoms). What is finished is in the work folder and is not done again.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+
+from experiments.few_data.cost import cost_table
+from experiments.few_data.figure import draw
+from experiments.few_data.page import page_table, page_text
+from experiments.few_data.results import collect, summary
+from experiments.few_data.studies import (
+    LONG_GILS,
+    METHODS,
+    QUICK_METHODS,
+    TUNED,
+    FewDataRuns,
+    FewDataStudy,
+    hippocampus_study,
+    phantom_study,
+)
+from experiments.few_data.tuning import Tuning, tune
+from experiments.nnunet_runs.runs import CONFIGURATION, PLANS_NAME, claim, run_all
+from experiments.record.page import experiment_parser, result_folder, write_result
+from experiments.segmentation.studies import BASELINE
+from nnunet_dro.atomic import replacing
+from nnunet_dro.demo.progress import step_progress
+from nnunet_dro.nnunet.command import CommandError, run_command
+
+#: Seeds, and those of a smoke run.
+SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the experiment; returns the exit code: 2 if something must be put right first, 1 if a command fails."""
+    arguments = _parser().parse_args(words)
+    quick, console = arguments.quick, Console(soft_wrap=True)
+    try:
+        page = run(
+            hippocampus_study(arguments.data, quick=quick) if arguments.data else phantom_study(quick=quick),
+            work=arguments.work,
+            out=result_folder(arguments.out, quick=quick),
+            seeds=arguments.seeds or (QUICK_SEEDS if quick else SEEDS),
+            quick=quick,
+            console=console,
+        )
+    except (ValueError, OSError, CommandError) as error:
+        Console(stderr=True, soft_wrap=True).print(f"few_data: {error}", markup=False, highlight=False)
+        return 1 if isinstance(error, CommandError) else 2
+    console.print(page, highlight=False, markup=False)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = experiment_parser(str(__doc__).splitlines()[0])
+    parser.add_argument("--work", type=Path, required=True, help="folder for data, trainings and predictions")
+    parser.add_argument("--data", type=Path, help="the raw hippocampus dataset, with cases.csv (default: phantoms)")
+    parser.add_argument("--seeds", type=int, nargs="+", help="of the datasets (default: 0 1 2); the first is tuned on")
+    return parser
+
+
+def run(
+    study: FewDataStudy, *, work: Path, out: Path, seeds: Sequence[int], quick: bool = False, console: Console
+) -> Path:
+    """Do what is not done yet, and write the page.
+
+    Args:
+        study: From `hippocampus_study` or `phantom_study`.
+        work: Folder for everything the study makes.
+        out: Folder for the page.
+        seeds: Of the datasets; all methods of a seed are run before the next seed. Options are tuned on the first.
+        quick: Whether it is a smoke run.
+        console: Where to say what is done.
+
+    Returns:
+        The page.
+
+    Raises:
+        CommandError: If a dataset cannot be prepared, a tuning or the measurement of the cost fails.
+        ValueError: If the folder holds runs of other settings, or no method has finished beside the baseline.
+    """
+    folder, seeds = work.absolute() / f"few-data-{study.name}{'-quick' if quick else ''}", tuple(dict.fromkeys(seeds))
+    methods = QUICK_METHODS if quick else METHODS
+    claim(folder, study)
+    tuned_on = FewDataRuns(folder / f"seed{seeds[0]}", study, seeds[0])
+    tuned_on.prepare(console)
+    tunings = [tune(tuned_on, method, quick=quick, console=console) for method in TUNED]
+    best = {tuning.method: tuning.trainer for tuning in tunings}
+    study = replace(study, trainers={**study.trainers, **best, LONG_GILS: best["GI-LS"]})
+    runs = [FewDataRuns(folder / f"seed{seed}", study, seed) for seed in seeds]
+    for of_seed in runs:
+        for method in methods:
+            of_seed.set_aside(method)
+    failures = run_all(runs, methods, console)
+    cost = cost_table(pd.DataFrame(_cost_rows(tuned_on, quick=quick, console=console)))
+    results = collect(runs, methods)
+    table = summary(results)
+    name = "few-data" if study.name == "hippocampus" else f"few-data-{study.name}"
+    trials = pd.concat([tuning.trials.assign(method=tuning.method) for tuning in tunings], ignore_index=True)
+    out.mkdir(parents=True, exist_ok=True)
+    for suffix, rows in (("all", table), ("trials", trials), ("cost", cost)):
+        with replacing(out / f"{name}-{suffix}.csv") as partial:
+            rows.to_csv(partial, index=False)
+    return write_result(
+        out,
+        name,
+        title=study.title,
+        text=page_text(results, table, tunings, cost, failures=failures, name=name, quick=quick),
+        table=page_table(table),
+        figure=draw(results, cost),
+        command=_command(study, seeds, quick=quick),
+        seeds=[of_seed.seed for of_seed in runs if of_seed.is_finished(BASELINE)],
+        quick=quick,
+        seconds=_seconds(runs, tunings),
+    )
+
+
+def _cost_rows(of_seed: FewDataRuns, *, quick: bool, console: Console) -> list[dict[str, float]]:
+    """Measure the cost against T on the seed's data, or read what was measured before."""
+    path = of_seed.folder / "cost.json"
+    if not path.exists():
+        module = "experiments.few_data.cost"
+        command = [Path(sys.executable).name, "-m", module, of_seed.study.dataset, CONFIGURATION, "-p", PLANS_NAME]
+        command += ["--times", str(path), *(["--quick"] if quick else [])]
+        # Trainers make their folders of results, in which nobody is to find half a training.
+        environment = of_seed.environment | {"nnUNet_results": str(of_seed.folder / "cost")}
+        with step_progress(console, "Cost of an iteration against T"):
+            log = of_seed.folder / "logs" / "cost.txt"
+            run_command(command, environment=environment, log=log, while_running=lambda: None)
+    rows: list[dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))
+    return rows
+
+
+def _seconds(runs: Sequence[FewDataRuns], tunings: Sequence[Tuning]) -> float:
+    return sum(of_seed.seconds(METHODS) for of_seed in runs) + sum(tuning.seconds for tuning in tunings)
+
+
+def _command(study: FewDataStudy, seeds: Sequence[int], *, quick: bool) -> str:
+    """The command that makes the page again, in a folder of one's own."""
+    words = ["python -m experiments.few_data --work FOLDER"]
+    words += ["--data Dataset004_Hippocampus"] if study.name == "hippocampus" else []
+    words += ["--seeds", *map(str, seeds), *(["--quick"] if quick else [])]
+    return " ".join(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

