@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, cross_entropy
 
-from experiments.record import page as record
+from experiments import record
 from experiments.reweighting_limits.__main__ import load_digits
 from nnunet_dro.sampling import HardnessTable
 

@@ -34,7 +34,7 @@ from experiments.few_data.studies import (
 )
 from experiments.few_data.tuning import Tuning, tune
 from experiments.nnunet_runs.runs import CONFIGURATION, PLANS_NAME, claim, run_all
-from experiments.record.page import experiment_parser, result_folder, write_result
+from experiments.record import experiment_parser, result_folder, write_result
 from experiments.segmentation.studies import BASELINE
 from nnunet_dro.atomic import replacing
 from nnunet_dro.demo.progress import step_progress

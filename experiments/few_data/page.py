@@ -19,7 +19,7 @@ from experiments.few_data.studies import (
 )
 from experiments.few_data.tuning import OPTIONS, Tuning
 from experiments.label_noise.results import SHOWN
-from experiments.record.page import markdown_table
+from experiments.record import markdown_table
 from experiments.segmentation.studies import BASELINE
 
 _CHANGE = (

@@ -28,9 +28,9 @@ from rich.console import Console
 from rich.progress import track
 from scipy.stats import spearmanr
 
+from experiments import record
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
 from experiments.nnunet_runs.runs import CONFIGURATION, PLANS_NAME, SeedRuns
-from experiments.record import page as record
 from experiments.segmentation.studies import phantom_study
 
 SIGNALS = {"loss": "loss", "hardCE": "ce", "hardPresent": "present"}

@@ -14,8 +14,8 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from experiments import record
 from experiments.imbalanced_pair.training import METHODS, Outcome, Run, split_pair, train
-from experiments.record import page as record
 from experiments.reweighting_limits.__main__ import load_digits
 
 RATIOS = (1, 10, 30, 84)

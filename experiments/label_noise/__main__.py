@@ -21,7 +21,7 @@ from experiments.label_noise.page import page_table, page_text
 from experiments.label_noise.results import collect, dice_table, separation_table
 from experiments.label_noise.studies import TRAINERS, hippocampus_study, phantom_study
 from experiments.nnunet_runs.runs import SeedRuns, claim, run_all
-from experiments.record.page import experiment_parser, result_folder, write_result
+from experiments.record import experiment_parser, result_folder, write_result
 from experiments.segmentation.studies import BASELINE, Study
 from nnunet_dro.atomic import replacing
 from nnunet_dro.nnunet.command import CommandError

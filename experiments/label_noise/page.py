@@ -7,7 +7,7 @@ import pandas as pd
 from experiments.label_noise.data import KINDS
 from experiments.label_noise.results import ALL_LABELS, N_FIRST, SHOWN, Results
 from experiments.nnunet_runs.runs import BATCH_SIZE
-from experiments.record.page import markdown_table
+from experiments.record import markdown_table
 from experiments.segmentation.page import NOT_LEARNT, time_table
 from experiments.segmentation.studies import BASELINE, Study
 

@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from experiments.record.page import experiment_parser, module_command, result_folder, write_result
+from experiments.record import experiment_parser, module_command, result_folder, write_result
 
 FloatArray = NDArray[np.float64]
 #: Predictions (m, n) and targets (n,) -> losses (m, n) and their derivatives by the predictions (m, n).

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from experiments.nnunet_runs.runs import SeedRuns, claim, run_all
-from experiments.record.page import result_folder, write_result
+from experiments.record import result_folder, write_result
 from experiments.segmentation.figure import draw
 from experiments.segmentation.page import page_table, page_text
 from experiments.segmentation.results import collect, summary_rows

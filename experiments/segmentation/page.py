@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from experiments.nnunet_runs.runs import BATCH_SIZE
-from experiments.record.page import markdown_table
+from experiments.record import markdown_table
 from experiments.segmentation.results import STATISTICS, Results
 from experiments.segmentation.studies import BASELINE, Study
 
