@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, cross_entropy
 
 from experiments import record
-from experiments.reweighting_limits.__main__ import load_digits
+from experiments.datasets.mnist import load_digits
 from nnunet_dro.sampling import HardnessTable
 
 RARE = 3

@@ -12,12 +12,11 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
 from experiments.nnunet_runs.runs import CONFIGURATION, PLANS_NAME, SeedRuns
-from experiments.segmentation.studies import BASELINE, INTENSITY_RANGE, Study, write_hippocampus
+from experiments.segmentation.studies import BASELINE, Study
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.division import strata_by
-from nnunet_dro.nnunet.raw_dataset import read_raw_dataset
 
 #: Plain nnU-Net with twice the iterations: GI-LS makes two optimiser steps in each of its iterations.
 TWICE = "ERM-twice"
@@ -158,17 +157,12 @@ def hippocampus_study(data: Path, *, quick: bool) -> FewDataStudy:
     """
     n_other, n_test = (2, 3) if quick else (20, 60)
     unseen, seen = {"8bit": 0, "rescaled": 0}, {"train": N_TRAINING, "validation": 1, "test": n_test}
-    dataset = read_raw_dataset(data)
-    ranges = strata_by(dataset, INTENSITY_RANGE)[list(dataset.training_cases)]
-    for stratum, n_needed in {**dict.fromkeys(unseen, n_other), "raw": sum(seen.values())}.items():
-        if (n_cases := int((ranges == stratum).sum())) < n_needed:
-            cure = "Give the whole dataset."
-            raise ValueError(f"`data` must have {n_needed} cases of range {stratum!r}, got {n_cases}. {cure}")
+    hippocampus = read_hippocampus(data, n_needed={**dict.fromkeys(unseen, n_other), "raw": sum(seen.values())})
 
     def write(folder: Path, rng: np.random.Generator) -> None:
         parts = folder.with_name(f"{folder.name}.two-labels")
         shutil.rmtree(parts, ignore_errors=True)
-        write_hippocampus(parts, dataset, ranges, unseen, seen, n_other, rng)
+        write_hippocampus(parts, hippocampus, rare=unseen, common=seen, at_most=n_other, rng=rng)
         merge_labels(parts, file_ending=".nii.gz", name="hippocampus")
         parts.rename(folder)
 

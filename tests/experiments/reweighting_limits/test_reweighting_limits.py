@@ -8,13 +8,13 @@ import pytest
 import torch
 from scipy.optimize import minimize, minimize_scalar
 
+from experiments.datasets.mnist import load_digits
 from experiments.reweighting_limits.__main__ import (
     GROUP_STEP,
     LEARNING_RATE,
     Setting,
     descend,
     distances,
-    load_digits,
     logistic_loss,
     main,
     polynomial_loss,
