@@ -8,7 +8,6 @@ cases of every seed, on one processor core, and tested on many others (of the hi
 phantoms). What is finished is in the work folder and is not done again.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -21,35 +20,34 @@ from rich.console import Console
 from experiments.few_data.cost import cost_table
 from experiments.few_data.figure import draw
 from experiments.few_data.page import page_table, page_text
-from experiments.few_data.results import collect, summary
+from experiments.few_data.results import summary
 from experiments.few_data.studies import (
     LONG_GILS,
     METHODS,
     QUICK_METHODS,
     TUNED,
     FewDataRuns,
-    FewDataStudy,
     hippocampus_study,
     phantom_study,
 )
 from experiments.few_data.tuning import Tuning, tune
-from experiments.nnunet_runs.runs import CONFIGURATION, PLANS_NAME, claim, run_all
-from experiments.record import experiment_parser, result_folder, write_result
-from experiments.segmentation.studies import BASELINE
-from nnunet_dro.atomic import replacing
+from experiments.nnunet_runs.command_line import QUICK_SEEDS, SEEDS, page_command, report_page, study_parser
+from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
+from experiments.nnunet_runs.results import collect
+from experiments.nnunet_runs.runs import claim, run_all
+from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import result_folder, write_result, write_table
 from nnunet_dro.demo.progress import step_progress
-from nnunet_dro.nnunet.command import CommandError, run_command
-
-#: Seeds, and those of a smoke run.
-SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
+from nnunet_dro.nnunet.command import run_command
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the experiment; returns the exit code: 2 if something must be put right first, 1 if a command fails."""
-    arguments = _parser().parse_args(words)
-    quick, console = arguments.quick, Console(soft_wrap=True)
-    try:
-        page = run(
+    arguments = study_parser(str(__doc__).splitlines()[0]).parse_args(words)
+    quick = arguments.quick
+
+    def make(console: Console) -> Path:
+        return run(
             hippocampus_study(arguments.data, quick=quick) if arguments.data else phantom_study(quick=quick),
             work=arguments.work,
             out=result_folder(arguments.out, quick=quick),
@@ -57,24 +55,11 @@ def main(words: Sequence[str] | None = None) -> int:
             quick=quick,
             console=console,
         )
-    except (ValueError, OSError, CommandError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"few_data: {error}", markup=False, highlight=False)
-        return 1 if isinstance(error, CommandError) else 2
-    console.print(page, highlight=False, markup=False)
-    return 0
+
+    return report_page("few_data", make)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = experiment_parser(str(__doc__).splitlines()[0])
-    parser.add_argument("--work", type=Path, required=True, help="folder for data, trainings and predictions")
-    parser.add_argument("--data", type=Path, help="the raw hippocampus dataset, with cases.csv (default: phantoms)")
-    parser.add_argument("--seeds", type=int, nargs="+", help="of the datasets (default: 0 1 2); the first is tuned on")
-    return parser
-
-
-def run(
-    study: FewDataStudy, *, work: Path, out: Path, seeds: Sequence[int], quick: bool = False, console: Console
-) -> Path:
+def run(study: Study, *, work: Path, out: Path, seeds: Sequence[int], quick: bool = False, console: Console) -> Path:
     """Do what is not done yet, and write the page.
 
     Args:
@@ -110,10 +95,9 @@ def run(
     table = summary(results)
     name = "few-data" if study.name == "hippocampus" else f"few-data-{study.name}"
     trials = pd.concat([tuning.trials.assign(method=tuning.method) for tuning in tunings], ignore_index=True)
-    out.mkdir(parents=True, exist_ok=True)
     for suffix, rows in (("all", table), ("trials", trials), ("cost", cost)):
-        with replacing(out / f"{name}-{suffix}.csv") as partial:
-            rows.to_csv(partial, index=False)
+        write_table(out / f"{name}-{suffix}.csv", rows)
+    options = ["--data Dataset004_Hippocampus"] if study.name == "hippocampus" else []
     return write_result(
         out,
         name,
@@ -121,7 +105,7 @@ def run(
         text=page_text(results, table, tunings, cost, failures=failures, name=name, quick=quick),
         table=page_table(table),
         figure=draw(results, cost),
-        command=_command(study, seeds, quick=quick),
+        command=page_command("few_data", options=options, seeds=seeds, quick=quick),
         seeds=[of_seed.seed for of_seed in runs if of_seed.is_finished(BASELINE)],
         quick=quick,
         seconds=_seconds(runs, tunings),
@@ -146,14 +130,6 @@ def _cost_rows(of_seed: FewDataRuns, *, quick: bool, console: Console) -> list[d
 
 def _seconds(runs: Sequence[FewDataRuns], tunings: Sequence[Tuning]) -> float:
     return sum(of_seed.seconds(METHODS) for of_seed in runs) + sum(tuning.seconds for tuning in tunings)
-
-
-def _command(study: FewDataStudy, seeds: Sequence[int], *, quick: bool) -> str:
-    """The command that makes the page again, in a folder of one's own."""
-    words = ["python -m experiments.few_data --work FOLDER"]
-    words += ["--data Dataset004_Hippocampus"] if study.name == "hippocampus" else []
-    words += ["--seeds", *map(str, seeds), *(["--quick"] if quick else [])]
-    return " ".join(words)
 
 
 if __name__ == "__main__":

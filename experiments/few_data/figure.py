@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.few_data.cost import PLAIN, cost_line
-from experiments.few_data.results import ALL_CASES, Results, groups
+from experiments.few_data.results import ALL_CASES, groups
+from experiments.nnunet_runs.results import ALL_LABELS, Results
 
 _SEED_COLOURS = ("#1b4f72", "#ca6f1e", "#117a65", "#943126", "#7d3c98")
 _GRID = "#d5d8dc"
@@ -28,7 +29,7 @@ def draw(results: Results, cost: pd.DataFrame) -> Figure:
     widths = [*[1.25] * len(shown), 1]
     *panels, last = figure.subplots(1, len(shown) + 1, width_ratios=widths)
     for panel, (name, strata) in zip(panels, shown.items(), strict=True):
-        of_group = results.dice[results.dice["stratum"].isin(strata)]
+        of_group = results.dice[(results.dice["label"] == ALL_LABELS) & results.dice["stratum"].isin(strata)]
         _draw_dice(panel, of_group, results.methods)
         n_cases = of_group.drop_duplicates(["seed", "case"]).groupby("seed").size().max()
         panel.set_title(f"{name}: {n_cases} test cases per seed", fontsize=10)

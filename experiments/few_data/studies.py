@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from rich.console import Console
 
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
-from experiments.nnunet_runs.runs import CONFIGURATION, PLANS_NAME, SeedRuns
-from experiments.segmentation.studies import BASELINE, Study
+from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
+from experiments.nnunet_runs.runs import SeedRuns
+from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import render
 from nnunet_dro.atomic import replacing
 
 #: Plain nnU-Net with twice the iterations: GI-LS makes two optimiser steps in each of its iterations.
@@ -48,22 +50,6 @@ PATCH_SIZE, BATCH_SIZE = (24, 24, 24), 2
 #: Epochs and training iterations per epoch. nnU-Net draws its curves after each epoch, which takes longer than ten
 #: iterations: so few and long epochs.
 _LENGTH, _QUICK_LENGTH = (5, 60), (1, 4)
-
-
-@dataclass(frozen=True)
-class FewDataStudy(Study):
-    """A study with trainings of different lengths.
-
-    Attributes:
-        factors: As `FACTORS`.
-    """
-
-    factors: Mapping[str, int] = field(default_factory=lambda: FACTORS)
-
-    def trainer(self, method: str) -> str:
-        """What follows nnU-Net's ``-tr``."""
-        iterations = self.iterations * self.factors.get(method, 1)
-        return f"{self.trainers[method]}_{self.epochs}epochs_{iterations}iters"
 
 
 def shrunken_plans(plans: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +130,7 @@ def merge_labels(folder: Path, *, file_ending: str, name: str) -> None:
     (folder / "dataset.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
 
-def hippocampus_study(data: Path, *, quick: bool) -> FewDataStudy:
+def hippocampus_study(data: Path, *, quick: bool) -> Study:
     """Eight MR images of the hippocampus in one intensity convention; test cases of this and of two others.
 
     Args:
@@ -176,18 +162,11 @@ def hippocampus_study(data: Path, *, quick: bool) -> FewDataStudy:
         seen="raw",
         labels=("hippocampus",),
         settings={"train": N_TRAINING, "test": n_test, "test_of_others": n_other},
-        about=(
-            "Crops around the hippocampus of the Medical Segmentation Decathlon, Task04 (Simpson et al. 2019), "
-            "anterior and posterior part taken together as one label, since telling them apart takes longer than these "
-            f"trainings. Each seed draws {N_TRAINING} training cases of one intensity convention (raw), and "
-            f"{n_test + 2 * n_other} test cases: {n_test} raw ones, and {n_other} each of the conventions 8bit and "
-            "rescaled, which are in no training. nnU-Net's normalisation hides the scale of the intensities, so that "
-            "these are not far away. The seeds share test cases in part, which makes pooled intervals too narrow."
-        ),
+        about=render("few_data/hippocampus", n_training=N_TRAINING, n_test=n_test, n_other=n_other),
     )
 
 
-def phantom_study(*, quick: bool) -> FewDataStudy:
+def phantom_study(*, quick: bool) -> Study:
     """Eight phantoms of one pathology; test cases of this and of two others; see `phantoms`."""
     counts = Counts({"control": N_TRAINING}, validation=1, test=2 if quick else 30)
     return _study(
@@ -200,18 +179,14 @@ def phantom_study(*, quick: bool) -> FewDataStudy:
         seen="control",
         labels=("grey_matter", "white_matter", "cerebellum"),
         settings={"train": N_TRAINING, "test": counts.test},
-        about=(
-            f"Phantoms of a head ({SIZE} x {SIZE} x {SIZE} voxels; grey matter, white matter, cerebellum) as in "
-            f"[segmentation-phantoms.md](segmentation-phantoms.md): {N_TRAINING} controls for the training, and "
-            f"{counts.test} test cases of each pathology; the two others are in no training."
-        ),
+        about=render("few_data/phantoms", size=SIZE, n_training=N_TRAINING, n_test=counts.test),
     )
 
 
-def _study(write: Any, *, quick: bool, unseen: tuple[str, ...], seen: str, settings: Any, **same: Any) -> FewDataStudy:
+def _study(write: Any, *, quick: bool, unseen: tuple[str, ...], seen: str, settings: Any, **same: Any) -> Study:
     epochs, iterations = _QUICK_LENGTH if quick else _LENGTH
     plain = "nnUNetTrainerDRO_beta0"
-    return FewDataStudy(
+    return Study(
         title=f"Few data: {same['name']}",
         rare=unseen,
         common=(seen,),
@@ -221,5 +196,6 @@ def _study(write: Any, *, quick: bool, unseen: tuple[str, ...], seen: str, setti
         # What the runner records of itself has its own batch size.
         settings={**settings, "batch_size": BATCH_SIZE, "patch_size": list(PATCH_SIZE)},
         trainers={BASELINE: plain, TWICE: plain, LONG: plain, DEFAULT: TUNED["GI-LS"]},
+        factors=FACTORS,
         **same,
     )

@@ -10,7 +10,7 @@ import pandas as pd
 from rich.console import Console
 
 from experiments.few_data.studies import TUNED, TUNING_FOLD, FewDataRuns
-from experiments.nnunet_runs.runs import CONFIGURATION, PLANS_NAME
+from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
 from nnunet_dro.demo.progress import step_progress
 from nnunet_dro.nnunet.command import run_command
 

@@ -14,51 +14,42 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 
 from experiments.label_noise.figure import draw
 from experiments.label_noise.page import page_table, page_text
-from experiments.label_noise.results import collect, dice_table, separation_table
+from experiments.label_noise.results import dice_by_label, separation_table, training_cases
 from experiments.label_noise.studies import TRAINERS, hippocampus_study, phantom_study
-from experiments.nnunet_runs.runs import SeedRuns, claim, run_all
-from experiments.record import experiment_parser, result_folder, write_result
-from experiments.segmentation.studies import BASELINE, Study
-from nnunet_dro.atomic import replacing
-from nnunet_dro.nnunet.command import CommandError
+from experiments.nnunet_runs.command_line import QUICK_SEEDS, SEEDS, page_command, report_page, study_parser
+from experiments.nnunet_runs.results import collect, finished_runs
+from experiments.nnunet_runs.runs import baseline_first, run_study
+from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import result_folder, write_result, write_table
 
 #: What a smoke run trains.
-QUICK_METHODS, QUICK_SEEDS = (BASELINE, "L2RW"), (0,)
+QUICK_METHODS = (BASELINE, "L2RW")
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the experiment; returns the exit code: 2 if something must be put right first, 1 if nnU-Net fails."""
-    arguments = _parser().parse_args(words)
-    quick, console = arguments.quick, Console(soft_wrap=True)
-    try:
-        page = run(
+    parser = study_parser(str(__doc__).splitlines()[0], methods=tuple(TRAINERS))
+    parser.add_argument("--rare", action="store_true", help="phantoms of the rare pathology, too, in the training")
+    arguments = parser.parse_args(words)
+    quick = arguments.quick
+
+    def make(console: Console) -> Path:
+        return run(
             _study(arguments),
             work=arguments.work,
             out=result_folder(arguments.out, quick=quick),
-            seeds=arguments.seeds or (QUICK_SEEDS if quick else (0, 1, 2)),
+            seeds=arguments.seeds or (QUICK_SEEDS if quick else SEEDS),
             methods=arguments.methods or (QUICK_METHODS if quick else tuple(TRAINERS)),
             quick=quick,
             console=console,
         )
-    except (ValueError, OSError, CommandError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"label_noise: {error}", markup=False, highlight=False)
-        return 1 if isinstance(error, CommandError) else 2
-    console.print(page, highlight=False, markup=False)
-    return 0
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = experiment_parser(str(__doc__).splitlines()[0])
-    parser.add_argument("--work", type=Path, required=True, help="folder for data, trainings and predictions")
-    parser.add_argument("--data", type=Path, help="the raw hippocampus dataset, with cases.csv (default: phantoms)")
-    parser.add_argument("--rare", action="store_true", help="phantoms of the rare pathology, too, in the training")
-    parser.add_argument("--seeds", type=int, nargs="+", help="of the datasets (default: 0 1 2)")
-    parser.add_argument("--methods", nargs="+", choices=tuple(TRAINERS), help="default: all", metavar="METHOD")
-    return parser
+    return report_page("label_noise", make)
 
 
 def _study(arguments: argparse.Namespace) -> Study:
@@ -97,38 +88,30 @@ def run(
         CommandError: If a dataset cannot be prepared.
         ValueError: If the folder holds runs of other settings, or no method has finished beside the baseline.
     """
-    methods = (BASELINE, *(method for method in dict.fromkeys(methods) if method != BASELINE))
+    methods = baseline_first(methods)
     folder = work.absolute() / f"label-noise-{study.name}{'-quick' if quick else ''}"
-    claim(folder, study)
-    runs = [SeedRuns(folder / f"seed{seed}", study, seed) for seed in dict.fromkeys(seeds)]
-    failures = run_all(runs, methods, console)
+    runs, failures = run_study(study, folder, seeds, methods, console)
     results = collect(runs, methods)
-    table, separation = dice_table(results), separation_table(results.cases)
+    cases = pd.concat([training_cases(*finished) for finished in finished_runs(runs, methods)], ignore_index=True)
+    table, separation = dice_by_label(results), separation_table(cases)
     name = "label-noise" if study.name == "phantoms" else f"label-noise-{study.name}"
-    out.mkdir(parents=True, exist_ok=True)
-    for suffix, rows in (("all", table), ("separation", separation), ("cases", results.cases)):
-        with replacing(out / f"{name}-{suffix}.csv") as partial:
-            rows.to_csv(partial, index=False, float_format="%.6g" if suffix == "cases" else None)
+    write_table(out / f"{name}-all.csv", table)
+    write_table(out / f"{name}-separation.csv", separation)
+    write_table(out / f"{name}-cases.csv", cases, float_format="%.6g")
+    options = {"hippocampus": ["--data Dataset004_Hippocampus"], "rare-phantoms": ["--rare"]}.get(study.name, [])
+    all_seeds = [of_seed.seed for of_seed in runs]
     return write_result(
         out,
         name,
         title=study.title,
-        text=page_text(results, table, separation, failures=failures, name=name, quick=quick),
+        text=page_text(results, cases, table, separation, failures=failures, name=name, quick=quick),
         table=page_table(table),
-        figure=draw(results),
-        command=_command(study, [of_seed.seed for of_seed in runs], methods, quick=quick),
+        figure=draw(results, cases),
+        command=page_command("label_noise", options=options, seeds=all_seeds, methods=methods, quick=quick),
         seeds=[of_seed.seed for of_seed in runs if of_seed.is_finished(BASELINE)],
         quick=quick,
         seconds=sum(of_seed.seconds(methods) for of_seed in runs),
     )
-
-
-def _command(study: Study, seeds: Sequence[int], methods: Sequence[str], *, quick: bool) -> str:
-    """The command that makes the page again, in a folder of one's own."""
-    words = ["python -m experiments.label_noise --work FOLDER"]
-    words += {"hippocampus": ["--data Dataset004_Hippocampus"], "rare-phantoms": ["--rare"]}.get(study.name, [])
-    words += ["--seeds", *map(str, seeds), "--methods", *methods, *(["--quick"] if quick else [])]
-    return " ".join(words)
 
 
 if __name__ == "__main__":

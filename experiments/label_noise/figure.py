@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.label_noise.data import KINDS
-from experiments.label_noise.results import ALL_LABELS, Results
+from experiments.nnunet_runs.results import ALL_LABELS, Results
 
 #: Groups of training cases, from left to right, and their colours.
 _COLOURS = {
@@ -19,11 +19,12 @@ _COLOURS = {
 }
 
 
-def draw(results: Results) -> Figure:
+def draw(results: Results, cases: pd.DataFrame) -> Figure:
     """Dice of the right test cases, and what the trainings think of their cases.
 
     Args:
         results: The numbers.
+        cases: Rows of `training_cases` of every finished run.
 
     Returns:
         Above, Dice of the test cases of all seeds: a panel for the mean over the labels and one per label, a box per
@@ -39,7 +40,7 @@ def draw(results: Results) -> Figure:
         above[position].set_ylim(-2, 102)
     above[0].set_ylabel("Dice of the test cases, %")
     for position, method in enumerate(results.methods):
-        _draw_cases(below[position], results, method)
+        _draw_cases(below[position], cases[cases["method"] == method], method)
     for panel in (*above[len(labels) :], *below[len(results.methods) :]):
         panel.set_visible(False)
     return figure
@@ -55,8 +56,7 @@ def _draw_dice(panel: Axes, results: Results, label: str) -> None:
     panel.set_axisbelow(True)
 
 
-def _draw_cases(panel: Axes, results: Results, method: str) -> None:
-    of_method = results.cases[results.cases["method"] == method]
+def _draw_cases(panel: Axes, of_method: pd.DataFrame, method: str) -> None:
     right = pd.Series(np.where(of_method["rare"], "rare", "right"), index=of_method.index)
     group = of_method["kind"].where(of_method["kind"] != "clean", right).mask(of_method["trusted"], "trusted")
     colours = {name: colour for name, colour in _COLOURS.items() if name != "rare" or of_method["rare"].any()}

@@ -1,83 +1,18 @@
 """The numbers of the experiment with wrong labels: Dice, and whether a training can tell."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from experiments.hardness_signals.__main__ import harder
 from experiments.label_noise.data import KINDS, NOISE_FILE
+from experiments.nnunet_runs.dice_table import dice_table, pooled_columns
+from experiments.nnunet_runs.hardness import harder
+from experiments.nnunet_runs.results import ALL_LABELS, Results
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.segmentation.results import iteration_times
-from experiments.segmentation.studies import BASELINE, Study
-from nnunet_dro.evaluation.bootstrap import FloatArray, difference_intervals
-from nnunet_dro.evaluation.statistics import STATISTICS
-from nnunet_dro.evaluation.stratum_statistics import describe
 from nnunet_dro.suspects import rank_cases, read_logs
 from nnunet_dro.suspects.epoch_log import WEIGHTS
 
-#: The statistics of Dice that are shown.
-SHOWN = ("mean", "p25", "p10", "p5")
-
-#: The mean over the labels of a case, beside the labels.
-ALL_LABELS = "all labels"
-
 #: How many cases of a ranking are looked at.
 N_FIRST = 20
-
-
-@dataclass(frozen=True)
-class Results:
-    """What came out, from the finished runs.
-
-    Attributes:
-        study: The study.
-        methods: Those with a finished run on a seed that the baseline has finished, too; the baseline first.
-        dice: A row per method, seed, test case and label, `ALL_LABELS` among them: ``dice`` is a fraction.
-        cases: A row per method, seed and training case; see `training_cases`.
-        times: See `iteration_times`.
-    """
-
-    study: Study
-    methods: tuple[str, ...]
-    dice: pd.DataFrame
-    cases: pd.DataFrame
-    times: pd.DataFrame
-
-
-def collect(runs: Sequence[SeedRuns], methods: Sequence[str]) -> Results:
-    """Read the finished runs.
-
-    Args:
-        runs: The seeds.
-        methods: The methods to show, finished or not.
-
-    Returns:
-        The numbers of the seeds on which the baseline is finished.
-
-    Raises:
-        ValueError: If there is no method to compare with the baseline.
-    """
-    usable = [of_seed for of_seed in runs if of_seed.is_finished(BASELINE)]
-    finished = [(of_seed, method) for method in methods for of_seed in usable if of_seed.is_finished(method)]
-    names = tuple(dict.fromkeys(method for _, method in finished))
-    if set(names) <= {BASELINE}:
-        cure = "failures.json in the work folder says why others failed."
-        raise ValueError(f"`methods` must have finished on a seed that {BASELINE} has finished, got none. {cure}")
-    return Results(
-        study=runs[0].study,
-        methods=names,
-        dice=pd.concat([_dice(*run) for run in finished], ignore_index=True),
-        cases=pd.concat([training_cases(*run) for run in finished], ignore_index=True),
-        times=iteration_times(finished),
-    )
-
-
-def _dice(of_seed: SeedRuns, method: str) -> pd.DataFrame:
-    scores = of_seed.evaluation(method).scores[["case", "label", "dice"]].astype({"label": str})
-    of_cases = scores.groupby("case", as_index=False)["dice"].mean().assign(label=ALL_LABELS)
-    return pd.concat([scores, of_cases]).assign(method=method, seed=of_seed.seed)
 
 
 def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
@@ -121,54 +56,25 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     )
 
 
-def dice_table(results: Results) -> pd.DataFrame:
+def dice_by_label(results: Results) -> pd.DataFrame:
     """Dice of the test cases of all seeds together, and its difference to the baseline.
 
     Returns:
-        A row per label and method: ``n_seeds``, ``n_cases``, for each of `SHOWN` the statistic, its difference to the
-        baseline on the seeds that both have and the 95 % interval of the paired bootstrap over the cases
-        (``mean_difference``, ``mean_difference_low``, ``mean_difference_high``; NaN for the baseline); ``mean_lowest``
-        and ``mean_highest`` of the seeds' means, and ``seeds_better``, of how many it is above the baseline's.
+        A row per label, `ALL_LABELS` first, and method: the columns of `dice_table` that speak of all cases.
     """
-    rows: list[dict[str, object]] = []
+    parts = []
     for label in (ALL_LABELS, *results.study.labels):
-        of_label = results.dice[results.dice["label"] == label]
-        wide = of_label.pivot(index=["seed", "case"], columns="method", values="dice")
-        for method in results.methods:
-            values = wide[method].dropna()
-            before = wide[BASELINE].loc[values.index]
-            of_seeds, baseline_of_seeds = values.groupby("seed").mean(), before.groupby("seed").mean()
-            row: dict[str, object] = {"label": label, "method": method, "trainer": results.study.trainer(method)}
-            row |= {"n_seeds": len(of_seeds), "n_cases": len(values)}
-            row |= {"mean_lowest": of_seeds.min(), "mean_highest": of_seeds.max()}
-            row |= {"seeds_better": int((of_seeds > baseline_of_seeds).sum())}
-            values_of_both = (before.to_numpy(dtype=np.float64), values.to_numpy(dtype=np.float64))
-            row |= _own(describe(values_of_both[1])) | ({} if method == BASELINE else _differences(*values_of_both))
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _own(statistics: Mapping[str, float]) -> dict[str, object]:
-    return {name: statistics[name] for name in SHOWN}
-
-
-def _differences(before: FloatArray, after: FloatArray) -> dict[str, object]:
-    """How the statistics of two paired samples differ, with the intervals."""
-    old, new = describe(before), describe(after)
-    (bounds,) = difference_intervals([(before, after)])
-    row: dict[str, object] = {}
-    for name, (low, high) in zip(STATISTICS, bounds, strict=True):
-        if name in SHOWN:
-            row[f"{name}_difference"] = new[name] - old[name]
-            row |= {f"{name}_difference_low": low, f"{name}_difference_high": high}
-    return row
+        table = dice_table(results.dice[results.dice["label"] == label], results.study, results.methods)
+        parts.append(table.reindex(columns=pooled_columns()))
+        parts[-1].insert(0, "label", label)
+    return pd.concat(parts, ignore_index=True)
 
 
 def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
     """How well each training tells the wrong label maps from the right ones.
 
     Args:
-        cases: As `Results.cases`.
+        cases: Rows of `training_cases`.
 
     Returns:
         A row per method, signal and seed: ``auc``, the chance that a wrong case looks more suspicious than a right one

@@ -1,4 +1,4 @@
-"""The runs of a segmentation study: a dataset per seed, and on it each method trained, predicted and evaluated.
+"""The runs of a study: a dataset per seed, and on it each method trained, predicted and evaluated.
 
 What is finished is skipped the next time, what failed is recorded and tried again.
 """
@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from experiments.segmentation.studies import Study
+from experiments.nnunet_runs.plans import BATCH_SIZE, CONFIGURATION, PARENT, PLANS_NAME, experiment_plans
+from experiments.nnunet_runs.study import BASELINE, Study
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.plans import small_plans
 from nnunet_dro.demo.progress import StepProgress, step_progress
 from nnunet_dro.evaluation import Evaluation, evaluate
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
@@ -28,32 +28,8 @@ from nnunet_dro.nnunet.command import CommandError, run_command
 from nnunet_dro.output_folder import write_files
 from nnunet_dro.trainers.installation import FOLDER
 
-#: nnU-Net's names of the plans, and of the configuration the networks are trained with and the one it inherits from.
-PLANS_NAME, CONFIGURATION, PARENT = "nnUNetPlansExperiment", "3d_fullres_small", "3d_fullres"
-
-BATCH_SIZE = 4
-
 _EPOCH = re.compile(rb": Epoch (\d+) *\r?$", re.MULTILINE)
 _EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
-
-
-def experiment_plans(plans: dict[str, object]) -> dict[str, object]:
-    """The plans with the configuration of the experiment: the demo's small network with one convolution per stage.
-
-    Args:
-        plans: The contents of nnU-Net's plans file.
-
-    Raises:
-        ValueError: If they have no 3d_fullres.
-    """
-    small = small_plans(plans, parent=PARENT)
-    small["plans_name"] = PLANS_NAME
-    configuration = small["configurations"][CONFIGURATION]
-    configuration["batch_size"] = BATCH_SIZE
-    kwargs = configuration["architecture"]["arch_kwargs"]
-    kwargs["n_conv_per_stage"] = [1] * kwargs["n_stages"]
-    kwargs["n_conv_per_stage_decoder"] = [1] * (kwargs["n_stages"] - 1)
-    return small
 
 
 @dataclass(frozen=True)
@@ -256,6 +232,30 @@ def claim(folder: Path, study: Study) -> None:
         raise ValueError(f"`work` must be a new folder or one of the same settings, got {was}. Choose another.")
 
 
+def run_study(
+    study: Study, folder: Path, seeds: Sequence[int], methods: Sequence[str], console: Console
+) -> tuple[list[SeedRuns], dict[str, str]]:
+    """Run what is not finished of a study.
+
+    Args:
+        study: The study.
+        folder: Everything is in here.
+        seeds: Of the datasets, in order; each is run once.
+        methods: The methods, in order.
+        console: Where to say what is done.
+
+    Returns:
+        The runs of each seed, and the runs that failed, as from `run_all`.
+
+    Raises:
+        CommandError: If a dataset cannot be prepared.
+        ValueError: If the folder holds runs of other settings.
+    """
+    claim(folder, study)
+    runs = [SeedRuns(folder / f"seed{seed}", study, seed) for seed in dict.fromkeys(seeds)]
+    return runs, run_all(runs, methods, console)
+
+
 def run_all(runs: Sequence[SeedRuns], methods: Sequence[str], console: Console) -> dict[str, str]:
     """Run what is not finished, all methods of a seed before the next seed.
 
@@ -285,3 +285,8 @@ def run_all(runs: Sequence[SeedRuns], methods: Sequence[str], console: Console) 
             with replacing(of_seed.folder.parent / "failures.json") as partial:
                 partial.write_text(json.dumps(failures, indent=2) + "\n", encoding="utf-8")
     return failures
+
+
+def baseline_first(methods: Sequence[str]) -> tuple[str, ...]:
+    """The methods, each once, the baseline among them and first."""
+    return (BASELINE, *(method for method in dict.fromkeys(methods) if method != BASELINE))

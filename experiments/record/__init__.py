@@ -3,7 +3,7 @@
 from experiments.record.cached_runs import cache_folder, cached_runs
 from experiments.record.command_line import QUICK_RESULTS, RESULTS, experiment_parser, module_command, result_folder
 from experiments.record.markdown_table import markdown_table
-from experiments.record.page import write_result
+from experiments.record.page import write_result, write_table
 from experiments.record.templates import render
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "render",
     "result_folder",
     "write_result",
+    "write_table",
 ]

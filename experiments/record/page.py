@@ -55,8 +55,7 @@ def write_result(
     if any(label is not None for label in table.index.names):
         table = table.reset_index()
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / f"{name}.csv") as partial:
-        table.to_csv(partial, index=False)
+    write_table(folder / f"{name}.csv", table)
     with replacing(folder / f"{name}.png") as partial:
         figure.savefig(partial, dpi=150)
     made = render(
@@ -75,6 +74,19 @@ def write_result(
     with replacing(page) as partial:
         partial.write_text(f"{made}\n", encoding="utf-8")
     return page
+
+
+def write_table(path: Path, table: pd.DataFrame, *, float_format: str | None = None) -> None:
+    """Write a table as CSV, whole or not at all, without its index; its folder is made if it is not there.
+
+    Args:
+        path: The file.
+        table: The table.
+        float_format: As in C; all digits if not given.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        table.to_csv(partial, index=False, float_format=float_format)
 
 
 def _check_result(name: str, table: pd.DataFrame, seconds: float) -> None:

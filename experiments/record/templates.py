@@ -14,7 +14,8 @@ def render(template: str, **values: object) -> str:
     Args:
         template: Path of a file from the folder of the experiments on, without its ending ``.md.jinja``, such as
             ``digits/page``.
-        values: What the template calls by name. Its filter ``table`` makes a table in markdown of a data frame.
+        values: What the template calls by name. It has two more filters: ``table`` makes a table in markdown of a data
+            frame, ``per_cent`` writes a fraction in per cent with one decimal, or as many as it is given.
 
     Returns:
         Markdown, without empty lines at the beginning and at the end.
@@ -35,5 +36,9 @@ def _environment() -> Environment:
         # Markdown for a file, not markup for a browser.
         autoescape=False,
     )
-    environment.filters["table"] = markdown_table
+    environment.filters |= {"table": markdown_table, "per_cent": _per_cent}
     return environment
+
+
+def _per_cent(fraction: float, decimals: int = 1) -> str:
+    return f"{100 * fraction:.{decimals}f}"

@@ -4,8 +4,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.segmentation.results import STATISTICS, Results
-from experiments.segmentation.studies import BASELINE
+from experiments.nnunet_runs.results import Results
+from experiments.nnunet_runs.study import BASELINE
+from experiments.segmentation.results import STATISTICS
 
 _COLOURS = {"mean": "#1b4f72", "p10": "#ca6f1e", "p5": "#943126"}
 _MARKERS = {"mean": "o", "p10": "s", "p5": "^"}
@@ -32,7 +33,8 @@ def draw(results: Results, table: pd.DataFrame, n_training: "pd.Series[int]") ->
     for label, row in zip(labels, panels, strict=True):
         for stratum, panel in zip(strata, row, strict=True):
             rows = table[(table["label"] == label) & (table["stratum"] == stratum)].set_index("method")
-            of_seeds = results.per_seed[(results.per_seed["label"] == label) & (results.per_seed["stratum"] == stratum)]
+            dice = results.dice[(results.dice["label"] == label) & (results.dice["stratum"] == stratum)]
+            of_seeds = dice.groupby(["seed", "method"])["dice"].mean().unstack("method")
             _draw_panel(panel, rows, of_seeds, methods)
             values = (f"{statistic} {100 * rows.loc[BASELINE, statistic]:.1f}" for statistic in STATISTICS)
             title = f"{label}, {stratum} ({n_training[stratum]} in training)\n{BASELINE}: {', '.join(values)}"
@@ -48,7 +50,6 @@ def draw(results: Results, table: pd.DataFrame, n_training: "pd.Series[int]") ->
 
 def _draw_panel(panel: Axes, rows: pd.DataFrame, of_seeds: pd.DataFrame, methods: list[str]) -> None:
     panel.axvline(0, color="black", linewidth=0.8)
-    baseline = of_seeds[of_seeds["method"] == BASELINE].set_index("seed")["mean"]
     for offset, statistic in zip((-0.25, 0.0, 0.25), STATISTICS, strict=True):
         name = f"{statistic}_difference"
         middle, low, high = (100 * rows.loc[methods, f"{name}{bound}"] for bound in ("", "_low", "_high"))
@@ -58,8 +59,7 @@ def _draw_panel(panel: Axes, rows: pd.DataFrame, of_seeds: pd.DataFrame, methods
         style = {"color": _COLOURS[statistic], "marker": _MARKERS[statistic], "markersize": 4, "linewidth": 1.2}
         panel.errorbar(middle, lines, xerr=reach, linestyle="none", label=f"{statistic} [95 %]", **style)
     for position, method in enumerate(methods):
-        seeds = of_seeds[of_seeds["method"] == method].set_index("seed")["mean"]
-        gains = 100 * (seeds - baseline.reindex(seeds.index))
+        gains = 100 * (of_seeds[method] - of_seeds[BASELINE]).dropna()
         name = "mean, each seed" if position == 0 else None
         panel.plot(gains, [position - 0.42] * len(gains), ".", color=_SEEDS, markersize=5, label=name)
     panel.grid(axis="x", color="#d5d8dc", linewidth=0.5)

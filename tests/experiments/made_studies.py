@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import SimpleITK
 
-from experiments.nnunet_runs.runs import CONFIGURATION, PLANS_NAME
-from experiments.segmentation.studies import Study
+from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
+from experiments.nnunet_runs.study import Study
+from experiments.segmentation.studies import TRAINERS
 from nnunet_dro.nnunet.command import CommandError
 
 LABELS = {"background": 0, "stem": 1, "bud": 2}
@@ -45,6 +46,7 @@ def write_tiny(folder: Path, rng: np.random.Generator) -> None:
 def tiny_study(**changes) -> Study:
     fixed = {"name": "tiny", "title": "Tiny", "dataset": "Dataset912_Tiny", "by": "kind", "rare": ("rare",)}
     fixed |= {"common": ("usual",), "labels": ("stem",), "epochs": 2, "iterations": 5, "write": write_tiny}
+    fixed |= {"trainers": TRAINERS}
     return Study(**(fixed | {"settings": {"n": 1}, "about": "Made up."} | changes))
 
 

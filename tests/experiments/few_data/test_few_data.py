@@ -10,16 +10,16 @@ from experiments.few_data import tuning as few_data_tuning
 from experiments.few_data.__main__ import main, run
 from experiments.few_data.cost import cost_line, cost_table
 from experiments.few_data.page import trials_table, tuning_told
-from experiments.few_data.results import ALL_CASES, Results, long_pair, summary
+from experiments.few_data.results import ALL_CASES, long_pair, summary
 from experiments.few_data.studies import (
     DEFAULT,
+    FACTORS,
     LONG,
     LONG_GILS,
     QUICK_METHODS,
     TUNED,
     TWICE,
     FewDataRuns,
-    FewDataStudy,
     folds,
     hippocampus_study,
     merge_labels,
@@ -28,8 +28,9 @@ from experiments.few_data.studies import (
 )
 from experiments.few_data.tuning import OPTIONS, Tuning, n_finished, read_tuning
 from experiments.nnunet_runs import runs as segmentation_runs
-from experiments.nnunet_runs.runs import CONFIGURATION, experiment_plans
-from experiments.segmentation.studies import BASELINE
+from experiments.nnunet_runs.plans import CONFIGURATION, experiment_plans
+from experiments.nnunet_runs.results import ALL_LABELS, Results
+from experiments.nnunet_runs.study import BASELINE, Study
 from nnunet_dro.trainers.registry import trainer_class
 from nnunet_dro.tuning.space import parse_space
 from tests.experiments.made_studies import LABELS, PLANS, NNUNet, row_of, tiny_study, write_label_map
@@ -37,11 +38,12 @@ from tests.experiments.made_studies import LABELS, PLANS, NNUNet, row_of, tiny_s
 PLAIN = "nnUNetTrainerDRO_beta0"
 
 
-def few_data_study(**changes) -> FewDataStudy:
+def few_data_study(**changes) -> Study:
     tiny = tiny_study()
     same = {name: getattr(tiny, name) for name in tiny.__dataclass_fields__}
     trainers = {BASELINE: PLAIN, TWICE: PLAIN, LONG: PLAIN, DEFAULT: "nnUNetTrainerGILS"}
-    return FewDataStudy(**(same | {"trainers": trainers, "labels": ("stem", "bud")} | changes))
+    changes = {"trainers": trainers, "labels": ("stem", "bud"), "factors": FACTORS} | changes
+    return Study(**(same | changes))
 
 
 def test_plain_training_of_twice_the_length_differs_in_iterations_alone():
@@ -170,7 +172,7 @@ def made_dice(shift):
                 value = {"a": 0.5, "b": 0.6, "c": 0.7, "r": 0.2}[case] + 0.1 * seed
                 better = shift if method == "GI-LS" and stratum == "rare" else 0
                 rows.append((method, seed, case, stratum, value + better))
-    return pd.DataFrame(rows, columns=["method", "seed", "case", "stratum", "dice"])
+    return pd.DataFrame(rows, columns=["method", "seed", "case", "stratum", "dice"]).assign(label=ALL_LABELS)
 
 
 def test_summary_has_all_seeds_together_and_each_and_the_cases_in_no_training():

@@ -5,7 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.hardness_signals.__main__ import harder, share_between, variance_parts
+from experiments.hardness_signals.variance import share_between, variance_parts
+from experiments.nnunet_runs.hardness import harder
 
 
 def test_variance_is_split_between_and_within_cases():

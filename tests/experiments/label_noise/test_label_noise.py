@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from experiments.label_noise import __main__ as label_noise
-from experiments.label_noise.__main__ import main, run
+from experiments.label_noise.__main__ import QUICK_METHODS, main, run
 from experiments.label_noise.data import (
     KINDS,
     NOISE_FILE,
@@ -18,10 +17,12 @@ from experiments.label_noise.data import (
     spoil_dataset,
     swapped,
 )
-from experiments.label_noise.page import not_learnt, separation_rows
-from experiments.label_noise.results import ALL_LABELS, Results, dice_table, separation_table, training_cases
+from experiments.label_noise.page import separation_rows
+from experiments.label_noise.results import dice_by_label, separation_table, training_cases
 from experiments.label_noise.studies import TRAINERS, hippocampus_study, phantom_study
 from experiments.nnunet_runs import runs as segmentation_runs
+from experiments.nnunet_runs.page import not_learnt
+from experiments.nnunet_runs.results import ALL_LABELS, Results
 from experiments.nnunet_runs.runs import SeedRuns
 from nnunet_dro.trainers.registry import trainer_class
 from tests.experiments.made_studies import LABELS, NNUNet, row_of, tiny_study, write_label_map
@@ -277,7 +278,8 @@ def test_page_shows_means_of_the_seeds():
 
 def test_training_that_has_not_learnt_a_label_is_named():
     rows = [("ERM", 0, "stem", 0.0), ("ERM", 0, "stem", 0.5), ("ERM", 0, "bud", 0.0), ("DRO", 1, "stem", 0.004)]
-    assert not_learnt(pd.DataFrame(rows, columns=["method", "seed", "label", "dice"])) == [
+    dice = pd.DataFrame(rows, columns=["method", "seed", "label", "dice"]).assign(stratum="test")
+    assert not_learnt(dice) == [
         "ERM, seed 0 (bud)",
         "DRO, seed 1 (stem)",
     ]
@@ -293,8 +295,8 @@ def test_dice_differences_by_hand():
                 value = 0.5 + 0.1 * case + shift * (case != 0)
                 rows += [(method, seed, f"c{case}", label, value) for label in ("stem", ALL_LABELS)]
     dice = pd.DataFrame(rows, columns=["method", "seed", "case", "label", "dice"])
-    results = Results(tiny_study(trainers=TRAINERS), ("ERM", "L2RW"), dice, pd.DataFrame(), pd.DataFrame())
-    table = dice_table(results).set_index(["label", "method"])
+    results = Results(tiny_study(trainers=TRAINERS), ("ERM", "L2RW"), dice, pd.DataFrame())
+    table = dice_by_label(results).set_index(["label", "method"])
     erm, l2rw = table.loc[(ALL_LABELS, "ERM")], table.loc[(ALL_LABELS, "L2RW")]
     assert (erm["n_cases"], l2rw["n_cases"], l2rw["n_seeds"], l2rw["seeds_better"]) == (8, 4, 1, 1)
     assert erm["mean"] == pytest.approx(0.65)
@@ -434,7 +436,7 @@ def test_quick_run_with_nnunet(tmp_path):
 
     seed = work / "label-noise-phantoms-quick" / "seed0"
     table = pd.read_csv(out / "label-noise-all.csv").set_index(["label", "method"])
-    for method in label_noise.QUICK_METHODS:
+    for method in QUICK_METHODS:
         scores = pd.read_csv(seed / "evaluation" / method / "scores.csv")
         assert table.loc[(ALL_LABELS, method), "mean"] == pytest.approx(scores["dice"].mean())
     cases = pd.read_csv(out / "label-noise-cases.csv")

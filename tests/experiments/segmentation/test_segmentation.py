@@ -6,18 +6,13 @@ from rich.console import Console
 
 from experiments.datasets.phantoms import Counts, write_dataset
 from experiments.nnunet_runs import runs as segmentation_runs
-from experiments.nnunet_runs.runs import (
-    CONFIGURATION,
-    PLANS_NAME,
-    SeedRuns,
-    epoch_seconds,
-    experiment_plans,
-)
-from experiments.segmentation import __main__ as segmentation
-from experiments.segmentation.__main__ import main, run
+from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME, experiment_plans
+from experiments.nnunet_runs.results import collect
+from experiments.nnunet_runs.runs import SeedRuns, epoch_seconds
+from experiments.nnunet_runs.study import BASELINE
+from experiments.segmentation.__main__ import QUICK_METHODS, main, run
 from experiments.segmentation.page import findings, page_table
-from experiments.segmentation.results import STATISTICS, collect, pool, summary_rows
-from experiments.segmentation.studies import BASELINE
+from experiments.segmentation.results import STATISTICS, summary_rows
 from tests.experiments.made_studies import N_TEST, PLANS, NNUNet, row_of, seed_of, tiny_study, write_label_map
 
 
@@ -176,18 +171,18 @@ def test_nothing_to_compare_with_is_said(start, nnunet):
         start()
 
 
-def test_pooled_cases_are_named_by_seed(start, nnunet, tmp_path):
+def test_cases_of_all_seeds_are_told_apart_by_their_seed(start, nnunet, tmp_path):
     nnunet.n_stem = FOUND
     start()
-    runs = {seed: SeedRuns(tmp_path / "work" / "tiny" / f"seed{seed}", tiny_study(), seed) for seed in (0, 1)}
+    runs = [SeedRuns(tmp_path / "work" / "tiny" / f"seed{seed}", tiny_study(), seed) for seed in (0, 1)]
 
-    pooled = pool({seed: of_seed.evaluation("ERM") for seed, of_seed in runs.items()})
+    dice = collect(runs, ("ERM", "beta10")).dice
 
-    dice = pooled.scores[pooled.scores["label"] == "stem"].set_index("case")["dice"]
-    assert len(dice) == 2 * sum(N_TEST.values())
-    assert dice["seed0_rare0Ts"] == pytest.approx(2 / 3)
-    assert dice["seed1_rare0Ts"] == 0
-    assert pooled.stratum_of_case["kind"].value_counts().to_dict() == {"rare": 4, "usual": 6}
+    of_stem = dice[(dice["label"] == "stem") & (dice["method"] == "ERM")].set_index(["seed", "case"])
+    assert len(of_stem) == 2 * sum(N_TEST.values())
+    assert of_stem.loc[(0, "rare0Ts"), "dice"] == pytest.approx(2 / 3)
+    assert of_stem.loc[(1, "rare0Ts"), "dice"] == 0
+    assert of_stem["stratum"].value_counts().to_dict() == {"rare": 4, "usual": 6}
 
 
 def test_training_uses_one_thread_and_no_workers_and_the_planner_gets_some(start, nnunet):
@@ -289,9 +284,9 @@ def test_quick_run_with_nnunet_writes_numbers_that_are_those_of_the_evaluations(
     assert main(["phantoms", "--work", str(work), "--out", str(out), "--quick"]) == 0
 
     table = pd.read_csv(out / "segmentation-phantoms-all.csv").set_index(["method", "stratum", "label"])
-    assert set(table.index.get_level_values("method")) == set(segmentation.QUICK_METHODS)
+    assert set(table.index.get_level_values("method")) == set(QUICK_METHODS)
     scores = {}
-    for method in segmentation.QUICK_METHODS:
+    for method in QUICK_METHODS:
         folder = work / "phantoms-quick" / "seed0" / "evaluation" / method
         strata = pd.read_csv(folder / "strata.csv")
         assert len(strata) == 3 * 3
