@@ -44,7 +44,8 @@ def page_text(rows: pd.DataFrame, run: Run) -> str:
         run: Any of the trainings.
     """
     findings = []
-    for share, here in rows.groupby("share"):
+    for share in sorted(rows["share"].unique()):
+        here = rows[rows["share"] == share]
         means, gains = here.groupby("beta").mean(), here.loc[here["beta"] == 10, "gain"]
         methods = [method_of(beta) for beta in means.index]
         finding = {"kept": f"{100 * share:g} %", "gain": gains.mean(), "lowest": gains.min(), "highest": gains.max()}

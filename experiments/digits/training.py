@@ -120,7 +120,7 @@ def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda 
             images = split.train_images[cases].contiguous(memory_format=torch.channels_last)
             losses = cross_entropy(network(images), split.train_labels[cases], reduction="none")
             optimiser.zero_grad()
-            losses.mean().backward()
+            torch.autograd.backward(losses.mean())
             optimiser.step()
             table.update(cases, losses.detach().numpy())
             batches.append(cases)

@@ -69,7 +69,7 @@ def signals_of_patches(runs: SeedRuns, size: int, moments: Sequence[int], n_batc
     dataset = json.loads((runs.preprocessed / "dataset.json").read_text(encoding="utf-8"))
     name = runs.study.trainer(BASELINE)
     with contextlib.redirect_stdout(io.StringIO()):
-        trainer = trainer_class(name)(
+        trainer: Any = trainer_class(name)(
             plans | {"continue_training": False}, f"patch{size}", 0, dataset, torch.device("cpu")
         )
         trainer.initialize()

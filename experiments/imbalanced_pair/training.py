@@ -194,7 +194,7 @@ def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda 
             losses = losses_of(network(images), labels)
             weights = _weights(run, losses.detach(), labels, control)
             optimiser.zero_grad()
-            (weights * losses).sum().backward()
+            torch.autograd.backward((weights * losses).sum())
         optimiser.step()
         of_rare += float(weights[labels == 1].sum())
         of_all += (total := float(weights.sum()))
@@ -221,4 +221,5 @@ def _wrong(network: nn.Module, split: Split) -> tuple[float, float]:
     """Per cent of the test images that are wrong, of the 4s and of the 9s."""
     with torch.inference_mode():
         wrong = (network(split.test_images).argmax(1) != split.test_labels).float()
-    return tuple(100 * float(wrong[split.test_labels == label].mean()) for label in (1, 0))
+    rare, common = (100 * float(wrong[split.test_labels == label].mean()) for label in (1, 0))
+    return rare, common

@@ -1,6 +1,6 @@
 """Dice of the methods beside each other, and how each differs from the baseline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -116,7 +116,7 @@ def shown_table(table: pd.DataFrame, keys: Mapping[str, str], columns: Sequence[
     return shown
 
 
-def difference(row: Mapping[str, object], statistic: str) -> str:
+def difference(row: Mapping[Hashable, object], statistic: str) -> str:
     """A difference to the baseline with its interval, points of Dice: "+1.2 [-0.3, +2.5]"; empty if there is none.
 
     Args:
@@ -127,7 +127,7 @@ def difference(row: Mapping[str, object], statistic: str) -> str:
     return "" if middle != middle else f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
-def sign(row: Mapping[str, object], statistic: str) -> str:
+def sign(row: Mapping[Hashable, object], statistic: str) -> str:
     """Whether a statistic is ``higher`` or ``lower`` than the baseline's, or ``open`` if the interval has 0 inside.
 
     Args:

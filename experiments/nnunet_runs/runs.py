@@ -131,7 +131,7 @@ class SeedRuns:
         times = self.folder / "times" / f"{method}.json"
         times.parent.mkdir(exist_ok=True)
         model = ("-tr", self.study.trainer(method), "-p", PLANS_NAME)
-        train = (Path(sys.executable).name, "-m", "experiments.nnunet_runs.train", self.study.dataset)
+        train: tuple[str, ...] = (Path(sys.executable).name, "-m", "experiments.nnunet_runs.train", self.study.dataset)
         train += (CONFIGURATION, "0", *model, "--times", str(times))
         predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.study.dataset, "-c", CONFIGURATION, "-f", "0")
         predict += (*model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions), "-device", "cpu")

@@ -4,12 +4,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from nnunet_dro.atomic import replacing
 
@@ -50,10 +51,15 @@ def cached_runs(
             digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
             path = folder / f"{name}-{digest}.json"
             if not path.exists():
-                result = make(name, lambda share, i=i: progress.update(task, completed=i + share))
+                result = make(name, partial(_advance, progress, task, i))
+                content = json.dumps({**key, "result": dict(result)}, indent=1)
                 folder.mkdir(parents=True, exist_ok=True)
-                with replacing(path) as partial:
-                    partial.write_text(json.dumps({**key, "result": dict(result)}, indent=1) + "\n", encoding="utf-8")
+                with replacing(path) as unfinished:
+                    unfinished.write_text(f"{content}\n", encoding="utf-8")
             results[name] = json.loads(path.read_text(encoding="utf-8"))["result"]
             progress.update(task, completed=i + 1)
     return results
+
+
+def _advance(progress: Progress, task: TaskID, n_done: int, share: float) -> None:
+    progress.update(task, completed=n_done + share)

@@ -56,12 +56,21 @@ def _draw_panel(panel: Axes, rows: pd.DataFrame, of_seeds: pd.DataFrame, methods
         lines = [position + offset for position in range(len(methods))]
         # A percentile's own difference can lie outside its bootstrap interval.
         reach = [(middle - low).clip(lower=0), (high - middle).clip(lower=0)]
-        style = {"color": _COLOURS[statistic], "marker": _MARKERS[statistic], "markersize": 4, "linewidth": 1.2}
-        panel.errorbar(middle, lines, xerr=reach, linestyle="none", label=f"{statistic} [95 %]", **style)
+        panel.errorbar(
+            middle,
+            lines,
+            xerr=reach,
+            color=_COLOURS[statistic],
+            marker=_MARKERS[statistic],
+            markersize=4,
+            linestyle="none",
+            linewidth=1.2,
+            label=f"{statistic} [95 %]",
+        )
     for position, method in enumerate(methods):
         gains = 100 * (of_seeds[method] - of_seeds[BASELINE]).dropna()
-        name = "mean, each seed" if position == 0 else None
-        panel.plot(gains, [position - 0.42] * len(gains), ".", color=_SEEDS, markersize=5, label=name)
+        label = "mean, each seed" if position == 0 else None
+        panel.plot(gains, [position - 0.42] * len(gains), ".", color=_SEEDS, markersize=5, label=label)
     panel.grid(axis="x", color="#d5d8dc", linewidth=0.5)
     panel.set_axisbelow(True)
     panel.tick_params(labelsize=8)
