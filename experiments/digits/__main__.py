@@ -2,7 +2,8 @@
 
     python -m experiments.digits [--quick] [--out FOLDER] [--cache FOLDER]
 
-The toy example of Fidon et al. 2020. A finished run is kept in the cache, so that an interrupted experiment goes on.
+The toy example of Fidon et al. 2020 and 2022. A finished run is kept in the cache, so that an interrupted experiment
+goes on.
 """
 
 import sys
