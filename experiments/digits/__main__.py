@@ -2,8 +2,8 @@
 
     python -m experiments.digits [--quick] [--out FOLDER] [--cache FOLDER]
 
-The toy example of Fidon et al. 2020 and 2022. A finished run is kept in the cache, so that an interrupted experiment
-goes on.
+The toy example of Fidon et al. 2020 and 2022. Finished runs are kept in the cache: an interrupted experiment continues
+where it stopped.
 """
 
 import sys

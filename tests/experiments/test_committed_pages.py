@@ -96,7 +96,7 @@ def test_segmentation(name, times_of_the_page):
     made = {"phantoms": phantom_study, "few-phantoms": few_phantoms_study}
     study = made[name](quick=False) if name in made else hippocampus()
     name = f"segmentation-{name}"
-    words = "**Trainings that have not learnt a label at all, in any stratum, when they ended:"
+    words = "**Trainings that never learnt a label, in any stratum:"
     methods = times_of_the_page(family, name, words)
     dice = pd.DataFrame({"label": list(study.labels)})
     table, n_training = read(f"{name}-all"), pd.Series(study.settings["train"])
@@ -108,7 +108,7 @@ def test_segmentation(name, times_of_the_page):
 def test_label_noise(rare, times_of_the_page):
     family, study = experiments.label_noise.page, noisy_phantoms(quick=False, rare=rare)
     name = "label-noise-rare-phantoms" if rare else "label-noise"
-    methods = times_of_the_page(family, name, "**Trainings that had not learnt a label at all when they ended:")
+    methods = times_of_the_page(family, name, "**Trainings that never learnt a label:")
     cases, table, separation = (read(f"{name}-{suffix}") for suffix in ("cases", "all", "separation"))
     results = Results(study, methods, NOTHING, NOTHING)
     text = family.page_text(results, cases, table, separation, failures={}, name=name, quick=False)
@@ -133,7 +133,7 @@ def test_few_data(monkeypatch):
     study = replace(study, trainers={**study.trainers, **best, gils: best["GI-LS"]})
     times = table_after("### Time of the trainings", "few-data")
     monkeypatch.setattr(family, "training_times", lambda _: times)
-    (sentence,) = re.findall(r"\*\*GI-LS-long against ERM-long\*\*, mean of Dice: (.*)", page)
+    (sentence,) = re.findall(r"\*\*GI-LS-long against ERM-long\*\*, difference of the mean Dice: (.*)", page)
     numbers = re.findall(r"(?:^|; )(.*?) (\S+) \[(\S+), (\S+)\]", sentence)
     bounds = ("mean_difference", "mean_difference_low", "mean_difference_high")
     long = pd.DataFrame(

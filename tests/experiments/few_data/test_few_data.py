@@ -221,7 +221,7 @@ TRIALS = pd.DataFrame(
 def test_trials_are_told_best_first():
     tuning = Tuning("LS", TRIALS, "nnUNetTrainerLS_alpha0.3", {"alpha": 0.7, "T": 0.3})
     told = tuning_told(tuning)
-    assert "4 trials (4 different): 2 complete, 1 pruned, 1 failed. Their Dice goes from 50.0 to 70.0" in told
+    assert "4 trials (4 different): 2 complete, 1 pruned, 1 failed. Their Dice ranges from 50.0 to 70.0" in told
     assert "`nnUNetTrainerLS_alpha0.3`" in told
     assert "alpha 70 %, T 30 %" in told
     assert "PED-ANOVA" not in tuning_told(Tuning("LS", TRIALS, "nnUNetTrainerLS_alpha0.3", {"alpha": 1.0}))
@@ -337,7 +337,7 @@ def test_run_trains_the_best_options_and_goes_on(tmp_path, commands):
     assert table.loc[(ALL_CASES, "LS"), "mean_difference"] == 0
     text = page.read_text()
     assert "`nnUNetTrainerGILS_alpha0.2_T3_2epochs_5iters`" in text
-    assert "GI-LS has mean 96.7" in text
+    assert "GI-LS has a mean Dice of 96.7" in text
     assert "1.0 + 1.00 T" in text
     assert "6 of `1epochs_2iters` for LS, 20 of `1epochs_2iters` for GI-LS" in text
     assert (tmp_path / "out" / "few-data-tiny.png").stat().st_size > 10_000

@@ -414,7 +414,7 @@ def test_run_writes_a_page_with_the_numbers_of_its_files_and_goes_on(tmp_path, m
     separation = pd.read_csv(tmp_path / "out" / "label-noise-separation.csv").set_index("method")
     assert separation["auc"].to_dict() == {"ERM": 1, "DRO": 1}
     text = page.read_text()
-    assert "**DRO** has a Dice of mean 96.7" in text
+    assert "**DRO** has a mean Dice of 96.7" in text
     assert "(-3.3 [" in text
     assert (tmp_path / "out" / "label-noise.png").stat().st_size > 10_000
     before = len(nnunet.commands)

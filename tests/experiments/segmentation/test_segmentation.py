@@ -229,9 +229,10 @@ def test_findings_sort_methods_by_their_intervals():
     text = findings(pd.DataFrame(rows, columns=columns), study, pd.Series({"rare": 3, "usual": 97}))
 
     assert text == (
-        "- **stem, rare** (3 of 100 training cases): ERM has mean 50.0, p10 30.0, p5 20.0. "
-        "Its mean is higher with up (+10.0; above in 3 of 3 seeds), lower with down (-10.0; above in 0 of 3 seeds), "
-        "not told apart with 1. Its p10 is higher with same (+20.0), lower with down (-10.0), not told apart with 1."
+        "- **stem, rare** (3 of 100 training cases): ERM has a mean Dice of 50.0 (p10 30.0, p5 20.0). "
+        "Its mean is higher with up (+10.0; higher in 3 of 3 seeds), lower with down (-10.0; higher in 0 of 3 seeds), "
+        "not clearly different with 1. Its p10 is higher with same (+20.0), lower with down (-10.0), "
+        "not clearly different with 1."
     )
 
 
@@ -242,12 +243,12 @@ def test_training_that_has_not_learnt_a_label_is_named(start, nnunet, tmp_path):
     page = start().read_text()
 
     # Method beta10 misses the rare stratum alone: that is a result.
-    assert "in any stratum, when they ended:** ERM, seed 1 (stem). A network" in page
+    assert "in any stratum:** ERM, seed 1 (stem). A network" in page
 
 
 def test_page_is_silent_where_every_training_has_learnt_every_label(start, nnunet):
     nnunet.n_stem = FOUND
-    assert "not learnt a label" not in start().read_text()
+    assert "never learnt a label" not in start().read_text()
 
 
 def test_page_shows_the_numbers_of_its_csv(start, nnunet, tmp_path):
