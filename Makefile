@@ -43,7 +43,7 @@ benchmarks-peers:
 	$(VENV)-peers/bin/python -m pip install --quiet --editable ".[peers]"
 	$(VENV)-peers/bin/python benchmarks/evaluation.py
 
-# Hours on a CPU; each goes on where it was interrupted. --quick on any of them is a matter of a minute or two.
+# These take hours on a CPU; an interrupted one continues where it stopped. With --quick each takes a minute or two.
 experiments: install
 	$(BIN)/python -m experiments.reweighting_limits
 	$(BIN)/python -m experiments.digits

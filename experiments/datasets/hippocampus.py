@@ -43,11 +43,11 @@ def read_hippocampus(folder: Path, *, n_needed: Mapping[str, int]) -> Hippocampu
 
     Args:
         folder: The raw dataset, whose ``cases.csv`` has the column ``intensity_range``.
-        n_needed: Intensity range to the least number of its cases.
+        n_needed: Intensity range to the smallest number of its cases that will do.
 
     Raises:
-        FileNotFoundError: If the dataset is not there.
-        ValueError: If it has not that column, or too few cases of a range.
+        FileNotFoundError: If there is no such dataset.
+        ValueError: If it lacks that column, or has too few cases of a range.
     """
     dataset = read_raw_dataset(folder)
     ranges = strata_by(dataset, INTENSITY_RANGE)[list(dataset.training_cases)]
@@ -67,14 +67,14 @@ def write_hippocampus(
     at_most: int | None,
     rng: np.random.Generator,
 ) -> None:
-    """Divide the cases anew and copy them into a raw dataset, which is there whole or not at all.
+    """Divide the cases anew and copy them into a raw dataset, which is written as a whole or not at all.
 
     Args:
         folder: The new dataset.
         data: The hippocampus data.
-        rare: Rare ranges to how many of their cases are for the training; the others are test cases.
+        rare: Rare range to the number of its cases that are for training; the others are test cases.
         common: ``train``, ``validation`` and ``test`` to the number of cases of the range ``raw``.
-        at_most: Test cases of a rare range; None for all.
+        at_most: Largest number of test cases of a rare range; None for all.
         rng: Draws the cases.
     """
     rows: list[tuple[str, str, str]] = []

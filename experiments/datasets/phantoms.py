@@ -184,11 +184,11 @@ def write_dataset(folder: Path, counts: Counts, *, rng: np.random.Generator) -> 
 
     Args:
         folder: The dataset's folder, named as nnU-Net wants it.
-        counts: How many cases of which pathology.
+        counts: Number of cases of each pathology.
         rng: Draws the phantoms; the same state gives the same dataset.
 
     Returns:
-        The folder. It is there whole or not at all.
+        The folder, which is written as a whole or not at all.
     """
     import SimpleITK
 

@@ -31,7 +31,9 @@ def planned_runs(*, quick: bool) -> list[Run]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
     parser = experiment_parser(str(__doc__).splitlines()[0])
-    parser.add_argument("--cache", type=Path, default=cache_folder("digits"), help="Default: %(default)s.")
+    parser.add_argument(
+        "--cache", type=Path, default=cache_folder("digits"), help="Folder for finished runs (default: %(default)s)."
+    )
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     try:

@@ -40,7 +40,7 @@ def draw_curves(results: Sequence[tuple[Run, Curve]]) -> Figure:
 
 
 def page_text(rows: pd.DataFrame, run: Run) -> str:
-    """What the page says above the table.
+    """The text of the page above its table.
 
     Args:
         rows: From `phases`, with the ``gain`` of each over ERM.

@@ -1,4 +1,4 @@
-"""One training on digits of which one is rare: its images, and what it is like after each epoch."""
+"""One training on digits of which one is rare: its images, the training, and its accuracy after each epoch."""
 
 import time
 from collections.abc import Callable
@@ -19,17 +19,17 @@ RARE = 3
 
 @dataclass(frozen=True)
 class Run:
-    """One training and all that decides it.
+    """One training and everything that determines it.
 
     Attributes:
-        share: Of the training images of the rare digit, how many it keeps, in (0, 1].
+        share: Share of the rare digit's training images that is kept, in (0, 1].
         beta: Robustness, 1/loss units; 0 is ERM, by the same code.
-        seed: Of the split, the first weights and the draws. Runs that differ in ``beta`` alone share all of them.
+        seed: Seed of the split, the first weights and the draws. Runs that differ in ``beta`` alone share all of them.
         n_train: Training images per digit, before the cut.
         n_test: Test images per digit.
         batch: Images per iteration.
-        epochs: Each as many draws as there are training images.
-        learning_rate: Of SGD.
+        epochs: Number of epochs, each of as many draws as there are training images.
+        learning_rate: Learning rate of SGD.
     """
 
     share: float
@@ -58,13 +58,13 @@ class Split:
 
 @dataclass(frozen=True)
 class Curve:
-    """What a run was like after each epoch, in per cent.
+    """Accuracy and draws of a run after each epoch, in per cent.
 
     Attributes:
         rare: Accuracy on the test images of the rare digit.
         overall: Accuracy on all test images.
-        drawn: Of the epoch's draws, those of the rare digit.
-        distinct: Of the images in a batch, those that are not there twice; the mean of the epoch.
+        drawn: Share of the rare digit in the draws of the epoch.
+        distinct: Share of distinct images in a batch; the mean of the epoch.
         seconds: Processor time of the run.
     """
 

@@ -5,7 +5,7 @@
 
 `nnunet-dro tune` chooses the options on two of the training cases of the first seed; the best ones are trained with the
 cases of every seed, on one processor core, and tested on many others (of the hippocampus with ``--data``, else of
-phantoms). What is finished is in the work folder and is not done again.
+phantoms). Finished runs are in the work folder and are not run again.
 """
 
 import json
@@ -42,7 +42,7 @@ from nnunet_dro.nnunet.command import run_command
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the experiment; returns the exit code: 2 if something must be put right first, 1 if a command fails."""
+    """Run the experiment; returns the exit code: 2 if the input must be corrected, 1 if a command fails."""
     arguments = study_parser(str(__doc__).splitlines()[0]).parse_args(words)
     quick = arguments.quick
 
@@ -60,22 +60,22 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(study: Study, *, work: Path, out: Path, seeds: Sequence[int], quick: bool = False, console: Console) -> Path:
-    """Do what is not done yet, and write the page.
+    """Run what has not been run yet, and write the page.
 
     Args:
         study: From `hippocampus_study` or `phantom_study`.
         work: Folder for everything the study makes.
         out: Folder for the page.
-        seeds: Of the datasets; all methods of a seed are run before the next seed. Options are tuned on the first.
+        seeds: Seeds of the datasets; all methods of a seed are run before the next. Options are tuned on the first.
         quick: Whether it is a smoke run.
-        console: Where to say what is done.
+        console: Console for the progress.
 
     Returns:
         The page.
 
     Raises:
         CommandError: If a dataset cannot be prepared, a tuning or the measurement of the cost fails.
-        ValueError: If the folder holds runs of other settings, or no method has finished beside the baseline.
+        ValueError: If the folder holds runs with other settings, or no method has finished beside the baseline.
     """
     folder, seeds = work.absolute() / f"few-data-{study.name}{'-quick' if quick else ''}", tuple(dict.fromkeys(seeds))
     methods = QUICK_METHODS if quick else METHODS

@@ -22,10 +22,10 @@ from nnunet_dro.atomic import replacing
 #: Steps of the inner maximisation.
 STEPS = (1, 2, 5, 10, 15)
 
-#: What stands for T in the rows of the plain training.
+#: T in the rows of the plain training.
 PLAIN = 0
 
-#: Iterations before those that count, and those.
+#: Rounds of iterations that are not counted, and those that are.
 _WARM_UP, _ROUNDS, _QUICK_ROUNDS = 3, 24, 2
 
 
@@ -34,9 +34,9 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("dataset")
     parser.add_argument("configuration")
-    parser.add_argument("-p", dest="plans", required=True, help="name of the plans")
-    parser.add_argument("--times", type=Path, required=True, help="where the times go, JSON")
-    parser.add_argument("--quick", action="store_true", help="few rounds, to see that it works")
+    parser.add_argument("-p", dest="plans", required=True, help="Name of the plans.")
+    parser.add_argument("--times", type=Path, required=True, help="JSON file for the times.")
+    parser.add_argument("--quick", action="store_true", help="Measure few rounds only, to see that it works.")
     arguments = parser.parse_args(words)
     rows = measure(arguments.dataset, arguments.configuration, arguments.plans, quick=arguments.quick)
     with replacing(arguments.times) as partial:
@@ -44,13 +44,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def measure(dataset: str, configuration: str, plans: str, *, quick: bool = False) -> list[dict[str, float]]:
-    """Time iterations.
+    """Measure the time of iterations.
 
     Args:
-        dataset: A preprocessed one.
-        configuration: Of the plans.
-        plans: Their name.
-        quick: Whether few rounds will do.
+        dataset: Name of a preprocessed dataset.
+        configuration: A configuration of the plans.
+        plans: Name of the plans.
+        quick: Whether to measure few rounds only.
 
     Returns:
         A row per round and trainer: ``round``, ``T`` (`PLAIN` for plain nnU-Net), ``ms`` of the processor for the

@@ -25,7 +25,7 @@ from experiments.record import render
 
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the page, in per cent of Dice, with the differences to the baseline in words.
+    """The table of the page: Dice in per cent, and the differences to the baseline as text.
 
     Args:
         table: From `summary`. Of single seeds, the groups of all test cases alone are shown.
@@ -64,16 +64,16 @@ def page_text(
     name: str,
     quick: bool,
 ) -> str:
-    """What the page says above the table.
+    """The text of the page above its table.
 
     Args:
         results: The numbers of the seeds.
         table: From `summary`.
-        tunings: What was tuned.
+        tunings: The tunings of the methods with options.
         cost: From `cost_table`.
-        failures: Runs that failed, and why.
-        name: Of the page's files.
-        quick: Whether it is a smoke run, whose numbers are not told in words.
+        failures: Runs that failed, and the reasons.
+        name: Name of the page's files, without suffix.
+        quick: Whether it is a smoke run; its numbers are not described in words.
     """
     start, slope = cost_line(cost)
     return render(

@@ -29,7 +29,7 @@ def summary(results: Results, *, baseline: str = BASELINE) -> pd.DataFrame:
         baseline: The method the others are compared with.
 
     Returns:
-        The columns of `dice_table` that speak of all cases (mean over the labels) for each of `groups`, with the
+        The columns of `dice_table` that describe all cases (mean over the labels) for each of `groups`, with the
         columns ``cases`` and ``seed`` ("0, 1, 2" for all together, where there is more than one) before them.
     """
     dice = results.dice[results.dice["label"] == ALL_LABELS]

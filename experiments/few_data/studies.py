@@ -32,7 +32,7 @@ DEFAULT = "GI-LS-default"
 #: Trainings of four times the length: plain nnU-Net, and GI-LS with the options that were tuned.
 LONG, LONG_GILS = "ERM-long", "GI-LS-long"
 
-#: How many times the iterations of the others a method trains for, where that is not once.
+#: Method to the factor by which its number of iterations is larger than that of the others.
 FACTORS = {TWICE: 2, LONG: 4, LONG_GILS: 4}
 
 #: All methods, the baseline first, and those of a smoke run.
@@ -53,7 +53,7 @@ _LENGTH, _QUICK_LENGTH = (5, 60), (1, 4)
 
 
 def shrunken_plans(plans: Mapping[str, Any]) -> dict[str, Any]:
-    """The plans of the experiments with a smaller patch and batch; done twice it is the same.
+    """The plans of the experiments with a smaller patch and batch; shrinking them again changes nothing.
 
     Args:
         plans: From `experiment_plans`.
@@ -101,11 +101,11 @@ class FewDataRuns(SeedRuns):
                 partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
 
     def is_finished(self, method: str) -> bool:
-        """Whether a method has been trained, predicted and evaluated, with the options it has now."""
+        """Whether a method has been trained, predicted and evaluated with its present options."""
         return super().is_finished(method) and self.record(method)["trainer"] == self.study.trainer(method)
 
     def set_aside(self, method: str) -> None:
-        """Forget a run of other options, so that its method is run again."""
+        """Forget a run with other options, so that the method is run again."""
         if not self.is_finished(method):
             (self.folder / "runs" / f"{method}.json").unlink(missing_ok=True)
 
@@ -115,8 +115,8 @@ def merge_labels(folder: Path, *, file_ending: str, name: str) -> None:
 
     Args:
         folder: The dataset.
-        file_ending: Of the label maps.
-        name: Of the label.
+        file_ending: File ending of the label maps.
+        name: Name of the new label.
     """
     import SimpleITK
 
@@ -131,15 +131,15 @@ def merge_labels(folder: Path, *, file_ending: str, name: str) -> None:
 
 
 def hippocampus_study(data: Path, *, quick: bool) -> Study:
-    """Eight MR images of the hippocampus in one intensity convention; test cases of this and of two others.
+    """Study of eight images of the hippocampus in one intensity convention, with test cases of this and of two others.
 
     Args:
         data: The raw dataset, whose ``cases.csv`` has the column ``intensity_range``.
         quick: Whether it is a smoke run.
 
     Raises:
-        FileNotFoundError: If the dataset is not there.
-        ValueError: If it has not that column, or too few cases of a range.
+        FileNotFoundError: If there is no such dataset.
+        ValueError: If it lacks that column, or has too few cases of a range.
     """
     n_other, n_test = (2, 3) if quick else (20, 60)
     unseen, seen = {"8bit": 0, "rescaled": 0}, {"train": N_TRAINING, "validation": 1, "test": n_test}
@@ -167,7 +167,7 @@ def hippocampus_study(data: Path, *, quick: bool) -> Study:
 
 
 def phantom_study(*, quick: bool) -> Study:
-    """Eight phantoms of one pathology; test cases of this and of two others; see `phantoms`."""
+    """Study of eight phantoms of one pathology, with test cases of this and of two others; see `phantoms`."""
     counts = Counts({"control": N_TRAINING}, validation=1, test=2 if quick else 30)
     return _study(
         lambda folder, rng: write_dataset(folder, counts, rng=rng),

@@ -29,7 +29,7 @@ class Tuning:
     """What a tuning found.
 
     Attributes:
-        method: Of `TUNED`.
+        method: One of `TUNED`.
         trials: `nnunet-dro tune`'s trials.csv, with the column ``image_change``: the root mean square change of a voxel
             in the generated images, in standard deviations of an image, mean of the epochs; NaN where none are made.
         trainer: The best trial's trainer, without its length.
@@ -52,9 +52,9 @@ def tune(of_seed: FewDataRuns, method: str, *, quick: bool, console: Console) ->
 
     Args:
         of_seed: The seed's runs, prepared.
-        method: Of `TUNED`.
+        method: One of `TUNED`.
         quick: Whether it is a smoke run.
-        console: Where to say what is done.
+        console: Console for the progress.
 
     Raises:
         CommandError: If the command fails.

@@ -1,4 +1,4 @@
-"""What a stale loss says: how much of it is the case, and how much where its patch fell.
+"""What a stale loss says: how much of it is due to the case, and how much to where the patch fell.
 
     python -m experiments.hardness_signals [--quick] [--out FOLDER]
 
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _study(counts: Counts, *, iterations: int) -> Study:
-    """The phantoms and a plain training, as the runner of nnU-Net wants them."""
+    """The phantoms and a plain training, as a study for the runs of nnU-Net."""
     return Study(
         name="hardness-signals",
         title="What a stale loss says",

@@ -27,7 +27,7 @@ MOMENTA = (0.0, 0.5, 0.9)
 
 
 def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
-    """Draw cases uniformly and look at them: a row per patch with its case and the value of each signal."""
+    """Draw cases uniformly and measure the signals: a row per patch with its case and the value of each signal."""
     import torch
 
     per_case = trainer.loss.per_case
@@ -50,7 +50,7 @@ def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
 
 
 def add_configurations(plans_file: Path, patches: Sequence[int]) -> None:
-    """A configuration per size of patch."""
+    """Add a configuration per size of patch to the plans."""
     plans = json.loads(plans_file.read_text(encoding="utf-8"))
     for size in patches:
         plans["configurations"][f"patch{size}"] = {"inherits_from": CONFIGURATION, "patch_size": [size] * 3}

@@ -32,12 +32,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def page_text(table: pd.DataFrame, *, train: Mapping[str, int], n_draws: int) -> str:
-    """What the page says above the table.
+    """The text of the page above its table.
 
     Args:
         table: From `signals_of_patches`, of all sizes of patch.
         train: Pathology to the number of training cases.
-        n_draws: How often each case is drawn at a moment, about.
+        n_draws: About how often each case is drawn at a moment.
     """
     last = table[table["iterations"] == table["iterations"].max()]
     return render(

@@ -1,8 +1,8 @@
-"""4 against 9, imbalanced: weights learnt from ten trusted images beside the usual remedies for a rare class.
+"""4 against 9, imbalanced: weights learnt from ten trusted images, against the usual remedies for a rare class.
 
     python -m experiments.imbalanced_pair [--quick] [--out FOLDER] [--cache FOLDER]
 
-After section 4.1 of Ren et al. 2018. A finished run is kept in the cache, so that an interrupted experiment goes on.
+After section 4.1 of Ren et al. 2018. Finished runs are kept in the cache: an interrupted experiment continues.
 """
 
 import sys
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
     parser = experiment_parser(str(__doc__).splitlines()[0])
     folder = cache_folder("imbalanced-pair")
-    parser.add_argument("--cache", type=Path, default=folder, help="Default: %(default)s.")
+    parser.add_argument("--cache", type=Path, default=folder, help="Folder for finished runs (default: %(default)s).")
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     try:

@@ -37,7 +37,7 @@ def draw_errors(rows: pd.DataFrame) -> Figure:
 
 
 def page_text(rows: pd.DataFrame, run: Run) -> str:
-    """What the page says above the table.
+    """The text of the page above its table.
 
     Args:
         rows: From `compared`.

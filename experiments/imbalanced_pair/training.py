@@ -1,4 +1,4 @@
-"""4 against 9, imbalanced: the digits, the network, and the ways to weigh the images of a batch."""
+"""4 against 9, imbalanced: the digits, the network, and the ways to weight the images of a batch."""
 
 import time
 from collections.abc import Callable
@@ -20,17 +20,17 @@ N_TRUSTED = 5
 
 @dataclass(frozen=True)
 class Run:
-    """One training and all that decides it.
+    """One training and everything that determines it.
 
     Attributes:
         method: One of `METHODS`.
         ratio: 9s for each 4 in training, >= 1.
-        seed: Of the split, the first weights and the draws. Runs that differ in ``method`` alone share all of them.
-        learning_rate: Of SGD, without momentum.
+        seed: Seed of split, first weights and draws. Runs that differ in ``method`` alone share all of them.
+        learning_rate: Learning rate of SGD, without momentum.
         n_train: Training images of both digits, whatever the ratio.
         n_test: Test images per digit.
         batch: Images per step.
-        steps: Of SGD.
+        steps: Steps of SGD.
     """
 
     method: str
@@ -75,13 +75,13 @@ class Split:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run, in per cent where not said otherwise.
+    """The result of a run, in per cent where not said otherwise.
 
     Attributes:
         rare: Test 4s taken for 9s, at the end.
         common: Test 9s taken for 4s, at the end.
         halfway: Test images wrong after half of the steps.
-        weight: Of the weights of all examples in all steps, those of the 4s.
+        weight: Share of the 4s in the weights of all examples in all steps.
         effective: Examples that count in a step, not in per cent: (sum w)^2 / sum w^2, the mean over the steps.
         seconds: Processor time of the run.
     """

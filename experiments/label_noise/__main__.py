@@ -1,12 +1,12 @@
-"""nnU-Net with wrong labels in the training data: what each training makes of them.
+"""nnU-Net with wrong labels in the training data: what each training method makes of them.
 
     python -m experiments.label_noise --work FOLDER
     python -m experiments.label_noise --work FOLDER --rare
     python -m experiments.label_noise --work FOLDER --data Dataset004_Hippocampus
 
 Plain nnU-Net, DRO, DORO and learning to reweight are trained on a dataset of which 30 % of the label maps are spoilt
-(phantoms, or with ``--data`` the hippocampus), on one processor core, and tested on right ones. What is finished is in
-the work folder and is not done again.
+(phantoms, or with ``--data`` the hippocampus), on one processor core, and tested on cases with right labels. Finished
+runs are in the work folder and are not run again.
 """
 
 import argparse
@@ -27,14 +27,14 @@ from experiments.nnunet_runs.runs import baseline_first, run_study
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import result_folder, write_result, write_table
 
-#: What a smoke run trains.
+#: The methods of a smoke run.
 QUICK_METHODS = (BASELINE, "L2RW")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the experiment; returns the exit code: 2 if something must be put right first, 1 if nnU-Net fails."""
+    """Run the experiment; returns the exit code: 2 if the input must be corrected, 1 if nnU-Net fails."""
     parser = study_parser(str(__doc__).splitlines()[0], methods=tuple(TRAINERS))
-    parser.add_argument("--rare", action="store_true", help="phantoms of the rare pathology, too, in the training")
+    parser.add_argument("--rare", action="store_true", help="Include phantoms of the rare pathology in the training.")
     arguments = parser.parse_args(words)
     quick = arguments.quick
 
@@ -70,23 +70,23 @@ def run(
     quick: bool = False,
     console: Console,
 ) -> Path:
-    """Do what is not done yet, and write the page.
+    """Run what has not been run yet, and write the page.
 
     Args:
         study: From `phantom_study` or `hippocampus_study`.
         work: Folder for everything the study makes.
         out: Folder for the page.
-        seeds: Of the datasets; all methods of a seed are run before the next seed.
+        seeds: Seeds of the datasets; all methods of a seed are run before the next seed.
         methods: Names from `TRAINERS`; the baseline is run first, named or not.
         quick: Whether it is a smoke run.
-        console: Where to say what is done.
+        console: Console for the progress.
 
     Returns:
         The page.
 
     Raises:
         CommandError: If a dataset cannot be prepared.
-        ValueError: If the folder holds runs of other settings, or no method has finished beside the baseline.
+        ValueError: If the folder holds runs with other settings, or no method has finished beside the baseline.
     """
     methods = baseline_first(methods)
     folder = work.absolute() / f"label-noise-{study.name}{'-quick' if quick else ''}"

@@ -16,19 +16,19 @@ LabelMap = npt.NDArray[np.uint8]
 #: The ways to spoil a label map; a third of the spoilt cases each.
 KINDS = ("swapped", "shifted", "eroded")
 
-#: The share of the training cases that is spoilt.
+#: Share of the training cases whose labels are spoilt.
 SHARE = 0.3
 
-#: Training cases that are known to be right.
+#: Number of training cases whose labels are known to be right.
 N_TRUSTED = 5
 
-#: A shifted label map has a mean Dice with the right one below this.
+#: The mean Dice of a shifted label map with the right one is below this.
 SHIFTED_BELOW = 0.5
 
-#: What erosion leaves of every label: its Dice with the right one is 0.5 then.
+#: The share of every label that erosion leaves: its Dice with the right label is then 0.5.
 KEPT = 1 / 3
 
-#: Which cases are spoilt, and how; in the raw dataset's folder.
+#: File in the raw dataset's folder that says which cases are spoilt, and how.
 NOISE_FILE = "label_noise.csv"
 
 
@@ -47,11 +47,11 @@ def mean_dice(reference: LabelMap, prediction: LabelMap) -> float:
 
 
 def swapped(labels: LabelMap, *, pair: tuple[int, int]) -> LabelMap:
-    """The label map with two labels exchanged; done twice it is the first one again.
+    """The label map with two labels exchanged; exchanging them twice restores it.
 
     Args:
         labels: Any shape.
-        pair: The two labels.
+        pair: The two labels that are exchanged.
     """
     first, second = pair
     spoilt = labels.copy()
@@ -60,13 +60,13 @@ def swapped(labels: LabelMap, *, pair: tuple[int, int]) -> LabelMap:
 
 
 def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
-    """The label map shifted along a diagonal, by as little as brings its mean Dice below `SHIFTED_BELOW`.
+    """The label map shifted along a diagonal, just far enough to bring its mean Dice below `SHIFTED_BELOW`.
 
     What leaves the image on one side comes in on the other, so that every label keeps its volume.
 
     Args:
         labels: Any shape, at least one voxel is not background.
-        rng: Draws which of the diagonals.
+        rng: Draws the diagonal.
 
     Raises:
         ValueError: If no shift does it, since the labels fill most of the image.
@@ -81,7 +81,7 @@ def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
 
 
 def eroded(labels: LabelMap) -> LabelMap:
-    """The label map with the innermost third of each label's voxels alone, the rest background.
+    """The label map with only the innermost third of each label's voxels; the rest becomes background.
 
     Args:
         labels: Any shape.
@@ -101,7 +101,7 @@ def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.
 
     Args:
         labels: Any shape.
-        kind: The way.
+        kind: The way, one of `KINDS`.
         pair: The labels that are swapped.
         rng: Draws the shift.
 
@@ -122,8 +122,8 @@ def draw_noise(cases: Sequence[str], *, n_trusted: int = N_TRUSTED, rng: np.rand
 
     Args:
         cases: The training cases.
-        n_trusted: How many are trusted; they are never spoilt.
-        rng: Draws them.
+        n_trusted: Number of trusted cases; they are never spoilt.
+        rng: Draws the cases.
 
     Returns:
         A row per case, sorted by case: ``case``, ``trusted`` (yes or no), ``kind`` (one of `KINDS`, or clean). `SHARE`
@@ -154,9 +154,9 @@ def spoil_dataset(
 
     Args:
         folder: The dataset, whose ``cases.csv`` has a column ``split``: train or validation. Validation cases stay.
-        file_ending: Of the label maps.
+        file_ending: File ending of the label maps.
         pair: The labels that are swapped.
-        n_trusted: How many training cases are trusted.
+        n_trusted: Number of trusted training cases.
         rng: Draws the cases and the shifts.
     """
     import SimpleITK

@@ -20,10 +20,10 @@ _COLOURS = {
 
 
 def draw(results: Results, cases: pd.DataFrame) -> Figure:
-    """Dice of the right test cases, and what the trainings think of their cases.
+    """Draw Dice of the test cases, and the weights or losses of the training cases.
 
     Args:
-        results: The numbers.
+        results: The numbers of the finished runs.
         cases: Rows of `training_cases` of every finished run.
 
     Returns:

@@ -13,12 +13,12 @@ from experiments.nnunet_runs.results import ALL_LABELS, Results
 from experiments.nnunet_runs.study import BASELINE
 from experiments.record import render
 
-#: A column of the page's table of how well trainings tell wrong from right.
+#: A column of the page's table of how well trainings separate wrong from right.
 _WRONG_OF_FIRST = f"wrong of the first {N_FIRST}, by seed"
 
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the page, in per cent of Dice, with the differences to the baseline in words.
+    """The table of the page: Dice in per cent, and the differences to the baseline as text.
 
     Args:
         table: From `dice_by_label`.
@@ -27,7 +27,7 @@ def page_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
-    """The page's table of how well trainings tell wrong from right: the mean of the seeds, and their range.
+    """The page's table of how well trainings separate wrong from right: mean and range of the seeds.
 
     Args:
         separation: From `separation_table`.
@@ -61,16 +61,16 @@ def page_text(
     name: str,
     quick: bool,
 ) -> str:
-    """What the page says above the table.
+    """The text of the page above its table.
 
     Args:
-        results: The numbers.
+        results: The numbers of the finished runs.
         cases: Rows of `training_cases` of every finished run.
         table: From `dice_by_label`.
         separation: From `separation_table`.
-        failures: Runs that failed, and why.
-        name: Of the page's files.
-        quick: Whether it is a smoke run, whose numbers are not told in words.
+        failures: Runs that failed, and the reasons.
+        name: Name of the page's files, without suffix.
+        quick: Whether it is a smoke run; its numbers are not described in words.
     """
     shown = separation_rows(separation)
     told = told_rows(table)

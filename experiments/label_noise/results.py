@@ -11,16 +11,16 @@ from experiments.nnunet_runs.runs import SeedRuns
 from nnunet_dro.suspects import rank_cases, read_logs
 from nnunet_dro.suspects.epoch_log import WEIGHTS
 
-#: How many cases of a ranking are looked at.
+#: Number of cases at the top of a ranking that are examined.
 N_FIRST = 20
 
 
 def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
-    """What a training wrote about its cases, beside what is wrong with them.
+    """What a training logged about its cases, and what is wrong with them.
 
     Args:
         of_seed: The seed's runs.
-        method: A finished one.
+        method: A method with a finished run.
 
     Returns:
         A row per training case, in the order of `nnunet_dro.suspects.rank_cases`: ``method``, ``seed``, ``case``,
@@ -60,7 +60,7 @@ def dice_by_label(results: Results) -> pd.DataFrame:
     """Dice of the test cases of all seeds together, and its difference to the baseline.
 
     Returns:
-        A row per label, `ALL_LABELS` first, and method: the columns of `dice_table` that speak of all cases.
+        A row per label, `ALL_LABELS` first, and method: the columns of `dice_table` that describe all cases.
     """
     parts = []
     for label in (ALL_LABELS, *results.study.labels):
@@ -71,7 +71,7 @@ def dice_by_label(results: Results) -> pd.DataFrame:
 
 
 def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
-    """How well each training tells the wrong label maps from the right ones.
+    """How well each training separates the wrong label maps from the right ones.
 
     Args:
         cases: Rows of `training_cases`.

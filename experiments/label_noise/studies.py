@@ -1,4 +1,4 @@
-"""The datasets and methods of the experiment with wrong labels, as studies of the segmentation runner."""
+"""The datasets and methods of the experiment with wrong labels, as studies."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -13,9 +13,9 @@ from experiments.label_noise.data import N_TRUSTED, SHARE, spoil_dataset
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import render
 
-#: Method to the trainer's name without its length. DORO is told the share that is spoilt, and takes the worse half of
-#: the rest: of a smaller part, more would be the spoilt cases it has missed. DORO_warm draws uniformly for three epochs
-#: first, so that what is set aside is decided by losses of a network that knows something.
+#: Method to the trainer's name without its length. DORO knows the share that is spoilt, and takes the worse half of
+#: the rest: spoilt cases that it missed would make up more of a smaller part. DORO_warm draws uniformly for three
+#: epochs first, so that a network that knows something decides what is set aside.
 TRAINERS = {
     BASELINE: "nnUNetTrainerDRO_beta0",
     "DRO": "nnUNetTrainerDRO_beta10_noIS",
@@ -29,7 +29,7 @@ _LENGTH, _QUICK_LENGTH = (10, 60), (3, 4)
 
 
 def phantom_study(*, quick: bool, rare: bool = False) -> Study:
-    """Phantoms of the two pathologies that a plain training learns; see `phantoms`.
+    """Study of phantoms of the two pathologies that a plain training learns; see `phantoms`.
 
     Args:
         quick: Whether it is a smoke run.
@@ -60,15 +60,15 @@ def phantom_study(*, quick: bool, rare: bool = False) -> Study:
 
 
 def hippocampus_study(data: Path, *, quick: bool) -> Study:
-    """MR images of the hippocampus in one intensity convention.
+    """Study of MR images of the hippocampus in one intensity convention.
 
     Args:
         data: The raw dataset, whose ``cases.csv`` has the column ``intensity_range``.
         quick: Whether it is a smoke run.
 
     Raises:
-        FileNotFoundError: If the dataset is not there.
-        ValueError: If it has not that column, or too few cases.
+        FileNotFoundError: If there is no such dataset.
+        ValueError: If it lacks that column, or has too few cases.
     """
     counts = {"train": 20, "validation": 1, "test": 4} if quick else {"train": 100, "validation": 4, "test": 28}
     hippocampus = read_hippocampus(data, n_needed={"raw": sum(counts.values())})

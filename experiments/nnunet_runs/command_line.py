@@ -14,30 +14,38 @@ SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
 
 
 def study_parser(description: str, *, methods: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """What these experiments share: ``--quick``, ``--out``, ``--work``, ``--data``, ``--seeds`` and ``--methods``.
+    """A parser with the options of these experiments: those of all, and the folders, the seeds and the methods.
 
     Args:
-        description: The first lines of the help.
-        methods: Those to choose from; none for an experiment that always trains all.
+        description: First lines of the help.
+        methods: Methods to choose from; none if the experiment always trains all.
     """
     parser = experiment_parser(description)
-    parser.add_argument("--work", type=Path, required=True, help="folder for data, trainings and predictions")
-    parser.add_argument("--data", type=Path, help="the raw hippocampus dataset, with cases.csv (default: phantoms)")
-    parser.add_argument("--seeds", type=int, nargs="+", help="of the datasets (default: 0 1 2)")
+    parser.add_argument("--work", type=Path, required=True, help="Folder for data, trainings and predictions.")
+    parser.add_argument(
+        "--data", type=Path, help="Raw hippocampus dataset with cases.csv, where a study uses it instead of phantoms."
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", help="Seeds of the datasets (default: 0 1 2).")
     if methods:
-        parser.add_argument("--methods", nargs="+", choices=tuple(methods), help="default: all", metavar="METHOD")
+        parser.add_argument(
+            "--methods",
+            nargs="+",
+            choices=tuple(methods),
+            help="Methods to train in addition to the baseline (default: all).",
+            metavar="METHOD",
+        )
     return parser
 
 
 def report_page(name: str, make: Callable[[Console], Path]) -> int:
-    """Make a page and say where it is, or in one line what went wrong.
+    """Make a page and print its path, or in one line what went wrong.
 
     Args:
-        name: Of the experiment.
-        make: Makes the page; it is given the console for its progress.
+        name: Name of the experiment.
+        make: Makes the page; its argument is the console for the progress.
 
     Returns:
-        The exit code: 2 if something must be put right first, 1 if a command of nnU-Net fails.
+        The exit code: 2 if the input must be corrected, 1 if a command of nnU-Net fails.
     """
     console = Console(soft_wrap=True)
     try:
@@ -52,13 +60,13 @@ def report_page(name: str, make: Callable[[Console], Path]) -> int:
 def page_command(
     start: str, *, options: Sequence[str] = (), seeds: Sequence[int], methods: Sequence[str] = (), quick: bool
 ) -> str:
-    """The command that makes a page again, in a folder of one's own.
+    """The command that makes a page again, in any work folder.
 
     Args:
-        start: Name of the experiment's package, and what follows it first.
-        options: That say which study it is.
-        seeds: Of the datasets.
-        methods: Those that are compared; none if there is no choice.
+        start: Name of the experiment's package, and the words that must follow it.
+        options: Options that say which study it is.
+        seeds: Seeds of the datasets.
+        methods: Methods that are compared; none if the experiment always trains all.
         quick: Whether it is a smoke run.
     """
     words = [f"python -m experiments.{start} --work FOLDER", *options, "--seeds", *map(str, seeds)]

@@ -1,4 +1,4 @@
-"""Dice of the methods beside each other, and how each differs from the baseline."""
+"""Dice of all methods, and how each differs from the baseline."""
 
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -28,7 +28,7 @@ def dice_table(
     Args:
         dice: Rows of `Results.dice`, all of one label: each test case of a seed once per method.
         study: The study.
-        methods: In the order of the rows; those without a case are left out.
+        methods: Methods in the order of the rows; those without a case are left out.
         statistics: The statistics of Dice, `STATISTICS` of `nnunet_dro.evaluation.statistics`.
         baseline: The method the others are compared with.
 
@@ -59,7 +59,7 @@ def dice_table(
 
 
 def pooled_columns(statistics: Sequence[str] = SHOWN) -> list[str]:
-    """The columns of `dice_table` that speak of the cases of all seeds together."""
+    """The columns of `dice_table` that describe the cases of all seeds together."""
     columns = ["method", "trainer", "n_seeds", "n_cases", "mean_lowest", "mean_highest", "seeds_better", *statistics]
     return columns + [f"{name}_difference{bound}" for name in statistics for bound in ("", "_low", "_high")]
 
@@ -94,11 +94,11 @@ def _differences(before: FloatArray, after: FloatArray, statistics: Sequence[str
 
 
 def shown_table(table: pd.DataFrame, keys: Mapping[str, str], columns: Sequence[str]) -> pd.DataFrame:
-    """The rows of a page, in per cent of Dice, with the differences to the baseline in words.
+    """The table of a page: Dice in per cent, and the differences to the baseline as text.
 
     Args:
-        table: From `dice_table`, with more columns that say what its rows are of.
-        keys: Columns that say what a row is of, to their headings on the page.
+        table: From `dice_table`, with further columns that identify its rows.
+        keys: Columns that identify a row, to their headings on the page.
         columns: Statistics (``mean``), and the ranges of their values in the seeds (``mean, seeds``), in the order of
             the page. The differences of the statistics follow them.
     """
@@ -120,7 +120,7 @@ def difference(row: Mapping[Hashable, object], statistic: str) -> str:
     """A difference to the baseline with its interval, points of Dice: "+1.2 [-0.3, +2.5]"; empty if there is none.
 
     Args:
-        row: Of `dice_table`.
+        row: A row of `dice_table`.
         statistic: The statistic.
     """
     middle, low, high = (100 * float(str(row[f"{statistic}_difference{bound}"])) for bound in ("", "_low", "_high"))
@@ -131,7 +131,7 @@ def sign(row: Mapping[Hashable, object], statistic: str) -> str:
     """Whether a statistic is ``higher`` or ``lower`` than the baseline's, or ``open`` if the interval has 0 inside.
 
     Args:
-        row: Of `dice_table`, not that of the baseline.
+        row: A row of `dice_table`, except that of the baseline.
         statistic: The statistic.
     """
     low, high = (float(str(row[f"{statistic}_difference_{bound}"])) for bound in ("low", "high"))
@@ -139,11 +139,11 @@ def sign(row: Mapping[Hashable, object], statistic: str) -> str:
 
 
 def told_rows(table: pd.DataFrame, statistics: Sequence[str] = SHOWN) -> list[dict[str, object]]:
-    """Rows for the templates that tell of them in sentences.
+    """Rows for templates that describe them in sentences.
 
     Args:
         table: From `dice_table`.
-        statistics: Those that are told.
+        statistics: Statistics that the sentences mention.
 
     Returns:
         The rows, each with ``differences`` and ``signs``: statistic to `difference` and `sign`.

@@ -1,4 +1,4 @@
-"""How far the hardness of cases tells two groups of them apart."""
+"""How well the hardness of cases separates two groups of them."""
 
 import pandas as pd
 

@@ -1,4 +1,4 @@
-"""What the pages of the studies share."""
+"""What the pages of all studies have in common."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def time_table(times: pd.DataFrame, methods: Sequence[str], study: Study) -> pd.
 
     Args:
         times: From `iteration_times`.
-        methods: In the order of the rows.
+        methods: Methods in the order of the rows.
         study: The study.
     """
     rows = []

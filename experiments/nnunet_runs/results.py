@@ -8,17 +8,17 @@ import pandas as pd
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
 
-#: The mean over the labels of a case, beside the labels.
+#: Stands for the mean over the labels of a case, in the place of a label.
 ALL_LABELS = "all labels"
 
 
 @dataclass(frozen=True)
 class Results:
-    """What came out, from the finished runs.
+    """The numbers of the finished runs.
 
     Attributes:
         study: The study.
-        methods: Those with a finished run on a seed that the baseline has finished, too; the baseline first.
+        methods: Methods with a finished run on a seed on which the baseline has finished as well; the baseline first.
         dice: A row per method, seed, test case and label, `ALL_LABELS` among them: ``stratum`` of the case, and
             ``dice``, a fraction.
         times: A row per method and seed; see `iteration_times`.
@@ -50,7 +50,7 @@ def finished_runs(runs: Sequence[SeedRuns], methods: Sequence[str]) -> list[tupl
 
 
 def collect(runs: Sequence[SeedRuns], methods: Sequence[str]) -> Results:
-    """Read the finished runs.
+    """Collect the numbers of the finished runs.
 
     Args:
         runs: The seeds.

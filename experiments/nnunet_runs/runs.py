@@ -1,6 +1,6 @@
 """The runs of a study: a dataset per seed, and on it each method trained, predicted and evaluated.
 
-What is finished is skipped the next time, what failed is recorded and tried again.
+Finished runs are skipped the next time; failed runs are recorded and tried again.
 """
 
 import json
@@ -36,13 +36,13 @@ _EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
 class SeedRuns:
     """All runs on the dataset of one seed.
 
-    nnU-Net has no seed: the seed draws the data, and every training starts from other weights, unseeded. So seeds vary
-    both.
+    nnU-Net's training is not seeded: the seed draws the data, and every training starts from other random weights. So
+    seeds vary both.
 
     Attributes:
-        folder: Everything is in here.
+        folder: Folder of everything that is made.
         study: The study.
-        seed: Of the dataset.
+        seed: Seed of the dataset.
     """
 
     folder: Path
@@ -60,13 +60,16 @@ class SeedRuns:
         return self.folder / "nnUNet_preprocessed" / self.study.dataset
 
     def fold(self, method: str) -> Path:
-        """Where nnU-Net puts what it trained."""
+        """The folder into which nnU-Net writes the trained model."""
         model = f"{self.study.trainer(method)}__{PLANS_NAME}__{CONFIGURATION}"
         return self.folder / "nnUNet_results" / self.study.dataset / model / "fold_0"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of all commands. One thread and no workers: on a CPU they take the cores from the network."""
+        """Environment variables of all commands.
+
+        One thread and no workers: on a CPU they take the cores from the network.
+        """
         names = ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results")
         repository = str(Path(__file__).parents[2])
         return {
@@ -157,12 +160,12 @@ class SeedRuns:
         return read_evaluation(self.folder / "evaluation" / method)
 
     def record(self, method: str) -> dict[str, object]:
-        """What is known of a finished run: trainer, seconds, processor seconds, seconds of its epochs."""
+        """The record of a finished run: trainer, seconds, processor seconds and seconds of its epochs."""
         content: dict[str, object] = json.loads((self.folder / "runs" / f"{method}.json").read_text(encoding="utf-8"))
         return content
 
     def seconds(self, methods: Sequence[str]) -> float:
-        """How long the dataset and the finished runs took, seconds of the clock."""
+        """Wall-clock time of the dataset and the finished runs, seconds."""
         prepared = json.loads((self.folder / "seconds_to_prepare.json").read_text(encoding="utf-8"))["seconds"]
         finished = [self.record(method)["seconds"] for method in methods if self.is_finished(method)]
         return sum(float(str(seconds)) for seconds in (prepared, *finished))
@@ -206,16 +209,16 @@ class SeedRuns:
 
 
 def epoch_seconds(fold: Path) -> list[float]:
-    """The duration of each epoch of a training, seconds, from nnU-Net's log."""
+    """Seconds of each epoch of a training, from nnU-Net's log."""
     logs = sorted(fold.glob("training_log_*.txt"))
     return [float(seconds) for log in logs for seconds in _EPOCH_TIME.findall(log.read_text(encoding="utf-8"))]
 
 
 def claim(folder: Path, study: Study) -> None:
-    """Make a folder one of this study's settings, or check that it is one.
+    """Claim a folder for runs with this study's settings, or check that its runs have them.
 
     Raises:
-        ValueError: If it holds runs of another setting.
+        ValueError: If it holds runs with other settings.
     """
     settings = {"epochs": study.epochs, "iterations": study.iterations, "batch_size": BATCH_SIZE, **study.settings}
     recorded = folder / "settings.json"
@@ -239,17 +242,17 @@ def run_study(
 
     Args:
         study: The study.
-        folder: Everything is in here.
-        seeds: Of the datasets, in order; each is run once.
+        folder: Folder of everything that is made.
+        seeds: Seeds of the datasets, in order; each is run once.
         methods: The methods, in order.
-        console: Where to say what is done.
+        console: Console for the progress.
 
     Returns:
         The runs of each seed, and the runs that failed, as from `run_all`.
 
     Raises:
         CommandError: If a dataset cannot be prepared.
-        ValueError: If the folder holds runs of other settings.
+        ValueError: If the folder holds runs with other settings.
     """
     claim(folder, study)
     runs = [SeedRuns(folder / f"seed{seed}", study, seed) for seed in dict.fromkeys(seeds)]
@@ -262,7 +265,7 @@ def run_all(runs: Sequence[SeedRuns], methods: Sequence[str], console: Console) 
     Args:
         runs: The seeds, in order.
         methods: The methods, in order.
-        console: Where to say what is done.
+        console: Console for the progress.
 
     Returns:
         Failed runs, as "seed 0, beta10", and why. They are in ``failures.json`` beside the seeds' folders, too.

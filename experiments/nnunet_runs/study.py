@@ -15,7 +15,7 @@ class Study:
     """A dataset whose test cases are in strata, the methods, and how long networks are trained on it.
 
     Attributes:
-        name: Of folders and files.
+        name: Name of the study in names of folders and files.
         title: Heading of the page.
         dataset: Name of the nnU-Net dataset.
         by: Column of the case tables with the strata. No underscore: it becomes part of trainers' names.
@@ -25,10 +25,10 @@ class Study:
         epochs: Length of every training.
         iterations: Training iterations per epoch.
         write: Writes the raw dataset of a seed (``cases.csv``, ``test_cases.csv`` in it) into a folder.
-        settings: What a work folder's runs were made with; another setting needs another folder.
-        about: What the page says of the data, markdown.
+        settings: Settings of the runs in a work folder; other settings need another folder.
+        about: The page's paragraphs on the data, markdown.
         trainers: Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
-        factors: Method to how many times the iterations of the others it trains for, where that is not once.
+        factors: Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.
     """
 
     name: str
@@ -56,5 +56,5 @@ class Study:
         return self.iterations * self.factors.get(method, 1)
 
     def trainer(self, method: str) -> str:
-        """What follows nnU-Net's ``-tr``."""
+        """Name of a method's trainer, as given to nnU-Net's ``-tr``."""
         return f"{self.trainers[method].format(by=self.by)}_{self.epochs}epochs_{self.iterations_of(method)}iters"

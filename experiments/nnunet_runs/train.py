@@ -1,4 +1,4 @@
-"""What `nnUNetv2_train` does on a CPU, in one thread.
+"""Train as `nnUNetv2_train` does, on a CPU in one thread.
 
     python -m experiments.nnunet_runs.train DATASET CONFIGURATION FOLD -tr TRAINER -p PLANS --times FILE
 
@@ -20,9 +20,9 @@ def main() -> None:
     parser.add_argument("dataset")
     parser.add_argument("configuration")
     parser.add_argument("fold")
-    parser.add_argument("-tr", required=True, help="nnU-Net's name of the trainer")
-    parser.add_argument("-p", required=True, help="name of the plans")
-    parser.add_argument("--times", type=Path, required=True, help="where the seconds of processor time go, JSON")
+    parser.add_argument("-tr", required=True, help="Name of the trainer.")
+    parser.add_argument("-p", required=True, help="Name of the plans.")
+    parser.add_argument("--times", type=Path, required=True, help="JSON file for the processor time in seconds.")
     arguments = parser.parse_args()
 
     import torch

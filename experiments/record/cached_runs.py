@@ -16,7 +16,7 @@ from nnunet_dro.atomic import replacing
 
 
 def cache_folder(name: str) -> Path:
-    """Where the runs of an experiment are kept by default: ``~/.cache/nnunet-dro/<name>``, or below XDG_CACHE_HOME."""
+    """Default folder for the runs of an experiment: ``~/.cache/nnunet-dro/<name>``, or below XDG_CACHE_HOME."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nnunet-dro" / name
 
 
@@ -27,16 +27,16 @@ def cached_runs(
     *,
     console: Console | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """The results of all runs, from the cache or made now and kept there: an interrupted experiment goes on.
+    """The results of all runs, from the cache or made now and kept there, so that an interrupted experiment can go on.
 
     One JSON file per run, ``<name>-<digest>.json``, with the digest of the settings and of torch's version: a run with
     other settings is another run.
 
     Args:
-        folder: Of the cache; made if it is not there.
-        runs: Name of a run (part of its file's name) to all that decides it, of JSON's types.
+        folder: Folder of the cache; it is created if necessary.
+        runs: Name of a run (part of its file's name) to everything that determines it, in JSON's types.
         make: Makes the run of that name. Its second argument is a function to call with the share that is done, 0 to 1.
-        console: Where to show the progress; standard error if not given.
+        console: Console for the progress; standard error if not given.
 
     Returns:
         Name of a run to what ``make`` gave, as it comes back from JSON.

@@ -1,22 +1,24 @@
-"""What the command lines of the experiments share."""
+"""What the command lines of all experiments have in common."""
 
 import argparse
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-#: Where the records that belong to the documentation are.
+#: Folder of the records that belong to the documentation.
 RESULTS = Path("docs/results")
 
-#: Where smoke runs go, so that they never replace those.
+#: Folder of smoke runs, which must never replace those.
 QUICK_RESULTS = Path("build/quick-results")
 
 
 def experiment_parser(description: str) -> argparse.ArgumentParser:
-    """The command line that experiments share: ``--quick`` and ``--out``."""
+    """A parser with the options of all experiments, ``--quick`` and ``--out``."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="Smoke run: everything once, small, in under a minute.")
-    parser.add_argument("--out", type=Path, help=f"Default: {RESULTS}; with --quick {QUICK_RESULTS}.")
+    parser.add_argument("--quick", action="store_true", help="Smoke run: do everything once, on a small scale.")
+    parser.add_argument(
+        "--out", type=Path, help=f"Folder for the page (default: {RESULTS}; with --quick {QUICK_RESULTS})."
+    )
     return parser
 
 
@@ -26,7 +28,7 @@ def module_command(module: str, argv: Sequence[str]) -> str:
 
 
 def result_folder(out: Path | None, *, quick: bool) -> Path:
-    """Where an experiment writes: the folder that was asked for, else the documentation, else (quick) a scratch folder.
+    """The folder an experiment writes to: the one asked for, else the documentation or (quick) a scratch folder.
 
     Args:
         out: The folder given by the user, None if there is none.

@@ -33,7 +33,7 @@ def write_result(
     """Write ``<name>.md``, ``<name>.png`` and ``<name>.csv``, each whole or not at all, the page last.
 
     Args:
-        folder: Where to; made if it is not there.
+        folder: Folder of the results; it is created if necessary.
         name: Name of the files, without suffix: lower-case letters, digits and hyphens.
         title: Heading of the page, plain text.
         text: What was asked and what came out, markdown, with headings from the second level on.
@@ -42,7 +42,7 @@ def write_result(
         figure: The picture.
         command: The exact command that makes this record again.
         seeds: Seeds of the random numbers; none where nothing is random.
-        quick: Whether it is a smoke run, which the page then says on top.
+        quick: Whether it is a smoke run; the page then says so at the top.
         seconds: Duration of the experiment.
 
     Returns:

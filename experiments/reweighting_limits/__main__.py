@@ -1,4 +1,4 @@
-"""What reweighting cannot change: six digits, a linear model, and three ways to weigh them, trained to the end.
+"""What reweighting cannot change: six digits, a linear model, and three ways to weight them, trained to the end.
 
     python -m experiments.reweighting_limits [--quick] [--out FOLDER]
 

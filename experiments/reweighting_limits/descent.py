@@ -1,4 +1,4 @@
-"""Gradient descent to the end, with three ways to weigh the examples."""
+"""Gradient descent to the end, with three ways to weight the examples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ class Setting:
     """One panel of the figure.
 
     Attributes:
-        name: For the table.
-        loss: Of one prediction.
-        steps: Of gradient descent.
-        mu: Of the penalty mu/2 ||theta||^2.
+        name: Name of the setting in the table.
+        loss: Loss of one prediction.
+        steps: Steps of gradient descent.
+        mu: Factor of the penalty mu/2 ||theta||^2.
         directions: Whether the weights are compared after division by their norms: without a penalty, the losses of
             classification are never 0, and the norms grow for ever.
     """
@@ -59,7 +59,7 @@ def settings(*, quick: bool) -> list[Setting]:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a training went through, at k of its steps.
+    """The state of a training at k of its steps.
 
     Attributes:
         steps: Shape (k,), from 1.
@@ -83,7 +83,7 @@ def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], 
     Args:
         images: Shape (n, d).
         targets: Shape (n,).
-        groups: Shape (n,), 0 or 1, both there.
+        groups: Shape (n,), 0 or 1, each at least once.
         setting: Loss, penalty and number of steps.
 
     Returns:

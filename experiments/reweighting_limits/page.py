@@ -39,7 +39,7 @@ def draw_distances(chosen: Sequence[Setting], trajectories: Sequence[Trajectory]
 
 
 def page_text(images: FloatArray, table: pd.DataFrame) -> str:
-    """What the page says above the table.
+    """The text of the page above its table.
 
     Args:
         images: The six images, shape (6, d).

@@ -1,12 +1,12 @@
-"""nnU-Net on data with a known hidden stratum: which training finds the rare cases, and what do the others pay?
+"""nnU-Net on data with a known hidden stratum: which training finds the rare cases, and what do the other cases pay?
 
     python -m experiments.segmentation phantoms --work FOLDER
     python -m experiments.segmentation few-phantoms --work FOLDER --methods beta10_noIS cvar0.1
     python -m experiments.segmentation hippocampus --work FOLDER --data Dataset004_Hippocampus
 
 Every method is trained with nnU-Net on the dataset of every seed, on one processor core, and compared with plain
-nnU-Net by stratum. What is finished is in the work folder and is not done again; runs that failed are tried again the
-next time. The page, its picture and its tables show the runs that are finished.
+nnU-Net by stratum. Finished runs are in the work folder and are not run again; runs that failed are tried again the
+next time. The page, its picture and its tables show the finished runs.
 """
 
 import argparse
@@ -26,12 +26,12 @@ from experiments.segmentation.page import page_table, page_text
 from experiments.segmentation.results import summary_rows
 from experiments.segmentation.studies import TRAINERS, few_phantoms_study, hippocampus_study, phantom_study
 
-#: What a smoke run trains.
+#: The methods of a smoke run.
 QUICK_METHODS = (BASELINE, "beta10_noIS")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run a study; returns the exit code: 2 if something must be put right first, 1 if a dataset cannot be prepared."""
+    """Run a study; returns the exit code: 2 if the input must be corrected, 1 if a dataset cannot be prepared."""
     parser = study_parser(str(__doc__).splitlines()[0], methods=tuple(TRAINERS))
     parser.add_argument("study", choices=("phantoms", "few-phantoms", "hippocampus"))
     arguments = parser.parse_args(words)
@@ -70,23 +70,23 @@ def run(
     quick: bool = False,
     console: Console,
 ) -> Path:
-    """Do what is not done yet, and write the page.
+    """Run what has not been run yet, and write the page.
 
     Args:
         study: The study.
         work: Folder for everything the study makes.
         out: Folder for the page.
-        seeds: Of the datasets; all methods of a seed are run before the next seed.
+        seeds: Seeds of the datasets; all methods of a seed are run before the next seed.
         methods: Names from `TRAINERS`; the baseline is run first, named or not.
         quick: Whether it is a smoke run.
-        console: Where to say what is done.
+        console: Console for the progress.
 
     Returns:
         The page.
 
     Raises:
         CommandError: If a dataset cannot be prepared.
-        ValueError: If the folder holds runs of other settings, or no method has finished beside the baseline.
+        ValueError: If the folder holds runs with other settings, or no method has finished beside the baseline.
     """
     methods = baseline_first(methods)
     folder = work.absolute() / (f"{study.name}-quick" if quick else study.name)

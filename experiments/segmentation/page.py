@@ -12,15 +12,15 @@ from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import render
 from experiments.segmentation.results import STATISTICS
 
-#: Statistics the findings are told of.
+#: Statistics that the findings describe.
 _TOLD = ("mean", "p10")
 
-#: Methods that are told the strata.
+#: Methods that know the strata of the training cases.
 _INFORMED = ("GroupDRO", "IW")
 
 
 def page_table(table: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """The rows of the page: the study's labels, in per cent of Dice, with the differences to the baseline in words.
+    """The table of the page: Dice of the study's labels in per cent, and the differences to the baseline as text.
 
     Args:
         table: From `summary_rows`.
@@ -35,14 +35,14 @@ def page_table(table: pd.DataFrame, study: Study) -> pd.DataFrame:
 def page_text(
     results: Results, table: pd.DataFrame, n_training: "pd.Series[int]", *, failures: Mapping[str, str], quick: bool
 ) -> str:
-    """What the page says above the table.
+    """The text of the page above its table.
 
     Args:
         results: The numbers of the seeds.
         table: From `summary_rows`.
         n_training: Training cases of each stratum.
-        failures: Runs that failed, and why.
-        quick: Whether it is a smoke run, whose numbers are not told in words.
+        failures: Runs that failed, and the reasons.
+        quick: Whether it is a smoke run; its numbers are not described in words.
     """
     study = results.study
     return render(

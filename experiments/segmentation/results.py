@@ -7,7 +7,7 @@ from experiments.nnunet_runs.dice_table import dice_table
 from experiments.nnunet_runs.results import ALL_LABELS, Results
 from nnunet_dro.evaluation.significance import holm
 
-#: The statistics of Dice that are shown.
+#: The statistics of Dice on the page.
 STATISTICS = ("mean", "p10", "p5")
 
 

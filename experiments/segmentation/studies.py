@@ -31,7 +31,7 @@ _HIPPOCAMPUS_COMMON = {"train": 96, "validation": 4, "test": 32}
 
 
 def phantom_study(*, quick: bool) -> Study:
-    """Phantoms whose rare pathology is a small, displaced, faint cerebellum; see `phantoms`."""
+    """Study of phantoms whose rare pathology is a small, displaced, faint cerebellum; see `phantoms`."""
     if quick:
         counts, epochs, iterations = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3), 1, 4
     else:
@@ -54,7 +54,7 @@ def phantom_study(*, quick: bool) -> Study:
 
 
 def few_phantoms_study(*, quick: bool) -> Study:
-    """The phantoms with so few training cases that the network learns them by heart, two of them rare."""
+    """Study of so few phantoms that the network learns them by heart; two of them are rare."""
     train = {"control": 8, "common": 4, "rare": 2} if quick else {"control": 18, "common": 4, "rare": 2}
     counts = Counts(train, validation=1 if quick else 4, test=3 if quick else 40)
     return replace(
@@ -69,15 +69,15 @@ def few_phantoms_study(*, quick: bool) -> Study:
 
 
 def hippocampus_study(data: Path, *, quick: bool) -> Study:
-    """MR images of the hippocampus with three intensity conventions, two of them made rare in training.
+    """Study of MR images of the hippocampus in three intensity conventions, two of them made rare in training.
 
     Args:
         data: The raw dataset, whose ``cases.csv`` has the column ``intensity_range``.
         quick: Whether it is a smoke run.
 
     Raises:
-        FileNotFoundError: If the dataset is not there.
-        ValueError: If it has not that column, or too few cases of a range.
+        FileNotFoundError: If there is no such dataset.
+        ValueError: If it lacks that column, or has too few cases of a range.
     """
     rare = {"rescaled": 2, "8bit": 2} if quick else _HIPPOCAMPUS_RARE
     common = {"train": 8, "validation": 1, "test": 3} if quick else _HIPPOCAMPUS_COMMON
