@@ -30,7 +30,7 @@ def planned_runs(*, quick: bool) -> list[Run]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
-    parser = experiment_parser(str(__doc__).splitlines()[0])
+    parser = experiment_parser("digits", str(__doc__).splitlines()[0])
     parser.add_argument(
         "--cache", type=Path, default=cache_folder("digits"), help="Folder for finished runs (default: %(default)s)."
     )

@@ -43,7 +43,7 @@ from nnunet_dro.nnunet.command import run_command
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the experiment; returns the exit code: 2 if the input must be corrected, 1 if a command fails."""
-    arguments = study_parser(str(__doc__).splitlines()[0]).parse_args(words)
+    arguments = study_parser("few_data", str(__doc__).splitlines()[0]).parse_args(words)
     quick = arguments.quick
 
     def make(console: Console) -> Path:

@@ -35,7 +35,7 @@ QUICK_COUNTS = Counts({"control": 4, "common": 3, "rare": 3}, validation=1, test
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
-    parser = experiment_parser(str(__doc__).splitlines()[0])
+    parser = experiment_parser("hardness_signals", str(__doc__).splitlines()[0])
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     quick = arguments.quick

@@ -22,7 +22,7 @@ from experiments.record import cache_folder, cached_runs, experiment_parser, mod
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
-    parser = experiment_parser(str(__doc__).splitlines()[0])
+    parser = experiment_parser("imbalanced_pair", str(__doc__).splitlines()[0])
     folder = cache_folder("imbalanced-pair")
     parser.add_argument("--cache", type=Path, default=folder, help="Folder for finished runs (default: %(default)s).")
     argv = sys.argv[1:] if argv is None else argv

@@ -33,7 +33,7 @@ QUICK_METHODS = (BASELINE, "L2RW")
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the experiment; returns the exit code: 2 if the input must be corrected, 1 if nnU-Net fails."""
-    parser = study_parser(str(__doc__).splitlines()[0], methods=tuple(TRAINERS))
+    parser = study_parser("label_noise", str(__doc__).splitlines()[0], methods=tuple(TRAINERS))
     parser.add_argument("--rare", action="store_true", help="Include phantoms of the rare pathology in the training.")
     arguments = parser.parse_args(words)
     quick = arguments.quick

@@ -13,14 +13,15 @@ from nnunet_dro.nnunet.command import CommandError
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
 
 
-def study_parser(description: str, *, methods: Sequence[str] = ()) -> argparse.ArgumentParser:
+def study_parser(name: str, description: str, *, methods: Sequence[str] = ()) -> argparse.ArgumentParser:
     """A parser with the options of these experiments: those of all, and the folders, the seeds and the methods.
 
     Args:
+        name: Name of the experiment's package.
         description: First lines of the help.
         methods: Methods to choose from; none if the experiment always trains all.
     """
-    parser = experiment_parser(description)
+    parser = experiment_parser(name, description)
     parser.add_argument("--work", type=Path, required=True, help="Folder for data, trainings and predictions.")
     parser.add_argument(
         "--data", type=Path, help="Raw hippocampus dataset with cases.csv, where a study uses it instead of phantoms."

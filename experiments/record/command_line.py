@@ -12,9 +12,14 @@ RESULTS = Path("docs/results")
 QUICK_RESULTS = Path("build/quick-results")
 
 
-def experiment_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with the options of all experiments, ``--quick`` and ``--out``."""
-    parser = argparse.ArgumentParser(description=description)
+def experiment_parser(name: str, description: str) -> argparse.ArgumentParser:
+    """A parser with the options of all experiments, ``--quick`` and ``--out``.
+
+    Args:
+        name: Name of the experiment's package.
+        description: First lines of the help.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=description)
     parser.add_argument("--quick", action="store_true", help="Smoke run: do everything once, on a small scale.")
     parser.add_argument(
         "--out", type=Path, help=f"Folder for the page (default: {RESULTS}; with --quick {QUICK_RESULTS})."

@@ -17,7 +17,7 @@ from experiments.reweighting_limits.page import draw_distances, page_text
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
-    parser = experiment_parser(str(__doc__).splitlines()[0])
+    parser = experiment_parser("reweighting_limits", str(__doc__).splitlines()[0])
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     start = time.monotonic()

@@ -32,7 +32,7 @@ QUICK_METHODS = (BASELINE, "beta10_noIS")
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a study; returns the exit code: 2 if the input must be corrected, 1 if a dataset cannot be prepared."""
-    parser = study_parser(str(__doc__).splitlines()[0], methods=tuple(TRAINERS))
+    parser = study_parser("segmentation", str(__doc__).splitlines()[0], methods=tuple(TRAINERS))
     parser.add_argument("study", choices=("phantoms", "few-phantoms", "hippocampus"))
     arguments = parser.parse_args(words)
 

@@ -2,52 +2,15 @@ import json
 
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from experiments.datasets.phantoms import Counts, write_dataset
-from experiments.nnunet_runs import runs as segmentation_runs
-from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME, experiment_plans
 from experiments.nnunet_runs.results import collect
-from experiments.nnunet_runs.runs import SeedRuns, epoch_seconds
+from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE
-from experiments.segmentation.__main__ import QUICK_METHODS, main, run
+from experiments.segmentation.__main__ import QUICK_METHODS, main
 from experiments.segmentation.page import findings, page_table
 from experiments.segmentation.results import STATISTICS, summary_rows
-from tests.experiments.made_studies import N_TEST, PLANS, NNUNet, row_of, seed_of, tiny_study, write_label_map
-
-
-@pytest.fixture
-def nnunet(monkeypatch):
-    stand_in = NNUNet()
-    monkeypatch.setattr(segmentation_runs, "run_command", stand_in)
-    return stand_in
-
-
-@pytest.fixture
-def start(tmp_path, nnunet):
-    """Runs the tiny study in a folder of its own."""
-
-    def run_tiny(methods=("beta10",), seeds=(0, 1), **changes):
-        return run(
-            tiny_study(**changes),
-            work=tmp_path / "work",
-            out=tmp_path / "out",
-            seeds=seeds,
-            methods=methods,
-            console=Console(quiet=True),
-        )
-
-    return run_tiny
-
-
-def trainings(nnunet):
-    """Seed and trainer of each training, in order."""
-    return [
-        (seed_of(environment["nnUNet_raw"]), command[command.index("-tr") + 1].split("_2epochs")[0])
-        for command, environment in zip(nnunet.commands, nnunet.environments, strict=True)
-        if "--times" in command
-    ]
-
+from tests.experiments.made_studies import N_TEST, tiny_study
 
 # One case of four is found worse by the baseline in the rare stratum: Dice 2/3 instead of 1 (5 of 10 voxels), ...
 FOUND = {
@@ -80,72 +43,6 @@ def test_differences_are_those_of_hand_computed_dice(start, nnunet, tmp_path):
     assert table.loc["bud"]["mean"].unique().tolist() == [1]
 
 
-def test_times_are_ratios_to_the_baseline_of_the_seed(start, nnunet, tmp_path):
-    start(seeds=(0,))
-
-    runs = [SeedRuns(tmp_path / "work" / "tiny" / "seed0", tiny_study(), 0)]
-    times = collect(runs, ("ERM", "beta10")).times.set_index("method")
-    # 30 s of the processor and 2 s for the fastest epoch, against 10 s and 1 s; ten iterations, five an epoch.
-    assert times.loc["beta10", ["cpu_ms", "cpu_ratio", "wall_ms", "wall_ratio"]].tolist() == [3000, 3, 400, 2]
-    assert times.loc["ERM", ["cpu_ratio", "wall_ratio"]].tolist() == [1, 1]
-    assert "| beta10 | nnUNetTrainerDRO_beta10_2epochs_5iters |" in (
-        tmp_path / "out" / "segmentation-tiny.md"
-    ).read_text().replace("  ", " ")
-
-
-def test_all_methods_of_a_seed_come_before_the_next_seed_and_the_baseline_first(start, nnunet):
-    start(methods=("beta10", "IW"))
-
-    first = ["nnUNetTrainerDRO_beta0", "nnUNetTrainerDRO_beta10", "nnUNetTrainerIW_kind"]
-    assert trainings(nnunet) == [(seed, trainer) for seed in (0, 1) for trainer in first]
-
-
-def test_second_start_does_only_what_is_missing(start, nnunet):
-    start(seeds=(0,))
-    nnunet.commands.clear(), nnunet.environments.clear()
-
-    start(methods=("beta10", "beta100"), seeds=(0, 1))
-
-    assert trainings(nnunet) == [
-        (0, "nnUNetTrainerDRO"),
-        *((1, f"nnUNetTrainerDRO{suffix}") for suffix in ("_beta0", "_beta10", "")),
-    ]
-    assert sum(command[0] == "nnUNetv2_plan_and_preprocess" for command in nnunet.commands) == 1
-
-
-def test_failed_run_is_recorded_and_tried_again(start, nnunet, tmp_path):
-    nnunet.failing = {"nnUNetTrainerDRO_beta10_2epochs_5iters"}
-    page = start(methods=("beta10", "beta100")).read_text()
-
-    failures = json.loads((tmp_path / "work" / "tiny" / "failures.json").read_text())
-    assert list(failures) == ["seed 0, beta10", "seed 1, beta10"]
-    assert "No such trainer" in failures["seed 0, beta10"]
-    assert "Runs that failed" in page
-    assert "- seed 1, beta10" in page
-    assert (1, "nnUNetTrainerDRO") in trainings(nnunet), "the run goes on"
-    nnunet.failing = set()
-    nnunet.commands.clear(), nnunet.environments.clear()
-
-    page = start(methods=("beta10", "beta100")).read_text()
-
-    assert trainings(nnunet) == [(0, "nnUNetTrainerDRO_beta10"), (1, "nnUNetTrainerDRO_beta10")]
-    assert "Runs that failed" not in page
-    assert json.loads((tmp_path / "work" / "tiny" / "failures.json").read_text()) == {}
-
-
-def test_run_that_was_interrupted_starts_anew(start, nnunet, tmp_path):
-    seed = tmp_path / "work" / "tiny" / "seed0"
-    start(seeds=(0,))
-    (seed / "runs" / "beta10.json").unlink()
-    stray = seed / "predictions" / "beta10" / "stray.nii.gz"
-    write_label_map(stray, row_of(10))
-
-    start(seeds=(0,))
-
-    assert not stray.exists()
-    assert epoch_seconds(SeedRuns(seed, tiny_study(), 0).fold("beta10")) == [3.0, 2.0], "one log, not two"
-
-
 def test_method_with_a_missing_seed_is_compared_on_the_seeds_it_has(start, nnunet, tmp_path):
     nnunet.n_stem = FOUND
     start(seeds=(0, 1))
@@ -157,61 +54,6 @@ def test_method_with_a_missing_seed_is_compared_on_the_seeds_it_has(start, nnune
     assert table.loc[("stem", "rare", "beta10"), "mean_difference"] == pytest.approx((1 / 3 + 0) / 2)
     assert table.loc[("stem", "rare", "beta10"), ["n_seeds", "n_cases"]].tolist() == [1, 2]
     assert table.loc[("stem", "rare", "ERM"), ["n_seeds", "n_cases"]].tolist() == [2, 4]
-
-
-def test_folder_of_other_settings_is_refused(start):
-    start(seeds=(0,))
-    with pytest.raises(ValueError, match=r"`work` must be a new folder .* which holds runs with epochs 2 instead of 3"):
-        start(seeds=(0,), epochs=3)
-
-
-def test_nothing_to_compare_with_is_said(start, nnunet):
-    nnunet.failing = {"nnUNetTrainerDRO_beta10_2epochs_5iters"}
-    with pytest.raises(ValueError, match="must have finished on a seed that ERM has finished, got none"):
-        start()
-
-
-def test_cases_of_all_seeds_are_told_apart_by_their_seed(start, nnunet, tmp_path):
-    nnunet.n_stem = FOUND
-    start()
-    runs = [SeedRuns(tmp_path / "work" / "tiny" / f"seed{seed}", tiny_study(), seed) for seed in (0, 1)]
-
-    dice = collect(runs, ("ERM", "beta10")).dice
-
-    of_stem = dice[(dice["label"] == "stem") & (dice["method"] == "ERM")].set_index(["seed", "case"])
-    assert len(of_stem) == 2 * sum(N_TEST.values())
-    assert of_stem.loc[(0, "rare0Ts"), "dice"] == pytest.approx(2 / 3)
-    assert of_stem.loc[(1, "rare0Ts"), "dice"] == 0
-    assert of_stem["stratum"].value_counts().to_dict() == {"rare": 4, "usual": 6}
-
-
-def test_training_uses_one_thread_and_no_workers_and_the_planner_gets_some(start, nnunet):
-    start(seeds=(0,))
-
-    plan, *others = nnunet.environments
-    assert plan["nnUNet_n_proc_DA"] == "2"
-    assert all(environment["nnUNet_n_proc_DA"] == "0" for environment in others)
-    assert all(environment["OMP_NUM_THREADS"] == "1" for environment in nnunet.environments)
-
-
-def test_split_is_that_of_the_case_table(start, tmp_path):
-    start(seeds=(0,))
-
-    preprocessed = tmp_path / "work" / "tiny" / "seed0" / "nnUNet_preprocessed" / "Dataset912_Tiny"
-    (split,) = json.loads((preprocessed / "splits_final.json").read_text())
-    assert split == {"train": ["rare0Tr", "usual1Tr", "usual2Tr", "usual3Tr"], "val": ["usual0Tr"]}
-
-
-def test_small_configuration_inherits_from_the_planned_one():
-    plans = experiment_plans(PLANS)
-
-    small = plans["configurations"][CONFIGURATION]
-    kwargs = small["architecture"]["arch_kwargs"]
-    assert (small["inherits_from"], small["batch_size"], small["patch_size"]) == ("3d_fullres", 4, [24, 24, 24])
-    assert kwargs["features_per_stage"] == [8, 16, 32]
-    assert (kwargs["n_conv_per_stage"], kwargs["n_conv_per_stage_decoder"]) == ([1, 1, 1], [1, 1])
-    assert plans["plans_name"] == PLANS_NAME
-    assert "3d_fullres_small" not in PLANS["configurations"], "the plans given stay as they are"
 
 
 def test_findings_sort_methods_by_their_intervals():
