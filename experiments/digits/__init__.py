@@ -1,0 +1,1 @@
+"""A rare digit: hardness weighted sampling on MNIST with most of one digit's training images taken away."""

@@ -1,0 +1,1 @@
+"""nnU-Net with eight training cases: plain, with label smoothing, and with GI-LS."""

@@ -1,0 +1,1 @@
+"""What a stale loss says: how much of it is due to the case, and how much to where the patch fell."""

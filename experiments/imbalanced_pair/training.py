@@ -1,0 +1,225 @@
+"""4 against 9, imbalanced: the digits, the network, and the ways to weight the images of a batch."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from nnunet_dro.losses import LearnedWeights
+
+METHODS = ("plain", "proportion", "resample", "hard mining", "random", "L2RW")
+RARE, COMMON = 4, 9
+#: Trusted images of each digit; they are training images of every method.
+N_TRUSTED = 5
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training and everything that determines it.
+
+    Attributes:
+        method: One of `METHODS`.
+        ratio: 9s for each 4 in training, >= 1.
+        seed: Seed of split, first weights and draws. Runs that differ in ``method`` alone share all of them.
+        learning_rate: Learning rate of SGD, without momentum.
+        n_train: Training images of both digits, whatever the ratio.
+        n_test: Test images per digit.
+        batch: Images per step.
+        steps: Steps of SGD.
+    """
+
+    method: str
+    ratio: int
+    seed: int
+    learning_rate: float
+    n_train: int = 425
+    n_test: int = 80
+    batch: int = 100
+    steps: int = 320
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"`method` must be one of {', '.join(METHODS)}, got {self.method!r}. Choose one of them.")
+        most = self.n_train // N_TRUSTED - 1
+        if not 1 <= self.ratio <= most:
+            raise ValueError(
+                f"`ratio` must be from 1 to {most}, which leaves the {N_TRUSTED} trusted {RARE}s, got {self.ratio!r}. "
+                "Choose one of these, or more training images."
+            )
+
+    @property
+    def n_rare(self) -> int:
+        """4s in training."""
+        return round(self.n_train / (self.ratio + 1))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images of shape (n, 1, 28, 28), standardised with the training images; labels (n,), 1 for a 4 and 0 for a 9.
+
+    The trusted images are among the training images.
+    """
+
+    train_images: Tensor
+    train_labels: Tensor
+    trusted_images: Tensor
+    trusted_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a run, in per cent where not said otherwise.
+
+    Attributes:
+        rare: Test 4s taken for 9s, at the end.
+        common: Test 9s taken for 4s, at the end.
+        halfway: Test images wrong after half of the steps.
+        weight: Share of the 4s in the weights of all examples in all steps.
+        effective: Examples that count in a step, not in per cent: (sum w)^2 / sum w^2, the mean over the steps.
+        seconds: Processor time of the run.
+    """
+
+    rare: float
+    common: float
+    halfway: float
+    weight: float
+    effective: float
+    seconds: float
+
+
+def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run) -> Split:
+    """The run's images. A seed has the same test and trusted images for every ratio.
+
+    Raises:
+        ValueError: If there are too few images of a digit.
+    """
+    rng = np.random.default_rng([run.seed, 0])
+    train, trusted, test = [], [], []
+    for digit, n_wanted in ((COMMON, run.n_train - run.n_rare), (RARE, run.n_rare)):
+        here = rng.permutation(np.flatnonzero(digits == digit))
+        if len(here) < run.n_test + n_wanted:
+            raise ValueError(
+                f"`n_train` and `n_test` must leave enough of {len(here)} {digit}s, got {n_wanted} and {run.n_test}. "
+                "Choose fewer images or a smaller ratio."
+            )
+        test.append(here[: run.n_test])
+        train.append(here[run.n_test : run.n_test + n_wanted])
+        trusted.append(train[-1][:N_TRUSTED])
+    centre, spread = images[np.concatenate(train)].mean(), images[np.concatenate(train)].std()
+    parts: list[Tensor] = []
+    for rows in map(np.concatenate, (train, trusted, test)):
+        parts.append(torch.from_numpy((images[rows] - centre) / spread).float().reshape(-1, 1, 28, 28))
+        parts.append(torch.from_numpy((digits[rows] == RARE).astype(np.int64)))
+    return Split(*parts)
+
+
+def lenet() -> nn.Sequential:
+    """LeNet-5 with ReLU and max-pooling, without padding: images (b, 1, 28, 28) -> logits (b, 2)."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 2)),
+    )
+
+
+def draw_batch(run: Run, labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows of a batch, with replacement; for ``resample`` half of it, or one fewer, are 4s."""
+    if run.method != "resample":
+        return rng.integers(len(labels), size=run.batch)
+    n_rare = run.batch // 2
+    return np.concatenate(
+        [rng.choice(np.flatnonzero(labels == digit), n) for digit, n in ((1, n_rare), (0, run.batch - n_rare))]
+    )
+
+
+def proportion_weights(labels: Tensor, *, n_rare: int, n_train: int) -> Tensor:
+    """Both digits weigh the same over the training set, and a weight is 1 / b on average: n / (2 n_class b)."""
+    of_class = torch.tensor([n_train / (2 * (n_train - n_rare)), n_train / (2 * n_rare)])
+    return of_class[labels] / len(labels)
+
+
+def hard_mining_weights(losses: Tensor, labels: Tensor) -> Tensor:
+    """The 4s of the batch and as many of its 9s, those of the highest loss (one if there is no 4), all alike."""
+    is_rare = labels == 1
+    n_hard = min(max(1, int(is_rare.sum())), int((~is_rare).sum()))
+    kept = is_rare.float()
+    kept[losses.masked_fill(is_rare, -torch.inf).topk(n_hard).indices] = 1
+    return kept / kept.sum()
+
+
+def random_weights(n: int, rng: np.random.Generator) -> Tensor:
+    """max(z, 0) / sum max(z, 0), z standard normal: the control of Ren et al. 2018, section 4.1."""
+    z = np.maximum(rng.standard_normal(n), 0)
+    return torch.from_numpy(z / max(z.sum(), np.finfo(float).tiny)).float()
+
+
+def losses_of(logits: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy of each image."""
+    return cross_entropy(logits, labels, reduction="none")
+
+
+def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda share: None) -> Outcome:
+    """Train one network by SGD on sum_i w_i l_i over a batch, with the weights of the method, and test it.
+
+    Args:
+        run: What to train.
+        split: Its images.
+        progress: Called after each step with the share that is done.
+    """
+    start = time.process_time()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        # Channels last is the faster order of memory for few channels on a CPU.
+        network = lenet().to(memory_format=torch.channels_last)
+    optimiser = torch.optim.SGD(network.parameters(), lr=run.learning_rate)
+    learned = LearnedWeights(network, losses_of, at_once=True)
+    # Weights have random numbers of their own, so that all but resample draw the same batches.
+    draws, control = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
+    of_rare = of_all = effective = halfway = 0.0
+    for step in range(1, run.steps + 1):
+        rows = draw_batch(run, split.train_labels.numpy(), draws)
+        images, labels = split.train_images[rows], split.train_labels[rows]
+        if run.method == "L2RW":
+            found = learned.gradient((images, labels), (split.trusted_images, split.trusted_labels))
+            found.write()
+            weights = found.weights
+        else:
+            losses = losses_of(network(images), labels)
+            weights = _weights(run, losses.detach(), labels, control)
+            optimiser.zero_grad()
+            torch.autograd.backward((weights * losses).sum())
+        optimiser.step()
+        of_rare += float(weights[labels == 1].sum())
+        of_all += (total := float(weights.sum()))
+        # No example has a weight where none of a batch would help the trusted ones.
+        effective += total**2 / float((weights**2).sum()) if total else 0.0
+        if step == (run.steps + 1) // 2:
+            halfway = sum(_wrong(network, split)) / 2
+        progress(step / run.steps)
+    rare, common = _wrong(network, split)
+    return Outcome(rare, common, halfway, 100 * of_rare / of_all, effective / run.steps, time.process_time() - start)
+
+
+def _weights(run: Run, losses: Tensor, labels: Tensor, rng: np.random.Generator) -> Tensor:
+    if run.method == "proportion":
+        return proportion_weights(labels, n_rare=run.n_rare, n_train=run.n_train)
+    if run.method == "hard mining":
+        return hard_mining_weights(losses, labels)
+    if run.method == "random":
+        return random_weights(len(labels), rng)
+    return torch.full_like(losses, 1 / len(losses))
+
+
+def _wrong(network: nn.Module, split: Split) -> tuple[float, float]:
+    """Per cent of the test images that are wrong, of the 4s and of the 9s."""
+    with torch.inference_mode():
+        wrong = (network(split.test_images).argmax(1) != split.test_labels).float()
+    rare, common = (100 * float(wrong[split.test_labels == label].mean()) for label in (1, 0))
+    return rare, common

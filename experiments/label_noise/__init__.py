@@ -1,0 +1,1 @@
+"""nnU-Net with wrong labels in the training data: what each training method makes of them."""

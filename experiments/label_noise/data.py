@@ -1,0 +1,181 @@
+"""Datasets with wrong labels: three ways to spoil a label map, and a raw dataset in which some are spoilt.
+
+The trainers see which cases are trusted (``cases.csv``); which are spoilt is in a file they do not read.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.ndimage import distance_transform_edt
+
+LabelMap = npt.NDArray[np.uint8]
+
+#: The ways to spoil a label map; a third of the spoilt cases each.
+KINDS = ("swapped", "shifted", "eroded")
+
+#: Share of the training cases whose labels are spoilt.
+SHARE = 0.3
+
+#: Number of training cases whose labels are known to be right.
+N_TRUSTED = 5
+
+#: The mean Dice of a shifted label map with the right one is below this.
+SHIFTED_BELOW = 0.5
+
+#: The share of every label that erosion leaves: its Dice with the right label is then 0.5.
+KEPT = 1 / 3
+
+#: File in the raw dataset's folder that says which cases are spoilt, and how.
+NOISE_FILE = "label_noise.csv"
+
+
+def mean_dice(reference: LabelMap, prediction: LabelMap) -> float:
+    """Mean Dice over the reference's labels, background left out.
+
+    Args:
+        reference: Labels, any shape; at least one voxel is not background.
+        prediction: Labels, same shape.
+    """
+    dice = []
+    for label in np.unique(reference[reference > 0]):
+        truth, found = reference == label, prediction == label
+        dice.append(2 * (truth & found).sum() / (truth.sum() + found.sum()))
+    return float(np.mean(dice))
+
+
+def swapped(labels: LabelMap, *, pair: tuple[int, int]) -> LabelMap:
+    """The label map with two labels exchanged; exchanging them twice restores it.
+
+    Args:
+        labels: Any shape.
+        pair: The two labels that are exchanged.
+    """
+    first, second = pair
+    spoilt = labels.copy()
+    spoilt[labels == first], spoilt[labels == second] = second, first
+    return spoilt
+
+
+def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
+    """The label map shifted along a diagonal, just far enough to bring its mean Dice below `SHIFTED_BELOW`.
+
+    What leaves the image on one side comes in on the other, so that every label keeps its volume.
+
+    Args:
+        labels: Any shape, at least one voxel is not background.
+        rng: Draws the diagonal.
+
+    Raises:
+        ValueError: If no shift does it, since the labels fill most of the image.
+    """
+    signs = rng.choice((-1, 1), size=labels.ndim)
+    for distance in range(1, max(labels.shape)):
+        spoilt: LabelMap = np.roll(labels, tuple(distance * signs), axis=tuple(range(labels.ndim)))
+        if mean_dice(labels, spoilt) < SHIFTED_BELOW:
+            return spoilt
+    rule = f"small enough in the image for a shift to bring the mean Dice below {SHIFTED_BELOW}"
+    raise ValueError(f"`labels` must be {rule}, got {np.count_nonzero(labels)} of {labels.size} voxels. Crop less.")
+
+
+def eroded(labels: LabelMap) -> LabelMap:
+    """The label map with only the innermost third of each label's voxels; the rest becomes background.
+
+    Args:
+        labels: Any shape.
+    """
+    spoilt = np.zeros_like(labels)
+    for label in np.unique(labels[labels > 0]):
+        voxels = np.flatnonzero(labels == label)
+        depth = distance_transform_edt(np.pad(labels == label, 1))[(slice(1, -1),) * labels.ndim].ravel()[voxels]
+        # Stable: of voxels of the same depth, the first ones stay.
+        kept = voxels[np.argsort(-depth, kind="stable")[: max(1, round(KEPT * len(voxels)))]]
+        spoilt.ravel()[kept] = label
+    return spoilt
+
+
+def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.Generator) -> LabelMap:
+    """The label map spoilt in one of the `KINDS`.
+
+    Args:
+        labels: Any shape.
+        kind: The way, one of `KINDS`.
+        pair: The labels that are swapped.
+        rng: Draws the shift.
+
+    Raises:
+        ValueError: If there is no such kind.
+    """
+    if kind == "swapped":
+        return swapped(labels, pair=pair)
+    if kind == "shifted":
+        return shifted(labels, rng=rng)
+    if kind == "eroded":
+        return eroded(labels)
+    raise ValueError(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}. Choose one of them.")
+
+
+def draw_noise(cases: Sequence[str], *, n_trusted: int = N_TRUSTED, rng: np.random.Generator) -> pd.DataFrame:
+    """Which training cases are trusted, and which are spoilt in what way.
+
+    Args:
+        cases: The training cases.
+        n_trusted: Number of trusted cases; they are never spoilt.
+        rng: Draws the cases.
+
+    Returns:
+        A row per case, sorted by case: ``case``, ``trusted`` (yes or no), ``kind`` (one of `KINDS`, or clean). `SHARE`
+        of all cases is spoilt, rounded, a third of them in each kind as far as it goes.
+
+    Raises:
+        ValueError: If there are too few cases.
+    """
+    n_spoilt = round(SHARE * len(cases))
+    if n_trusted + n_spoilt > len(cases) or n_spoilt < len(KINDS):
+        rule = f"enough for {n_trusted} trusted and {len(KINDS)} or more spoilt ones"
+        raise ValueError(f"`cases` must be {rule}, got {len(cases)}. Give more training cases.")
+    drawn = [str(case) for case in rng.permutation(sorted(cases))]
+    kinds = dict.fromkeys(drawn, "clean")
+    kinds |= {case: KINDS[i % len(KINDS)] for i, case in enumerate(drawn[n_trusted : n_trusted + n_spoilt])}
+    trusted = set(drawn[:n_trusted])
+    rows = [(case, "yes" if case in trusted else "no", kinds[case]) for case in sorted(drawn)]
+    return pd.DataFrame(rows, columns=["case", "trusted", "kind"])
+
+
+def spoil_dataset(
+    folder: Path, *, file_ending: str, pair: tuple[int, int], n_trusted: int, rng: np.random.Generator
+) -> None:
+    """Spoil label maps of the training cases of a raw dataset in place, and mark the trusted cases.
+
+    ``cases.csv`` gets the column ``trusted``. Which cases are spoilt is in `NOISE_FILE` alone: a row per training case
+    with ``case``, ``kind`` and ``dice``, the mean Dice of what it is now with what it was.
+
+    Args:
+        folder: The dataset, whose ``cases.csv`` has a column ``split``: train or validation. Validation cases stay.
+        file_ending: File ending of the label maps.
+        pair: The labels that are swapped.
+        n_trusted: Number of trusted training cases.
+        rng: Draws the cases and the shifts.
+    """
+    import SimpleITK
+
+    table = pd.read_csv(folder / "cases.csv", dtype=str)
+    noise = draw_noise(list(table["case"][table["split"] == "train"]), n_trusted=n_trusted, rng=rng)
+    dice = []
+    for case, kind in zip(noise["case"], noise["kind"], strict=True):
+        if kind == "clean":
+            dice.append(1.0)
+            continue
+        path = str(folder / "labelsTr" / f"{case}{file_ending}")
+        image = SimpleITK.ReadImage(path)
+        labels = SimpleITK.GetArrayFromImage(image).astype(np.uint8)
+        spoilt = spoil(labels, kind, pair=pair, rng=rng)
+        dice.append(mean_dice(labels, spoilt))
+        written = SimpleITK.GetImageFromArray(spoilt)
+        written.CopyInformation(image)
+        SimpleITK.WriteImage(written, path)
+    noise.assign(dice=dice)[["case", "kind", "dice"]].to_csv(folder / NOISE_FILE, index=False)
+    trusted = noise.set_index("case")["trusted"].reindex(table["case"], fill_value="no").to_numpy()
+    table.assign(trusted=trusted).to_csv(folder / "cases.csv", index=False)

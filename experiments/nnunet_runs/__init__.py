@@ -1,0 +1,1 @@
+"""Runs of nnU-Net: on the dataset of every seed, each method trained, predicted and evaluated."""

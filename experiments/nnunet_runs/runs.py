@@ -1,0 +1,295 @@
+"""The runs of a study: a dataset per seed, and on it each method trained, predicted and evaluated.
+
+Finished runs are skipped the next time; failed runs are recorded and tried again.
+"""
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from experiments.nnunet_runs.plans import BATCH_SIZE, CONFIGURATION, PARENT, PLANS_NAME, experiment_plans
+from experiments.nnunet_runs.study import BASELINE, Study
+from nnunet_dro.atomic import replacing
+from nnunet_dro.demo.progress import StepProgress, step_progress
+from nnunet_dro.evaluation import Evaluation, evaluate
+from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from nnunet_dro.nnunet.command import CommandError, run_command
+from nnunet_dro.output_folder import write_files
+from nnunet_dro.trainers.installation import FOLDER
+
+_EPOCH = re.compile(rb": Epoch (\d+) *\r?$", re.MULTILINE)
+_EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
+
+
+@dataclass(frozen=True)
+class SeedRuns:
+    """All runs on the dataset of one seed.
+
+    nnU-Net's training is not seeded: the seed draws the data, and every training starts from other random weights. So
+    seeds vary both.
+
+    Attributes:
+        folder: Folder of everything that is made.
+        study: The study.
+        seed: Seed of the dataset.
+    """
+
+    folder: Path
+    study: Study
+    seed: int
+
+    @property
+    def raw(self) -> Path:
+        """The raw dataset."""
+        return self.folder / "nnUNet_raw" / self.study.dataset
+
+    @property
+    def preprocessed(self) -> Path:
+        """The preprocessed dataset."""
+        return self.folder / "nnUNet_preprocessed" / self.study.dataset
+
+    def fold(self, method: str) -> Path:
+        """The folder into which nnU-Net writes the trained model."""
+        model = f"{self.study.trainer(method)}__{PLANS_NAME}__{CONFIGURATION}"
+        return self.folder / "nnUNet_results" / self.study.dataset / model / "fold_0"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables of all commands.
+
+        One thread and no workers: on a CPU they take the cores from the network.
+        """
+        names = ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results")
+        repository = str(Path(__file__).parents[2])
+        return {
+            **{name: str(self.folder / name) for name in names},
+            "nnUNet_def_n_proc": "1",
+            "nnUNet_n_proc_DA": "0",
+            "nnUNet_compile": "false",
+            # The trainers of this package's version, whichever was there when it was installed.
+            "nnUNet_extTrainer": str(FOLDER),
+            "OMP_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, (repository, os.environ.get("PYTHONPATH")))),
+        }
+
+    def prepare(self, console: Console) -> None:
+        """Write, plan and preprocess the dataset.
+
+        Raises:
+            CommandError: If nnU-Net's command fails.
+        """
+        for name in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        plans_file = self.preprocessed / f"{PLANS_NAME}.json"
+        if plans_file.exists():
+            return
+        start = monotonic()
+        with step_progress(console, f"Seed {self.seed}: make and preprocess the dataset"):
+            if not self.raw.is_dir():
+                self.study.write(self.raw, np.random.default_rng(self.seed))
+            number = self.study.dataset[len("Dataset") :][:3]
+            plan = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", PARENT, "--no_pbar", "-npfp", "2", "-np", "2")
+            # The planner wants the number of workers, and fails with none.
+            self._command(plan, "plan", nnUNet_n_proc_DA="2", nnUNet_def_n_proc="2")
+            plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
+            table = pd.read_csv(self.raw / "cases.csv", dtype=str)
+            split = {name: sorted(table["case"][table["split"] == name]) for name in ("train", "validation")}
+            splits = [{"train": split["train"], "val": split["validation"]}]
+        self._write("seconds_to_prepare", {"seconds": monotonic() - start})
+        # The plans come last: they say that the dataset is ready.
+        for path, content in (
+            (self.preprocessed / "splits_final.json", splits),
+            (plans_file, experiment_plans(plans)),
+        ):
+            with replacing(path) as partial:
+                partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
+
+    def is_finished(self, method: str) -> bool:
+        """Whether a method has been trained, predicted and evaluated."""
+        return (self.folder / "runs" / f"{method}.json").exists()
+
+    def run(self, method: str, console: Console) -> None:
+        """Train a method, predict the test cases and evaluate them by stratum; a half-done run starts anew.
+
+        Raises:
+            CommandError: If a command of nnU-Net fails.
+        """
+        start = monotonic()
+        fold, predictions = self.fold(method), self.folder / "predictions" / method
+        for folder in (fold, predictions, self.folder / "evaluation" / method):
+            shutil.rmtree(folder, ignore_errors=True)
+        times = self.folder / "times" / f"{method}.json"
+        times.parent.mkdir(exist_ok=True)
+        model = ("-tr", self.study.trainer(method), "-p", PLANS_NAME)
+        train: tuple[str, ...] = (Path(sys.executable).name, "-m", "experiments.nnunet_runs.train", self.study.dataset)
+        train += (CONFIGURATION, "0", *model, "--times", str(times))
+        predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.study.dataset, "-c", CONFIGURATION, "-f", "0")
+        predict += (*model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions), "-device", "cpu")
+        # No processes for preprocessing and export: each takes longer to start than these few cases take.
+        predict += ("--disable_tta", "-npp", "0", "-nps", "0", "--disable_progress_bar")
+        with step_progress(console, f"Seed {self.seed}: {method}") as progress:
+            (self.folder / "logs" / f"train_{method}.txt").unlink(missing_ok=True)
+            self._command(train, f"train_{method}", progress)
+            self._command(predict, f"predict_{method}")
+            self._evaluate(method, predictions)
+        run = {
+            "method": method,
+            "seed": self.seed,
+            "trainer": self.study.trainer(method),
+            "seconds": monotonic() - start,
+            "cpu_seconds": json.loads(times.read_text(encoding="utf-8"))["cpu_seconds"],
+            "epoch_seconds": epoch_seconds(fold),
+        }
+        self._write(f"runs/{method}", run)
+
+    def evaluation(self, method: str) -> Evaluation:
+        """The evaluation of a finished run."""
+        return read_evaluation(self.folder / "evaluation" / method)
+
+    def record(self, method: str) -> dict[str, object]:
+        """The record of a finished run: trainer, seconds, processor seconds and seconds of its epochs."""
+        content: dict[str, object] = json.loads((self.folder / "runs" / f"{method}.json").read_text(encoding="utf-8"))
+        return content
+
+    def seconds(self, methods: Sequence[str]) -> float:
+        """Wall-clock time of the dataset and the finished runs, seconds."""
+        prepared = json.loads((self.folder / "seconds_to_prepare.json").read_text(encoding="utf-8"))["seconds"]
+        finished = [self.record(method)["seconds"] for method in methods if self.is_finished(method)]
+        return sum(float(str(seconds)) for seconds in (prepared, *finished))
+
+    @cached_property
+    def n_training(self) -> "pd.Series[int]":
+        """Training cases of each stratum."""
+        table = pd.read_csv(self.raw / "cases.csv", dtype=str)
+        return table[table["split"] == "train"][self.study.by].value_counts()
+
+    def _evaluate(self, method: str, predictions: Path) -> None:
+        evaluation = evaluate(
+            self.raw / "labelsTs",
+            predictions,
+            dataset_json=self.raw / "dataset.json",
+            cases=self.raw / "test_cases.csv",
+            by=[self.study.by],
+            n_resamples=0,
+            jobs=1,
+            method=method,
+        )
+        write_files(self.folder / "evaluation" / method, evaluation_files(evaluation))
+
+    def _command(
+        self, arguments: Sequence[str], log: str, progress: StepProgress | None = None, **environment: str
+    ) -> None:
+        path = self.folder / "logs" / f"{log}.txt"
+
+        def show() -> None:
+            if progress is not None:
+                epochs = _EPOCH.findall(path.read_bytes())
+                progress.update(int(epochs[-1]) if epochs else 0, self.study.epochs)
+
+        run_command(arguments, environment=self.environment | environment, log=path, while_running=show)
+
+    def _write(self, name: str, content: dict[str, object]) -> None:
+        path = self.folder / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def epoch_seconds(fold: Path) -> list[float]:
+    """Seconds of each epoch of a training, from nnU-Net's log."""
+    logs = sorted(fold.glob("training_log_*.txt"))
+    return [float(seconds) for log in logs for seconds in _EPOCH_TIME.findall(log.read_text(encoding="utf-8"))]
+
+
+def claim(folder: Path, study: Study) -> None:
+    """Claim a folder for runs with this study's settings, or check that its runs have them.
+
+    Raises:
+        ValueError: If it holds runs with other settings.
+    """
+    settings = {"epochs": study.epochs, "iterations": study.iterations, "batch_size": BATCH_SIZE, **study.settings}
+    recorded = folder / "settings.json"
+    if not recorded.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(recorded) as partial:
+            partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        return
+    before, now = json.loads(recorded.read_text(encoding="utf-8")), json.loads(json.dumps(settings))
+    differing = next((name for name in sorted({*before, *now}) if before.get(name) != now.get(name)), None)
+    if differing is not None:
+        values = f"{differing} {before.get(differing)!r} instead of {now.get(differing)!r}"
+        was = f"{str(folder)!r}, which holds runs with {values}"
+        raise ValueError(f"`work` must be a new folder or one of the same settings, got {was}. Choose another.")
+
+
+def run_study(
+    study: Study, folder: Path, seeds: Sequence[int], methods: Sequence[str], console: Console
+) -> tuple[list[SeedRuns], dict[str, str]]:
+    """Run what is not finished of a study.
+
+    Args:
+        study: The study.
+        folder: Folder of everything that is made.
+        seeds: Seeds of the datasets, in order; each is run once.
+        methods: The methods, in order.
+        console: Console for the progress.
+
+    Returns:
+        The runs of each seed, and the runs that failed, as from `run_all`.
+
+    Raises:
+        CommandError: If a dataset cannot be prepared.
+        ValueError: If the folder holds runs with other settings.
+    """
+    claim(folder, study)
+    runs = [SeedRuns(folder / f"seed{seed}", study, seed) for seed in dict.fromkeys(seeds)]
+    return runs, run_all(runs, methods, console)
+
+
+def run_all(runs: Sequence[SeedRuns], methods: Sequence[str], console: Console) -> dict[str, str]:
+    """Run what is not finished, all methods of a seed before the next seed.
+
+    Args:
+        runs: The seeds, in order.
+        methods: The methods, in order.
+        console: Console for the progress.
+
+    Returns:
+        Failed runs, as "seed 0, beta10", and why. They are in ``failures.json`` beside the seeds' folders, too.
+
+    Raises:
+        CommandError: If a dataset cannot be prepared.
+    """
+    failures: dict[str, str] = {}
+    for of_seed in runs:
+        of_seed.prepare(console)
+        for method in methods:
+            if of_seed.is_finished(method):
+                continue
+            try:
+                of_seed.run(method, console)
+            except (CommandError, ValueError, OSError) as error:
+                failures[f"seed {of_seed.seed}, {method}"] = str(error)
+                reason = next((line for line in reversed(str(error).splitlines()[:-1]) if line.strip()), str(error))
+                console.print(f"Seed {of_seed.seed}: {method} failed: {reason.strip()}", highlight=False, markup=False)
+            with replacing(of_seed.folder.parent / "failures.json") as partial:
+                partial.write_text(json.dumps(failures, indent=2) + "\n", encoding="utf-8")
+    return failures
+
+
+def baseline_first(methods: Sequence[str]) -> tuple[str, ...]:
+    """The methods, each once, the baseline among them and first."""
+    return (BASELINE, *(method for method in dict.fromkeys(methods) if method != BASELINE))

@@ -1,0 +1,60 @@
+"""A study: a dataset, the methods that are trained on it, and for how long."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+#: The method all others are compared with.
+BASELINE = "ERM"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A dataset whose test cases are in strata, the methods, and how long networks are trained on it.
+
+    Attributes:
+        name: Name of the study in names of folders and files.
+        title: Heading of the page.
+        dataset: Name of the nnU-Net dataset.
+        by: Column of the case tables with the strata. No underscore: it becomes part of trainers' names.
+        rare: The strata that are rare in training, or in no training.
+        common: The others.
+        labels: The labels the page's table is about.
+        epochs: Length of every training.
+        iterations: Training iterations per epoch.
+        write: Writes the raw dataset of a seed (``cases.csv``, ``test_cases.csv`` in it) into a folder.
+        settings: Settings of the runs in a work folder; other settings need another folder.
+        about: The page's paragraphs on the data, markdown.
+        trainers: Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
+        factors: Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.
+    """
+
+    name: str
+    title: str
+    dataset: str
+    by: str
+    rare: tuple[str, ...]
+    common: tuple[str, ...]
+    labels: tuple[str, ...]
+    epochs: int
+    iterations: int
+    write: Callable[[Path, np.random.Generator], object]
+    settings: Mapping[str, object]
+    about: str
+    trainers: Mapping[str, str]
+    factors: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """All strata, the rare ones first."""
+        return self.rare + self.common
+
+    def iterations_of(self, method: str) -> int:
+        """Training iterations per epoch of a method."""
+        return self.iterations * self.factors.get(method, 1)
+
+    def trainer(self, method: str) -> str:
+        """Name of a method's trainer, as given to nnU-Net's ``-tr``."""
+        return f"{self.trainers[method].format(by=self.by)}_{self.epochs}epochs_{self.iterations_of(method)}iters"

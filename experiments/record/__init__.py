@@ -1,0 +1,21 @@
+"""The record of an experiment: a page to read, its picture and its table, with how they were made."""
+
+from experiments.record.cached_runs import cache_folder, cached_runs
+from experiments.record.command_line import QUICK_RESULTS, RESULTS, experiment_parser, module_command, result_folder
+from experiments.record.markdown_table import markdown_table
+from experiments.record.page import write_result, write_table
+from experiments.record.templates import render
+
+__all__ = [
+    "QUICK_RESULTS",
+    "RESULTS",
+    "cache_folder",
+    "cached_runs",
+    "experiment_parser",
+    "markdown_table",
+    "module_command",
+    "render",
+    "result_folder",
+    "write_result",
+    "write_table",
+]

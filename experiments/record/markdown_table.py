@@ -1,0 +1,68 @@
+"""Tables in markdown, with numbers rounded to be read."""
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+_SIGNIFICANT_DIGITS = 3
+
+#: Up to this ratio of largest to smallest, the numbers of a column are shown with the same decimals.
+_WIDEST_RANGE = 1e4
+
+
+def markdown_table(table: pd.DataFrame) -> str:
+    """A table in markdown, numbers to the right and rounded to be read; the index is left out.
+
+    The numbers of a column have the same decimals, so that its largest has three significant digits. Where a column
+    spans more than four powers of ten, every number has three significant digits of its own. Missing values are a dash.
+
+    Args:
+        table: Columns of numbers, strings or booleans.
+
+    Returns:
+        The lines of the table, without a final newline.
+    """
+    columns = [_cells(table.iloc[:, i]) for i in range(table.shape[1])]
+    headers = [_escaped(str(name)) for name in table.columns]
+    numeric = [_is_number(table.iloc[:, i]) for i in range(table.shape[1])]
+    widths = [max(3, len(header), *map(len, cells)) for header, cells in zip(headers, columns, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        )
+        return "| " + " | ".join(padded) + " |"
+
+    rule = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, numeric, strict=True)]
+    return "\n".join([line(headers), line(rule), *(line(row) for row in zip(*columns, strict=True))])
+
+
+def _is_number(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+
+
+def _cells(column: pd.Series) -> list[str]:
+    missing = column.isna().tolist()
+    if _is_number(column) and not pd.api.types.is_integer_dtype(column):
+        texts = _numbers([float("nan") if gone else float(v) for v, gone in zip(column, missing, strict=True)])
+    else:
+        texts = [_escaped(str(value)) for value in column]
+    return ["–" if gone else text for text, gone in zip(texts, missing, strict=True)]
+
+
+def _numbers(values: Sequence[float]) -> list[str]:
+    sizes = [abs(value) for value in values if math.isfinite(value) and value != 0]
+    if sizes and max(sizes) / min(sizes) > _WIDEST_RANGE:
+        return [f"{value:.{_SIGNIFICANT_DIGITS}g}" for value in values]
+    order = math.floor(math.log10(max(sizes))) if sizes else _SIGNIFICANT_DIGITS - 1
+    if order < -_SIGNIFICANT_DIGITS:
+        return [f"{value:.{_SIGNIFICANT_DIGITS - 1}e}" for value in values]
+    decimals = max(0, _SIGNIFICANT_DIGITS - 1 - order)
+    # Adding 0 turns the -0 that rounding leaves into 0.
+    return [f"{round(value, decimals) + 0.0:.{decimals}f}" for value in values]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

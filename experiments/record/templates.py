@@ -1,0 +1,44 @@
+"""Texts of the experiments, from templates in markdown: a template has the sentences, Python the values."""
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from experiments.record.markdown_table import markdown_table
+
+
+def render(template: str, **values: object) -> str:
+    """The text of a template.
+
+    Args:
+        template: Path of a file from the folder of the experiments on, without its ending ``.md.jinja``, such as
+            ``digits/page``.
+        values: What the template calls by name. It has two more filters: ``table`` makes a table in markdown of a data
+            frame, ``per_cent`` writes a fraction in per cent with one decimal, or as many as it is given.
+
+    Returns:
+        Markdown, without empty lines at the beginning and at the end.
+
+    Raises:
+        jinja2.UndefinedError: If the template asks for a value that is not given.
+    """
+    return _environment().get_template(f"{template}.md.jinja").render(values).strip()
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parents[1]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Markdown for a file, not markup for a browser.
+        autoescape=False,
+    )
+    environment.filters |= {"table": markdown_table, "per_cent": _per_cent}
+    return environment
+
+
+def _per_cent(fraction: float, decimals: int = 1) -> str:
+    return f"{100 * fraction:.{decimals}f}"

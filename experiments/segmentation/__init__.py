@@ -1,0 +1,1 @@
+"""nnU-Net on data with a known hidden stratum: which training finds the rare cases, and what do the other cases pay?"""

@@ -1,0 +1,119 @@
+"""nnU-Net on data with a known hidden stratum: which training finds the rare cases, and what do the other cases pay?
+
+    python -m experiments.segmentation phantoms --work FOLDER
+    python -m experiments.segmentation few-phantoms --work FOLDER --methods beta10_noIS cvar0.1
+    python -m experiments.segmentation hippocampus --work FOLDER --data Dataset004_Hippocampus
+
+Every method is trained with nnU-Net on the dataset of every seed, on one processor core, and compared with plain
+nnU-Net by stratum. Finished runs are in the work folder and are not run again; runs that failed are tried again the
+next time. The page, its picture and its tables show the finished runs.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from experiments.nnunet_runs.command_line import QUICK_SEEDS, SEEDS, page_command, report_page, study_parser
+from experiments.nnunet_runs.results import collect
+from experiments.nnunet_runs.runs import baseline_first, run_study
+from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import result_folder, write_result, write_table
+from experiments.segmentation.figure import draw
+from experiments.segmentation.page import page_table, page_text
+from experiments.segmentation.results import summary_rows
+from experiments.segmentation.studies import TRAINERS, few_phantoms_study, hippocampus_study, phantom_study
+
+#: The methods of a smoke run.
+QUICK_METHODS = (BASELINE, "beta10_noIS")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a study; returns the exit code: 2 if the input must be corrected, 1 if a dataset cannot be prepared."""
+    parser = study_parser("segmentation", str(__doc__).splitlines()[0], methods=tuple(TRAINERS))
+    parser.add_argument("study", choices=("phantoms", "few-phantoms", "hippocampus"))
+    arguments = parser.parse_args(words)
+
+    def make(console: Console) -> Path:
+        return run(
+            _study(arguments),
+            work=arguments.work,
+            out=result_folder(arguments.out, quick=arguments.quick),
+            seeds=arguments.seeds or (QUICK_SEEDS if arguments.quick else SEEDS),
+            methods=arguments.methods or (QUICK_METHODS if arguments.quick else tuple(TRAINERS)),
+            quick=arguments.quick,
+            console=console,
+        )
+
+    return report_page("segmentation", make)
+
+
+def _study(arguments: argparse.Namespace) -> Study:
+    if arguments.study == "phantoms":
+        return phantom_study(quick=arguments.quick)
+    if arguments.study == "few-phantoms":
+        return few_phantoms_study(quick=arguments.quick)
+    if arguments.data is None:
+        raise ValueError("`data` must be the raw hippocampus dataset, got none. Give its folder with --data.")
+    return hippocampus_study(arguments.data, quick=arguments.quick)
+
+
+def run(
+    study: Study,
+    *,
+    work: Path,
+    out: Path,
+    seeds: Sequence[int],
+    methods: Sequence[str],
+    quick: bool = False,
+    console: Console,
+) -> Path:
+    """Run what has not been run yet, and write the page.
+
+    Args:
+        study: The study.
+        work: Folder for everything the study makes.
+        out: Folder for the page.
+        seeds: Seeds of the datasets; all methods of a seed are run before the next seed.
+        methods: Names from `TRAINERS`; the baseline is run first, named or not.
+        quick: Whether it is a smoke run.
+        console: Console for the progress.
+
+    Returns:
+        The page.
+
+    Raises:
+        CommandError: If a dataset cannot be prepared.
+        ValueError: If the folder holds runs with other settings, or no method has finished beside the baseline.
+    """
+    methods = baseline_first(methods)
+    folder = work.absolute() / (f"{study.name}-quick" if quick else study.name)
+    runs, failures = run_study(study, folder, seeds, methods, console)
+    results = collect(runs, methods)
+    table = summary_rows(results)
+    finished = [of_seed for of_seed in runs if of_seed.is_finished(BASELINE)]
+    n_training = finished[0].n_training
+    name = f"segmentation-{study.name}"
+    write_table(out / f"{name}-all.csv", table)
+    all_seeds = [of_seed.seed for of_seed in runs]
+    options = ["--data Dataset004_Hippocampus"] if study.name == "hippocampus" else []
+    return write_result(
+        out,
+        name,
+        title=study.title,
+        text=page_text(results, table, n_training, failures=failures, quick=quick),
+        table=page_table(table, study),
+        figure=draw(results, table, n_training),
+        command=page_command(
+            f"segmentation {study.name}", options=options, seeds=all_seeds, methods=methods, quick=quick
+        ),
+        seeds=[of_seed.seed for of_seed in finished],
+        quick=quick,
+        seconds=sum(of_seed.seconds(methods) for of_seed in runs),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

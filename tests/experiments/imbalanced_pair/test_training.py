@@ -1,0 +1,269 @@
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from experiments.imbalanced_pair import training
+from experiments.imbalanced_pair.plan import (
+    RATIOS,
+)
+from experiments.imbalanced_pair.training import (
+    METHODS,
+    N_TRUSTED,
+    Run,
+    draw_batch,
+    hard_mining_weights,
+    lenet,
+    losses_of,
+    proportion_weights,
+    random_weights,
+    split_pair,
+    train,
+)
+from nnunet_dro.losses import LearnedWeights
+
+#: 6 4s and 48 9s to train.
+TINY = Run("plain", 8, 0, 0.05, n_train=54, n_test=10, batch=20, steps=4)
+
+
+class Spy(LearnedWeights):
+    """Keeps the arguments of each step, the network's parameters before it, and the weights found."""
+
+    seen: ClassVar[list] = []
+
+    def gradient(self, batch, trusted):
+        before = {name: p.detach().clone() for name, p in self.network.named_parameters()}
+        found = super().gradient(batch, trusted)
+        self.seen.append((batch, trusted, before, found.weights, self.not_at_once))
+        return found
+
+
+def test_l2rw_weights_are_the_rectified_products_of_gradients_with_the_trusted_one(made_digits, monkeypatch):
+    monkeypatch.setattr(Spy, "seen", [])
+    monkeypatch.setattr(training, "LearnedWeights", Spy)
+    split = split_pair(*made_digits, TINY)
+    train(replace(TINY, method="L2RW"), split)
+    assert len(Spy.seen) == TINY.steps
+    assert any(weights.sum() > 0 for _, _, _, weights, _ in Spy.seen)
+    for (images, labels), trusted, before, weights, reason in Spy.seen:
+        network = lenet()
+        network.load_state_dict(before)
+
+        def gradient(data, target, network=network):
+            found = torch.autograd.grad(losses_of(network(data), target).mean(), list(network.parameters()))
+            return torch.cat([part.reshape(-1) for part in found]).double()
+
+        direction = gradient(*trusted)
+        products = [max(0.0, float(gradient(images[i : i + 1], labels[i : i + 1]) @ direction)) for i in range(20)]
+        np.testing.assert_allclose(weights, np.array(products) / (sum(products) or 1), rtol=1e-3, atol=1e-6)
+        assert torch.equal(trusted[0], split.trusted_images)
+        assert torch.equal(trusted[1], split.trusted_labels)
+        # The network has a forward-mode derivative: the quick way was taken.
+        assert reason is None
+
+
+def test_proportion_weights_are_inverse_frequencies_and_one_in_the_mean():
+    # 2 4s and 8 9s: weights 10 / (2 * 2) and 10 / (2 * 8), over a batch of 4.
+    weights = proportion_weights(torch.tensor([1, 0, 0, 1]), n_rare=2, n_train=10)
+    torch.testing.assert_close(weights, torch.tensor([2.5, 0.625, 0.625, 2.5]) / 4)
+    everything = proportion_weights(torch.tensor([1] * 2 + [0] * 8), n_rare=2, n_train=10)
+    assert float(everything.sum()) == pytest.approx(1)
+    assert float(everything[:2].sum()) == pytest.approx(0.5)
+
+
+def test_proportion_weights_of_as_many_of_both_are_plain():
+    torch.testing.assert_close(
+        proportion_weights(torch.tensor([1, 0, 0]), n_rare=5, n_train=10), torch.full((3,), 1 / 3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "weights"),
+    [
+        # Two 4s: they and the two 9s of losses 5 and 3, not the 4 of loss 9 instead of one of these.
+        ([1, 0, 0, 1, 0], [0.25, 0.25, 0.25, 0.25, 0]),
+        ([0, 0, 0, 1, 0], [0, 0.5, 0, 0.5, 0]),
+        # No 4: the hardest 9.
+        ([0, 0, 0, 0, 0], [0, 0, 0, 1, 0]),
+        # Fewer 9s than 4s: all of both.
+        ([1, 1, 0, 1, 1], [0.2] * 5),
+        ([1, 1, 1, 1, 1], [0.2] * 5),
+    ],
+)
+def test_hard_mining_keeps_the_4s_and_as_many_of_the_hardest_9s(labels, weights):
+    losses = torch.tensor([2.0, 5, 3, 9, 1])
+    torch.testing.assert_close(
+        hard_mining_weights(losses, torch.tensor(labels)), torch.tensor(weights, dtype=torch.float32)
+    )
+
+
+def test_random_weights_are_a_rectified_gaussian_divided_by_its_sum():
+    weights = random_weights(100_000, np.random.default_rng(0))
+    assert float(weights.sum()) == pytest.approx(1, abs=1e-4)
+    assert float((weights == 0).float().mean()) == pytest.approx(0.5, abs=0.01)
+    # E[max(z, 0)] is 1 / sqrt(2 pi), E[max(z, 0)^2] is 1 / 2: the effective number is a share of 1 / pi.
+    assert 1 / float((weights.double() ** 2).sum()) / 100_000 == pytest.approx(1 / np.pi, abs=0.01)
+
+
+def test_random_weights_do_not_divide_by_nothing():
+    class AllBelow:
+        def standard_normal(self, n):
+            return np.full(n, -1.0)
+
+    assert random_weights(3, AllBelow()).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_resample_draws_half_of_a_batch_from_each_digit():
+    labels = np.array([0] * 96 + [1] * 4)
+    rows = draw_batch(replace(TINY, method="resample", batch=100), labels, np.random.default_rng(0))
+    assert labels[rows].sum() == 50
+    # With replacement there are fewer distinct 4s than drawn ones, and all of them.
+    assert set(rows[labels[rows] == 1]) == {96, 97, 98, 99}
+
+
+def test_other_methods_draw_every_image_alike_and_the_same_batches():
+    labels = np.array([0] * 96 + [1] * 4)
+    many = draw_batch(replace(TINY, batch=100_000), labels, np.random.default_rng(0))
+    assert labels[many].mean() == pytest.approx(0.04, abs=0.003)
+    for method in set(METHODS) - {"plain", "resample"}:
+        run = replace(TINY, method=method, batch=100_000)
+        np.testing.assert_array_equal(draw_batch(run, labels, np.random.default_rng(0)), many)
+
+
+def test_proportion_and_plain_are_the_same_training_where_the_digits_are_balanced(made_digits):
+    runs = [replace(TINY, method=method, ratio=1) for method in ("plain", "proportion", "random")]
+    plain, proportion, control = (train(run, split_pair(*made_digits, run)) for run in runs)
+    assert replace(proportion, seconds=plain.seconds) == plain
+    assert control.effective < 0.6 * plain.effective == pytest.approx(0.6 * 20)
+
+
+def test_train_descends_along_the_weighted_sum_of_losses(made_digits, monkeypatch):
+    network = lenet()
+    monkeypatch.setattr(training, "lenet", lambda: network)
+    run = replace(TINY, method="proportion", steps=1)
+    split = split_pair(*made_digits, run)
+    before = [p.detach().clone() for p in network.parameters()]
+    rows = np.random.default_rng([0, 1]).integers(54, size=20)
+    labels = split.train_labels[rows]
+    # 6 4s and 48 9s.
+    losses = losses_of(network(split.train_images[rows]), labels)
+    loss = sum(loss * (54 / 12 if label else 54 / 96) for loss, label in zip(losses, labels, strict=True)) / 20
+    gradients = torch.autograd.grad(loss, list(network.parameters()))
+    train(run, split)
+    for parameter, start, gradient in zip(network.parameters(), before, gradients, strict=True):
+        torch.testing.assert_close(parameter.detach(), start - 0.05 * gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_train_says_how_much_the_4s_and_how_many_images_count(made_digits, method):
+    run = replace(TINY, method=method, steps=30)
+    outcome = train(run, split_pair(*made_digits, run))
+    # A 4 in nine images, and its weight.
+    expected = {"plain": 100 / 9, "random": 100 / 9, "proportion": 50, "hard mining": 50, "resample": 50}
+    if method in expected:
+        assert outcome.weight == pytest.approx(expected[method], abs=0 if method == "resample" else 6)
+    else:
+        assert 100 / 9 + 6 < outcome.weight < 100
+    if method in ("plain", "resample"):
+        assert outcome.effective == pytest.approx(20)
+    else:
+        assert 1 <= outcome.effective < 16
+
+
+def test_train_counts_the_wrong_images_of_each_digit(made_digits, monkeypatch):
+    class Always4(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = torch.nn.Parameter(torch.tensor([0.0, 10.0]))
+
+        def forward(self, x):
+            return self.bias.expand(len(x), 2)
+
+    monkeypatch.setattr(training, "lenet", Always4)
+    outcome = train(TINY, split_pair(*made_digits, TINY))
+    assert (outcome.rare, outcome.common, outcome.halfway) == (0, 100, 50)
+
+
+def test_train_gives_the_same_again_and_leaves_the_global_seed_alone(made_digits):
+    run = replace(TINY, method="L2RW")
+    split = split_pair(*made_digits, run)
+    state = torch.get_rng_state()
+    done = []
+    first, second = (train(run, split, progress=done.append) for _ in range(2))
+    assert replace(first, seconds=second.seconds) == second
+    assert torch.equal(torch.get_rng_state(), state)
+    assert done == [0.25, 0.5, 0.75, 1.0] * 2
+
+
+def test_lenet_has_two_5x5_convolutions_and_the_published_widths():
+    network = lenet()
+    assert network(torch.zeros(3, 1, 28, 28)).shape == (3, 2)
+    shapes = [tuple(p.shape) for p in network.parameters() if p.ndim > 1]
+    assert shapes == [(6, 1, 5, 5), (16, 6, 5, 5), (120, 256), (84, 120), (2, 84)]
+
+
+def test_split_has_the_ratio_and_the_same_total(made_digits):
+    for ratio, n_rare in ((8, 6), (1, 27), (9, 5)):
+        split = split_pair(*made_digits, replace(TINY, ratio=ratio))
+        assert (int(split.train_labels.sum()), len(split.train_labels)) == (n_rare, 54)
+        assert split.train_images.shape == (54, 1, 28, 28)
+        assert torch.bincount(split.test_labels).tolist() == [10, 10]
+        assert torch.bincount(split.trusted_labels).tolist() == [N_TRUSTED, N_TRUSTED]
+
+
+def test_split_of_the_full_experiment_leaves_5_to_212_fours():
+    runs = [Run("plain", ratio, 0, 0.1) for ratio in RATIOS]
+    assert [run.n_rare for run in runs] == [212, 39, 14, 5]
+    assert {run.n_train - run.n_rare + run.n_test for run in runs[-1:]} == {500}
+
+
+def test_split_tests_on_no_training_image_and_trusts_training_images(made_digits):
+    _, digits = made_digits
+    # Each image of one value of its own, which grows with its row: first the 4s, then the 9s.
+    images = np.repeat(np.arange(125.0)[:, None], 784, axis=1)
+    split = split_pair(images, digits, TINY)
+    parts = (split.train_images, split.trusted_images, split.test_images)
+    training, trusted, test = (set(part[:, 0, 0, 0].tolist()) for part in parts)
+    assert (len(training), len(trusted), len(test)) == (54, 10, 20)
+    assert trusted <= training
+    assert not test & training
+    for part, labels in (
+        (parts[0], split.train_labels),
+        (parts[1], split.trusted_labels),
+        (parts[2], split.test_labels),
+    ):
+        assert part[labels == 1].max() < part[labels == 0].min()
+
+
+def test_split_is_standardised_by_the_training_images(made_digits):
+    split = split_pair(*made_digits, TINY)
+    assert float(split.train_images.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(split.train_images.std()) == pytest.approx(1, abs=1e-4)
+
+
+def test_split_depends_on_the_seed_alone_and_its_test_and_trusted_images_not_on_the_ratio(made_digits):
+    _, digits = made_digits
+    images = np.repeat(np.arange(125.0)[:, None], 784, axis=1)
+    runs = (TINY, replace(TINY, method="L2RW"), replace(TINY, ratio=1), replace(TINY, seed=1))
+    split, same, even, other = (split_pair(images, digits, run) for run in runs)
+    assert torch.equal(split.train_images, same.train_images)
+    assert not torch.equal(split.test_images, other.test_images)
+    # The standardisation differs, the order of the values does not.
+    for ours, theirs in ((split.test_images, even.test_images), (split.trusted_images, even.trusted_images)):
+        assert torch.equal(ours[:, 0, 0, 0].argsort(), theirs[:, 0, 0, 0].argsort())
+
+
+def test_split_refuses_more_images_than_there_are(made_digits):
+    with pytest.raises(ValueError, match=r"enough of 60 9s, got 48 and 20\. Choose fewer"):
+        split_pair(*made_digits, replace(TINY, n_test=20))
+
+
+def test_run_refuses_what_it_cannot_do():
+    with pytest.raises(ValueError, match=r"`ratio` must be from 1 to 84, which leaves the 5 trusted 4s, got 100"):
+        Run("plain", 100, 0, 0.1)
+    with pytest.raises(ValueError, match=r"`ratio` must be from 1"):
+        Run("plain", 0, 0, 0.1)
+    with pytest.raises(ValueError, match=r"`method` must be one of plain, .*, L2RW, got 'focal'"):
+        Run("focal", 1, 0, 0.1)

