@@ -39,9 +39,12 @@ def folder_of(variable: str, *, cure: str = "") -> Path:
     return Path(value).absolute()
 
 
-def raw_folder_of(dataset: str) -> Path | None:
-    """The folder of a dataset below nnUNet_raw, which need not exist; None if that variable is not set."""
-    return folder_of("nnUNet_raw") / dataset if os.environ.get("nnUNet_raw") else None
+def dataset_folder(variable: str, dataset: str) -> Path | None:
+    """The folder of a dataset below nnUNet_raw or another variable; None if the variable is not set.
+
+    The folder need not exist.
+    """
+    return folder_of(variable) / dataset if os.environ.get(variable) else None
 
 
 def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:

@@ -13,7 +13,7 @@ from nnunet_dro.evaluation.images import PLANES, Orientation, align, read_image
 from nnunet_dro.evaluation.label_maps import read_label_map
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
-from nnunet_dro.nnunet.folders import Fold, raw_folder_of
+from nnunet_dro.nnunet.folders import Fold, dataset_folder
 from nnunet_dro.pages.pictures import grey_levels
 
 
@@ -158,7 +158,7 @@ def find_images(fold: Fold) -> tuple[ImageSource | None, str]:
 
 
 def _raw_images(fold: Fold) -> RawImages | None:
-    folder = raw_folder_of(fold.dataset)
+    folder = dataset_folder("nnUNet_raw", fold.dataset)
     if folder is None or (described := read_if_usable(folder / DATASET_JSON)) is None:
         return None
     labels = _labels(fold.description(DATASET_JSON)) or _labels(described)
@@ -169,9 +169,8 @@ def _raw_images(fold: Fold) -> RawImages | None:
 
 
 def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
-    if not (root := os.environ.get("nnUNet_preprocessed")):
+    if (dataset := dataset_folder("nnUNet_preprocessed", fold.dataset)) is None:
         return None
-    dataset = Path(os.path.abspath(root)) / fold.dataset
     labels = _labels(fold.description(DATASET_JSON)) or _labels(read_if_usable(dataset / DATASET_JSON))
     plans = fold.description("plans.json") or read_if_usable(dataset / f"{fold.plans}.json") or {}
     settings = _configuration(plans, fold.configuration)

@@ -9,7 +9,7 @@ from pathlib import Path
 from nnunet_dro.case_table import find_case_table
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import SPLITS_FILE, find_dataset, fold_folder, folder_of, raw_folder_of
+from nnunet_dro.nnunet.folders import SPLITS_FILE, dataset_folder, find_dataset, fold_folder, folder_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Target:
     @property
     def cases(self) -> Path | None:
         """The dataset's case table, which the trainers read as well; None if there is none."""
-        return find_case_table(self.preprocessed, raw_folder_of(self.dataset))
+        return find_case_table(self.preprocessed, dataset_folder("nnUNet_raw", self.dataset))
 
     def fold_folder(self, trainer: str) -> Path:
         """The folder in which nnU-Net writes the results of a trainer."""

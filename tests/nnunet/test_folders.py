@@ -1,6 +1,6 @@
 import pytest
 
-from nnunet_dro.nnunet.folders import FOLD_NAME, Fold, find_dataset, fold_folder, folder_of, raw_folder_of, splits_path
+from nnunet_dro.nnunet.folders import FOLD_NAME, Fold, dataset_folder, find_dataset, fold_folder, folder_of, splits_path
 
 
 def test_file_is_where_nnunet_looks(bare, tmp_path, monkeypatch):
@@ -19,9 +19,9 @@ def test_variable_of_nnunet_is_an_absolute_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("nnUNet_raw", "here")
 
     assert folder_of("nnUNet_raw") == tmp_path / "here"
-    assert raw_folder_of("Dataset001_A") == tmp_path / "here" / "Dataset001_A"
+    assert dataset_folder("nnUNet_raw", "Dataset001_A") == tmp_path / "here" / "Dataset001_A"
     monkeypatch.setenv("nnUNet_raw", "")
-    assert raw_folder_of("Dataset001_A") is None
+    assert dataset_folder("nnUNet_raw", "Dataset001_A") is None
     with pytest.raises(
         ValueError, match=r"got nothing\. Set it as for nnU-Net \(export nnUNet_raw=\.\.\.\), or wait\."
     ):

@@ -1,6 +1,5 @@
 """The groups of the training cases: columns of the dataset's case table."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pandas as pd
 
 from nnunet_dro.case_table import MISSING, attributes_of, case_table_places, find_case_table, read_cases
 from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.folders import dataset_folder
 
 #: A column of more groups (ages, volumes), or with hardly two cases in each, is no division to watch in a log.
 _MOST_GROUPS = 12
@@ -16,9 +16,8 @@ _MOST_GROUPS = 12
 
 def dataset_folders(trainer: Any) -> tuple[Path, Path | None]:
     """The preprocessed and the raw folder of a trainer's dataset, as `find_case_table` takes them."""
-    raw = os.environ.get("nnUNet_raw")
-    dataset = trainer.plans_manager.dataset_name
-    return Path(trainer.preprocessed_dataset_folder_base), Path(raw) / dataset if raw else None
+    raw = dataset_folder("nnUNet_raw", trainer.plans_manager.dataset_name)
+    return Path(trainer.preprocessed_dataset_folder_base), raw
 
 
 def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
