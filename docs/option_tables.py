@@ -11,7 +11,8 @@ import re
 import sys
 from pathlib import Path
 
-from nnunet_dro.trainers.options import OPTIONS, GroupOptions, Option
+from nnunet_dro.trainers.options import OPTIONS, GroupOptions
+from nnunet_dro.trainers.overview import trainers_with
 from nnunet_dro.trainers.registry import TRAINERS
 
 PAGE = Path(__file__).with_name("trainers.md")
@@ -64,14 +65,11 @@ def trainers_table(page: str) -> str:
 
 def options_table(page: str) -> str:
     """A row for each option in the order in which names give them, linked to its section of the page."""
-    rows = [("option", "meaning", "trainers", "source")]
-    rows += [(_linked(one.form, page), _escaped(one.help), _trainers_with(one), one.source) for one in OPTIONS]
+    rows = [("option", "meaning", "default", "trainers", "source")]
+    rows += [
+        (_linked(one.form, page), _escaped(one.help), one.default, trainers_with(one), one.source) for one in OPTIONS
+    ]
     return _table(rows)
-
-
-def _trainers_with(option: Option) -> str:
-    names = [name for name, cls in TRAINERS.items() if option in cls.options_class.known_options()]
-    return "all" if len(names) == len(TRAINERS) else ", ".join(name.removeprefix("nnUNetTrainer") for name in names)
 
 
 def _linked(name: str, page: str) -> str:

@@ -1,4 +1,4 @@
-"""One loss value per case, and the batch's loss with a weight per case. torch only."""
+"""One loss value per case, and the loss of a batch with a weight per case. Imports torch only."""
 
 from nnunet_dro.losses.case_by_case import CaseByCaseLoss
 from nnunet_dro.losses.dice_ce import CaseLosses, DiceCELoss, Hardness

@@ -8,25 +8,31 @@ from torch import Tensor, nn
 
 
 class CaseByCaseLoss(nn.Module):
-    """A loss that knows nothing of cases, evaluated on each case alone.
+    """Any loss of a batch, evaluated on each case alone.
 
-    The training loss is (1/b) sum_i w_i l_i. It costs one call per case, and differs from the loss on the batch where
-    that is no mean over cases (a batch Dice, the hardest voxels of a batch); prefer `DiceCELoss` where it applies.
+    The training loss is (1/b) sum_i w_i l_i. It costs one call per case, and it differs from the loss of the batch if
+    that is no mean over cases (a batch Dice, the hardest voxels of a batch). Prefer `DiceCELoss` where it applies.
 
     Args:
-        loss: Called as ``loss(output, target)`` and returning a scalar; tensors or, with deep supervision, lists.
+        loss: Called as ``loss(output, target)``, with tensors or, in deep supervision, lists; returns a scalar.
+
+    Example:
+        >>> loss = CaseByCaseLoss(nn.MSELoss())
+        >>> cases = loss(torch.zeros(2, 1), torch.tensor([[1.0], [3.0]]))
+        >>> cases.hardness.tolist(), cases.weighted(torch.tensor([1.0, 0.0])).item()
+        ([1.0, 9.0], 0.5)
     """
 
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         self.loss = loss
         for module in loss.modules():
-            # A case alone has nothing to gather from the other ranks, who may have another number of cases.
+            # A single case has nothing to gather from the other ranks, which may have another number of cases.
             if getattr(module, "ddp", False) is True and getattr(module, "batch_dice", False) is True:
                 module.ddp = False  # type: ignore[assignment]
 
     def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "SingleCaseLosses":
-        """Evaluate a batch; shapes as `DiceCELoss`, whatever the loss itself accepts."""
+        """Evaluate a batch; any shapes that the loss accepts, with the cases along the first axis."""
         n_cases = len(outputs) if isinstance(outputs, Tensor) else len(outputs[0])
         losses = [self.loss(case_of(outputs, i), case_of(targets, i)) for i in range(n_cases)]
         return SingleCaseLosses(torch.stack([loss.reshape(()).float() for loss in losses]))
@@ -49,5 +55,5 @@ class SingleCaseLosses:
 
 
 def case_of(values: Tensor | Sequence[Tensor], i: int) -> Tensor | list[Tensor]:
-    """Case ``i`` of a batch as a batch of its own: of a tensor, or of each tensor of a list."""
+    """Case ``i`` as a batch of its own, from a tensor or from each tensor of a list."""
     return values[i : i + 1] if isinstance(values, Tensor) else [value[i : i + 1] for value in values]

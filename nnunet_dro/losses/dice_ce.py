@@ -1,4 +1,4 @@
-"""Dice + cross-entropy of a batch, case by case and weighted, from one pass over the voxels."""
+"""Dice + cross-entropy of each case and of the weighted batch, from one pass over the voxels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from torch import Tensor, nn
 
 from nnunet_dro.losses.voxel_loss import VoxelLoss
 
-#: Sums a tensor over the processes of a distributed training, and lets the gradient flow back.
+#: Sums a tensor over the processes of a distributed training; the gradient flows back through it.
 SumOverRanks = Callable[[Tensor], Tensor]
 
-#: What the hardness of a case is: the whole loss, its cross-entropy, or the loss with the Dice of the classes that are
-#: in the patch or in its prediction.
+#: What counts as the hardness of a case: the whole loss, its cross-entropy, or the loss with the Dice of those classes
+#: only that are in the patch or in its prediction.
 Hardness = Literal["loss", "ce", "present"]
 
 
 class CaseLosses(Protocol):
-    """What a per-case loss knows of one batch."""
+    """What a per-case loss computed for one batch."""
 
     @property
     def hardness(self) -> Tensor:
@@ -33,14 +33,15 @@ class CaseLosses(Protocol):
 
 
 class VoxelSums(nn.Module):
-    """The sums over voxels that soft Dice is made of.
+    """Sums over voxels that the soft Dice is computed from.
 
-    Kept apart from the rest because this is what is worth compiling.
+    A module of its own, because only this part is worth compiling.
 
     Args:
-        regions: The reference is one channel per region (sigmoid) instead of a label map (softmax).
+        regions: Whether the reference has one channel per region (sigmoid) instead of being a label map (softmax).
         do_bg: Whether the first channel of a label map counts as a class.
-        ignore_label: Voxels of this label take no part. With regions: whether a last channel says which voxels do not.
+        ignore_label: Voxels of this label take no part. With regions, any value says that the last channel of the
+            target marks the voxels that take no part.
     """
 
     def __init__(self, *, regions: bool, do_bg: bool, ignore_label: int | None) -> None:
@@ -50,7 +51,7 @@ class VoxelSums(nn.Module):
         self.ignore_label = ignore_label
 
     def forward(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Sums of one resolution.
+        """Compute the sums of one resolution.
 
         Args:
             logits: Shape (b, channels, *spatial).
@@ -58,7 +59,7 @@ class VoxelSums(nn.Module):
 
         Returns:
             Intersection, predicted volume and reference volume, each (b, classes) in soft voxels, and the number of
-            voxels that take part, (b,), or None where all do.
+            voxels that take part, (b,), or None if all do.
         """
         mask = None
         if self.regions:
@@ -88,40 +89,50 @@ class VoxelSums(nn.Module):
 class DiceCELoss(nn.Module):
     """nnU-Net's Dice + cross-entropy, or Dice + binary cross-entropy for regions, with a weight per case.
 
-    The *hardness* of a case is this loss on the case alone, or what ``hardness`` says. The *training loss* is the loss
-    on the batch with the weights inside, such that weights of 1 give nnU-Net's loss:
+    The *hardness* of a case is this loss on the case alone, unless ``hardness`` says otherwise. The *training loss* is
+    the loss of the batch with the weights inside; if all weights are 1, it is nnU-Net's loss:
 
     - Dice per case: the weighted mean (1/b) sum_i w_i Dice_i.
     - ``batch_dice``: the weights multiply the intersection and the volumes of each case inside the one Dice of the
-      batch. Per-case Dice on slices without a class is what ``batch_dice`` is there to avoid.
-    - Cross-entropy: sum_i w_i CE_i / sum_i n_i over the voxels that take part; the (1/b) sum_i w_i mean(CE_i) of the
-      paper wherever the cases have equally many such voxels, which is always so without an ignore label.
+      batch. (``batch_dice`` exists to avoid the Dice of single slices without a class.)
+    - Cross-entropy: sum_i w_i CE_i / sum_i n_i over the voxels that take part. This is the (1/b) sum_i w_i mean(CE_i)
+      of the paper if all cases have equally many such voxels, which is always so without an ignore label.
 
     Args:
-        regions: Labels are (overlapping) regions, one sigmoid channel each.
-        batch_dice: One Dice for the whole batch instead of one per case.
+        regions: Whether labels are (overlapping) regions, one sigmoid channel each.
+        batch_dice: Whether there is one Dice for the whole batch instead of one per case.
         do_bg: Whether the Dice counts the first channel.
-        smooth: Added to numerator and denominator of the Dice.
-        ignore_label: Label without annotation, or None. With regions any value says that the target's last channel
-            marks the voxels to ignore.
+        smooth: Number that is added to the numerator and the denominator of the Dice.
+        ignore_label: Label of voxels without annotation, or None. With regions, any value says that the target's last
+            channel marks the voxels to ignore.
         weight_ce: Factor of the cross-entropy.
         weight_dice: Factor of the Dice.
         scale_weights: Factor of each output of deep supervision, highest resolution first. Outputs with factor 0 are
-            not looked at.
-        sum_over_ranks: Needed by ``batch_dice`` in distributed training, where the batch is all ranks' cases.
-        voxel_loss: The cross-entropy of each voxel, plain if None. The Dice stays on the logits as they are.
-        hardness: What the hardness of a case is; the training loss is the same with each.
+            not evaluated.
+        sum_over_ranks: Needed by ``batch_dice`` in distributed training, where the batch has the cases of all ranks.
+        voxel_loss: Cross-entropy of each voxel; None for the plain one. The Dice uses the logits as they are.
+        hardness: What counts as the hardness of a case; the training loss does not depend on it.
 
-            - ``"loss"``: this loss on the case alone. A patch without a class scores a soft Dice of about 0 for it,
-              however good the network is, so it says much about where the patch fell.
-            - ``"ce"``: its cross-entropy alone, times ``weight_ce``.
-            - ``"present"``: this loss with the Dice averaged over the classes that are in the patch's reference or in
-              its hard prediction (the largest logit, or probability above 0.5 for regions), looking at the voxels that
-              take part; a Dice of 1 where none is.
+            - ``"loss"``: this loss on the case alone. A patch without a class gets a soft Dice of about 0 for this
+              class, however good the network is, so this hardness largely reflects where the patch fell.
+            - ``"ce"``: the cross-entropy alone, times ``weight_ce``.
+            - ``"present"``: this loss, with the Dice averaged over the classes that are in the patch's reference or in
+              its hard prediction (the largest logit, or a probability above 0.5 for regions), among the voxels that
+              take part; the Dice is 1 if there is no such class.
 
     Raises:
-        ValueError: If ``hardness`` is none of these, ``voxel_loss`` is of the other kind of reference, or what was
-            asked of the cross-entropy finds none because ``weight_ce`` is 0.
+        ValueError: If ``hardness`` is none of these, ``voxel_loss`` is for the other kind of reference, or
+            ``weight_ce`` is 0 although ``hardness`` or ``voxel_loss`` asks for the cross-entropy.
+
+    Example:
+        >>> loss = DiceCELoss(batch_dice=False, do_bg=False)
+        >>> logits = torch.tensor([[[5.0, 5.0], [-5.0, -5.0]], [[5.0, 5.0], [-5.0, -5.0]]])  # (b, channels, voxels)
+        >>> target = torch.tensor([[[0, 0]], [[1, 1]]])
+        >>> cases = loss(logits, target)
+        >>> [round(hardness, 2) for hardness in cases.hardness.tolist()]
+        [-0.1, 10.0]
+        >>> round(cases.weighted(torch.tensor([1.0, 2.0])).item(), 2)
+        9.95
     """
 
     factors: Tensor
@@ -161,14 +172,15 @@ class DiceCELoss(nn.Module):
         self.hardness: Hardness = hardness
 
     def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "DiceCECaseLosses":
-        """Look at a batch once.
+        """Evaluate a batch in one pass over its voxels.
 
         Args:
-            outputs: Logits (b, channels, *spatial); a list with deep supervision, highest resolution first.
-            targets: Reference label maps (b, 1, *spatial) or regions (b, regions [+ 1 to ignore], *spatial), likewise.
+            outputs: Logits (b, channels, *spatial); with deep supervision a list of them, highest resolution first.
+            targets: Reference label maps (b, 1, *spatial) or regions (b, regions [+ 1 to ignore], *spatial); with deep
+                supervision a list of them.
 
         Returns:
-            The batch's per-case losses.
+            The losses of the cases.
         """
         if isinstance(outputs, Tensor):
             outputs, targets = [outputs], [targets]  # type: ignore[list-item]
@@ -201,18 +213,18 @@ class DiceCELoss(nn.Module):
 
     @torch.no_grad()
     def _is_predicted(self, used: list[tuple[Tensor, Tensor]]) -> Tensor:
-        """Whether the hard prediction of each resolution and case has each class of the Dice, shape (s, b, c)."""
+        """Whether each class of the Dice is in the hard prediction of each resolution and case, shape (s, b, c)."""
         return torch.stack([self._in_hard_prediction(logits, target)[:, self.first :] for logits, target in used])
 
     def _in_hard_prediction(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Whether any voxel that takes part is predicted as each channel, shape (b, channels)."""
+        """Whether each channel is predicted at any voxel that takes part, shape (b, channels)."""
         if self.regions:
             predicted = logits > 0
             if self.ignore_label is not None:
                 predicted = predicted & ~target[:, -1:].to(torch.bool)
             return predicted.flatten(2).any(2)
         n_cases, n_channels = logits.shape[:2]
-        predicted = logits.max(1).indices  # what argmax gives, several times as fast on a CPU
+        predicted = logits.max(1).indices  # the same as argmax, and several times as fast on a CPU
         if self.ignore_label is not None:
             predicted = predicted.masked_fill(target[:, 0] == self.ignore_label, n_channels)
         found = torch.zeros((n_cases, n_channels + 1), dtype=torch.bool, device=logits.device)
@@ -221,16 +233,18 @@ class DiceCELoss(nn.Module):
 
 def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: float) -> None:
     if hardness not in get_args(Hardness):
-        raise ValueError(f"`hardness` must be one of {', '.join(get_args(Hardness))}, got {hardness!r}.")
+        raise ValueError(f"`hardness` must be one of {', '.join(get_args(Hardness))}, got {hardness!r}. Choose one.")
     if voxel_loss.regions != regions:
         kinds = ("a label map", "regions")
         raise ValueError(
-            f"`voxel_loss` must be for {kinds[regions]} as this loss is, got one for {kinds[voxel_loss.regions]}. "
+            f"`voxel_loss` must be for {kinds[regions]}, as this loss is, got one for {kinds[voxel_loss.regions]}. "
             "Make both with the same `regions`."
         )
     if weight_ce == 0 and (hardness == "ce" or voxel_loss.is_adjusted):
         what = "`hardness` 'ce'" if hardness == "ce" else "An adjusted `voxel_loss`"
-        raise ValueError(f"{what} needs a loss with a cross-entropy, got `weight_ce` 0. Leave it out, or raise that.")
+        raise ValueError(
+            f"{what} needs a loss with a cross-entropy, got `weight_ce` 0. Leave it out, or raise `weight_ce`."
+        )
 
 
 @dataclass(frozen=True)
@@ -242,9 +256,9 @@ class DiceCECaseLosses:
         predicted: Predicted volume.
         reference: Reference volume.
         cross_entropy: Summed over voxels (and regions), shape (s, b).
-        n_voxels: What the cross-entropy is a mean over, shape (s, b).
-        is_predicted: Whether a class is in the hard prediction, shape (s, b, c); None where nobody asks.
-        settings: The loss these belong to.
+        n_voxels: Number of terms that the cross-entropy is a mean of, shape (s, b).
+        is_predicted: Whether a class is in the hard prediction, shape (s, b, c); None if the hardness does not need it.
+        settings: The loss that computed these sums.
     """
 
     intersection: Tensor
@@ -257,7 +271,7 @@ class DiceCECaseLosses:
 
     @property
     def hardness(self) -> Tensor:
-        """The hardness of each case alone, shape (b,), detached; what it is stands in `DiceCELoss`."""
+        """The hardness of each case alone, shape (b,), detached; see `DiceCELoss`."""
         with torch.no_grad():
             cross_entropy = self.cross_entropy / self.n_voxels.clamp_min(1)
             if self.settings.hardness == "ce":
@@ -272,7 +286,7 @@ class DiceCECaseLosses:
 
     @property
     def losses(self) -> Tensor:
-        """The training loss of each case alone, shape (b,), with gradient; never a batch Dice."""
+        """The training loss of each case alone, shape (b,), with gradient; it never uses a batch Dice."""
         dice = self._dice(self.intersection, self.predicted, self.reference).mean(2)
         return self._total(dice, self.cross_entropy / self.n_voxels.clamp_min(1))
 
@@ -291,7 +305,7 @@ class DiceCECaseLosses:
 
     def _total(self, dice: Tensor, cross_entropy: Tensor) -> Tensor:
         loss = self.settings.weight_ce * cross_entropy - self.settings.weight_dice * dice
-        # Not a product of tensors: autocast would round that to half precision.
+        # Not a matrix product, which autocast would round to half precision.
         return (self.settings.factors.view(-1, *[1] * (loss.ndim - 1)) * loss).sum(0)
 
     def _dice(self, intersection: Tensor, predicted: Tensor, reference: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Importance weights: what a stale loss was wrong by, when the case was drawn."""
+"""Importance weights: a correction for the error that the stale loss of a case had when the case was drawn."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,21 @@ class ImportanceWeights:
 
     w_i = clip(e^d, [low, high])  with d = beta (l_i - L_i);  1 at a first visit, where there is no L_i.
 
-    The exact ratio of the two probabilities also says how the sum they are normalised by changes with the case itself
-    (all other losses as they are):  w_i = clip(e^d / (1 + p_i (e^d - 1)), [low, high]).  It differs where a case has a
-    large share p_i of the draws, and is never above 1 / p_i.
+    The exact ratio of the two probabilities also takes into account that the normalising sum changes with the case
+    itself (all other losses unchanged):  w_i = clip(e^d / (1 + p_i (e^d - 1)), [low, high]).  It differs if a case has
+    a large share p_i of the draws, and it never exceeds 1 / p_i.
 
     Args:
         low: Smallest weight, in [0, 1].
         high: Largest weight, >= 1.
-        exact: Whether to take the exact ratio.
+        exact: Whether to use the exact ratio.
+
+    Example:
+        >>> weigh = ImportanceWeights(low=0.1, high=10.0)
+        >>> fresh, stale = torch.tensor([0.5, 0.9]), torch.tensor([0.5, 0.1])
+        >>> weights, clipped = weigh(fresh, stale, torch.tensor([0.2, 0.2]), torch.tensor([100.0, 100.0]))
+        >>> weights.tolist(), clipped.tolist()
+        ([1.0, 10.0], [False, True])
 
     Source: Fidon et al. 2022 (MELBA), Algorithm 1; clipping to [0.1, 10] is the paper's; the exact ratio is eq. (19).
     """
@@ -30,12 +37,15 @@ class ImportanceWeights:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= 1 <= self.high < float("inf"):
-            raise ValueError(f"`clip` must be two numbers low <= 1 <= high, got {self.low!r} and {self.high!r}.")
+            raise ValueError(
+                f"`clip` must be two numbers with 0 <= low <= 1 <= high, got {self.low!r} and {self.high!r}. "
+                "The paper's are 0.1 and 10."
+            )
 
     def __call__(
         self, losses: Tensor, stale_losses: Tensor, probabilities: Tensor, betas: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Weights of the cases of a batch.
+        """Compute the weights of the cases of a batch.
 
         Args:
             losses: Fresh losses l_i, shape (b,); no gradient flows through them.
@@ -44,8 +54,8 @@ class ImportanceWeights:
             betas: Robustness at the draw, 1/loss units, shape (b,).
 
         Returns:
-            Weights, shape (b,), in [low, high], 1 where either loss is not finite; and whether each was clipped,
-            shape (b,).
+            The weights, shape (b,), in [low, high], 1 where either loss is not finite; and whether each of them was
+            clipped, shape (b,).
         """
         ratios = self.ratios(losses, stale_losses, probabilities, betas)
         weights = ratios.clamp(self.low, self.high)
@@ -54,9 +64,10 @@ class ImportanceWeights:
     def ratios(self, losses: Tensor, stale_losses: Tensor, probabilities: Tensor, betas: Tensor) -> Tensor:
         """The weights before they are clipped, shape (b,)."""
         change = betas * (losses.detach() - stale_losses)
-        # A change that is not finite says nothing: e^0 = 1. The clamp keeps beta = 1e4 from overflowing.
+        # A change that is not finite gives no information, so the weight is e^0 = 1. The clamp prevents overflows
+        # (beta = 1e4).
         change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0).clamp(-50.0, 50.0)
         if not self.exact:
             return change.exp()
-        # e^d / (1 + p (e^d - 1)) = 1 / (p + (1 - p) e^-d), which keeps small p and large d apart.
+        # e^d / (1 + p (e^d - 1)) = 1 / (p + (1 - p) e^-d), which is accurate for small p and large d.
         return 1 / (probabilities + (1 - probabilities) * (-change).exp())

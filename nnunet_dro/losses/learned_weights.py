@@ -1,4 +1,4 @@
-"""Weights of cases learnt from a few trusted ones."""
+"""Weights of cases that are learnt from a few trusted cases."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -17,14 +17,14 @@ Batch = tuple[Tensor, Any]
 
 @dataclass(frozen=True)
 class WeightedGradient:
-    """What one batch of b cases says, weighted by how much each case helps the trusted ones.
+    """The gradient of a batch of b cases, weighted by how much each case helps the trusted cases.
 
     Attributes:
-        weights: Of each case, shape (b,), >= 0; they sum to 1 over the batches of all ranks, or are all 0.
-        total: What the weights were divided by, over all ranks: 0 where no case helps, not finite where a gradient is
-            not (an overflow in half precision); the weights and the gradient are NaN then.
-        losses: Of each case, shape (b,), detached.
-        parameters: What the gradient belongs to: those that the loss depends on.
+        weights: Weight of each case, shape (b,), >= 0; they sum to 1 over the batches of all ranks, or are all 0.
+        total: The sum over all ranks that the weights were divided by. It is 0 if no case helps, and not finite if a
+            gradient is not finite (an overflow in half precision); the weights and the gradient are NaN then.
+        losses: Loss of each case, shape (b,), detached.
+        parameters: The parameters that the gradient belongs to: those that the loss depends on.
         gradient: The weighted gradient of all ranks, flat, times the scale of the loss.
     """
 
@@ -35,38 +35,47 @@ class WeightedGradient:
     gradient: Tensor
 
     def write(self) -> None:
-        """Make it the ``grad`` of the parameters, as a backward pass would."""
+        """Write it to the ``grad`` of the parameters, as a backward pass would."""
         sizes = [parameter.numel() for parameter in self.parameters]
         for parameter, gradient in zip(self.parameters, torch.split(self.gradient, sizes), strict=True):
             parameter.grad = gradient.view_as(parameter)
 
 
 class LearnedWeights:
-    r"""Learning to reweight: a case counts as much as a step on it would lower the loss of trusted cases.
+    r"""Learning to reweight: the weight of a case is how much a step on it would lower the loss of trusted cases.
 
     .. math:: w_i \propto \max(\langle \nabla f_{trusted}, \nabla f_i \rangle, 0), \quad \sum_i w_i = 1
 
     Ren et al. find the weights by differentiating through a look-ahead step with weights epsilon, at epsilon = 0. There
-    the look-ahead network is the current one, so that derivative is this inner product, and neither a second
-    derivative nor a copy of the network is needed.
+    the look-ahead network is the current one, so the derivative is this inner product, and neither a second derivative
+    nor a copy of the network is needed.
 
-    The inner products are exact, in one of two ways, which cost memory for one more gradient each:
+    The inner products are computed exactly, in one of two ways, each of which needs memory for one more gradient:
 
-    - *case by case*: one backward pass per case. Each gradient joins the weighted sum as soon as it is there, so the
-      weights and the weighted gradient are found in one go over the batch;
-    - *at once*: the derivatives of all outputs along the trusted gradient by forward-mode differentiation (about the
-      price of a forward and a backward pass), then a weighted pass over the batch.
+    - *case by case*: one backward pass per case. Each gradient is added to the weighted sum as soon as it is computed,
+      so one pass over the batch gives both the weights and the weighted gradient.
+    - *at once*: forward-mode differentiation gives the derivatives of all outputs along the trusted gradient, at about
+      the cost of a forward and a backward pass; a weighted pass over the batch follows.
 
-    The network must treat the cases of a batch alone: instance, group or layer norm, not batch norm.
+    The network must treat the cases of a batch independently: instance, group or layer norm, not batch norm.
 
     Args:
         network: Called with a batch's data.
-        losses_of: Output and target to the loss of each case, shape (b,), with gradient.
-        at_once: Which of the two ways; where the network has no forward-mode derivative it becomes False, and
-            ``not_at_once`` says why.
-        autocast: Makes the context of the forward passes.
-        scale: Scales a loss before its backward pass, for half precision. It cancels in the weights.
-        sum_over_ranks: Sums a tensor over the processes of a distributed training, in place.
+        losses_of: Returns the loss of each case, shape (b,), with gradient, from output and target.
+        at_once: Whether to work at once instead of case by case. It becomes False if the network has no forward-mode
+            derivative, and ``not_at_once`` says why.
+        autocast: Returns the context for the forward passes.
+        scale: Scales a loss before its backward pass, for half precision. The scale cancels in the weights.
+        sum_over_ranks: Sums a tensor in place over the processes of a distributed training.
+
+    Example:
+        >>> network = nn.Linear(1, 1, bias=False)
+        >>> learner = LearnedWeights(network, lambda output, target: (output - target).square().flatten(1).sum(1))
+        >>> _ = nn.init.zeros_(network.weight)
+        >>> trusted = torch.ones(1, 1), torch.ones(1, 1)
+        >>> found = learner.gradient((torch.ones(2, 1), torch.tensor([[1.0], [-1.0]])), trusted)
+        >>> found.weights.tolist()  # the second case contradicts the trusted one
+        [1.0, 0.0]
 
     Source: Ren et al. 2018, "Learning to Reweight Examples for Robust Deep Learning", Algorithm 1, eq. (7) to (9).
     """
@@ -90,14 +99,14 @@ class LearnedWeights:
         self.sum_over_ranks = sum_over_ranks or (lambda values: None)
 
     def gradient(self, batch: Batch, trusted: Batch) -> WeightedGradient:
-        """The weighted gradient of a batch.
+        """Compute the weighted gradient of a batch.
 
         Args:
-            batch: Data (b, ...) and target: a tensor (b, ...) or a list of them.
-            trusted: Likewise, of trusted cases; any number of them.
+            batch: Data (b, ...), and the target: a tensor (b, ...) or a list of them.
+            trusted: Data and target of any number of trusted cases.
 
         Returns:
-            The weights and the gradient; the parameters' own ``grad`` is left as it is.
+            The weights and the gradient; the ``grad`` of the parameters does not change.
         """
         parameters = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         loss = self.scale(self._losses(*trusted).mean())
@@ -106,8 +115,8 @@ class LearnedWeights:
         direction = _flat([gradient for gradient in gradients if gradient is not None])
         del gradients, loss
         self.sum_over_ranks(direction)
-        # Its length cancels; without it, products of scaled gradients stay far from overflow.
-        for order in (torch.inf, 2):  # first the largest entry, whose square may overflow
+        # Its length cancels in the weights; products of scaled gradients with a direction of length 1 do not overflow.
+        for order in (torch.inf, 2):  # first divide by the largest entry, whose square may overflow
             length = torch.linalg.vector_norm(direction, order)
             direction = torch.where(length > 0, direction / length, direction)
         if self.at_once:
@@ -153,7 +162,7 @@ class LearnedWeights:
         return _flat(found)
 
     def _total(self, products: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum over all ranks, and what to divide by: such that weights and gradient are NaN after an overflow."""
+        """The sum over all ranks, and the divisor, which is NaN after an overflow, as then are weights and gradient."""
         total = products.sum()
         self.sum_over_ranks(total)
         divisor = torch.where(total == 0, torch.ones_like(total), total)
@@ -162,14 +171,14 @@ class LearnedWeights:
     def _derivatives_along(
         self, direction: Tensor, data: Tensor, target: Any, parameters: Sequence[nn.Parameter]
     ) -> Tensor:
-        """The derivative of each case's loss along a direction of the parameters, shape (b,)."""
+        """Derivative of the loss of each case along a direction of the parameters, shape (b,)."""
         sizes = [parameter.numel() for parameter in parameters]
         tangents = [part.view_as(p) for part, p in zip(torch.split(direction, sizes), parameters, strict=True)]
         with forward_ad.dual_level(), torch.no_grad(), _moving(self.network, parameters, tangents), self.autocast():
-            outputs = getattr(self.network, "_orig_mod", self.network)(data)  # not compiled: that knows no duals
+            outputs = getattr(self.network, "_orig_mod", self.network)(data)  # compiled networks know no duals
             is_list = not isinstance(outputs, Tensor)
             duals = [forward_ad.unpack_dual(output) for output in (outputs if is_list else [outputs])]  # type: ignore[no-untyped-call]
-        # Through the loss, backwards to the outputs alone: any loss can do that.
+        # For the loss, a backward pass to the outputs is enough, and every loss has one.
         leaves = [dual.primal.float().requires_grad_() for dual in duals]
         losses = self.losses_of(leaves if is_list else leaves[0], target)
         gradients = torch.autograd.grad(losses.sum(), leaves, allow_unused=True)
@@ -184,11 +193,10 @@ class LearnedWeights:
 def _moving(network: nn.Module, parameters: Sequence[nn.Parameter], tangents: Sequence[Tensor]) -> Iterator[None]:
     """Within this context the parameters move along tangents; afterwards they are the same objects as before.
 
-    Not `torch.func.functional_call`, which leaves a network damaged that has sub-modules under two names, as nnU-Net's
-    have.
+    `torch.func.functional_call` does not serve: it damages networks whose sub-modules have two names, as nnU-Net's do.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # torch's own modules for this use a deprecated part of torch
+        warnings.simplefilter("ignore", FutureWarning)  # from torch's own modules
         duals = {
             id(parameter): forward_ad.make_dual(parameter.detach(), tangent)  # type: ignore[no-untyped-call]
             for parameter, tangent in zip(parameters, tangents, strict=True)

@@ -1,4 +1,4 @@
-"""The cross-entropy of each voxel, plain or adjusted for rare classes."""
+"""Cross-entropy of each voxel, plain or adjusted for rare classes."""
 
 import math
 from collections.abc import Sequence
@@ -11,48 +11,56 @@ LOG_2 = math.log(2)
 
 
 class VoxelLoss(nn.Module):
-    """Cross-entropy of each voxel, of logits that may be shifted, scaled, or given a heavier tail.
+    """Cross-entropy of each voxel, whose logits may be shifted or scaled, and whose tail may be heavier.
 
-    With the shares pi of the channels, the cross-entropy is taken of the adjusted logits
+    With the shares pi of the channels, the cross-entropy uses the adjusted logits
 
         s_c = (pi_c / max pi)^gamma  logit_c  +  tau log pi_c
 
-    For regions, which are one binary decision per channel, the scale is that of the voxel's own side, in the region
-    (y = 1, pi_1 = share) or not (y = 0, pi_0 = 1 - share):
+    Regions are one binary decision per channel, and the scale depends on whether the voxel is inside the region (y = 1,
+    pi_1 = share) or outside (y = 0, pi_0 = 1 - share):
 
         s = (pi_y / max(pi_0, pi_1))^gamma  logit  +  tau log(share / (1 - share))
 
-    ``tau`` alone is logit adjustment: with 1 the best network is the one of the smallest mean error over classes, not
-    over voxels. ``gamma`` alone is the class-dependent temperature: it moves the boundary away from rare classes where
-    the training data is separated, which a shift and weights no longer do. Both are the vector-scaling loss.
+    ``tau`` alone is logit adjustment: with tau 1, the best network has the smallest mean error over classes, not over
+    voxels. ``gamma`` alone is the class-dependent temperature: it moves the boundary away from rare classes even when
+    the network separates the training data, where shifts and weights no longer have an effect. Together they are the
+    vector-scaling loss.
 
-    ``alpha`` replaces the exponential tail of the cross-entropy by a polynomial one. In the margin
-    z = s_label - log sum_{c != label} e^{s_c} (regions: z = s inside, -s outside)
+    ``alpha`` replaces the exponential tail of the cross-entropy by a polynomial one. With the margin
+    z = s_label - log sum_{c != label} e^{s_c} (for regions z = s inside, -s outside)
 
         l(z) = log(1 + e^-z)                             for z <= 0, the cross-entropy of a misclassified voxel
         l(z) = log 2 (1 + z / (2 alpha log 2))^-alpha    for z > 0
 
-    with the value log 2 and the slope -1/2 at the joint from both sides. A case's weight then goes on to matter when
-    its voxels are fitted. The source joins its tail at z = 1 to a scaled cross-entropy; here all of z <= 0 stays what
-    it is. alpha -> infinity gives the exponential tail log 2 exp(-z / (2 log 2)).
+    with the value log 2 and the slope -1/2 at the joint from both sides. So the weight of a case still matters once its
+    voxels are fitted. The source joins its tail at z = 1 to a scaled cross-entropy; here the loss does not change for
+    z <= 0. alpha -> infinity gives the exponential tail log 2 exp(-z / (2 log 2)).
 
-    ``smoothing`` a softens the reference: the label has probability 1 - a and each of the k - 1 others a / (k - 1);
-    for regions, which are one binary decision each, 1 becomes 1 - a and 0 becomes a. (PyTorch's ``label_smoothing``
-    spreads its a' over all k classes; it is the same with a' = a k / (k - 1).)
+    ``smoothing`` a softens the reference: the label has probability 1 - a, and each of the k - 1 other classes has
+    a / (k - 1). For regions, 1 becomes 1 - a and 0 becomes a. (PyTorch's ``label_smoothing`` a' is spread over all k
+    classes; a' = a k / (k - 1) gives the same.)
 
-    With the defaults it is the cross-entropy, at its cost.
+    With the defaults it is the plain cross-entropy, at the same cost.
 
     Args:
-        regions: The reference is one channel per region (sigmoid) instead of a label map (softmax).
-        shares: Share of the voxels of each channel, > 0; for regions the share inside, < 1. Needed by ``tau``
-            and ``gamma``.
+        regions: Whether the reference has one channel per region (sigmoid) instead of being a label map (softmax).
+        shares: Share of the voxels of each channel, > 0; for regions the share inside, < 1. Needed by ``tau`` and
+            ``gamma``.
         tau: Strength of the additive adjustment, >= 0.
         gamma: Strength of the multiplicative adjustment, >= 0.
         alpha: Exponent of the tail, > 0, or None for the exponential tail.
-        smoothing: Probability that the reference takes from its label, in [0, 0.5]; only with the exponential tail.
+        smoothing: Probability that the reference gives to the other classes, in [0, 0.5]; not with ``alpha``.
 
     Raises:
-        ValueError: If a number is out of its range, the shares are missing, or ``smoothing`` meets ``alpha``.
+        ValueError: If a number is out of its range, the shares are missing, or both ``smoothing`` and ``alpha`` are
+            given.
+
+    Example:
+        >>> loss = VoxelLoss(regions=False, shares=(0.9, 0.1), tau=1.0)
+        >>> logits = torch.zeros(1, 2, 1)  # one voxel of one case, for which the network has no preference
+        >>> [round(loss(logits, torch.tensor([[[label]]])).item(), 3) for label in (0, 1)]
+        [0.105, 2.303]
 
     Source: Menon et al. 2021, eq. (10), for tau; Ye et al. 2020 (CDT) for gamma; Kini et al. 2021 (VS loss, also its
     binary form) for both; Wang et al. 2022, "Is importance weighting incompatible with interpolating classifiers?";
@@ -80,11 +88,11 @@ class VoxelLoss(nn.Module):
         if alpha is not None and not (math.isfinite(alpha) and alpha > 0):
             raise ValueError(f"`alpha` must be a number > 0, got {alpha!r}. None gives the cross-entropy's own tail.")
         if not 0 <= smoothing <= 0.5:
-            raise ValueError(f"`smoothing` must be a number in [0, 0.5], got {smoothing!r}. 0 keeps the labels hard.")
+            raise ValueError(f"`smoothing` must be a number in [0, 0.5], got {smoothing!r}. 0 smooths nothing.")
         if smoothing and alpha is not None:
             raise ValueError(
-                f"`smoothing` must be 0 with a polynomial tail, got {smoothing!r}: its margin is that of one label. "
-                "Leave one of `smoothing` and `alpha` out."
+                f"`smoothing` must be 0 with a polynomial tail, got {smoothing!r}: the margin of the tail belongs to "
+                "a single label. Leave out `smoothing` or `alpha`."
             )
         self.regions = regions
         self.smoothing = smoothing
@@ -102,12 +110,13 @@ class VoxelLoss(nn.Module):
 
     def _set_shares(self, shares: Sequence[float] | None) -> None:
         if shares is None:
-            raise ValueError("`shares` must be given where `tau` or `gamma` is not 0. Give one share per channel.")
+            raise ValueError("`shares` must be given if `tau` or `gamma` is not 0. Give one share per channel.")
         high = 1.0 if self.regions else math.inf
         if len(shares) == 0 or not all(0 < share < high for share in shares):
-            rule = "between 0 and 1, and neither," if self.regions else "positive and finite"
+            rule = "between 0 and 1, both excluded," if self.regions else "positive and finite"
             raise ValueError(
-                f"`shares` must be {rule} for every channel, got {list(shares)!r}. Smooth the counts they are made of."
+                f"`shares` must be {rule} for every channel, got {list(shares)!r}. Add 1 to the counts that they are "
+                "computed from."
             )
         self.n_shares = len(shares)
         if self.regions:
@@ -123,19 +132,19 @@ class VoxelLoss(nn.Module):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32), persistent=False)
 
     def forward(self, logits: Tensor, target: Tensor, ignore_label: int | None = None) -> Tensor:
-        """The loss of every voxel.
+        """Compute the loss of every voxel.
 
         Args:
             logits: Shape (b, channels, *spatial).
             target: Shape (b, 1, *spatial) with labels, or (b, regions [+ 1 to ignore], *spatial).
-            ignore_label: Voxels of this label have a loss of 0. With regions any value says that the target's last
+            ignore_label: Voxels of this label have a loss of 0. With regions, any value says that the target's last
                 channel marks the voxels to ignore.
 
         Returns:
-            Shape (b, *spatial), or (b, regions, *spatial); float32 if adjusted, whatever autocast made of the logits.
+            Shape (b, *spatial), or (b, regions, *spatial); if adjusted, at least float32, also under autocast.
 
         Raises:
-            ValueError: If there is not one share per channel.
+            ValueError: If the number of shares is not that of the channels.
         """
         if self.n_shares not in (0, logits.shape[1]):
             raise ValueError(
@@ -187,7 +196,7 @@ class VoxelLoss(nn.Module):
 
 
 def polynomially_tailed(margin: Tensor, *, alpha: float) -> Tensor:
-    """Cross-entropy up to a margin of 0, and a polynomial tail beyond; see `VoxelLoss`.
+    """Cross-entropy for margins up to 0, with a polynomial tail for larger ones; see `VoxelLoss`.
 
     Args:
         margin: Any shape; positive where the label wins against all others together.
@@ -196,10 +205,15 @@ def polynomially_tailed(margin: Tensor, *, alpha: float) -> Tensor:
     Returns:
         Losses >= 0, of the same shape.
 
+    Example:
+        >>> losses = polynomially_tailed(torch.tensor([-1.0, 0.0, 10.0]), alpha=1.0)
+        >>> [round(loss, 3) for loss in losses.tolist()]
+        [1.313, 0.693, 0.084]
+
     Source: Wang et al. 2022, with the joint at 0.
     """
-    # The tail as an exponential of log1p, so that a large alpha does not round 1 + z / (2 alpha log 2) to 1. Where the
-    # branch is not taken its argument is 0: a NaN there would pass through the gradient of `where`.
+    # The tail is written as an exponential of log1p, so that a large alpha does not round 1 + z / (2 alpha log 2) to 1.
+    # Where this branch is not taken its argument is 0, because the gradient of `where` would pass a NaN on.
     tail = LOG_2 * torch.exp(-alpha * torch.log1p(margin.clamp_min(0) / (2 * alpha * LOG_2)))
     return torch.where(margin <= 0, -F.logsigmoid(margin), tail)
 
@@ -207,7 +221,7 @@ def polynomially_tailed(margin: Tensor, *, alpha: float) -> Tensor:
 def _margin(logits: Tensor, labels: Tensor) -> Tensor:
     """Logit of the label minus the log-sum-exp of the others, (b, *spatial), from (b, channels, *spatial).
 
-    The log of the odds p / (1 - p), but not from p, which rounds to 1 from margins of 17 (float32) on.
+    It is the log of the odds p / (1 - p), but not computed from p, which rounds to 1 for margins above 17 (float32).
     """
     label = labels.unsqueeze(1)
     others = torch.logsumexp(logits.scatter(1, label, -torch.inf), 1)

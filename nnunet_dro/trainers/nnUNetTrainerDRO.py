@@ -4,7 +4,7 @@ from nnunet_dro.trainers.named import NamedTrainer
 
 
 class nnUNetTrainerDRO(NamedTrainer):  # noqa: N801
-    """nnU-Net trained with hardness weighted sampling; options in the name, `nnUNetTrainerDRO_beta10_noIS_20epochs`.
+    """nnU-Net with hardness weighted sampling, and options in its name: `nnUNetTrainerDRO_beta10_noIS_20epochs`.
 
     Source: Fidon et al., "Distributionally Robust Deep Learning using Hardness Weighted Sampling", MELBA 2022.
     """

@@ -335,7 +335,7 @@ def test_missing_shares_are_refused():
         ({"hardness": "dice"}, "`hardness` must be one of loss, ce, present, got 'dice'"),
         (
             {"voxel_loss": VoxelLoss(regions=True)},
-            "`voxel_loss` must be for a label map as this loss is, got one for reg",
+            "`voxel_loss` must be for a label map, as this loss is, got one for reg",
         ),
         ({"voxel_loss": VoxelLoss(regions=False), "regions": True}, "`voxel_loss` must be for regions"),
         ({"hardness": "ce", "weight_ce": 0.0}, "`hardness` 'ce' needs a loss with a cross-entropy"),

@@ -272,7 +272,7 @@ def test_estimated_beta_of_the_pearson_divergence_and_of_no_divergence():
         table.probabilities(), (1 - 1e-4) * Chi2(1 / losses.std()).probabilities(losses) + 1e-4 / 30
     )
     assert (table.draw(5, rng=np.random.default_rng(0)).betas == 0).all(), "only a softmax has importance weights"
-    with pytest.raises(TypeError, match="must have a beta to be estimated, got the worst 10 %"):
+    with pytest.raises(TypeError, match="must have a beta to estimate, got the hardest 10 %"):
         table_with(losses, rule=CVaR(0.1)).estimate_beta()
 
 

@@ -1,3 +1,6 @@
+import re
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from nnunet_dro.trainers.options import (
     NNUNET_EPOCHS,
     NNUNET_ITERATIONS,
     NNUNET_VALIDATION_ITERATIONS,
+    OPTIONS,
     DROOptions,
     GILSOptions,
     GroupDROOptions,
@@ -131,6 +135,20 @@ def test_a_wrong_option_is_named_and_the_valid_ones_are_listed(suffix, message):
     with pytest.raises(ValueError, match=message) as error:
         options_from_name(BASE + suffix, base=BASE, kind=DROOptions)
     assert "in this order: beta<x>, betaauto, chi2, cvar<a>, doro<e>, noIS, exactIS, normIS, clip" in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [DROOptions, GroupDROOptions, IWOptions, LSOptions, GILSOptions, TrainerOptions])
+def test_the_default_that_an_option_says_is_the_one_in_use(kind):
+    defaults = {field.name: field.default for field in fields(kind)}
+    for option in kind.known_options():
+        written = option.write(defaults[option.field]) if defaults[option.field] is not None else ""
+        assert written == ("" if option.default == "off" else re.sub("<.*>", option.default, option.form)), option.form
+
+
+def test_every_option_says_what_it_does_in_sentences():
+    for option in OPTIONS:
+        assert option.help[0].isupper(), option.form
+        assert option.help.endswith("."), option.form
 
 
 def test_validation_iterations_are_in_nnunets_proportion():
