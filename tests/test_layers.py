@@ -1,24 +1,138 @@
-"""Imports run strictly downward: each layer in a process of its own."""
+"""Imports run one way: between the rooms of the package, and between the modules of each."""
 
+import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import pytest
 
-FORBIDDEN = {
-    "nnunet_dro": ("numpy", "torch", "nnunetv2"),
-    "nnunet_dro.cli": ("numpy", "torch", "nnunetv2", "pandas", "matplotlib"),
-    "nnunet_dro.sampling": ("torch", "nnunetv2", "pandas", "nnunet_dro.losses", "nnunet_dro.trainers"),
-    "nnunet_dro.losses": ("nnunetv2", "nnunet_dro.sampling", "nnunet_dro.trainers", "nnunet_dro.evaluation"),
-    "nnunet_dro.trainers.registry": ("nnunet_dro.evaluation", "nnunet_dro.demo", "nnunet_dro.cli"),
-    "nnunet_dro.trainers.installation": ("torch", "nnunetv2"),
-    "nnunet_dro.evaluation": ("torch", "nnunetv2", "nnunet_dro.sampling", "nnunet_dro.losses", "nnunet_dro.trainers"),
+ROOT = Path(__file__).parents[1]
+
+#: What every room may import, as long as it imports nothing itself: the modules directly in the package.
+SHARED = {"atomic", "case_table", "choices", "naming", "output_folder", "progress_bar"}
+
+#: Room to the rooms that it may import, `SHARED` ones aside. Rooms that are not named here are a mistake.
+MAY_IMPORT = {
+    "sampling": set(),
+    "losses": set(),
+    "nnunet": set(),
+    "pages": set(),
+    "trainers": {"sampling", "losses", "nnunet"},
+    "evaluation": {"nnunet", "pages"},
+    "demo": {"nnunet", "evaluation", "trainers"},
+    "suspects": {"nnunet", "evaluation", "pages"},
+    "tuning": {"nnunet", "evaluation", "pages", "trainers"},
+    "evaluation_commands": {"evaluation"},
+    "cli": {"demo", "evaluation_commands", "nnunet", "suspects", "trainers", "tuning"},
+    "experiments": {"demo", "nnunet", "evaluation", "losses", "pages", "sampling", "suspects", "trainers", "tuning"},
+    "benchmarks": {"evaluation", "sampling", "trainers"},
 }
 
+#: What the families of experiments share.
+SHARED_BY_EXPERIMENTS = {"nnunet_runs", "datasets", "record"}
 
-@pytest.mark.parametrize("layer", FORBIDDEN)
-def test_layer_imports_only_what_is_below_it(layer):
-    program = f"import sys, {layer}; print(*sys.modules)"
+#: Module, imported in a process of its own, to what must not come with it: it would be slow or drag in a layer above.
+HEAVY = {
+    "nnunet_dro": ("numpy", "torch", "nnunetv2"),
+    "nnunet_dro.cli": ("numpy", "torch", "nnunetv2", "pandas", "matplotlib", "nibabel", "optuna"),
+    "nnunet_dro.sampling": ("torch", "nnunetv2", "pandas"),
+    "nnunet_dro.losses": ("nnunetv2", "pandas"),
+    "nnunet_dro.trainers.installation": ("torch", "nnunetv2"),
+    "nnunet_dro.nnunet": ("torch", "nnunetv2"),
+    "nnunet_dro.pages": ("torch", "nnunetv2"),
+    "nnunet_dro.evaluation": ("torch", "nnunetv2"),
+    "nnunet_dro.suspects": ("torch", "nnunetv2"),
+}
+
+#: No module is longer: it would be two things.
+MOST_LINES = 350
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the package, the experiments and the benchmarks, by its dotted name."""
+    paths = sorted(path for top in ("nnunet_dro", "experiments", "benchmarks") for path in (ROOT / top).rglob("*.py"))
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Our modules that a module imports, wherever in its text, those for type checkers too."""
+    tree = ast.parse(modules()[module].read_text(encoding="utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {_module_of(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} must import by full names"
+            found |= {_module_of(f"{node.module}.{alias.name}") for alias in node.names}
+    return frozenset(name for name in found if name is not None and name != module)
+
+
+def _module_of(name: str) -> str | None:
+    """The module that a dotted name is, or is in; None if it is not one of ours."""
+    while name not in modules():
+        if "." not in name:
+            return None
+        name = name.rpartition(".")[0]
+    return name
+
+
+def room(module: str) -> str:
+    """The part of the project a module belongs to; '' for the package itself."""
+    top, *rest = module.split(".")
+    return top if top != "nnunet_dro" else rest[0] if rest else ""
+
+
+def arrows() -> Iterator[tuple[str, str]]:
+    return ((module, other) for module in modules() for other in imports(module) if room(module) != room(other))
+
+
+def test_every_room_is_known():
+    assert {room(module) for module in modules()} == {"", *SHARED, *MAY_IMPORT}
+
+
+def test_rooms_import_only_what_is_below_them():
+    upward = [
+        f"{module} imports {other}"
+        for module, other in arrows()
+        if room(other) and room(other) not in SHARED and room(other) not in MAY_IMPORT.get(room(module), set())
+    ]
+    assert upward == []
+
+
+def test_the_order_of_the_rooms_has_no_circle():
+    TopologicalSorter(MAY_IMPORT).prepare()
+
+
+def test_modules_import_each_other_in_no_circle():
+    graph = {module: {other for other in imports(module) if not module.startswith(f"{other}.")} for module in modules()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_families_of_experiments_do_not_import_each_other():
+    for module in modules():
+        mine = module.split(".")[1:2]
+        for other in imports(module) if mine and room(module) == "experiments" else ():
+            theirs = other.split(".")[1:2]
+            if room(other) == "experiments" and theirs and theirs[0] not in SHARED_BY_EXPERIMENTS:
+                assert theirs == mine, f"{module} imports {other}"
+
+
+def test_no_module_is_two_things():
+    lines = {module: path.read_text(encoding="utf-8").count("\n") for module, path in modules().items()}
+    assert {module: n for module, n in lines.items() if n > MOST_LINES} == {}
+
+
+@pytest.mark.parametrize("module", HEAVY)
+def test_an_import_is_light(module):
+    program = f"import sys, {module}; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    imported = set(result.stdout.split())
-    assert not imported & set(FORBIDDEN[layer])
+    assert not set(result.stdout.split()) & set(HEAVY[module])
