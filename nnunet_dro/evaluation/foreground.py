@@ -52,7 +52,7 @@ class Foreground:
         words: Eight bytes each of reference and prediction, shape (n_words,).
         first: Where the words begin: flat voxel index, increasing, shape (n_words,).
         rest: The voxels of reference and prediction that come after the last whole word.
-        shape: Of the label maps (z, y, x).
+        shape: Shape of the label maps (z, y, x).
     """
 
     words: tuple[WordArray, WordArray]

@@ -216,7 +216,7 @@ def read_requirements(path: Path) -> list[Requirement]:
     """
     if not path.is_file():
         cure = "Write one with a requirement per line."
-        raise FileNotFoundError(f"`requirements` must be a text file, got {str(path)!r}, which is not there. {cure}")
+        raise FileNotFoundError(f"`requirements` must be a text file, got {str(path)!r}, which does not exist. {cure}")
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:

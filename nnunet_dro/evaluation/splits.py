@@ -52,7 +52,7 @@ def make_splits(
         FileNotFoundError: If the dataset lacks dataset.json or labelsTr.
         ValueError: If the options exclude each other, a column or the row of a case is missing, a case has no entry
             in the columns ``group`` and ``leave_out``, a patient is in two centres, or there are fewer cases or groups
-            than folds, fewer than two centres, or no way is found to give every fold a case.
+            than folds, fewer than two centres, or not every fold can be given a case.
 
     Example:
         >>> import tempfile
