@@ -194,8 +194,8 @@ def _columns(found: list[tuple[str, Any]], field: str) -> tuple[tuple[str, ...],
 def _with_length(fixed: TrainerOptions, name: str, given: Mapping[str, int | None]) -> TrainerOptions:
     defaults = {field.name: field.default for field in fields(fixed)}
     for field, value in given.items():
-        said = getattr(fixed, field)
-        if value is not None and said not in (defaults[field], value):
+        named = getattr(fixed, field)
+        if value is not None and named not in (defaults[field], value):
             raise ValueError(f"`{field}` must be as in `{name}`, got {value!r}. Leave it out of one of the two.")
     lengths: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
     return replace(fixed, **lengths)

@@ -66,11 +66,12 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
             "Remove the file, or name another study with --study." if url is None else "Check the URL and its driver."
         )
         raise ValueError(
-            f"`storage` must be a database of Optuna, got {shown(url or here)!r}: {said(error)}. {cure}"
+            f"`storage` must be a database of Optuna, got {without_password(url or here)!r}: "
+            f"{message_of(error)}. {cure}"
         ) from error
 
 
-def shown(url: str) -> str:
+def without_password(url: str) -> str:
     """A URL with its password hidden."""
     try:
         return sqlalchemy.make_url(url).render_as_string(hide_password=True)
@@ -78,7 +79,7 @@ def shown(url: str) -> str:
         return url
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The message of a database's error, in one line."""
     cause = getattr(error, "orig", None) or error.__cause__ or error
     return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
@@ -104,17 +105,17 @@ def open_study(storage: RDBStorage, name: str, about: Mapping[str, Any], *, maxi
             storage=storage, study_name=name, direction="maximize" if maximise else "minimize", load_if_exists=True
         )
     except STORAGE_ERRORS as error:
-        raise ValueError(f"`study` must be one that Optuna can open, got {name!r}: {said(error)}.") from error
+        raise ValueError(f"`study` must be one that Optuna can open, got {name!r}: {message_of(error)}.") from error
     cure = "Name another study with --study."
     if _ABOUT not in study.user_attrs:
         if study.get_trials(deepcopy=False):
-            raise ValueError(f"`study` must be one of `nnunet-dro tune`, got {name!r}, which is not. {cure}")
+            raise ValueError(f"`study` must have been made by `nnunet-dro tune`, got {name!r}. {cure}")
         study.set_user_attr(_ABOUT, dict(about))
     before = study.user_attrs[_ABOUT]
     for key, value in about.items():
         if before.get(key) != value:
             raise ValueError(
-                f"`study` must be about the same {key}, got {_text(value)!r} for {name!r}, whose {key} is "
+                f"`study` must be about the same {key}, got {_text(value)!r} for {name!r}, which was made with "
                 f"{_text(before.get(key))!r}. {cure}"
             )
     return study

@@ -125,7 +125,7 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
             _run(study, settings, safe_stop)
         except storages.STORAGE_ERRORS as error:
             cure = "Repeat the command to continue."
-            raise ValueError(f"`storage` must stay reachable, got {storages.said(error)}. {cure}") from error
+            raise ValueError(f"`storage` must stay reachable, got {storages.message_of(error)}. {cure}") from error
 
 
 def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> None:

@@ -99,7 +99,7 @@ def test_study_of_another_fold_in_a_shared_database_is_refused(fake, tune, tmp_p
     result = tune(*BETA, *storage, "--trials", "1", "-p", "nnUNetPlansOther")
 
     assert result.exit_code == 2
-    assert "got 'nnUNetPlansOther' for 'mine', whose plans is 'nnUNetPlans'" in result.stderr
+    assert "got 'nnUNetPlansOther' for 'mine', which was made with 'nnUNetPlans'" in result.stderr
 
 
 def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
@@ -110,7 +110,7 @@ def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
     result = tune(*BETA, "--storage", url, "--study", "mine")
 
     assert result.exit_code == 2
-    assert "must be one of `nnunet-dro tune`, got 'mine'" in result.stderr
+    assert "must have been made by `nnunet-dro tune`, got 'mine'" in result.stderr
     assert not fake.calls
 
 
