@@ -104,7 +104,7 @@ def test_page_holds_everything_and_says_what_is_left_out(fake, tune):
     for page in (one, four):
         assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", page)
         assert page.count("plotly.js v") == 1, "the library is there once"
-    assert "Importance: left out, it needs two trials that differ in option and objective." in one
+    assert "Importance: left out because it needs two trials that differ in options and objective." in one
     assert "Pairs of options: left out" in one
     assert "<h2>Importance</h2>" not in one
     assert "left out" not in four
