@@ -1,6 +1,6 @@
-"""The progress display of a running step."""
+"""The progress display of running steps."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 
@@ -11,24 +11,34 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 class StepProgress:
     """The progress display of one step."""
 
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress, self._task = progress, task
+    def __init__(self, progress: Progress, title: str) -> None:
+        self._progress, self._title, self._start = progress, title, monotonic()
+        self._task: TaskID | None = progress.add_task(title, total=None)
 
     def update(self, n_done: int, n_total: int) -> None:
         """Show how many parts of the step are done."""
-        self._progress.update(self._task, completed=n_done, total=n_total)
+        if self._task is not None:
+            self._progress.update(self._task, completed=n_done, total=n_total)
+
+    def end(self) -> None:
+        """Show the duration instead of the progress; the first call counts."""
+        if self._task is None:
+            return
+        self._progress.remove_task(self._task)
+        self._task = None
+        self._progress.console.print(f"{self._title}: {monotonic() - self._start:.0f} s", highlight=False)
 
 
 @contextmanager
-def step_progress(console: Console, title: str) -> Iterator[StepProgress]:
-    """Show a step while it runs, and a line with its duration once it has ended.
+def steps_progress(console: Console, titles: Sequence[str]) -> Iterator[list[StepProgress]]:
+    """Show steps that run at the same time, and a line with the duration of each once it has ended.
 
     Args:
-        console: Console to show it on. One that is no terminal gets a line at the start and one at the end.
-        title: Title of the step.
+        console: Console to show them on. One that is no terminal gets a line at the start of each and one at its end.
+        titles: Titles of the steps.
 
     Yields:
-        The display to update.
+        The displays to update. Those that are not told when their step ends take the end of this context for it.
     """
     columns = (
         SpinnerColumn(),
@@ -37,9 +47,18 @@ def step_progress(console: Console, title: str) -> Iterator[StepProgress]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    start = monotonic()
     if not console.is_terminal:
-        console.print(f"{title} ...", highlight=False)
+        for title in titles:
+            console.print(f"{title} ...", highlight=False)
     with Progress(*columns, console=console, transient=True) as progress:
-        yield StepProgress(progress, progress.add_task(title, total=None))
-    console.print(f"{title}: {monotonic() - start:.0f} s", highlight=False)
+        displays = [StepProgress(progress, title) for title in titles]
+        yield displays
+        for display in displays:
+            display.end()
+
+
+@contextmanager
+def step_progress(console: Console, title: str) -> Iterator[StepProgress]:
+    """Show one step: `steps_progress` with one title."""
+    with steps_progress(console, [title]) as (display,):
+        yield display

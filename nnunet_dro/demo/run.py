@@ -5,13 +5,13 @@ import os
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from joblib import cpu_count
 from rich.console import Console
 
 from nnunet_dro.atomic import replacing
@@ -21,9 +21,10 @@ from nnunet_dro.demo.plans import PLANS_NAME, small_plans
 from nnunet_dro.demo.progress import StepProgress, step_progress
 from nnunet_dro.demo.results import commands, compare_methods, metrics_for
 from nnunet_dro.demo.settings import Settings, claim
+from nnunet_dro.demo.steps import Step, carry_out, together
 from nnunet_dro.demo.table import render_table
 from nnunet_dro.evaluation import Labels
-from nnunet_dro.nnunet.command import Device, run_command
+from nnunet_dro.nnunet.command import Device
 from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 from nnunet_dro.nnunet.training_log import read_epochs
@@ -37,25 +38,6 @@ _ABOUT_THE_DATA = (
     "are equally frequent in the test, are simulated. This demonstrates the method on small networks and is no "
     "clinical evidence."
 )
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step of the demo, which is done once.
-
-    Attributes:
-        title: Title to show.
-        done: The last file or folder that the step makes; if it exists, the step is complete.
-        run: Function that carries out the step.
-        command: Command of nnU-Net that the step runs; empty without one.
-        environment: Environment variables for that command alone.
-    """
-
-    title: str
-    done: Path
-    run: Callable[[StepProgress], None]
-    command: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_demo(
@@ -126,9 +108,15 @@ class _Run:
             "nnUNet_compile": "false",
             "PYTHONUNBUFFERED": "1",
         }
-        # On a CPU, workers compete with the network for cores, and batches in their queue were drawn by old losses.
-        in_process = device != "cuda" and "nnUNet_n_proc_DA" not in os.environ
-        self.training_environment = {"nnUNet_n_proc_DA": "0"} if in_process else {}
+        # On a CPU, a tiny network keeps one thread busy; several wait for each other, above all on a busy machine.
+        # Workers compete with it for cores, and batches in their queue were drawn by old losses.
+        own = {"nnUNet_n_proc_DA": "0"} if device != "cuda" else {}
+        own |= {"OMP_NUM_THREADS": "1"} if device == "cpu" else {}
+        self.training_environment = {name: os.environ.get(name, value) for name, value in own.items()}
+        # nnUNetv2_predict takes its number of processes for its number of threads.
+        is_free = device == "cpu" and "nnUNet_def_n_proc" not in os.environ
+        self.prediction_environment = {"nnUNet_def_n_proc": "1"} if is_free else {}
+        self.n_trainings_at_once = 2 if device == "cpu" and cpu_count() > 1 else 1
 
     @cached_property
     def dataset(self) -> RawDataset:
@@ -159,51 +147,77 @@ class _Run:
                 build_dataset(self.raw, rng=np.random.default_rng(self.settings.seed))
         steps = self.steps()
         self._write_commands(steps)
+        pending = []
         for number, step in enumerate(steps, start=1):
             title = f"{number}/{len(steps)} {step.title}"
             if step.done.exists():
                 self.console.print(f"{title}: was done before", highlight=False)
-                continue
-            with step_progress(self.console, title) as progress:
-                step.run(progress)
+            else:
+                pending.append(replace(step, title=title))
+        for group in together(pending, at_most=self.n_trainings_at_once):
+            carry_out(group, environment=self.environment, console=self.console)
         return self._evaluate()
 
     def steps(self) -> list[Step]:
-        number, small = str(self.dataset.number), f"{self.configuration}_small"
+        """The steps in their order."""
+        number = str(self.dataset.number)
         plan: tuple[str, ...] = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", self.configuration, "--no_pbar")
         plan += ("-npfp", self.environment["nnUNet_def_n_proc"], "-np", self.environment["nnUNet_def_n_proc"])
-        steps = [
-            Step("Collect the held-out cases", self.out / "test", self._collect_test_cases),
+        return [
+            Step("Collect the held-out cases", self.out / "test", begin=self._collect_test_cases),
             Step(
-                "Plan and preprocess", self.preprocessed / f"{PLANS_NAME}.json", partial(self._plan, command=plan), plan
+                "Plan and preprocess",
+                self.preprocessed / f"{PLANS_NAME}.json",
+                command=plan,
+                log=self._log("plan_and_preprocess"),
+                end=self._shrink_plans,
             ),
+            *(self._training(method, trainer) for method, trainer in self.settings.trainers.items()),
+            *(self._prediction(method, trainer) for method, trainer in self.settings.trainers.items()),
         ]
-        for method, trainer in self.settings.trainers.items():
-            results = self.out / "nnUNet_results" / self.dataset_name
-            fold = fold_folder(results, trainer, PLANS_NAME, small, 0)
-            model = ("-tr", trainer, "-p", PLANS_NAME, "-device", self.device)
-            train = ("nnUNetv2_train", self.dataset_name, small, "0", *model)
-            predictions = self.out / "predictions" / method
-            predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.dataset_name, "-c", small, "-f", "0", *model)
-            predict += ("-i", str(self.out / "test" / "images"), "-o", str(predictions))
-            predict += ("--disable_tta", "-npp", "1", "-nps", "1", "--disable_progress_bar")
-            steps += [
-                # nnU-Net writes the final checkpoint before its own validation, which comes last.
-                Step(
-                    f"Train {method} ({trainer})",
-                    fold / "validation" / "summary.json",
-                    partial(self._train, command=train, fold=fold),
-                    train,
-                    self.training_environment,
-                ),
-                Step(
-                    f"Predict with {method}",
-                    predictions,
-                    partial(self._predict, command=predict, folder=predictions),
-                    predict,
-                ),
-            ]
-        return steps
+
+    def _training(self, method: str, trainer: str) -> Step:
+        results, small = self.out / "nnUNet_results" / self.dataset_name, f"{self.configuration}_small"
+        fold = fold_folder(results, trainer, PLANS_NAME, small, 0)
+        train = ("nnUNetv2_train", self.dataset_name, small, "0", *self._model(trainer))
+        n_epochs = self.settings.options.epochs
+        return Step(
+            f"Train {method} ({trainer})",
+            # nnU-Net writes the final checkpoint before its own validation, which comes last.
+            fold / "validation" / "summary.json",
+            command=train,
+            log=self._log(f"train_{trainer}"),
+            environment=self.training_environment,
+            is_training=True,
+            command_now=lambda: (*train, "--c") if any(fold.glob("checkpoint_*.pth")) else train,
+            # Epochs count from 0.
+            show=lambda progress: progress.update(read_epochs(fold).current or 0, n_epochs),
+        )
+
+    def _prediction(self, method: str, trainer: str) -> Step:
+        folder = self.out / "predictions" / method
+        unfinished = folder.with_name(f"{folder.name}.partial")
+        predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.dataset_name, "-c", f"{self.configuration}_small")
+        predict += ("-f", "0", *self._model(trainer), "-i", str(self.out / "test" / "images"), "-o", str(folder))
+        predict += ("--disable_tta", "-npp", "1", "-nps", "1", "--disable_progress_bar")
+        pattern = f"*{self.dataset.file_ending}"
+        return Step(
+            f"Predict with {method}",
+            folder,
+            command=predict,
+            log=self._log(f"predict_{method}"),
+            environment=self.prediction_environment,
+            begin=lambda _: shutil.rmtree(unfinished, ignore_errors=True),
+            command_now=lambda: tuple(str(unfinished) if word == str(folder) else word for word in predict),
+            show=lambda progress: progress.update(len(list(unfinished.glob(pattern))), len(self.division.test)),
+            end=partial(unfinished.rename, folder),
+        )
+
+    def _model(self, trainer: str) -> tuple[str, ...]:
+        return ("-tr", trainer, "-p", PLANS_NAME, "-device", self.device)
+
+    def _log(self, name: str) -> Path:
+        return self.out / "logs" / f"{name}.txt"
 
     def _write_commands(self, steps: list[Step]) -> None:
         """Write the commands of the run, for a shell to repeat."""
@@ -223,17 +237,6 @@ class _Run:
         with replacing(self.out / "commands.sh") as new:
             new.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    def _command(
-        self,
-        command: tuple[str, ...],
-        log: str,
-        while_running: Callable[[], None] = lambda: None,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        path = self.out / "logs" / f"{log}.txt"
-        variables = {**self.environment, **(environment or {})}
-        run_command(command, environment=variables, log=path, while_running=while_running)
-
     def _collect_test_cases(self, progress: StepProgress) -> None:
         """Collect the held-out images and label maps in one folder each, as links where the file system has them."""
         folder = self.out / "test"
@@ -249,8 +252,7 @@ class _Run:
             _link(source, unfinished / "labels" / source.name)
         unfinished.rename(folder)
 
-    def _plan(self, _: StepProgress, *, command: tuple[str, ...]) -> None:
-        self._command(command, "plan_and_preprocess")
+    def _shrink_plans(self) -> None:
         splits = [{"train": list(self.division.train), "val": list(self.division.validation)}]
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
         small = small_plans(plans, parent=self.configuration)
@@ -258,28 +260,6 @@ class _Run:
         for name, content in ((SPLITS_FILE, splits), (f"{PLANS_NAME}.json", small)):
             with replacing(self.preprocessed / name) as new:
                 new.write_text(json.dumps(content, indent=2), encoding="utf-8")
-
-    def _train(self, progress: StepProgress, *, command: tuple[str, ...], fold: Path) -> None:
-        n_epochs = self.settings.options.epochs
-        log = f"train_{command[command.index('-tr') + 1]}"
-        if any(fold.glob("checkpoint_*.pth")):
-            command = (*command, "--c")
-
-        def show() -> None:
-            # Epochs count from 0.
-            progress.update(read_epochs(fold).current or 0, n_epochs)
-
-        self._command(command, log, show, self.training_environment)
-
-    def _predict(self, progress: StepProgress, *, command: tuple[str, ...], folder: Path) -> None:
-        unfinished = folder.with_name(f"{folder.name}.partial")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        command = tuple(str(unfinished) if word == str(folder) else word for word in command)
-        n_cases = len(self.division.test)
-        pattern = f"*{self.dataset.file_ending}"
-        log = f"predict_{folder.name}"
-        self._command(command, log, lambda: progress.update(len(list(unfinished.glob(pattern))), n_cases))
-        unfinished.rename(folder)
 
     def _evaluate(self) -> pd.DataFrame:
         with step_progress(self.console, "Evaluate and compare") as progress:

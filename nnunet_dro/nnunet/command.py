@@ -1,4 +1,4 @@
-"""Run one of nnU-Net's commands, with its output in a log and no process left behind."""
+"""Run nnU-Net's commands, with their output in logs and no process left behind."""
 
 import os
 import shlex
@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -58,6 +60,21 @@ def find_command(name: str) -> str:
     return found
 
 
+@dataclass(frozen=True)
+class Command:
+    """A command to run.
+
+    Attributes:
+        arguments: Name of the command, and its arguments.
+        log: File to which the command and its output are appended.
+        environment: Variables to add to the environment of this process.
+    """
+
+    arguments: Sequence[str]
+    log: Path
+    environment: Mapping[str, str]
+
+
 def run_command(
     arguments: Sequence[str],
     *,
@@ -66,48 +83,73 @@ def run_command(
     while_running: Callable[[], None],
     safe_stop: SafeStop | None = None,
 ) -> None:
-    """Run a command until it ends.
+    """Run a command until it ends: `run_commands` with one `Command`."""
+    run_commands([Command(arguments, log, environment)], while_running=while_running, safe_stop=safe_stop)
 
-    If this function is interrupted (by Ctrl-C, a request to terminate, or an error of ``while_running``), the command
-    and its children are ended as well: as if by Ctrl-C, and after a while by force.
+
+def run_commands(
+    commands: Sequence[Command], *, while_running: Callable[[], None], safe_stop: SafeStop | None = None
+) -> None:
+    """Run commands at the same time until all have ended.
+
+    If one fails, the others are ended. If this function is interrupted (by Ctrl-C, a request to terminate, or an error
+    of ``while_running``), all commands and their children are ended: as if by Ctrl-C, and after a while by force.
 
     Args:
-        arguments: Name of the command, and its arguments.
-        log: File to which the command and its output are appended.
-        environment: Variables to add to the environment of this process.
+        commands: The commands, each with a log of its own.
         while_running: Function to call about twice a second.
         safe_stop: Context that holds back requests to stop; they are obeyed between two calls of ``while_running``.
             None to obey them at once.
 
     Raises:
-        CommandError: If the command fails.
-        FileNotFoundError: If the command is not installed.
+        CommandError: If a command fails.
+        FileNotFoundError: If a command is not installed.
     """
-    command = [find_command(arguments[0]), *arguments[1:]]
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a", encoding="utf-8") as file, nullcontext() if safe_stop else termination_as_exit():
-        file.write(f"$ {shlex.join(arguments)}\n")
-        file.flush()
-        start = file.tell()
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
-            start_new_session=True,
-        )
+    programs = [find_command(command.arguments[0]) for command in commands]
+    running: list[_Running] = []
+    with nullcontext() if safe_stop else termination_as_exit():
         try:
-            while process.poll() is None:
+            for command, program in zip(commands, programs, strict=True):
+                running.append(_Running(command, program))
+            while unfinished := [one.process for one in running if one.process.poll() is None]:
+                if any(one.process.returncode for one in running):
+                    break
                 if safe_stop:
                     safe_stop.check()
                 while_running()
-                _has_ended(process, POLL_SECONDS)
+                for process in unfinished:
+                    _has_ended(process, POLL_SECONDS / len(unfinished))
+            failed = next((one for one in running if one.process.returncode), None)
         finally:
-            if process.returncode != 0:
-                _stop(process)
-    if process.returncode != 0:
-        raise CommandError(arguments[0], process.returncode, last_lines(log, start=start), log)
+            _stop([one.process for one in running if one.process.returncode != 0])
+    if failed is not None:
+        raise failed.error()
+
+
+class _Running:
+    """A command that has been started, in a process group of its own."""
+
+    def __init__(self, command: Command, program: str) -> None:
+        self.command = command
+        command.log.parent.mkdir(parents=True, exist_ok=True)
+        with command.log.open("a", encoding="utf-8") as file:
+            file.write(f"$ {shlex.join(command.arguments)}\n")
+            file.flush()
+            self._start = file.tell()
+            self.process = subprocess.Popen(
+                [program, *command.arguments[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **command.environment},
+                start_new_session=True,
+            )
+
+    def error(self) -> CommandError:
+        """The error of a command that has failed."""
+        log = self.command.log
+        lines = last_lines(log, start=self._start)
+        return CommandError(self.command.arguments[0], self.process.returncode, lines, log)
 
 
 def last_lines(log: Path, *, start: int = 0) -> list[str]:
@@ -129,17 +171,22 @@ def _has_ended(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
     return True
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a command as Ctrl-C would, and then whatever is left of it."""
-    # Where this process ignores Ctrl-C, as in the background of a script, the command ignores it as well.
+def _stop(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
+    """End commands as Ctrl-C would, and then whatever is left of them."""
+    # Where this process ignores Ctrl-C, as in the background of a script, the commands ignore it as well.
     is_ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     try:
-        if process.poll() is None:
-            _signal(process, signal.SIGTERM if is_ignored else signal.SIGINT)
-            _has_ended(process, GRACE_SECONDS)
+        for process in processes:
+            if process.poll() is None:
+                _signal(process, signal.SIGTERM if is_ignored else signal.SIGINT)
+        end = time.monotonic() + GRACE_SECONDS
+        for process in processes:
+            _has_ended(process, max(0.0, end - time.monotonic()))
     finally:
-        _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
-        process.wait()
+        for process in processes:
+            _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+        for process in processes:
+            process.wait()
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:

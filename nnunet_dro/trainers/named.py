@@ -1,5 +1,6 @@
 """What all trainers share that are made from a name: nnU-Net's trainer with the options of the name."""
 
+import os
 from typing import Any, ClassVar
 
 import torch
@@ -28,6 +29,15 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
         self.num_epochs = self.options.epochs
         self.num_iterations_per_epoch = self.options.iterations
         self.num_val_iterations_per_epoch = self.options.validation_iterations
+
+    def initialize(self) -> None:
+        """nnU-Net's, in as many threads as OMP_NUM_THREADS asks for."""
+        # nnUNetv2_train takes a thread for every processor, whatever the environment says.
+        wished = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+        if self.device.type == "cpu" and wished.isdecimal() and 0 < int(wished) < torch.get_num_threads():
+            torch.set_num_threads(int(wished))
+            self.print_to_log_file(f"Threads: {wished}, as OMP_NUM_THREADS says.")
+        super().initialize()
 
     def configure_optimizers(self) -> tuple[torch.optim.Optimizer, Any]:
         """nnU-Net's optimiser, or SGD without momentum."""

@@ -1,4 +1,5 @@
 import json
+import re
 import shlex
 import shutil
 from functools import partial
@@ -11,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from nnunet_dro.cli import app
-from nnunet_dro.demo import DEFAULT_OPTIONS, run, run_demo
+from nnunet_dro.demo import DEFAULT_OPTIONS, run, run_demo, steps
 from nnunet_dro.demo.plans import PLANS_NAME
 from nnunet_dro.nnunet.command import CommandError
 from nnunet_dro.trainers.options import DROOptions
@@ -22,16 +23,24 @@ class NNUNet:
     """Stands in for nnU-Net's commands: makes the files they make, and notes what was asked."""
 
     def __init__(self, labels: Path):
-        self.labels, self.commands, self.fails = labels, [], None
+        self.labels, self.fails = labels, None
+        self.commands, self.environments, self.n_at_once = [], [], []
 
-    def __call__(self, arguments, *, environment, log, while_running):
-        log.parent.mkdir(exist_ok=True)
-        log.write_text("2026-01-01 00:00:00.000000: Epoch 3\n")
+    def __call__(self, commands, *, while_running):
+        self.n_at_once.append(len(commands))
+        for command in commands:
+            command.log.parent.mkdir(exist_ok=True)
+            command.log.write_text("2026-01-01 00:00:00.000000: Epoch 3\n")
+            self.commands.append(command.arguments)
+            self.environments.append(command.environment)
         while_running()
-        self.commands.append(arguments)
-        if self.fails and self.fails in arguments:
-            raise CommandError(arguments[0], 1, [], log)
-        getattr(self, arguments[0])(arguments, {name: Path(value) for name, value in environment.items()})
+        for command in commands:
+            if self.fails and self.fails in command.arguments:
+                raise CommandError(command.arguments[0], 1, [], command.log)
+        for command in commands:
+            paths = {name: Path(value) for name, value in command.environment.items()}
+            getattr(self, command.arguments[0])(command.arguments, paths)
+            while_running()
 
     def nnUNetv2_plan_and_preprocess(self, _, environment):
         folder = environment["nnUNet_preprocessed"] / "Dataset007_Tiny"
@@ -66,7 +75,8 @@ def data(raw):
 @pytest.fixture
 def nnunet(data, monkeypatch):
     commands = NNUNet(data / "labelsTr")
-    monkeypatch.setattr(run, "run_command", commands)
+    monkeypatch.setattr(steps, "run_commands", commands)
+    monkeypatch.setattr(run, "cpu_count", lambda: 2)
     return commands
 
 
@@ -93,12 +103,58 @@ def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, 
 
     assert [command[0] for command in nnunet.commands] == [
         "nnUNetv2_plan_and_preprocess",
-        *["nnUNetv2_train", "nnUNetv2_predict"] * 2,
+        *["nnUNetv2_train"] * 2,
+        *["nnUNetv2_predict"] * 2,
     ]
     trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
-    assert trainers[::2] == trainers[1::2]
-    assert trainers[::2] == ["nnUNetTrainerDRO_beta0_2epochs_3iters", "nnUNetTrainerDRO_beta7_2epochs_3iters"]
+    assert trainers[:2] == trainers[2:]
+    assert trainers[:2] == ["nnUNetTrainerDRO_beta0_2epochs_3iters", "nnUNetTrainerDRO_beta7_2epochs_3iters"]
     assert all("cuda" in command for command in nnunet.commands[1:])
+
+
+@pytest.mark.parametrize(
+    ("n_cores", "device", "n_at_once"),
+    [
+        (2, "cpu", [1, 2, 1, 1]),
+        (16, "cpu", [1, 2, 1, 1]),
+        (1, "cpu", [1] * 5),
+        (2, "cuda", [1] * 5),
+        (2, "mps", [1] * 5),
+    ],
+)
+def test_both_methods_are_trained_at_the_same_time_on_two_cores(
+    tmp_path, data, nnunet, monkeypatch, n_cores, device, n_at_once
+):
+    monkeypatch.setattr(run, "cpu_count", lambda: n_cores)
+
+    _, text = demo(tmp_path / "out", data, device=device)
+
+    assert nnunet.n_at_once == n_at_once
+    lines = [line for line in text.splitlines() if "Train" in line]
+    begin, end = [f"{n}/6 Train {method} (" for n, method in ((3, "ERM"), (4, "DRO"))], (" ...", " s")
+    order = [(0, 0), (1, 0), (0, 1), (1, 1)] if 2 in n_at_once else [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert len(lines) == len(order)
+    for line, (of_method, is_end) in zip(lines, order, strict=True):
+        assert line.startswith(begin[of_method])
+        assert line.endswith(end[is_end])
+
+
+@pytest.mark.parametrize(
+    ("device", "wished", "n_threads"), [("cpu", None, "1"), ("cpu", "3", "3"), ("cuda", None, None)]
+)
+def test_trainings_on_a_cpu_take_one_thread(tmp_path, data, nnunet, monkeypatch, device, wished, n_threads):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if wished:
+        monkeypatch.setenv("OMP_NUM_THREADS", wished)
+
+    demo(tmp_path / "out", data, device=device)
+
+    assert [environment.get("OMP_NUM_THREADS") for environment in nnunet.environments] == [
+        None,
+        *[n_threads] * 2,
+        *[None] * 2,
+    ]
+    assert (tmp_path / "out" / "commands.sh").read_text().count("OMP_NUM_THREADS=") == (2 if n_threads else 0)
 
 
 def test_held_out_cases_are_in_no_part_of_the_training(tmp_path, data, nnunet):
@@ -135,7 +191,7 @@ def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, data, nnunet):
     demo(tmp_path / "out", data)
 
     commands = (tmp_path / "out" / "commands.sh").read_text()
-    assert commands.count("\nnnUNetv2_") == 5
+    assert len(re.findall(r"^(?:\w+=\d+ )*nnUNetv2_", commands, re.MULTILINE)) == 5
     assert f"export nnUNet_raw={data.parent}" in commands
     ours = [shlex.split(line)[1:] for line in commands.splitlines() if line.startswith("nnunet-dro ")]
     assert [arguments[0] for arguments in ours] == ["evaluate", "report", "evaluate", "report", "compare"]
@@ -154,11 +210,13 @@ def test_second_run_continues_where_the_first_stopped(tmp_path, data, nnunet, fa
         demo(tmp_path / "out", data)
     before, nnunet.commands, nnunet.fails = nnunet.commands, [], None
 
+    failed = nnunet.n_at_once[-1]
+
     table, text = demo(tmp_path / "out", data)
 
-    assert nnunet.commands[0] == before[-1]
-    assert len(before) + len(nnunet.commands) == 6
-    assert text.count("was done before") == len(before)
+    assert nnunet.commands[:failed] == before[-failed:]
+    assert len(before) + len(nnunet.commands) == 5 + failed
+    assert text.count("was done before") == 1 + len(before) - failed
     assert len(table) == 8
     nnunet.commands.clear()
     demo(tmp_path / "out", data)
@@ -177,7 +235,7 @@ def test_training_that_was_stopped_is_continued(tmp_path, data, nnunet):
 
     demo(tmp_path / "out", data)
 
-    assert nnunet.commands[0][-1] == "--c"
+    assert [command[-1] == "--c" for command in nnunet.commands[:2]] == [False, True]
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"by": "other"}, {"options": DROOptions(beta=5)}])

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from nnunet_dro.nnunet import command
-from nnunet_dro.nnunet.command import CommandError, find_command, run_command
+from nnunet_dro.nnunet.command import Command, CommandError, find_command, run_command, run_commands
 from nnunet_dro.nnunet.safe_stop import SafeStop
 from tests.processes import gone, is_alive
 
@@ -79,6 +79,73 @@ def test_failure_leaves_no_worker_behind(tmp_path):
         run(tmp_path, fails)
 
     assert gone(error.value.lines[-1].split())
+
+
+def commands(tmp_path, *codes):
+    """A command for each code, with the logs 0.txt, 1.txt and so on."""
+    return [Command(python(code), tmp_path / f"{number}.txt", {}) for number, code in enumerate(codes)]
+
+
+#: A command that ends once the file other.txt has been written, and writes one.txt before.
+MEETS = """
+import pathlib, time
+pathlib.Path({folder!r}, {one!r}).touch()
+while not pathlib.Path({folder!r}, {other!r}).exists():
+    time.sleep(0.02)
+print({one!r})
+"""
+
+
+def test_commands_run_at_the_same_time_and_have_logs_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+    codes = [MEETS.format(folder=str(tmp_path), one=one, other=other) for one, other in (("a", "b"), ("b", "a"))]
+
+    run_commands(commands(tmp_path, *codes), while_running=lambda: None)
+
+    assert [(tmp_path / f"{n}.txt").read_text().splitlines()[-1] for n in range(2)] == ["a", "b"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_failure_of_a_command_ends_the_others_and_names_its_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+    waits = tmp_path / "0.txt"
+    fails = f"""
+import pathlib, sys, time
+while len(pathlib.Path({str(waits)!r}).read_text().splitlines()[-1].split()) != 2:
+    time.sleep(0.02)
+sys.exit("no more memory")
+"""
+
+    with pytest.raises(CommandError, match="no more memory") as error:
+        run_commands(commands(tmp_path, WAITS, fails, ""), while_running=lambda: None)
+
+    assert error.value.log == tmp_path / "1.txt"
+    assert str(tmp_path / "1.txt") in str(error.value)
+    assert gone(pids_in(waits))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_interrupt_ends_all_commands(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+    logs = [tmp_path / "0.txt", tmp_path / "1.txt"]
+
+    def interrupt():
+        if all(map(pids_in, logs)):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_commands(commands(tmp_path, WAITS, WAITS), while_running=interrupt)
+
+    assert gone([pid for log in logs for pid in pids_in(log)])
+
+
+def test_no_command_is_started_if_one_is_absent(tmp_path):
+    absent = Command(["nnUNetv2_nothing"], tmp_path / "absent.txt", {})
+
+    with pytest.raises(FileNotFoundError, match="`nnUNetv2_nothing` must be installed"):
+        run_commands([*commands(tmp_path, ""), absent], while_running=lambda: None)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_absent_command_is_named():
