@@ -26,8 +26,9 @@ MAY_IMPORT = {
     "demo": {"nnunet", "evaluation", "trainers"},
     "suspects": {"nnunet", "evaluation", "pages"},
     "tuning": {"nnunet", "evaluation", "pages", "trainers"},
+    "sharing": {"nnunet", "trainers"},
     "evaluation_commands": {"evaluation"},
-    "cli": {"demo", "evaluation_commands", "nnunet", "suspects", "trainers", "tuning"},
+    "cli": {"demo", "evaluation_commands", "nnunet", "sharing", "suspects", "trainers", "tuning"},
     "experiments": {"demo", "nnunet", "evaluation", "losses", "pages", "sampling", "suspects", "trainers", "tuning"},
     "benchmarks": {"evaluation", "sampling", "trainers"},
 }

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-_KEY = "nnunet_dro"
+#: Key of the state of the hardness table in the logging part of a checkpoint.
+STATE_KEY = "nnunet_dro"
 
 
 class CheckpointedLogger:
@@ -33,10 +34,10 @@ class CheckpointedLogger:
     def get_checkpoint(self) -> dict[str, Any]:
         """The logger's checkpoint with the state beside it."""
         state = self._save()
-        return {**self._logger.get_checkpoint(), **({} if state is None else {_KEY: state})}
+        return {**self._logger.get_checkpoint(), **({} if state is None else {STATE_KEY: state})}
 
     def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Give each its part."""
-        self._logger.load_checkpoint({key: value for key, value in checkpoint.items() if key != _KEY})
-        if _KEY in checkpoint:
-            self._load(checkpoint[_KEY])
+        self._logger.load_checkpoint({key: value for key, value in checkpoint.items() if key != STATE_KEY})
+        if STATE_KEY in checkpoint:
+            self._load(checkpoint[STATE_KEY])

@@ -1,0 +1,265 @@
+"""A trained model as a zip file that nnU-Net installs and predicts with, without this package."""
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+
+from nnunet_dro.atomic import replacing
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
+from nnunet_dro.nnunet.folders import FOLD_NAME
+from nnunet_dro.trainers.checkpoint import STATE_KEY
+from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from nnunet_dro.trainers.registry import trainer_class
+
+PLANS_JSON, CHECKPOINT = "plans.json", "checkpoint_final.pth"
+
+#: What nnU-Net reads to predict, of the plans, of the description of the dataset and of a checkpoint.
+_OF_PLANS = (
+    "dataset_name",
+    "plans_name",
+    "original_median_spacing_after_transp",
+    "original_median_shape_after_transp",
+    "image_reader_writer",
+    "transpose_forward",
+    "transpose_backward",
+    "configurations",
+    "experiment_planner_used",
+    "label_manager",
+    "foreground_intensity_properties_per_channel",
+    "foreground_intensity_properties_by_modality",
+)
+_OF_DATASET = (
+    "channel_names",
+    "modality",
+    "labels",
+    "regions_class_order",
+    "file_ending",
+    "overwrite_image_reader_writer",
+)
+_OF_CHECKPOINT = ("network_weights", "inference_allowed_mirroring_axes", "trainer_name", "init_args")
+
+#: Texts of the description that tell the recipient where the model comes from.
+_TEXTS = ("name", "description", "reference", "licence", "license", "release")
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """A model that has been written for others.
+
+    Attributes:
+        path: The zip file.
+        folder: Folder of the model in the file, and below nnUNet_results once it is installed.
+        predict: Command with which the recipient predicts.
+        left_out: What is not in the file: by ``checkpoints``, ``plans.json`` and ``dataset.json`` their keys, and by
+            ``files`` the names of files and folders of the model folder and its folds.
+    """
+
+    path: Path
+    folder: str
+    predict: str
+    left_out: Mapping[str, Sequence[str]]
+
+
+def share_model(
+    model_folder: Path,
+    output: Path,
+    *,
+    folds: Sequence[str] | None = None,
+    checkpoint: str = CHECKPOINT,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+) -> SharedModel:
+    """Write a trained model as a zip file for ``nnUNetv2_install_pretrained_model_from_zip``.
+
+    The checkpoints get the name of nnU-Net's own trainer, whose network they are for. The file has what prediction
+    needs: nothing of the training cases, neither names nor losses, and not the state of the optimiser.
+
+    Args:
+        model_folder: Folder ``TRAINER__PLANS__CONFIGURATION`` in nnUNet_results.
+        output: The zip file to write.
+        folds: Folds to share, each a number or ``all``; None for all numbered ones, or for ``all`` without them.
+        checkpoint: File name of the checkpoints to share.
+        overwrite: Whether ``output`` may be replaced.
+        progress: Function to call with the number of finished folds and of all folds.
+
+    Returns:
+        What was written and what was left out.
+
+    Raises:
+        FileNotFoundError: If the model folder, one of its files or the folder of ``output`` does not exist.
+        FileExistsError: If ``output`` exists and ``overwrite`` is not set.
+        ValueError: If a file is damaged, or the trainer is not one of this package.
+    """
+    if output.is_dir() or (output.exists() and not overwrite):
+        raise FileExistsError(
+            f"`output` must be a new file, got {str(output)!r}, which exists. Name another, or give --overwrite to "
+            "replace a file."
+        )
+    if not output.absolute().parent.is_dir():
+        raise FileNotFoundError(
+            f"`output` must be in an existing folder, got {str(output)!r}. Make the folder, or name another."
+        )
+    shared_folds = _folds(model_folder, folds, checkpoint)
+    plans, dataset = (_description(model_folder / name) for name in (PLANS_JSON, DATASET_JSON))
+    cases = set(map(str, dataset["dataset"])) if isinstance(dataset.get("dataset"), Mapping) else set()
+    left_out: dict[str, Sequence[str]] = {}
+    with replacing(output) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        for n_done, fold in enumerate(shared_folds):
+            progress(n_done, len(shared_folds))
+            state = _read_checkpoint(model_folder / f"fold_{fold}" / checkpoint)
+            _check_trainer(state["trainer_name"])
+            cases |= _training_cases(state)
+            configuration = state["init_args"]["configuration"]
+            folder = f"{_dataset_name(model_folder, plans)}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
+            left_out["checkpoints"] = [key for key in state if key not in _OF_CHECKPOINT]
+            with io.BytesIO() as buffer:
+                torch.save(_for_prediction(state), buffer)
+                archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", buffer.getvalue())
+        progress(len(shared_folds), len(shared_folds))
+        kept_texts = [key for key in _TEXTS if key in dataset and not _names_a_case(dataset[key], cases)]
+        for name, content, kept in (
+            (PLANS_JSON, plans, _OF_PLANS),
+            (DATASET_JSON, dataset, (*_OF_DATASET, *kept_texts)),
+        ):
+            archive.writestr(f"{folder}/{name}", json.dumps({k: content[k] for k in kept if k in content}, indent=4))
+            left_out[name] = [key for key in content if key not in kept]
+        postprocessing = f"crossval_results_folds_{'_'.join(shared_folds)}/postprocessing.pkl"
+        if (model_folder / postprocessing).is_file():
+            archive.write(model_folder / postprocessing, f"{folder}/{postprocessing}")
+        left_out["files"] = _other_files(model_folder, {name.removeprefix(f"{folder}/") for name in archive.namelist()})
+    words = ["nnUNetv2_predict", "-d", folder.split("/")[0], "-c", configuration, "-p", plans["plans_name"], "-f"]
+    words += [*shared_folds, *([] if checkpoint == CHECKPOINT else ["-chk", checkpoint]), "-i", "INPUT", "-o", "OUTPUT"]
+    return SharedModel(output, folder, " ".join(words), left_out)
+
+
+def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> list[str]:
+    """The folds to share, each of which has the checkpoint."""
+    if not model_folder.is_dir():
+        raise FileNotFoundError(
+            f"`model_folder` must be a folder, got {str(model_folder)!r}, which does not exist. Give the folder "
+            "TRAINER__PLANS__CONFIGURATION in nnUNet_results."
+        )
+    matches = (FOLD_NAME.fullmatch(path.name) for path in model_folder.iterdir() if path.is_dir())
+    there = sorted((match[1] for match in matches if match), key=lambda fold: (fold == "all", len(fold), fold))
+    if not there:
+        raise ValueError(
+            f"`model_folder` must hold folders fold_X, got {str(model_folder)!r}, which has none. Give the folder "
+            "TRAINER__PLANS__CONFIGURATION in nnUNet_results."
+        )
+    if folds is None:
+        folds = [fold for fold in there if fold != "all"] or there
+    if unknown := [fold for fold in folds if fold not in there]:
+        raise ValueError(
+            f"`folds` must be folds of the model, got {name_some(unknown)}. Choose from: {name_some(there)}."
+        )
+    if len(set(folds)) < len(folds) or not folds:
+        raise ValueError(f"`folds` must be different folds, at least one, got {name_some(folds)}. Name each once.")
+    without = [fold for fold in folds if not (model_folder / f"fold_{fold}" / checkpoint).is_file()]
+    if Path(checkpoint).name != checkpoint or without:
+        raise FileNotFoundError(
+            f"`checkpoint` must be a file of every fold, got {checkpoint!r}, which does not exist in "
+            f"{name_some([f'fold_{fold}' for fold in without])}. Finish the training, choose the folds with --folds, "
+            "or name another checkpoint with --checkpoint."
+        )
+    return list(folds)
+
+
+def _description(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"`model_folder` must hold {path.name}, got {str(path.parent)!r} without it. Give the folder "
+            "TRAINER__PLANS__CONFIGURATION in nnUNet_results."
+        )
+    content = read_if_usable(path)
+    needed = ("plans_name", "configurations") if path.name == PLANS_JSON else ("labels", "file_ending")
+    if content is None or any(key not in content for key in needed):
+        raise ValueError(
+            f"`{path.name}` must be nnU-Net's file with {' and '.join(needed)}, got {str(path)!r}. Copy it from where "
+            "the model was trained."
+        )
+    return content
+
+
+def _dataset_name(model_folder: Path, plans: Mapping[str, Any]) -> str:
+    """The name of the folder above, or of the plans where the model has been moved."""
+    name = model_folder.absolute().parent.name
+    return name if re.fullmatch(r"Dataset\d{3,}_.+", name) else str(plans["dataset_name"])
+
+
+def _read_checkpoint(path: Path) -> dict[str, Any]:
+    try:
+        # nnU-Net's checkpoints hold numpy's numbers.
+        content = torch.load(path, map_location="cpu", weights_only=False)
+        if isinstance(content, dict) and "configuration" in content["init_args"]:
+            return {**content, "network_weights": content["network_weights"], "trainer_name": content["trainer_name"]}
+    except Exception as error:  # whatever an unpickled file raises
+        raise ValueError(
+            f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}: {type(error).__name__} {error}. Copy it "
+            "again from where the model was trained."
+        ) from error
+    raise ValueError(f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}. Name one with --checkpoint.")
+
+
+def _check_trainer(name: str) -> None:
+    """Check that nnU-Net's own trainer builds the network of this one."""
+    try:
+        trainer: type[nnUNetTrainer] | None = trainer_class(name)
+    except AttributeError:
+        trainer = _trainer_elsewhere(name)
+    if trainer is None or not issubclass(trainer, HardnessWeighted):
+        raise ValueError(
+            f"`trainer` must be one of nnunet-dro, or a mix-in of HardnessWeighted that nnU-Net finds, got {name!r}. "
+            "Share other models with nnUNetv2_export_model_to_zip."
+        )
+    if trainer.build_network_architecture is not nnUNetTrainer.build_network_architecture:
+        raise ValueError(
+            f"`trainer` must have the network of nnUNetTrainer, got {name!r}, which builds its own: nnU-Net cannot "
+            "predict without the trainer. Share it together with its code, with nnUNetv2_export_model_to_zip."
+        )
+
+
+def _trainer_elsewhere(name: str) -> type[nnUNetTrainer] | None:
+    try:
+        from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
+
+        found: type[nnUNetTrainer] = recursive_find_trainer_class_by_name(name)
+    except (ImportError, RuntimeError):
+        return None
+    return found
+
+
+def _training_cases(checkpoint: Mapping[str, Any]) -> set[str]:
+    table = checkpoint.get("logging", {}).get(STATE_KEY, {}).get("table", {})
+    # Sub-volumes are named CASE@0,0,1.
+    return {str(case).split("@")[0] for case in table.get("cases", ())}
+
+
+def _for_prediction(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = {key: value for key, value in checkpoint["init_args"].items() if key in ("configuration", "fold")}
+    kept = {key: checkpoint[key] for key in _OF_CHECKPOINT if key in checkpoint}
+    return {**kept, "trainer_name": nnUNetTrainer.__name__, "init_args": arguments}
+
+
+def _names_a_case(text: Any, cases: Collection[str]) -> bool:
+    return any(re.search(rf"(?<!\w){re.escape(case)}(?!\w)", str(text)) for case in cases)
+
+
+def _other_files(model_folder: Path, shared: Collection[str]) -> list[str]:
+    """Names of the files and folders in the model folder and its shared folds that are not shared."""
+    parts = {part for name in shared for part in (name, *(str(p) for p in Path(name).parents))}
+    names = {
+        path.name
+        for folder in (model_folder, *(model_folder / part for part in parts if (model_folder / part).is_dir()))
+        for path in folder.iterdir()
+        if path.relative_to(model_folder).as_posix() not in parts
+    }
+    return sorted(names)

@@ -1,0 +1,346 @@
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import SimpleITK as sitk  # noqa: N813
+import torch
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+from typer.testing import CliRunner
+
+from nnunet_dro import sharing
+from nnunet_dro.cli import app
+from nnunet_dro.sharing import share_model
+from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from tests.kept.folders import VERSION_0_1
+from tests.nnunet_project import environment
+
+KEPT = sorted(path.name for path in (VERSION_0_1 / "trainings").iterdir())
+TRAINER = KEPT[0]
+CASES = [f"case_{i:02d}" for i in range(10)]
+DATASET = {
+    "channel_names": {"0": "MRI"},
+    "labels": {"background": 0, "shell": 1},
+    "numTraining": 10,
+    "file_ending": ".nii.gz",
+    "description": "Without case_03.",
+    "licence": "CC0",
+    "dataset": {case: {"images": [f"{case}.nii.gz"], "label": f"{case}.nii.gz"} for case in CASES},
+}
+PLANS = {
+    "dataset_name": "Dataset901_labels",
+    "plans_name": "nnUNetPlans",
+    "configurations": {"2d_small": {}},
+    "transpose_forward": [0, 1, 2],
+    "made_from": CASES,
+}
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Makes a model folder as nnU-Net leaves it, with the checkpoint of a real training."""
+
+    def make(trainer=TRAINER, folds=("0",), *, kept=TRAINER, dataset="Dataset901_labels"):
+        folder = tmp_path / dataset / f"{trainer}__nnUNetPlans__2d_small"
+        for fold in folds:
+            path = folder / f"fold_{fold}"
+            shutil.copytree(VERSION_0_1 / "trainings" / kept, path)
+            for name in ("debug.json", "progress.png", "training_log_1.txt", "validation/summary.json"):
+                (path / name).parent.mkdir(exist_ok=True)
+                (path / name).write_text(" ".join(CASES))
+            edit(path / "checkpoint_final.pth", trainer_name=trainer)
+        crossval = folder / f"crossval_results_folds_{'_'.join(folds)}"
+        crossval.mkdir()
+        for name in ("postprocessing.pkl", "postprocessing.json", "summary.json"):
+            (crossval / name).write_bytes(b"rule" if name.endswith("pkl") else b"case_01")
+        for name, content in (("plans", PLANS), ("dataset", DATASET), ("dataset_fingerprint", CASES)):
+            (folder / f"{name}.json").write_text(json.dumps(content))
+        return folder
+
+    return make
+
+
+def edit(checkpoint, **changes):
+    torch.save({**torch.load(checkpoint, weights_only=False), **changes}, checkpoint)
+
+
+def contents(path):
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def share(*arguments):
+    return CliRunner().invoke(app, ["share", *map(str, arguments)])
+
+
+def refused(result):
+    """The one line of an error."""
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.strip().splitlines()
+    return line
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_no_name_of_a_training_case_is_in_the_file(model, tmp_path, kept):
+    folder = model(kept, kept=kept)
+    before = torch.load(folder / "fold_0" / "checkpoint_final.pth", weights_only=False)
+    assert set(before["logging"]["nnunet_dro"]["table"]["cases"]), "there are names to leave out"
+
+    share_model(folder, tmp_path / "model.zip")
+
+    for name, content in contents(tmp_path / "model.zip").items():
+        assert not [case for case in CASES if case.encode() in content], name
+        assert b"nnunet_dro" not in content
+    assert b"case_" not in (tmp_path / "model.zip").read_bytes()
+
+
+def test_file_has_what_prediction_needs_in_the_folders_of_nnunet(model, tmp_path):
+    folder = model(folds=("0", "1", "10"))
+
+    shared = share_model(folder, tmp_path / "model.zip")
+
+    files = contents(tmp_path / "model.zip")
+    top = "Dataset901_labels/nnUNetTrainer__nnUNetPlans__2d_small"
+    assert shared.folder == top
+    assert {name.removeprefix(f"{top}/") for name in files} == {
+        *(f"fold_{fold}/checkpoint_final.pth" for fold in (0, 1, 10)),
+        *("plans.json", "dataset.json", "crossval_results_folds_0_1_10/postprocessing.pkl"),
+    }
+    before = torch.load(folder / "fold_0" / "checkpoint_final.pth", weights_only=False)
+    after = torch.load(BytesIO(files[f"{top}/fold_0/checkpoint_final.pth"]), weights_only=True)
+    assert after.pop("network_weights").keys() == before["network_weights"].keys()
+    assert after == {
+        "trainer_name": "nnUNetTrainer",
+        "init_args": {"configuration": before["init_args"]["configuration"], "fold": before["init_args"]["fold"]},
+        "inference_allowed_mirroring_axes": before["inference_allowed_mirroring_axes"],
+    }
+    assert json.loads(files[f"{top}/plans.json"]) == {k: v for k, v in PLANS.items() if k != "made_from"}
+    assert json.loads(files[f"{top}/dataset.json"]) == {
+        key: DATASET[key] for key in ("channel_names", "labels", "file_ending", "licence")
+    }
+    assert "-f 0 1 10 " in shared.predict
+
+
+def test_command_says_what_it_left_out_and_how_to_predict(model, tmp_path):
+    result = share(model(), "-o", tmp_path / "model.zip")
+
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    of = {line.split(": ")[0]: line.split(": ")[1].split(", ") for line in lines if line.startswith("left out")}
+    assert {"optimizer_state", "logging"} <= set(of["left out of checkpoints"])
+    assert of["left out of plans.json"] == ["made_from"]
+    assert of["left out of dataset.json"] == ["numTraining", "description", "dataset"]
+    assert {"hardness.csv", "debug.json", "validation", "dataset_fingerprint.json", "summary.json"} <= set(
+        of["left out of files"]
+    )
+    assert not {"plans.json", "checkpoint_final.pth", "fold_0", "postprocessing.pkl"} & set(of["left out of files"])
+    assert lines[-2].strip() == (
+        "nnUNetv2_predict -d Dataset901_labels -c 2d_small -p nnUNetPlans -f 0 -i INPUT -o OUTPUT"
+    )
+
+
+def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
+    folder = model(folds=("0", "1", "all"))
+    for fold in ("0", "1", "all"):
+        (folder / f"fold_{fold}" / "checkpoint_final.pth").rename(folder / f"fold_{fold}" / "checkpoint_best.pth")
+
+    def shared_folds(*arguments):
+        result = share(folder, "-o", tmp_path / "model.zip", "--checkpoint", "checkpoint_best.pth", *arguments)
+        assert result.exit_code == 0, result.output
+        assert "-chk checkpoint_best.pth" in result.stdout
+        return {Path(name).parent.name for name in contents(tmp_path / "model.zip") if name.endswith("best.pth")}
+
+    assert shared_folds() == {"fold_0", "fold_1"}
+    assert shared_folds("--folds", "1", "--overwrite") == {"fold_1"}
+    assert shared_folds("--folds", "0, 1", "--overwrite") == {"fold_0", "fold_1"}
+    assert shared_folds("--folds", "all", "--overwrite") == {"fold_all"}
+
+
+def test_name_of_the_dataset_is_that_of_the_plans_where_the_model_was_moved(model, tmp_path):
+    assert share_model(model(dataset="moved"), tmp_path / "model.zip").folder.startswith("Dataset901_labels/")
+
+
+def test_existing_file_is_replaced_only_if_asked_for(model, tmp_path):
+    folder, output = model(), tmp_path / "model.zip"
+    output.write_text("mine")
+
+    assert "give --overwrite" in refused(share(folder, "-o", output))
+    assert output.read_text() == "mine"
+    assert share(folder, "-o", output, "--overwrite").exit_code == 0
+    assert contents(output)
+    assert "must be a new file" in refused(share(folder, "-o", folder, "--overwrite"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--folds", "3"], "must be folds of the model, got 3. Choose from: 0, 1."),
+        (["--folds", "0,0"], "must be different folds, at least one, got 0, 0."),
+        (["--folds", ","], "must be different folds, at least one, got none."),
+        (["--checkpoint", "checkpoint_latest.pth"], "which does not exist in fold_0, fold_1"),
+        (["--checkpoint", "../plans.json"], "`checkpoint` must be a file of every fold"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(model, tmp_path, arguments, message):
+    assert message in refused(share(model(folds=("0", "1")), "-o", tmp_path / "model.zip", *arguments))
+    assert not list(tmp_path.glob("*.zip"))
+
+
+def test_folder_that_is_no_model_is_refused_in_one_line(model, tmp_path):
+    folder, output = model(folds=("0", "1")), tmp_path / "model.zip"
+    assert "which does not exist" in refused(share(tmp_path / "nothing", "-o", output))
+    assert "must hold folders fold_X" in refused(share(folder / "fold_0", "-o", output))
+    assert "must be in an existing folder" in refused(share(folder, "-o", tmp_path / "nothing" / "model.zip"))
+    (folder / "plans.json").write_text("{")
+    assert "`plans.json` must be nnU-Net's file with plans_name and configurations" in refused(
+        share(folder, "-o", output)
+    )
+    (folder / "plans.json").unlink()
+    assert "must hold plans.json" in refused(share(folder, "-o", output))
+    assert not list(tmp_path.glob("*.zip"))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK broken", None])
+def test_damaged_checkpoint_is_refused_and_leaves_no_file(model, tmp_path, content):
+    folder = model(folds=("0", "1"))
+    path = folder / "fold_1" / "checkpoint_final.pth"
+    if content is None:
+        torch.save({"something": "else"}, path)
+    else:
+        path.write_bytes(content)
+
+    line = refused(share(folder, "-o", tmp_path / "model.zip"))
+
+    assert "must be a checkpoint of nnU-Net" in line
+    assert str(path) in line
+    assert [entry.name for entry in tmp_path.iterdir()] == ["Dataset901_labels"]
+
+
+class Mine(HardnessWeighted, nnUNetTrainer):
+    pass
+
+
+class OtherNetwork(Mine):
+    @staticmethod
+    def build_network_architecture(*_, **__):
+        raise NotImplementedError
+
+
+class NotOurs(nnUNetTrainer):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("trainer", "message"),
+    [
+        (Mine, None),
+        (OtherNetwork, "must have the network of nnUNetTrainer"),
+        (NotOurs, "must be one of nnunet-dro"),
+        (None, "must be one of nnunet-dro"),
+    ],
+)
+def test_trainer_must_be_ours_or_a_mix_in_with_the_network_of_nnunet(model, tmp_path, monkeypatch, trainer, message):
+    monkeypatch.setattr(sharing, "_trainer_elsewhere", lambda _: trainer)
+
+    result = share(model("nnUNetTrainerMine"), "-o", tmp_path / "model.zip")
+
+    if message is None:
+        assert result.exit_code == 0, result.output
+    else:
+        assert message in refused(result)
+        assert not list(tmp_path.glob("*.zip"))
+
+
+def test_trainers_of_nnunet_are_found_and_refused(model, tmp_path):
+    folder = model("nnUNetTrainer")
+    assert "got 'nnUNetTrainer'. Share other models with nnUNetv2_export_model_to_zip" in refused(
+        share(folder, "-o", tmp_path / "model.zip")
+    )
+    assert sharing._trainer_elsewhere("nnUNetTrainer") is nnUNetTrainer
+
+
+#: One of nnU-Net's commands where this package is not installed.
+RECIPIENT = """
+import pkgutil, sys
+from importlib.metadata import entry_points
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "nnunet_dro" or name.endswith("nnUNetTrainer_nnunet_dro"):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Finder())
+of_all = pkgutil.iter_modules
+pkgutil.iter_modules = lambda *a, **k: (m for m in of_all(*a, **k) if m.name != "nnUNetTrainer_nnunet_dro")
+sys.argv = {words!r}
+(program,) = (point for point in entry_points(group="console_scripts") if point.name == sys.argv[0])
+program.load()()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trainer", ["nnUNetTrainerDRO_beta10_1epochs_3iters"])
+def test_recipient_predicts_the_same_without_this_package(project, tmp_path, trainer):
+    here = project("labels")
+    here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
+    images = ("-i", here.raw / "imagesTs")
+    quick = ("-device", "cpu", "-npp", 1, "-nps", 1)
+    mine = tmp_path / "mine"
+    here.run(
+        "nnUNetv2_predict",
+        "-d",
+        here.dataset_id,
+        "-c",
+        "3d_small",
+        "-tr",
+        trainer,
+        "-f",
+        0,
+        *images,
+        "-o",
+        mine,
+        *quick,
+    )
+    folder = here.fold_folder(trainer, "3d_small").parent
+    shared = share_model(folder, tmp_path / "model.zip")
+    for name in ("raw", "preprocessed", "results"):
+        (tmp_path / "recipient" / name).mkdir(parents=True)
+
+    def recipient(*words, check=True):
+        words = [str(word) for word in words]
+        result = subprocess.run(
+            [sys.executable, "-c", RECIPIENT.format(words=words)],
+            env=environment(tmp_path / "recipient"),
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        assert result.returncode == 0 or not check, result.stderr
+        return result
+
+    recipient("nnUNetv2_install_pretrained_model_from_zip", shared.path)
+    predict = [
+        {"INPUT": here.raw / "imagesTs", "OUTPUT": tmp_path / "theirs"}.get(word, word)
+        for word in shared.predict.split()
+    ]
+    recipient(*predict, *quick)
+    installed = tmp_path / "recipient" / "results" / shared.folder
+    from_folder = ("nnUNetv2_predict_from_modelfolder", "-m")
+    recipient(*from_folder, installed, "-f", 0, *images, "-o", tmp_path / "folder", *quick)
+
+    for case in ("test_00", "test_01"):
+        of_mine, *others = (
+            sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / name / f"{case}.nii.gz")))
+            for name in ("mine", "theirs", "folder")
+        )
+        assert len(np.unique(of_mine)) > 1
+        for other in others:
+            np.testing.assert_array_equal(other, of_mine)
+    original = recipient(*from_folder, folder, "-f", 0, *images, "-o", tmp_path / "not", *quick, check=False)
+    assert f"Could not find requested nnunet trainer {trainer}" in original.stderr
