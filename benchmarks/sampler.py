@@ -1,10 +1,10 @@
-"""What one draw and update costs, beside softmax + numpy.random.choice, from 100 to 10 million cases.
+"""Times a draw and an update of the hardness table against softmax + numpy.random.choice, for 100 to 10 million cases.
 
-The other method is the one that Fidon et al. 2022 (MELBA) time in their Table 4: keep a vector of losses, and each
-iteration compute the softmax of all of them and call `numpy.random.choice`. Batch 2, beta 100, as there. Both run in
-turn in one process, so that a slow moment of the machine meets both; so does a table of 1,000 cases, which shows
-whether the cost grows. The last row is of sub-volumes, 10 in each of 100,000 cases, with the look-up of the case and of
-the cell's place in its volume that each draw then needs.
+The other method is the one that Fidon et al. 2022 (MELBA) time in their Table 4: it keeps a vector of losses, and in
+each iteration computes the softmax of all losses and calls `numpy.random.choice`. As there, the batch size is 2 and
+beta is 100. Both methods run in turn in one process, so that a slow moment of the machine affects both. A table of
+1,000 cases takes part as well and shows whether the cost grows. The last row is for sub-volumes, 10 in each of 100,000
+cases, and includes finding the case and the position of the cell in its volume, which each draw needs then.
 
     python benchmarks/sampler.py [--quick] [--out FILE]
 """
@@ -34,8 +34,8 @@ ROUNDS = 7
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/sampler.json"))
-    parser.add_argument("--quick", action="store_true", help="few cases, to see that it runs")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/sampler.json"), help="JSON file to write.")
+    parser.add_argument("--quick", action="store_true", help="Only time few cases, to check that the script runs.")
     arguments = parser.parse_args()
     out, n_divided = arguments.out, 100 if arguments.quick else N_CASES_DIVIDED
     rows = [measure(n) for n in (SIZES[:1] if arguments.quick else SIZES)]
@@ -55,7 +55,7 @@ def main() -> None:
         )
     Console().print(table)
     Console().print(
-        f"To make {rows[-1]['n']:,} cells: names {rows[-1]['names_s']:.2f} s and {rows[-1]['names_mb']:.0f} MB, "
+        f"Creating {rows[-1]['n']:,} cells: names {rows[-1]['names_s']:.2f} s and {rows[-1]['names_mb']:.0f} MB, "
         f"the table's own objects {rows[-1]['table_s']:.2f} s and {rows[-1]['table_mb']:.0f} MB"
     )
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -64,12 +64,12 @@ def main() -> None:
 
 
 def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
-    """One row: a table of n cases, or of sub-volumes, beside the paper's method and a small table."""
+    """One row: a table of n cases or sub-volumes, compared with the paper's method and a small table."""
     rng = np.random.default_rng(0)
     losses = rng.normal(0.5, 0.1, size=n)
     table = filled([str(i) for i in range(n)] if subvolumes is None else subvolumes.names, losses)
     small = filled([str(i) for i in range(N_SMALL)], rng.normal(0.5, 0.1, size=N_SMALL))
-    # Draws in the log are one int32 per case more.
+    # The log counts the draws with another int32 per case.
     shared = table._shared.nbytes + 4 * n
     fresh = rng.normal(0.5, 0.1, size=(1000, BATCH))
     legacy = np.random.RandomState(0)
@@ -111,7 +111,7 @@ def filled(names: list[str], losses: NDArray[np.float64]) -> HardnessTable:
 
 
 def construction(subvolumes: Subvolumes) -> dict[str, float]:
-    """Seconds, and megabytes of Python objects that stay, for the names of the cells and a table of them."""
+    """Seconds and megabytes of Python objects for creating the names of the cells, and a table of them."""
     row: dict[str, float] = {}
     names = subvolumes.names
     for what, make in (("names", lambda: subvolumes.names), ("table", lambda: HardnessTable(names, beta=BETA))):
@@ -119,7 +119,7 @@ def construction(subvolumes: Subvolumes) -> dict[str, float]:
         made = make()
         row[f"{what}_s"] = time.perf_counter() - start
         del made
-        tracemalloc.start()  # by itself: it slows what it watches
+        tracemalloc.start()  # in a second run, because it slows the code down
         made = make()
         row[f"{what}_mb"] = tracemalloc.get_traced_memory()[0] / 1e6
         tracemalloc.stop()

@@ -1,10 +1,10 @@
-"""Time per iteration of our trainers over nnUNetTrainer: the same batches through both, in turn, in one process.
+"""Times an iteration of our trainers relative to nnUNetTrainer: both train on the same batches in turn, in one process.
 
     python benchmarks/train_step.py [--device cuda] [--iterations 60] [--trainers NAME ...] [--quick] [--out FILE]
 
-On a GPU it also compares the peak memory and counts the device synchronisations of a step; torch.compile is on there,
-as it is in nnU-Net (nnUNet_compile=f switches it off). Data are random; the networks are nnU-Net's U-Net for 2-D and
-3-D patches, smaller on the CPU.
+On a GPU it also compares the peak memory and counts the device synchronisations of a step; torch.compile is used there,
+as in nnU-Net (nnUNet_compile=f turns it off). The data are random. The networks are nnU-Net's U-Net for 2D and 3D
+patches; they are smaller on the CPU.
 """
 
 import argparse
@@ -37,12 +37,12 @@ from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW  # noqa: E40
 from nnunet_dro.trainers.registry import trainer_class  # noqa: E402
 
 DATASET = {"channel_names": {"0": "MRI"}, "labels": {"background": 0, "a": 1, "b": 2}, "file_ending": ".nii.gz"}
-#: name: patch size, batch size, features per stage, batch Dice
+#: Patch size, batch size, features per stage, and whether the Dice is a batch Dice, by name.
 CPU_SETTINGS = {
     "2d, batch 12": ((96, 96), 12, (16, 32, 64, 128), True),
     "2d, batch 49": ((64, 64), 49, (16, 32, 64, 128), True),
     "3d, batch 2": ((40, 56, 40), 2, (16, 32, 64, 128), False),
-    # PyTorch's convolution of one small volume is slow on a CPU; here no stage is as small as that.
+    # PyTorch's convolution of a single small volume is slow on a CPU; no stage of this network is that small.
     "3d, batch 2, wide": ((56, 56, 56), 2, (32, 64, 128), False),
 }
 GPU_SETTINGS = {
@@ -57,13 +57,18 @@ N_CASES = 200
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="Device to train on.")
+    parser.add_argument("--iterations", type=int, default=40, help="Number of iterations to time.")
     parser.add_argument(
-        "--trainers", nargs="+", default=TRAINERS, help="without la and vs, which count a dataset's voxels"
+        "--trainers",
+        nargs="+",
+        default=TRAINERS,
+        help="Trainers to time. The options la and vs are not possible, because they count the voxels of a dataset.",
     )
-    parser.add_argument("--quick", action="store_true", help="a tiny network, to see that it runs")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/train_step.json"))
+    parser.add_argument("--quick", action="store_true", help="Only time a tiny network, to check that the script runs.")
+    parser.add_argument(
+        "--out", type=Path, default=Path("benchmarks/results/train_step.json"), help="JSON file to write."
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     device = torch.device(arguments.device)
@@ -78,7 +83,7 @@ def main() -> None:
         for name, setting in settings.items()
         for trainer in arguments.trainers
     ]
-    table = Table(title=f"One training iteration on {arguments.device}, over nnUNetTrainer's, interleaved")
+    table = Table(title=f"One training iteration on {arguments.device}, relative to nnUNetTrainer's, in turn")
     for column in rows[0]:
         table.add_column(column.replace("_", " "), justify="left" if column in ("setting", "trainer") else "right")
     for row in rows:
@@ -105,7 +110,7 @@ def measure(trainer_name, patch_size, batch_size, features, batch_dice, device, 
     batches = [make_batch(patch_size, batch_size, scales, device, seed) for seed in range(4)]
     times: dict[str, list[float]] = {"plain": [], "dro": []}
     for iteration in range(6 + n_iterations):
-        # Who goes first changes, so that neither always finds the caches warm.
+        # The order alternates, so that neither trainer always finds warm caches.
         order = list(trainers.items())[:: 1 if iteration % 2 else -1]
         for which, trainer in order:
             start = time.perf_counter()
@@ -177,7 +182,7 @@ def plans_for(patch_size, batch_size, features, batch_dice) -> dict[str, object]
 
 
 def make(cls, plans, device):
-    # What `initialize` asks of a preprocessed dataset is only how its files end.
+    # `initialize` only reads the file ending of the preprocessed dataset.
     folder = Path(_SCRATCH.name) / "Dataset001_Random" / "random"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "case_0.b2nd").touch()

@@ -1,5 +1,5 @@
-"""nnU-Net trainers that train for the hardest patients: one file per trainer, file = class = name after -tr.
+"""nnU-Net trainers that train for the hardest patients: one file per trainer, and file = class = name after -tr.
 
 Import from the modules, as with nnU-Net's own trainers: `HardnessWeighted` from ``hardness_weighted``, `trainer_class`
-from ``registry``. This package imports none of them by itself, so that `installation` works without nnU-Net.
+from ``registry``. This package does not import them itself, so that `installation` works without nnU-Net.
 """

@@ -1,4 +1,4 @@
-"""What is known of each case of a batch, in columns of one entry per case: at its draw, and after the training step."""
+"""Columns with one entry per case of a batch: from its draw, and from the training step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -12,7 +12,7 @@ from torch import distributed as dist
 
 from nnunet_dro.sampling import Draws
 
-#: The entries of a batch that say what its cases were drawn with, by the column that each holds.
+#: Names of the batch's entries that carry the columns of its draws, by column.
 _ENTRIES = {
     "indices": "case_indices",
     "stale_losses": "stale_losses",
@@ -23,15 +23,15 @@ _ENTRIES = {
 
 @dataclass(frozen=True)
 class DrawColumns:
-    """What the b cases of a batch were drawn with, tensors (b,): `Draws` on their way through nnU-Net's queues.
+    """The draws of the b cases of a batch, as tensors (b,): `Draws` on their way through nnU-Net's queues.
 
-    A batch may wait in a queue while the table moves on, so the importance weights need these.
+    A batch may wait in a queue while the table changes, so the importance weights need the numbers of the draw.
 
     Attributes:
         indices: Positions in the hardness table, int64.
-        stale_losses: The stale losses at the moment of the draw, float32, NaN at a first visit.
-        probabilities: The probabilities of the draws, float32.
-        betas: The robustness of each draw, float32.
+        stale_losses: Stale losses at the moment of the draw, float32, NaN at a first visit.
+        probabilities: Probabilities of the draws, float32.
+        betas: Robustness of each draw, float32.
     """
 
     indices: Tensor
@@ -41,7 +41,7 @@ class DrawColumns:
 
     @classmethod
     def of(cls, draws: Draws) -> "DrawColumns":
-        """The columns of what a table drew."""
+        """The columns of the draws of a table."""
         return cls(
             torch.from_numpy(draws.indices),
             torch.from_numpy(draws.stale_losses).float(),
@@ -59,20 +59,20 @@ class DrawColumns:
         return {entry: getattr(self, name) for name, entry in _ENTRIES.items()}
 
     def to(self, device: torch.device) -> "DrawColumns":
-        """The same on a device; does not wait for it."""
+        """The columns on a device, copied without waiting for it."""
         return DrawColumns(*(getattr(self, name).to(device, non_blocking=True) for name in _ENTRIES))
 
 
 @dataclass(frozen=True)
 class CaseColumns:
-    """What a training step says of its b cases, tensors (b,) on the device of the step.
+    """The results of a training step for its b cases, as tensors (b,) on the device of the step.
 
     Attributes:
         indices: Positions in the hardness table.
         losses: Loss of each case alone.
         stale_losses: Loss at the draw, NaN at a first visit.
-        clipped: Whether the importance weight hit the clip.
-        weights: The weights, as `Step` has them.
+        clipped: Whether the importance weight was clipped.
+        weights: Weights, as in `Step`.
     """
 
     indices: Tensor
@@ -82,16 +82,16 @@ class CaseColumns:
     weights: Tensor
 
     def packed(self) -> Tensor:
-        """One row per case, shape (b, columns), of the type of the losses: float32 holds indices up to 16 million."""
+        """One row per case, shape (b, columns), in the type of the losses; float32 is exact for 16 million indices."""
         return torch.stack([getattr(self, column.name).to(self.losses.dtype) for column in fields(self)], 1)
 
     @staticmethod
     def exchanged(rows: Tensor, max_cases: int) -> Tensor:
-        """The packed rows of all ranks, in the same order on each; rows without a case have the index -1.
+        """The packed rows of all ranks, in the same order on every rank; rows without a case have the index -1.
 
         Args:
-            rows: Of this rank.
-            max_cases: The most cases that a rank has.
+            rows: The packed rows of this rank.
+            max_cases: The largest number of cases that a rank has.
         """
         padded = rows.new_full((max_cases, rows.shape[1]), -1)
         padded[: len(rows)] = rows
@@ -101,7 +101,7 @@ class CaseColumns:
 
     @classmethod
     def unpacked(cls, rows: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
-        """Column to the values of the cases, from packed rows in any shape; rows without a case are left out."""
+        """Values of the cases by column, from packed rows in any shape; rows without a case are left out."""
         names = [column.name for column in fields(cls)]
         rows = rows.reshape(-1, len(names))
         rows = rows[rows[:, names.index("indices")] >= 0]
@@ -110,16 +110,16 @@ class CaseColumns:
 
 @dataclass(frozen=True)
 class Step:
-    """What one training iteration said about its cases, over all ranks; b cases.
+    """The results of one training iteration for its b cases, over all ranks.
 
     Attributes:
         indices: Positions of the cases in the hardness table, (b,).
         losses: Loss of each case alone, (b,).
         stale_losses: Loss at the draw, (b,), NaN at a first visit.
-        mean_loss: nnU-Net's loss of this rank's batch, all weights 1.
-        n_clipped: How many importance weights hit the clip.
+        mean_loss: nnU-Net's loss of this rank's batch, with all weights 1.
+        n_clipped: Number of importance weights that were clipped.
         mean_weight: Mean of the importance weights, clipped and not normalised.
-        weights: The importance weights, clipped and not normalised, or the weights a trainer sent, (b,).
+        weights: The importance weights, clipped and not normalised, or other weights that a trainer sent, (b,).
     """
 
     indices: NDArray[np.int64]
@@ -132,7 +132,7 @@ class Step:
 
     @classmethod
     def of(cls, rows: NDArray[Any], mean_loss: float) -> "Step":
-        """From the packed rows of `CaseColumns`, of all ranks."""
+        """The step with these packed rows of `CaseColumns` of all ranks."""
         columns = CaseColumns.unpacked(rows)
         return cls(
             indices=columns["indices"].astype(np.int64),

@@ -1,4 +1,4 @@
-"""What the trainers share that know the group of every case."""
+"""Base of the trainers that know the group of every case."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -10,13 +10,13 @@ from nnunet_dro.trainers.options import GroupOptions
 
 
 class GroupedTrainer(NamedTrainer):
-    """A trainer whose name says a column of the case table."""
+    """A trainer whose name contains a column of the case table."""
 
-    options: ClassVar[GroupOptions] = GroupOptions(column="group")  # every name says its own
+    options: ClassVar[GroupOptions] = GroupOptions(column="group")  # each name has its own column
     options_class = GroupOptions
 
     def groups(self, cases: Sequence[str]) -> list[str]:
-        """The group of each case; errors as `groups_of`."""
+        """Group of each case; raises the errors of `groups_of`."""
         return groups_of(self, cases, column=self.options.column)
 
     def _make_rule(self, cases: Sequence[str]) -> Rule:

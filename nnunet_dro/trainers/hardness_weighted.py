@@ -35,17 +35,24 @@ else:
 
 
 class HardnessWeighted(_Trainer):
-    """Mixin: a trainer of nnU-Net that shows its network the cases it is worst at.
+    """Mixin that makes a trainer of nnU-Net train most on the cases that its network is worst at.
 
-    ``class Mine(HardnessWeighted, nnUNetTrainerDA5)`` is all it takes. Set `options` to choose beta and the rest.
+    ``class Mine(HardnessWeighted, nnUNetTrainerDA5)`` is all that is needed. Set `options` to choose beta and the rest.
+
+    Example:
+        >>> from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+        >>> class Mine(HardnessWeighted, nnUNetTrainer):
+        ...     options = DROOptions(beta=10.0)
+        >>> str(Mine.options.rule())
+        'beta 10'
 
     Source: Fidon et al. 2022 (MELBA), Algorithm 1.
     """
 
     options: ClassVar[TrainerOptions] = DROOptions()
-    #: Derive from `DrawsByHardness` and your trainer's own data loader if it has one.
+    #: If your trainer has a data loader of its own, set a class that derives from `DrawsByHardness` and from that one.
     loader_class: ClassVar[type[DrawsByHardness]] = HardnessDataLoader
-    #: Made with the data loaders, when the training cases are known.
+    #: Created together with the data loaders, when the training cases are known.
     hardness_log: HardnessLog | None = None
     logger: Any
     _restored: dict[str, Any] | None = None
@@ -63,11 +70,11 @@ class HardnessWeighted(_Trainer):
         self.logger = CheckpointedLogger(self.logger, save=self._hardness_state, load=self._remember_hardness_state)
 
     def _make_rule(self, cases: Sequence[str]) -> Rule:
-        """What decides how likely each training case is; called once they are known."""
+        """What decides how likely each training case is to be drawn; called when the cases are known."""
         return self.options.rule()
 
     def _check_before_training(self) -> None:
-        """Raise an error while no worker is there whose end would bury it."""
+        """Raise errors before workers are started, whose messages at their end would hide the error."""
 
     def _build_loss(self) -> nn.Module:
         plain = super()._build_loss()
@@ -87,7 +94,7 @@ class HardnessWeighted(_Trainer):
         return per_case_loss(plain, self.options, shares=voxel_shares(self) if needs_shares else None)
 
     def get_dataloaders(self) -> tuple[Any, Any]:
-        """nnU-Net's data loaders, the one for training drawing from the hardness table."""
+        """nnU-Net's data loaders; the one for training draws from the hardness table."""
         train, validation = super().get_dataloaders()
         loader = loader_of(train)
         cases = [str(case) for case in loader.indices]
@@ -102,10 +109,10 @@ class HardnessWeighted(_Trainer):
         self._estimate_beta()
         if len(cases) == 1 and self.local_rank == 0:
             self.print_to_log_file(
-                f"WARNING: fold {self.fold} has one training case, {cases[0]}: there is nothing to choose from, "
-                "and hardness weighted sampling is plain training."
+                f"WARNING: fold {self.fold} has one training case, {cases[0]}. With a single case, hardness weighted "
+                "sampling is the same as plain training."
             )
-        # nnU-Net has started its workers, which draw uniformly.
+        # nnU-Net has already started its workers, which draw uniformly.
         put_loader(train, self.loader_class.taking_over(loader, table, subvolumes))
         return train, validation
 
@@ -117,16 +124,16 @@ class HardnessWeighted(_Trainer):
         try:
             return watched_groups(self, cases)
         except (OSError, ValueError) as error:
-            self.print_to_log_file(f"WARNING: the log has no share of draws per group: {error}")
+            self.print_to_log_file(f"WARNING: the log will not show the share of draws per group: {error}")
             return {}
 
     def _estimate_beta(self) -> None:
-        """Every rank does, from the same losses."""
+        """Estimate beta, if asked for; every rank does so, from the same losses."""
         if self.hardness_log is not None and self.options.auto_beta:
             self.hardness_log.table.estimate_beta()
 
     def on_train_start(self) -> None:
-        """Say what is trained, and keep the logs of a training that is resumed."""
+        """Log how cases are drawn, and continue the logs of a resumed training."""
         self._check_before_training()
         super().on_train_start()
         if self.local_rank != 0:
@@ -147,36 +154,34 @@ class HardnessWeighted(_Trainer):
             return f"Cases are drawn uniformly: {cases}"
         importance = self.options.importance
         clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
-        return (
-            f"Hardness weighted sampling: {cases}, {table.rule}, importance weights {clip}, "
-            f"momentum of the losses {table.momentum:g}"
-        )
+        what = "Hardness weighted sampling" if table.rule.needs_losses else "Cases are drawn by group"
+        return f"{what}: {cases}, {table.rule}, importance weights {clip}, momentum of the losses {table.momentum:g}"
 
     @property
     def _warms_up(self) -> bool:
         return self.current_epoch < self.options.history.warmup
 
     def on_train_epoch_start(self) -> None:
-        """nnU-Net's start of an epoch; the first one after a warm-up begins to draw by hardness."""
+        """nnU-Net's start of an epoch; the first epoch after a warm-up begins to draw by hardness."""
         super().on_train_epoch_start()
         if self.hardness_log is not None and self.hardness_log.table.warming_up != self._warms_up:
             self.hardness_log.table.warming_up = self._warms_up
             self.print_to_log_file(
-                f"The warm-up of {self.options.history.warmup} epochs is over: volumes are drawn by hardness."
+                f"The warm-up of {self.options.history.warmup} epochs is over. From now on cases are drawn by hardness."
             )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-        """nnU-Net's step with the weights inside; the loss it returns is nnU-Net's, without them."""
+        """nnU-Net's step on the weighted loss; it returns nnU-Net's own loss, without weights."""
         return self._store(self._step_on(batch))
 
     def _step_on(self, batch: dict[str, Any]) -> Step:
-        """nnU-Net's step with the weights inside, and what it says of its cases, which is stored nowhere yet."""
+        """Make nnU-Net's step on the weighted loss; returns the results for the cases without storing them."""
         with self.loss.drawn(batch):
             super().train_step(batch)
         return self.loss.step()
 
     def _store(self, step: Step) -> dict[str, NDArray[np.float32]]:
-        """Store the losses of a step's cases; returns what nnU-Net's step returns."""
+        """Store and log the results of a step; returns what nnU-Net's step returns."""
         if self.hardness_log is not None:
             self.hardness_log.table.update(step.indices, step.losses)
             self.hardness_log.record(step)
@@ -194,24 +199,24 @@ class HardnessWeighted(_Trainer):
                 self._log_elsewhere(summary)
 
     def _log_elsewhere(self, summary: HardnessSummary) -> None:
-        """The scalars for nnU-Net's other loggers (Weights & Biases); its local one takes no new keys."""
+        """Send the scalars to nnU-Net's other loggers (Weights & Biases); its local logger takes no new keys."""
         scalars = {name: value for name, value in summary.scalars().items() if name != "epoch" and np.isfinite(value)}
         for logger in getattr(self.logger, "loggers", []):
             for name, value in scalars.items():
                 logger.log(f"hardness/{name}", value, summary.epoch)
 
     def save_checkpoint(self, filename: str) -> None:
-        """nnU-Net's checkpoint, with the hardness table in it, whole or not at all."""
+        """Write nnU-Net's checkpoint with the hardness table in it, completely or not at all."""
         if self.local_rank != 0:
-            return  # the first rank writes; the others would clear away its unfinished file
+            return  # only the first rank writes; another one would remove its unfinished file
         try:
             with replacing(filename) as partial:
                 super().save_checkpoint(str(partial))
         except (OSError, RuntimeError) as error:
             reason = str(error).splitlines()[0]
             raise OSError(
-                f"Could not write the checkpoint {filename}: {reason}. The one before is still there: free some space "
-                f"in {os.path.dirname(filename)} and go on with --c."
+                f"Could not write the checkpoint {filename}: {reason}. The one before is unharmed: free some space in "
+                f"{os.path.dirname(filename)}, and continue with --c."
             ) from error
 
     def _hardness_state(self) -> dict[str, Any] | None:
@@ -226,5 +231,5 @@ class HardnessWeighted(_Trainer):
     def _load_hardness_state(self, log: HardnessLog, state: dict[str, Any]) -> None:
         if changed := log.load_state_dict(state):
             self.print_to_log_file(changed)
-        if "mean_weight" in state:  # checkpoints of the first version have none
+        if "mean_weight" in state:  # missing in checkpoints of the first version
             self.loss.mean_weight = state["mean_weight"]

@@ -1,8 +1,8 @@
-"""Whether nnU-Net finds the trainers of this package, and what to do if not.
+"""Finds out whether nnU-Net finds the trainers of this package, and what to do if it does not.
 
-The one module of the folder ``discovery`` is installed inside nnU-Net's package, where it looks for trainers. The
-folder itself also serves as one of those of the environment variable ``nnUNet_extTrainer`` (nnunetv2 >= 2.8); it has no
-``__init__.py``, which would be installed over nnU-Net's.
+The only module of the folder ``discovery`` is installed inside nnU-Net's package, where nnU-Net looks for trainers. The
+folder can also be named in the environment variable ``nnUNet_extTrainer`` (nnunetv2 >= 2.8). It has no ``__init__.py``,
+which would be installed over nnU-Net's own.
 """
 
 import os
@@ -20,8 +20,8 @@ class Discovery:
     """Whether and where nnU-Net finds the trainers.
 
     Attributes:
-        where: The file that makes them known to nnU-Net, or None.
-        cure: What to do if they are not found, else ''.
+        where: The file through which nnU-Net finds them, or None.
+        cure: What to do if they are not found, otherwise ''.
     """
 
     where: Path | None
@@ -32,14 +32,14 @@ def discover() -> Discovery:
     """Look for the trainers where nnU-Net looks, without importing it."""
     spec = find_spec("nnunetv2")
     if spec is None:
-        return Discovery(None, "nnU-Net is not installed here: pip install nnunetv2")
+        return Discovery(None, "nnU-Net is not installed here. Run: pip install nnunetv2")
     folders = [Path(folder) / "training" / "nnUNetTrainer" for folder in spec.submodule_search_locations or ()]
     if spec.origin is None:
         # Our module lies in a folder `nnunetv2` of its own, which hides an nnU-Net that is installed with -e.
         return Discovery(
             None,
             f"nnU-Net is installed from its sources (pip install -e), and the folder {folders[0].parents[1]}, which "
-            f"only holds our module, hides it. Remove that folder, then: {_EXPORT}",
+            f"contains only a module of nnunet-dro, hides it. Remove that folder, then run: {_EXPORT}",
         )
     for folder in folders:
         if (folder / _MODULE).exists():
@@ -51,5 +51,5 @@ def discover() -> Discovery:
     return Discovery(
         None,
         f"{folders[0] / _MODULE} is missing. Install nnunet-dro again (pip install --force-reinstall --no-deps "
-        f"nnunet-dro), or with nnunetv2 >= 2.8: {_EXPORT}",
+        f"nnunet-dro), or with nnunetv2 >= 2.8 run: {_EXPORT}",
     )

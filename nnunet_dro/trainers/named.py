@@ -1,4 +1,4 @@
-"""What all trainers share that are made from a name: nnU-Net's trainer with the options of the name."""
+"""Base of all trainers that are made from a name: nnU-Net's trainer with the options in the name."""
 
 import os
 from typing import Any, ClassVar
@@ -12,9 +12,9 @@ from nnunet_dro.trainers.options import DROOptions, TrainerOptions
 
 
 class NamedTrainer(HardnessWeighted, nnUNetTrainer):
-    """nnU-Net's trainer with the length, the optimiser and the sampling that its name says."""
+    """nnU-Net's trainer with the length, the optimiser and the sampling that its name asks for."""
 
-    #: What the name of this trainer can say.
+    #: The class of the options that the name of this trainer can give.
     options_class: ClassVar[type[TrainerOptions]] = DROOptions
 
     def __init__(

@@ -17,8 +17,8 @@ from nnunet_dro.trainers.perturbation import Perturbed, ascend, bare, find_featu
 class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
     """nnU-Net trained on each batch and on its worst neighbours, with label smoothing: `nnUNetTrainerGILS_T2_gamma0.1`.
 
-    For few data, towards domains that are not in them. An iteration is two optimiser steps: one on the generated batch,
-    then one on the original.
+    It is meant for few training data and for domains that are not among them. An iteration has two optimiser steps: one
+    on the generated batch, then one on the original batch.
 
     Source: Wang et al., "Generalizing Few Data to Unseen Domains Flexibly Based on Label Smoothing Integrated with
     Distributionally Robust Optimization", 2024, Algorithm 1 (GI-LS).
@@ -26,13 +26,13 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
 
     options: ClassVar[GILSOptions] = GILSOptions()
     options_class = GILSOptions
-    #: Dotted name of the layer that makes the logits of full resolution; '' finds that of nnU-Net's own networks.
+    #: Dotted name of the layer that computes the logits of full resolution; '' for nnU-Net's own networks.
     features_module: ClassVar[str] = ""
-    #: Made with the network.
+    #: Created together with the network.
     perturbation_log: PerturbationLog
 
     def initialize(self) -> None:
-        """nnU-Net's, and a look for the features, while an error is still cheap."""
+        """Initialise as nnU-Net does, and find the features early, so that an error costs no time."""
         super().initialize()
         find_features_module(bare(self.network), self.features_module)
         self.perturbation_log = PerturbationLog(self.options.steps)
@@ -41,11 +41,11 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         return [*super()._epoch_logs(), self.perturbation_log]
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-        """A step on the generated batch, then one on the original, whose loss is returned."""
+        """Make a step on the generated batch and then one on the original batch, whose loss is returned."""
         batch = {**batch, "data": self._on_device(batch["data"]), "target": self._on_device(batch["target"])}
         perturbed = self._perturb(batch["data"], batch["target"])
         self._record(perturbed, batch)
-        self._step_on({**batch, "data": perturbed.data})  # the table of stale losses is for the original images
+        self._step_on({**batch, "data": perturbed.data})  # stale losses belong to the original images
         return super().train_step(batch)
 
     def _on_device(self, values: Any) -> Any:
@@ -68,7 +68,7 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         )
 
     def _n_annotated(self, target: Tensor | list[Tensor]) -> Tensor | None:
-        """How many voxels of each case have a label, or None where all do."""
+        """Number of voxels with a label in each case, or None if all voxels have one."""
         labels = self.label_manager
         if not labels.has_ignore_label:
             return None
@@ -77,7 +77,7 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         return (~is_ignored).flatten(1).sum(1)
 
     def _n_image_channels(self, n_channels: int) -> int:
-        """How many channels are images; in a cascade the last ones are the labels of the stage before."""
+        """Number of channels that are images; in a cascade the last ones are the labels of the stage before."""
         return n_channels - (len(self.label_manager.foreground_labels) if self.is_cascaded else 0)
 
     def _record(self, perturbed: Perturbed, batch: dict[str, Any]) -> None:

@@ -21,16 +21,16 @@ from nnunet_dro.trainers.logs.weights_log import WeightsLog
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import TrainerOptions
 
-#: nnU-Net clips gradients to this norm.
+#: Norm to which nnU-Net clips gradients.
 _LARGEST_NORM = 12
 
 
 class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     """nnU-Net that learns from a few trusted cases how much each of the others counts.
 
-    Trusted cases have ``yes`` in the column ``trusted`` of cases.csv. Each iteration draws a batch and a trusted batch;
-    a case of the batch counts as much as a step on it would lower the trusted loss. The Dice is always that of a case
-    alone: a batch Dice has no share of a case.
+    Trusted cases have ``yes`` in the column ``trusted`` of cases.csv. Each iteration draws a batch and a trusted batch.
+    The weight of a case of the batch is how much a step on it would lower the loss of the trusted batch. The Dice is
+    always computed for each case alone, because a batch Dice is not a sum over cases.
 
     Source: Ren et al. 2018, "Learning to Reweight Examples for Robust Deep Learning", Algorithm 1.
     """
@@ -38,7 +38,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     options: ClassVar[TrainerOptions] = TrainerOptions()
     options_class = TrainerOptions
     dataloader_trusted: Any = None
-    #: Made with the data loaders.
+    #: Created together with the data loaders.
     weights_log: WeightsLog | None = None
     _learned: LearnedWeights | None = None
     _fastest_way: FastestWay | None = None
@@ -47,11 +47,12 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         trusted_cases(self, [str(case) for case in self.do_split()[0]])
 
     def _learning(self) -> LearnedWeights:
-        network = self.network.module if self.is_ddp else self.network  # the gradients are exchanged here, weighted
+        # Without the wrapper of distributed training: this trainer exchanges the weighted gradients itself.
+        network = self.network.module if self.is_ddp else self.network
         if self.is_ddp and any(isinstance(module, nn.SyncBatchNorm) for module in network.modules()):
             raise RuntimeError(
-                "nnUNetTrainerL2RW goes through the cases one by one, and this network's batch norm ties them together "
-                "over the GPUs. Train on one GPU, or take a network with instance norm as nnU-Net's own."
+                "nnUNetTrainerL2RW needs each case by itself, but the batch norm of this network mixes the cases of "
+                "all GPUs. Train on one GPU, or use a network with instance norm, as nnU-Net's own networks do."
             )
         return LearnedWeights(
             network,
@@ -65,7 +66,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return torch.autocast(self.device.type) if self.device.type == "cuda" else nullcontext()
 
     def get_dataloaders(self) -> tuple[Any, Any]:
-        """The data loaders of the training and the validation; the one of the trusted cases is set up beside."""
+        """The data loaders of training and validation; sets up the one of the trusted cases as well."""
         train, validation = super().get_dataloaders()
         cases = list(loader_of(train).table.cases)
         trusted = trusted_cases(self, cases)
@@ -77,7 +78,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return train, validation
 
     def on_train_start(self) -> None:
-        """Say which cases are trusted, too."""
+        """Also log which cases are trusted."""
         super().on_train_start()
         if self.weights_log is None or self.local_rank != 0:
             return
@@ -88,7 +89,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-        """A step along the weighted gradient; the loss it returns is the plain mean over the cases."""
+        """Make a step along the weighted gradient; returns the unweighted mean loss of the cases."""
         if self._learned is None:
             self._learned = self._learning()
             self._fastest_way = FastestWay(self._learned, self.device) if len(batch["data"]) > 1 else None
@@ -120,7 +121,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         )
 
     def _step_along(self, found: WeightedGradient) -> None:
-        """What nnU-Net does after its backward pass; nothing where no case of the batch helps the trusted ones."""
+        """Do what nnU-Net does after its backward pass, or nothing if no case of the batch helps the trusted ones."""
         total = float(found.total)
         if total == 0 or (self.grad_scaler is None and not math.isfinite(total)):
             return
@@ -139,7 +140,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return super()._epoch_logs() + ([] if self.weights_log is None else [self.weights_log])
 
     def on_train_end(self) -> None:
-        """nnU-Net's end, and that of the trusted cases' workers."""
+        """End as nnU-Net does, and stop the workers of the trusted cases."""
         super().on_train_end()
         if hasattr(self.dataloader_trusted, "_finish"):
             self.dataloader_trusted._finish()

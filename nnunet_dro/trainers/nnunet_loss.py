@@ -1,4 +1,4 @@
-"""From the loss that nnU-Net built to the same loss case by case."""
+"""Turns the loss that nnU-Net built into the same loss case by case."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,16 +22,16 @@ def per_case_loss(
     """The per-case form of a loss.
 
     Args:
-        loss: What a trainer's ``_build_loss`` returned.
-        options: Say how the cross-entropy is adjusted and what counts as hardness; None for the loss as it is.
-        shares: Share of each channel's voxels, as `voxel_shares` gives them; needed by ``la`` and ``vs``.
+        loss: The loss that a trainer's ``_build_loss`` returned.
+        options: Options that adjust the cross-entropy and choose the hardness; None for no change.
+        shares: Share of the voxels of each channel, from `voxel_shares`; the options ``la`` and ``vs`` need it.
 
     Returns:
         nnU-Net's own Dice + cross-entropy in one pass for the whole batch; any other loss case by case.
 
     Raises:
-        ValueError: If a loss that is not nnU-Net's own is to be adjusted, or to give another hardness than itself; or
-            as `VoxelLoss` and `DiceCELoss` do.
+        ValueError: If the options ask for something that only nnU-Net's own loss has, or for the reasons of `VoxelLoss`
+            and `DiceCELoss`.
     """
     options = options or TrainerOptions()
     scale_weights: tuple[float, ...] = (1.0,)
@@ -58,7 +58,7 @@ def per_case_loss(
 
 
 def _refuse_options(loss: nn.Module, options: TrainerOptions) -> None:
-    """Raise if any of the options is set, which only nnU-Net's Dice + cross-entropy has."""
+    """Raise an error if an option is set that only works with nnU-Net's Dice + cross-entropy."""
     is_set = {
         "smoothing": options.label_smoothing > 0,
         "hardness": options.history.hardness != "loss",
@@ -69,14 +69,14 @@ def _refuse_options(loss: nn.Module, options: TrainerOptions) -> None:
     asked = [option for option in options.known_options() if is_set.get(option.field, False)]
     if words := [word for option in asked if (word := option.write(getattr(options, option.field)))]:
         raise ValueError(
-            f"{', '.join(words)} must be left out with this trainer: it needs nnU-Net's Dice + cross-entropy as "
-            f"nnUNetTrainer builds it, and this trainer's loss ({type(loss).__name__}) is another, or built in another "
-            "way. Leave the option out, or derive from a trainer with nnU-Net's loss."
+            f"{', '.join(words)} must be left out with this trainer: this needs nnU-Net's Dice + cross-entropy as "
+            f"nnUNetTrainer builds it, and this trainer has another loss ({type(loss).__name__}) or builds it in "
+            "another way. Leave the option out, or derive from a trainer with nnU-Net's loss."
         )
 
 
 def _dice_ce_settings(loss: Any) -> dict[str, Any] | None:
-    """Arguments of `DiceCELoss` if ``loss`` computes exactly that, else None."""
+    """Arguments for a `DiceCELoss` that computes exactly ``loss``, or None if there are none."""
     if type(loss) not in (DC_and_CE_loss, DC_and_BCE_loss):
         return None
     regions = type(loss) is DC_and_BCE_loss

@@ -1,12 +1,13 @@
-"""From a batch to its worst neighbours: gradient steps on the images, for a network that stays as it is.
+"""Gradient steps from the images of a batch to their worst neighbours; the network does not change.
 
-A step that makes the surrogate of its case smaller is taken back, and the next one from there is a quarter as long,
-where the source (Wang et al. 2024, Algorithm 1) goes on. So the surrogate never falls, whatever eta and gamma are
-(plain steps diverge where eta gamma is large), and where l_v is L-Lipschitz in z_v and every voxel has a label, the
-root mean square of ||z - z_0|| is at most 2 L / gamma after any number of steps; the source bounds it by 3 L / gamma.
+A step that makes the surrogate of its case smaller is taken back, and the next step of the case is a quarter as long;
+the source (Wang et al. 2024, Algorithm 1) keeps such a step. So the surrogate never falls, whatever eta and gamma are
+(plain steps diverge if eta gamma is large). If l_v is L-Lipschitz in z_v and every voxel has a label, the root mean
+square of ||z - z_0|| is at most 2 L / gamma after any number of steps; the source bounds it by 3 L / gamma.
 
-Meanwhile the network's parameters take no gradient, and its dropout, batch norm and other modules without children do
-what they do in prediction: the surrogate is one function of one case, and leaves no trace in the network.
+During these steps the network's parameters have no gradient, and its dropout, batch norm and other modules without
+children work as in prediction: the surrogate is a function of a single case, and evaluating it does not change the
+network.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-#: The gradient of the sum over voxels, times this, goes through half precision: what nnU-Net's gradient scaler starts
-#: with (2^16) does to the mean over a patch of 128^3 voxels. A power of 2 rounds nothing.
+#: Factor of the gradient of the sum over voxels in half precision. It equals the initial scale of nnU-Net's gradient
+#: scaler (2^16) for the mean over a patch of 128^3 voxels. A power of 2 causes no rounding.
 _SCALE = 2.0**-5
 
 
@@ -27,13 +28,13 @@ class Perturbed:
     """A generated batch of b cases.
 
     Attributes:
-        data: Images, shaped as the batch they come from; finite where that was.
-        change: Root mean square of the change over voxels and perturbed channels, in the images' unit, shape (b,).
+        data: Images, of the shape of the original batch; finite if that was finite.
+        change: Root mean square of the change over voxels and perturbed channels, in units of the images, shape (b,).
         feature_distance: Root mean square over voxels of ||z - z_0||, shape (b,).
         surrogate_before: l of each case alone, shape (b,).
         surrogate_after: l - gamma/2 (N/n) mean ||z - z_0||^2 of each case alone, shape (b,).
-        n_rejected: Steps that were taken back, shape (b,).
-        is_non_finite: Whether a loss, feature or gradient of the case was not finite on the way, shape (b,).
+        n_rejected: Number of steps that were taken back, shape (b,).
+        is_non_finite: Whether any loss, feature or gradient of the case was not finite, shape (b,).
     """
 
     data: Tensor
@@ -57,27 +58,27 @@ def ascend(
     n_voxels: Tensor | None = None,
     n_channels: int | None = None,
 ) -> Perturbed:
-    """Move each case to where the network is worse at it but finds features like those it found before.
+    """Move each case to where the loss of the network is larger but its features are similar.
 
     Each step moves the image x of each case by
 
         x  <-  x + eta n grad_x { l(x) - gamma / 2  (N / n) mean_v ||z_v(x) - z_v(x_0)||^2 }
 
-    with l the loss of the case alone, a mean over n voxels; N the voxels of the patch (n = N without an ignore label);
-    z_v the features of voxel v. The brace is the source's surrogate with means over voxels in place of the values of
-    one image; the factor n makes the step at a voxel that of its own l_v - gamma/2 ||z_v - z_v0||^2, so that neither
-    eta nor gamma depends on the size of the patch.
+    where l is the loss of the case alone, a mean over n voxels; N is the number of voxels of the patch (n = N without
+    an ignore label); and z_v are the features of voxel v. The term in braces is the source's surrogate, with means over
+    voxels instead of the values of one image. Because of the factor n, the step at a voxel is that of its own
+    l_v - gamma/2 ||z_v - z_v0||^2, so that neither eta nor gamma depends on the size of the patch.
 
     Args:
-        network: As it was built, neither compiled nor wrapped for distributed training, see `bare`.
+        network: The network as it was built, neither compiled nor wrapped for distributed training; see `bare`.
         features: Module of the network whose (first) input is z, shape (b, channels, *spatial).
         data: Images, shape (b, channels, *spatial).
-        losses_of: Network output to the loss of each case alone, shape (b,).
-        steps: T >= 0.
+        losses_of: Returns the loss of each case alone, shape (b,), from the output of the network.
+        steps: T, number of steps, >= 0.
         eta: Size of the steps.
-        gamma: Weight of the squared distance, >= 0.
-        n_voxels: How many voxels the loss of each case is a mean over, shape (b,); None for all of the patch.
-        n_channels: The first so many channels are perturbed; None for all.
+        gamma: Factor of the squared distance, >= 0.
+        n_voxels: Number of voxels that the loss of each case is a mean over, shape (b,); None for all voxels.
+        n_channels: Number of channels that are perturbed, the first ones; None for all channels.
 
     Returns:
         The generated batch, without gradient.
@@ -95,7 +96,7 @@ def ascend(
         n_rejected = torch.zeros_like(start.value)
         is_non_finite = ~start.is_finite
         for step in range(1, steps + 1):
-            # `best.gradient` is of the sum over voxels already, which is the n of the formula.
+            # `best.gradient` belongs to the sum over voxels, so it already contains the n of the formula.
             there = surrogate(best.data + surrogate.over_voxels(eta_of) * best.gradient, needs_gradient=step < steps)
             is_better = there.is_finite & (there.value >= best.value)
             is_non_finite |= ~there.is_finite
@@ -110,7 +111,7 @@ def ascend(
 
 @dataclass(frozen=True)
 class _Place:
-    """What the surrogate is at one image of each case."""
+    """The surrogate and its gradient at one image of each case."""
 
     data: Tensor
     value: Tensor
@@ -119,7 +120,7 @@ class _Place:
     is_finite: Tensor
 
     def where(self, is_mine: Tensor, other: "_Place") -> "_Place":
-        """This place for some cases, and the other for the rest."""
+        """This place for some cases, and the other place for the rest."""
         wide = is_mine.view(-1, *[1] * (self.data.ndim - 1))
         return _Place(
             torch.where(wide, self.data, other.data),
@@ -156,14 +157,14 @@ class _Surrogate:
         self.original_features: Tensor | None = None
 
     def over_voxels(self, values: Tensor) -> Tensor:
-        """One value per case, shaped to multiply images."""
+        """One value per case, in a shape that multiplies images."""
         return values.view(-1, *[1] * (self.original.ndim - 1))
 
     def __call__(self, data: Tensor, *, needs_gradient: bool) -> _Place:
-        """Look at one image of each case."""
+        """Evaluate one image of each case."""
         x = data.detach().requires_grad_()
         with torch.enable_grad():
-            # nnU-Net's own precision: half on CUDA and nowhere else.
+            # The same precision as in nnU-Net: half precision on CUDA, and nowhere else.
             with torch.autocast("cuda") if x.device.type == "cuda" else nullcontext():
                 z, output = self._run(x)
                 losses = self.losses_of(output)
@@ -179,9 +180,9 @@ class _Surrogate:
         gradient = gradient / _SCALE
         if self.n_channels is not None:
             gradient[:, self.n_channels :] = 0
-        # A network that saturates may find a finite loss at an infinite image.
+        # A network that saturates may give a finite loss for an infinite image.
         is_finite = value.isfinite() & gradient.flatten(1).isfinite().all(1) & data.flatten(1).isfinite().all(1)
-        # A case that cannot be looked at where it starts stays there.
+        # A case that cannot be evaluated at its start stays there.
         gradient = torch.where(self.over_voxels(is_finite), gradient, 0)
         return _Place(x.detach(), value.detach(), squared_distance.detach(), gradient, is_finite)
 
@@ -196,16 +197,16 @@ class _Surrogate:
             raise ValueError(
                 "`features_module` must be a module that the network calls with a tensor, got "
                 f"{type(self.features).__name__}, which it {'calls without one' if seen else 'does not call'}. "
-                "Name the layer that makes the logits of full resolution."
+                "Name the layer that computes the logits of full resolution."
             )
         return seen[-1], output
 
 
 @contextmanager
 def _as_one_function(network: nn.Module) -> Iterator[None]:
-    """Parameters without gradient, modules without children as in prediction; afterwards all as before."""
+    """Switch gradients of parameters off and modules without children to prediction, and restore them afterwards."""
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    # The others keep their mode: networks ask `self.training` whether to return outputs for deep supervision.
+    # Other modules keep their mode: networks use `self.training` to decide on outputs for deep supervision.
     leaves = [module for module in network.modules() if module.training and not any(True for _ in module.children())]
     try:
         for parameter in parameters:
@@ -232,25 +233,25 @@ def bare(network: nn.Module) -> nn.Module:
 
 
 def find_features_module(network: nn.Module, name: str) -> nn.Module:
-    """The module whose input are the features of each voxel.
+    """Find the module whose input are the features of each voxel.
 
     Args:
-        network: See `bare`.
-        name: Dotted, as `torch.nn.Module.named_modules` has it; '' for the last segmentation layer of nnU-Net's own
-            networks, which makes the logits of full resolution.
+        network: The network; see `bare`.
+        name: Dotted name as in `torch.nn.Module.named_modules`; '' for the last segmentation layer of nnU-Net's own
+            networks, which computes the logits of full resolution.
 
     Raises:
-        ValueError: If there is no such module; the message lists the last ones.
+        ValueError: If there is no such module; the message lists the last modules.
     """
     where = name or _nnunet_layer(network)
     modules = dict(network.named_modules())
     if where and where in modules:
         return modules[where]
-    last = ", ".join(list(modules)[-8:])
-    wrong = f"got {name!r}" if name else f"and {type(network).__name__} has no `decoder.seg_layers` as nnU-Net's have"
+    last = ", ".join([module for module in modules if module][-8:])
+    wrong = f"got {name!r}" if name else f"but {type(network).__name__} has no `decoder.seg_layers`, as nnU-Net's have"
     raise ValueError(
-        f"`features_module` must name the layer that makes the logits of full resolution, {wrong}. Derive from the "
-        f"trainer and set `features_module` to one of the network's modules; the last are: {last}."
+        f"`features_module` must name the layer that computes the logits of full resolution, {wrong}. Derive from the "
+        f"trainer, and set `features_module` to one of the network's modules. The last ones are: {last}."
     )
 
 

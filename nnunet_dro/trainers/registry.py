@@ -1,4 +1,4 @@
-"""Trainer names to trainer classes."""
+"""Trainer classes by their names."""
 
 import copyreg
 from functools import cache
@@ -13,7 +13,7 @@ from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import OPTIONS, TrainerOptions, options_from_name
 
-#: Every trainer a user can name, without options.
+#: Every trainer that a user can name, by its name without options.
 TRAINERS: dict[str, type[NamedTrainer]] = {
     cls.__name__: cls
     for cls in (
@@ -28,22 +28,27 @@ TRAINERS: dict[str, type[NamedTrainer]] = {
 
 
 class _MadeByName(type):
-    """Metaclass of the classes made here: they pickle as their name, which may have dots in it (beta0.5)."""
+    """Metaclass of the classes made here. They pickle as their names, which may contain dots (beta0.5)."""
 
 
 @cache
 def trainer_class(name: str) -> type[NamedTrainer]:
-    """The trainer that a name says.
+    """The trainer class with a given name.
 
     Args:
         name: What follows nnU-Net's ``-tr``, for example ``nnUNetTrainerDRO_beta10_noIS_20epochs``.
 
     Returns:
-        The class; the same one each time.
+        The class, always the same object for the same name.
 
     Raises:
-        AttributeError: If the name is not of this package.
-        ValueError: If it is one of ours with options that are not; the message lists them.
+        AttributeError: If the name does not belong to this package.
+        ValueError: If an option in the name is wrong; the message lists the options.
+
+    Example:
+        >>> trainer = trainer_class("nnUNetTrainerDRO_beta10_20epochs")
+        >>> trainer.__name__, trainer.options.beta, trainer.options.epochs
+        ('nnUNetTrainerDRO_beta10_20epochs', 10.0, 20)
     """
     base, options = parse_trainer_name(name)
     if name == base:
@@ -54,7 +59,7 @@ def trainer_class(name: str) -> type[NamedTrainer]:
 
 
 def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
-    """The trainer and the options that a name says.
+    """Split a trainer's name into the trainer and its options.
 
     Args:
         name: What follows nnU-Net's ``-tr``.
@@ -63,8 +68,13 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
         The trainer's name without options, a key of `TRAINERS`, and its options.
 
     Raises:
-        AttributeError: If the name is not of this package.
-        ValueError: If it is one of ours with options that are not; the message lists them.
+        AttributeError: If the name does not belong to this package.
+        ValueError: If an option in the name is wrong; the message lists the options.
+
+    Example:
+        >>> base, options = parse_trainer_name("nnUNetTrainerIW_centre_20epochs")
+        >>> base, options.column, options.epochs
+        ('nnUNetTrainerIW', 'centre', 20)
     """
     base = next((base for base in sorted(TRAINERS, key=len, reverse=True) if name.startswith(base)), None)
     if base is None or not _is_ours(name[len(base) :]):
@@ -73,7 +83,7 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
 
 
 def _is_ours(rest: str) -> bool:
-    """Whether what follows a trainer's name is its options, and not the rest of another word: nnUNetTrainerLSTM."""
+    """Whether the rest of a name after a trainer's are options, and not the rest of another name: nnUNetTrainerLSTM."""
     return rest[:1] in ("", "_") or any(option.pattern.match(rest) for option in OPTIONS)
 
 

@@ -1,4 +1,4 @@
-"""The loss of a trainer, weighted by hardness where the batch was drawn by hardness."""
+"""The loss of a trainer, with weights for batches that were drawn by hardness."""
 
 import math
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ _MEAN_WEIGHT_MEMORY = 0.99
 
 
 class HardnessWeightedLoss(nn.Module):
-    """A loss that weighs its cases while `drawn` is active, and is nnU-Net's own otherwise (validation).
+    """A loss that weights its cases while `drawn` is active; otherwise, as in validation, it is nnU-Net's own loss.
 
     Args:
         plain: The loss as nnU-Net built it.
-        per_case: The same loss case by case.
-        importance: Importance weights, or None for weights of 1.
+        per_case: The same loss, case by case.
+        importance: The importance weights, or None if all weights are 1.
         normalised: Whether importance weights are divided by their running mean, over all ranks.
-        max_cases: The most cases a rank has in its batch.
+        max_cases: The largest number of cases that a rank has in its batch.
         is_ddp: Whether to exchange the losses with the other ranks.
     """
 
@@ -50,7 +50,7 @@ class HardnessWeightedLoss(nn.Module):
 
     @contextmanager
     def drawn(self, batch: dict[str, Any]) -> Iterator[None]:
-        """Within this context the loss belongs to ``batch`` and weighs its cases."""
+        """Within this context the loss belongs to ``batch`` and weights its cases."""
         self._draws = DrawColumns.in_batch(batch)
         try:
             yield
@@ -75,11 +75,11 @@ class HardnessWeightedLoss(nn.Module):
         return cases.weighted(weights / self.mean_weight if self.normalised else weights)
 
     def step(self) -> Step:
-        """What the last weighted call said of its cases; call it after the device was waited for."""
+        """The cases of the last weighted call. Call it when the device has finished the step."""
         if self._readback is None:
             raise RuntimeError(
-                "The training step did not call `self.loss`, so the losses of its cases are unknown. A trainer mixed "
-                "with HardnessWeighted must compute its loss as `self.loss(output, target)`."
+                "The training step did not call `self.loss`, so the losses of its cases are unknown. A trainer with "
+                "the mixin HardnessWeighted must compute its loss as `self.loss(output, target)`."
             )
         values = self._readback.numpy()
         self._readback = None
@@ -89,14 +89,14 @@ class HardnessWeightedLoss(nn.Module):
         return step
 
     def send(self, columns: CaseColumns, mean_loss: Tensor) -> None:
-        """Start moving the losses to the CPU, those of all ranks; `step` reads them.
+        """Start moving the losses of all ranks to the CPU, where `step` reads them.
 
-        nnU-Net's step ends with a wait for the device, when it reads its loss: this copy was queued before and is done
-        by then, so the losses cost no wait of their own.
+        nnU-Net's step ends by waiting for the device, when it reads its loss. This copy is queued earlier and is done
+        by then, so it does not add another wait.
 
         Args:
-            columns: Of this rank's batch.
-            mean_loss: Of this rank's batch, a scalar.
+            columns: The cases of this rank's batch.
+            mean_loss: The loss of this rank's batch, a scalar.
         """
         rows = columns.packed()
         if self.is_ddp:

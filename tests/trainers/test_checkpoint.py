@@ -114,7 +114,7 @@ def test_full_disk_keeps_the_checkpoint_before_and_says_so(make_trainer, limit):
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
     try:
-        with pytest.raises(OSError, match=f"Could not write the checkpoint {re.escape(path)}: .* go on with --c"):
+        with pytest.raises(OSError, match=f"Could not write the checkpoint {re.escape(path)}: .* continue with --c"):
             trainer.save_checkpoint(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)

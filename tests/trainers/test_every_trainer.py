@@ -108,7 +108,7 @@ def test_ranks_that_are_told_the_same_losses_draw_alike(make_trainer, name):
         ("nnUNetTrainerDRO_beta0", "Cases are drawn uniformly: 8 cases"),
         ("nnUNetTrainerDRO_beta3", "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl"),
         ("nnUNetTrainerDRO_betaauto", "Hardness weighted sampling: 8 cases"),
-        ("nnUNetTrainerIW_site", "Hardness weighted sampling: 8 cases (8 never seen), each of 2 groups equally often"),
+        ("nnUNetTrainerIW_site", "Cases are drawn by group: 8 cases (8 never seen), each of 2 groups equally often"),
     ],
 )
 def test_the_log_says_how_cases_are_drawn(make_trainer, name, line):

@@ -182,7 +182,7 @@ class OwnNetworkNamed(OwnNetwork):
 
 def test_a_network_of_ones_own_says_where_its_features_are(make_trainer):
     with pytest.raises(
-        ValueError, match=r"`features_module` .* Headless has no `decoder.seg_layers` .* body, head, dec"
+        ValueError, match=r"`features_module` .* Headless has no `decoder.seg_layers`, as .* body, head, dec"
     ):
         make_trainer(OwnNetwork, "2d_small").initialize()
     trainer, loader = started(make_trainer, OwnNetworkNamed)

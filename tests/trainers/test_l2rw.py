@@ -64,7 +64,7 @@ def test_trusted_are_the_training_cases_that_say_yes(make, table):
         ("case,trusted\n{0},maybe\n", r"`trusted` of {0} in .*cases.csv must be yes or no, got 'maybe'. Correct it."),
         ("case,trusted\n{0},1\n", r"`trusted` of {0} in .* must be yes or no, got '1'"),
         ("case,trusted\n{0},no\n", r"must be yes for at least one of the 8 training cases of fold 0, got none. Check"),
-        ("case,trusted\n{validation},yes\n", r"training cases of fold 0, got yes for other cases alone \({validation}"),
+        ("case,trusted\n{validation},yes\n", r"training cases of fold 0, got yes only for other cases \({validation}"),
     ],
 )
 def test_a_table_without_trusted_cases_stops_before_anything_is_trained(make, table, text, message):
@@ -147,7 +147,7 @@ def test_the_quicker_way_is_found_and_told(started):
         trainer.train_step(next(loader))
     assert trainer._fastest_way is None
     with open(trainer.log_file) as file:
-        assert "weights are found " in file.read()
+        assert "weights are computed " in file.read()
 
 
 def against(batch):
@@ -259,5 +259,5 @@ def test_batch_norm_over_several_gpus_is_refused(make):
     trainer.is_ddp = True
     trainer.network = torch.nn.Module()
     trainer.network.module = torch.nn.Sequential(torch.nn.SyncBatchNorm(3))
-    with pytest.raises(RuntimeError, match=r"ties them together over the GPUs. Train on one GPU"):
+    with pytest.raises(RuntimeError, match=r"mixes the cases of all GPUs. Train on one GPU"):
         trainer._learning()

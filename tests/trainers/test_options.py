@@ -95,7 +95,7 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
         ("_beta", "`beta` in .* is not an option"),
         ("_beta10_beta20", "the option beta<x> twice"),
         ("_noIS_noIS", "the option noIS twice"),
-        ("_hardCE_hardPresent", "gives both hardCE and hardPresent: choose one"),
+        ("_hardCE_hardPresent", "gives both hardCE and hardPresent. Choose one"),
         ("_hardCE_hardCE", "the option hardCE twice"),
         ("_beta10_betaauto", "`beta` has no effect with `betaauto`"),
         ("_betaauto_cvar0.1", "`betaauto` has no effect with `cvar`"),

@@ -306,7 +306,9 @@ def test_the_features_of_nnunets_networks_are_those_of_full_resolution(kind, blo
 def test_features_of_other_networks_are_found_by_name():
     network = nn.ModuleDict({"body": nn.Conv2d(1, 2, 1), "head": nn.Sequential(nn.ReLU(), nn.Conv2d(2, 3, 1))})
     assert find_features_module(network, "head.1") is network["head"][1]
-    with pytest.raises(ValueError, match=r"got 'head.2'.*set `features_module`.*the last are: .*head.0, head.1\."):
+    with pytest.raises(
+        ValueError, match=r"got 'head.2'.*set `features_module`.*The last ones are: body, head, head.0, head.1\."
+    ):
         find_features_module(network, "head.2")
     with pytest.raises(ValueError, match=r"ModuleDict has no `decoder.seg_layers`.*set `features_module`"):
         find_features_module(network, "")

@@ -1,1 +1,1 @@
-"""What draws the batches: data loaders, sub-volumes, trusted cases, groups of cases, shares of voxels."""
+"""The data of a training: data loaders, sub-volumes, trusted cases, groups of cases, and shares of voxels."""

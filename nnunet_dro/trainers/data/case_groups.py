@@ -1,4 +1,4 @@
-"""The groups of the training cases: columns of the dataset's case table."""
+"""The groups of the training cases, from the columns of the dataset's case table."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from nnunet_dro.case_table import MISSING, attributes_of, case_table_places, fin
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import dataset_folder
 
-#: A column of more groups (ages, volumes), or with hardly two cases in each, is no division to watch in a log.
+#: A column with more groups (ages, volumes), or with fewer than two cases per group, is not worth watching in a log.
 _MOST_GROUPS = 12
 
 
@@ -26,21 +26,21 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
     Args:
         trainer: A trainer of nnU-Net.
         cases: Its training cases.
-        column: Of the case table.
+        column: Column of the case table.
 
     Returns:
-        A group per case, in their order.
+        One group per case, in the order of the cases.
 
     Raises:
         FileNotFoundError: If the dataset has no case table.
-        ValueError: If it has no such column, a case has no group, or all cases are of one group.
+        ValueError: If the table has no such column, a case has no group, or all cases belong to one group.
     """
     path = find_case_table(*dataset_folders(trainer))
     if path is None:
         places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
         raise FileNotFoundError(
-            f"`{column}` must be a column of a case table, but there is none. Write {places} with a column `case` and "
-            f"a column `{column}`."
+            f"`{column}` must be a column of a case table, but the dataset has no case table. Write {places} with a "
+            f"column `case` and a column `{column}`."
         )
     table = read_cases(path).set_index("case")
     if column not in table.columns:
@@ -54,21 +54,21 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
         )
     if groups.nunique() == 1:
         raise ValueError(
-            f"`{column}` must divide the training cases of fold {trainer.fold} into at least two groups, got "
-            f"{groups.iloc[0]!r} alone in {path}. Choose another column or fold."
+            f"`{column}` must divide the training cases of fold {trainer.fold} into at least two groups, got only "
+            f"{groups.iloc[0]!r} in {path}. Choose another column or fold."
         )
     return [str(group) for group in groups]
 
 
 def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
-    """The columns of the case table that divide the training cases into a few groups, for the log.
+    """The columns of the case table that divide the training cases into a few groups, to watch them in the log.
 
     Returns:
-        Column to the group of each case, ``missing`` where the table does not say it; nothing without a case table.
+        The group of each case, or ``missing`` if the table has none, by column; nothing without a case table.
 
     Raises:
-        OSError: If the table cannot be read.
-        ValueError: Likewise.
+        OSError: If the file of the table cannot be read.
+        ValueError: If its content is not a case table.
     """
     path = find_case_table(*dataset_folders(trainer))
     if path is None:

@@ -1,4 +1,4 @@
-"""Volumes that are too large for one patch, divided into a grid of sub-volumes, each with a stale loss of its own."""
+"""Sub-volumes: a grid that divides cases too large for one patch, with a stale loss for each cell."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,33 +12,37 @@ from numpy.typing import ArrayLike, NDArray
 
 Report = Callable[[str], None]
 
-#: Cases whose annotated voxels are read at a time; reading waits for the disk, not for a core.
+#: Number of cases that are read at the same time; reading waits for the disk, not for a core.
 _N_READERS = 8
-#: One line of progress per so many cases.
+#: Number of cases per line of progress.
 _CASES_PER_LINE = 500
 
 
 @dataclass(frozen=True, eq=False)
 class Subvolumes:
-    """The items of a hardness table that has one per cell of a grid over each case.
+    """The items of a hardness table that has one item per cell of a grid over each case.
 
-    Cell i of a along an axis of s voxels is [floor(i s / a), floor((i + 1) s / a)): the cells cover the volume exactly.
-    A cell without a voxel (s < a) stands for the one it lies in. The items are in the order of the cases, and within a
-    case in that of the cells, last axis fastest.
+    Along an axis of s voxels with a cells, cell i is [floor(i s / a), floor((i + 1) s / a)), so that the cells cover
+    the volume exactly. A cell without a voxel (s < a) stands for the voxel that it lies in. The items are in the order
+    of the cases, and within a case in the order of the cells, with the last axis fastest.
 
     Attributes:
         cases: Names of the training cases, unique.
-        grid: Cells along each axis of the preprocessed arrays, each >= 1. In 2d the first axis is that of the slices.
+        grid: Number of cells along each axis of the preprocessed arrays, each >= 1. In 2d the first axis counts slices.
         case_of: Position of each item's case, shape (n,).
         cell_of: Cell of each item along the axes, shape (n, 3).
 
     Args:
         cases: As above.
         grid: As above.
-        allowed: Which cells become items, shape (n_cases, *grid); None for all.
+        allowed: Whether each cell becomes an item, shape (n_cases, *grid); None for all cells.
 
     Raises:
-        ValueError: If there is no case, the grid is none, or ``allowed`` is of another shape or allows no cell.
+        ValueError: If there is no case, ``grid`` is invalid, or ``allowed`` has another shape or allows no cell.
+
+    Example:
+        >>> Subvolumes(("a", "b"), (1, 1, 2)).names
+        ['a@0,0,0', 'a@0,0,1', 'b@0,0,0', 'b@0,0,1']
 
     Source: Fidon et al. 2022 (MELBA), section 4.2.1.
     """
@@ -52,14 +56,16 @@ class Subvolumes:
     def __post_init__(self, allowed: NDArray[np.bool_] | None) -> None:
         cases, grid = tuple(str(case) for case in self.cases), tuple(self.grid)
         if len(grid) != 3 or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in grid):
-            raise ValueError(f"`grid` must be three numbers of cells >= 1, got {self.grid!r}. Write (1, 2, 2).")
+            raise ValueError(
+                f"`grid` must be three numbers of cells >= 1, got {self.grid!r}. Write, for example, (1, 2, 2)."
+            )
         if not cases:
             raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
         if allowed is None:
             allowed = np.ones((len(cases), *grid), dtype=bool)
         if allowed.shape != (len(cases), *grid):
             raise ValueError(
-                f"`allowed` must be of the shape (cases, *grid), {(len(cases), *grid)}, got {allowed.shape}. "
+                f"`allowed` must have the shape (cases, *grid), {(len(cases), *grid)}, got {allowed.shape}. "
                 "Give one value per case and cell."
             )
         case_of, *cell_of = np.nonzero(allowed)
@@ -78,9 +84,9 @@ class Subvolumes:
 
     @property
     def names(self) -> list[str]:
-        """Names of the items, unique, made anew at each call: ``case@i,j,k``, or the case's own if the grid is 1x1x1.
+        """Unique names of the items, created at each call: ``case@i,j,k``, or the case's name if the grid is 1x1x1.
 
-        What follows the last @ is the cell, so no name of a case can make two items alike.
+        The part after the last @ is the cell, so the names are unique whatever the names of the cases are.
         """
         if math.prod(self.grid) == 1:
             return [self.cases[case] for case in self.case_of]
@@ -89,14 +95,14 @@ class Subvolumes:
         return [self.cases[c] + endings[e] for c, e in zip(self.case_of.tolist(), flat.tolist(), strict=True)]
 
     def bounds(self, item: int, shape: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where an item lies in its volume.
+        """The voxels of an item in its volume.
 
         Args:
-            item: Position in the table.
-            shape: Of the volume, voxels along each axis, shape (3,), each >= 1.
+            item: Position of the item in the table.
+            shape: Number of voxels of the volume along each axis, shape (3,), each >= 1.
 
         Returns:
-            First voxel and the one past the last along each axis, each of shape (3,); never empty.
+            First voxel, and the one after the last, along each axis, each of shape (3,); at least one voxel.
         """
         voxels, grid = np.asarray(shape, dtype=np.int64), np.asarray(self.grid)
         start = self.cell_of[item] * voxels // grid
@@ -105,17 +111,17 @@ class Subvolumes:
 
 
 def cells_of_voxels(voxels: ArrayLike, shape: Sequence[int], grid: Sequence[int]) -> NDArray[np.int64]:
-    """The cell each voxel lies in, the inverse of `Subvolumes.bounds`.
+    """The cell that each voxel lies in, the inverse of `Subvolumes.bounds`.
 
     i = ceil((v + 1) a / s) - 1 is the one cell with floor(i s / a) <= v < floor((i + 1) s / a).
 
     Args:
         voxels: Coordinates, shape (m, 3).
-        shape: Of the volume, voxels along each axis.
-        grid: Cells along each axis.
+        shape: Number of voxels of the volume along each axis.
+        grid: Number of cells along each axis.
 
     Returns:
-        Cells along each axis, shape (m, 3).
+        Cell of each voxel along each axis, shape (m, 3).
     """
     return ((np.asarray(voxels, dtype=np.int64) + 1) * np.asarray(grid) - 1) // np.asarray(shape)
 
@@ -123,21 +129,21 @@ def cells_of_voxels(voxels: ArrayLike, shape: Sequence[int], grid: Sequence[int]
 def locations_inside(
     class_locations: Mapping[Any, Any] | None, start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> dict[Any, NDArray[Any]]:
-    """Those of nnU-Net's sampled locations that lie in a box.
+    """The locations sampled by nnU-Net that lie in a box.
 
     Args:
-        class_locations: Per class or region an array (m, 4), channel first, or an empty list.
+        class_locations: For each class or region an array (m, 4), channel first, or an empty list.
         start: First voxel of the box along each axis, shape (3,).
-        stop: The one past the last, shape (3,).
+        stop: The voxel after the last one of the box along each axis, shape (3,).
 
     Returns:
-        The same classes, each with an array (k, 4) in the order it had; of length 0 where none is inside.
+        For the same classes, arrays (k, 4) in unchanged order; k is 0 if no location is inside.
     """
     inside = {}
     for key, locations in (class_locations or {}).items():
         rows = np.asarray(locations)
         mask = np.ones(len(rows), dtype=bool)
-        # An axis at a time: numpy reduces over a short last axis many times slower.
+        # One axis at a time: numpy is many times slower when it reduces over a short last axis.
         for axis in range(len(start) if len(rows) else 0):
             mask &= (rows[:, axis + 1] >= start[axis]) & (rows[:, axis + 1] < stop[axis])
         inside[key] = rows[mask]
@@ -145,19 +151,20 @@ def locations_inside(
 
 
 def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = lambda line: None) -> Subvolumes:
-    """The sub-volumes of the cases of a data loader.
+    """Divide the cases of a data loader into sub-volumes.
 
-    With an ignore label, only cells with annotated voxels are items, by the locations that nnU-Net sampled when it
-    preprocessed the data: nothing could be learnt in the others. nnU-Net warns of a case without annotated voxels and
-    crops it at random; here it has no item, unless there is no annotated voxel at all and every cell is one.
+    With an ignore label, only cells with annotated voxels become items, because nothing can be learnt in the others.
+    The annotated voxels are those that nnU-Net sampled during preprocessing. nnU-Net crops a case without annotated
+    voxels at random and warns about it; here such a case has no item, unless no case has any annotated voxel, where all
+    cells become items.
 
     Args:
-        loader: Of nnU-Net: an `nnUNetDataLoader` for training.
-        grid: Cells along each axis of the preprocessed arrays.
-        report: Takes one line for the log at a time: the progress of reading, and what is left out.
+        loader: nnU-Net's data loader for training, an `nnUNetDataLoader`.
+        grid: Number of cells along each axis of the preprocessed arrays.
+        report: Writes a line to the log: the progress of reading, and which cases are left out.
 
     Raises:
-        ValueError: If the grid is none, or a case was preprocessed when the dataset had no ignore label.
+        ValueError: If ``grid`` is invalid, or a case was preprocessed before the dataset had an ignore label.
     """
     every = Subvolumes(tuple(loader.indices), grid)
     if not loader.has_ignore or math.prod(every.grid) == 1:
@@ -169,15 +176,15 @@ def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = l
         for i, cells in enumerate(readers.map(read, cases)):
             allowed[i] = cells
             if (i + 1) % _CASES_PER_LINE == 0:
-                report(f"Sub-volumes: annotated voxels of {i + 1} of {len(cases)} cases read.")
+                report(f"Sub-volumes: the annotated voxels of {i + 1} of {len(cases)} cases have been read.")
     if not allowed.any():
-        report("WARNING: no training case has annotated voxels: every sub-volume is drawn.")
+        report("WARNING: no training case has annotated voxels. All sub-volumes will be drawn.")
         return every
     without = [cases[i] for i in np.flatnonzero(~allowed.reshape(len(cases), -1).any(axis=1))]
     never = ""
     if without:
         named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
-        never = f" Never drawn, without any annotated voxel: {len(without)} of the {len(cases)} cases ({named})."
+        never = f" {len(without)} of {len(cases)} cases have no annotated voxel and will never be drawn: {named}."
     report(f"Sub-volumes: {np.count_nonzero(allowed)} of {allowed.size} have annotated voxels and are drawn.{never}")
     return Subvolumes(cases, every.grid, allowed)
 
@@ -185,7 +192,7 @@ def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = l
 def _annotated_cells(
     load: Callable[[str], tuple[Any, ...]], key: tuple[int, ...], grid: tuple[int, int, int], case: str
 ) -> NDArray[np.bool_]:
-    """Whether each cell of a case holds one of the annotated voxels that nnU-Net sampled, shape ``grid``."""
+    """Whether each cell of a case contains an annotated voxel that nnU-Net sampled, shape ``grid``."""
     data, *_, properties = load(case)
     locations = properties["class_locations"]
     if key not in locations:

@@ -1,4 +1,4 @@
-"""The trusted cases of a training, and a data loader of their own."""
+"""The trusted cases of a training, and the augmenter that draws them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,36 +14,36 @@ from nnunet_dro.trainers.data.case_groups import dataset_folders
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, loader_of
 
 _COLUMN = "trusted"
-#: Batches of at most this many cases have as many trusted cases, larger ones an eighth.
+#: Batches of at most this many cases have as many trusted cases; larger batches have an eighth.
 _SMALL_BATCH = 4
 
 
 def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
-    """The cases whose labels can be trusted: ``yes`` in the column ``trusted`` of the case table.
+    """The cases whose labels can be trusted: those with ``yes`` in the column ``trusted`` of the case table.
 
     Args:
         trainer: A trainer of nnU-Net.
-        cases: Its training cases. One that the table does not name, or says nothing about, is not trusted.
+        cases: Its training cases. A case without a row or an entry in the table is not trusted.
 
     Returns:
-        The trusted ones among them, in their order; at least one.
+        The trusted cases among them, in their order; at least one.
 
     Raises:
         FileNotFoundError: If the dataset has no case table.
-        ValueError: If it has no such column, an entry is neither yes nor no, or no training case is trusted.
+        ValueError: If the table has no such column, an entry is neither yes nor no, or no training case is trusted.
     """
     path = find_case_table(*dataset_folders(trainer))
     if path is None:
         places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
         raise FileNotFoundError(
             f"Learning to reweight needs a few trusted cases, but there is no case table. Write {places} with a column "
-            f"`case` and a column `{_COLUMN}`: yes for cases whose label maps you have checked, else no."
+            f"`case` and a column `{_COLUMN}`: yes for cases whose label maps you have checked, otherwise no."
         )
     table = read_cases(path).set_index("case")
     if _COLUMN not in table.columns:
         raise ValueError(
             f"{path} must have a column `{_COLUMN}`, got {name_some(list(table.columns))}. Add it: yes for "
-            "cases whose label maps you have checked, else no."
+            "cases whose label maps you have checked, otherwise no."
         )
     entries = table[_COLUMN].astype(str)
     says = entries.str.strip().str.lower()
@@ -53,34 +53,35 @@ def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
     trusted = set(says.index[says == "yes"])
     if found := [case for case in cases if case in trusted]:
         return found
-    others = f", got yes for other cases alone ({name_some(sorted(trusted))})" if trusted else ", got none"
+    others = f", got yes only for other cases ({name_some(sorted(trusted))})" if trusted else ", got none"
     raise ValueError(
         f"`{_COLUMN}` in {path} must be yes for at least one of the {len(cases)} training cases of fold "
-        f"{trainer.fold}{others}. Check some of their label maps (such as {cases[0]}) and mark those."
+        f"{trainer.fold}{others}. Check some of their label maps (such as {cases[0]}) and mark these cases."
     )
 
 
 def trusted_batch_size(n_cases: int) -> int:
-    """How many trusted cases go with a batch; a small share of a large one, as in Ren et al. 2018."""
+    """Number of trusted cases for a batch of n cases; a small share of a large batch, as in Ren et al. 2018."""
     return n_cases if n_cases <= _SMALL_BATCH else max(_SMALL_BATCH, n_cases // 8)
 
 
 def trusted_augmenter(train: Any, trusted: Sequence[str], loader_class: type[DrawsByHardness]) -> Any:
-    """An augmenter of trusted cases alone, drawn uniformly.
+    """Create an augmenter that draws trusted cases only, uniformly.
 
     Args:
-        train: The augmenter of the training cases, set up by nnU-Net, with a loader of ``loader_class``.
-        trusted: Names of the cases.
-        loader_class: Of the training cases.
+        train: The augmenter of the training cases that nnU-Net set up, with a loader of ``loader_class``.
+        trusted: Names of the trusted cases.
+        loader_class: Class of the data loader of the training cases.
 
     Returns:
-        The augmenter, with the augmentation of the training cases and as many workers as nnU-Net's validation has.
+        The augmenter, with the same augmentation as for the training cases, and as many workers as nnU-Net uses for
+        validation.
     """
     loader = loader_of(train)
     table = HardnessTable(trusted, rule=UNIFORM)
     own: Any = loader_class.taking_over(loader, table)
     own.batch_size = trusted_batch_size(loader.batch_size)
-    for name in ("data_shape", "seg_shape"):  # nnU-Net before 2.7 has these
+    for name in ("data_shape", "seg_shape"):  # only in nnU-Net before 2.7
         if hasattr(own, name):
             setattr(own, name, (own.batch_size, *getattr(own, name)[1:]))
     if isinstance(train, SingleThreadedAugmenter):

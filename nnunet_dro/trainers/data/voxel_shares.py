@@ -1,4 +1,4 @@
-"""How common each channel of the network's output is among the voxels it is trained on."""
+"""Share of each channel of the network's output among the voxels that it is trained on."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from torch import distributed as dist
 
 from nnunet_dro.atomic import replacing
 
-#: What nnU-Net's preprocessing writes outside of an image's nonzero mask, and its augmentation turns to background.
+#: Label that nnU-Net's preprocessing writes outside of the nonzero mask; its augmentation turns it into background.
 OUTSIDE = -1
 
-#: Voxels that are counted at a time: small enough to stay in the processor's cache.
+#: Number of voxels that are counted at a time, few enough for the cache of the processor.
 BLOCK = 1 << 18
 
-#: Most threads; more wait for the disk.
+#: Largest number of threads; more would wait for the disk.
 MOST_JOBS = 8
 
 
@@ -29,27 +29,27 @@ def voxel_shares(
 ) -> tuple[float, ...]:
     """Share of each channel of a trainer's network among the voxels of its training cases.
 
-    The preprocessed segmentations of the fold's training cases are counted once and the counts kept beside them, in
-    ``<preprocessed>/<dataset>/<data identifier>_voxel_counts.json``, for the other folds and trainings. nnU-Net's
-    oversampling of foreground is not in the shares.
+    The preprocessed segmentations of the fold's training cases are counted once. The counts are kept for other folds
+    and trainings, in ``<preprocessed>/<dataset>/<data identifier>_voxel_counts.json``. The shares do not take nnU-Net's
+    oversampling of foreground into account.
 
-    Every rank of a distributed training may call it; none waits for another.
+    Every rank of a distributed training may call this function; no rank waits for another one.
 
     Args:
-        trainer: A trainer of nnU-Net whose dataset is preprocessed. Need not be initialised.
+        trainer: A trainer of nnU-Net whose dataset is preprocessed; it may not be initialised yet.
         log: Gets a line when counting begins; ``trainer.print_to_log_file`` if None.
-        jobs: How many cases at a time; if None, as many as processors for each rank, and 8 at most.
+        jobs: Number of cases to count at the same time; if None, the number of processors per rank, and 8 at most.
 
     Returns:
-        See `label_shares` and `region_shares`: a share per label, background first, or per region of
-        ``label_manager.foreground_regions``.
+        A share per label, background first, or per region of ``label_manager.foreground_regions``; see `label_shares`
+        and `region_shares`.
 
     Raises:
         FileNotFoundError: If a training case is not in the preprocessed folder.
-        ValueError: If its segmentation cannot be read.
+        ValueError: If the segmentation of a training case cannot be read.
     """
     dataset, _ = trainer.get_tr_and_val_datasets()
-    # A cascade's input is not counted, so it is not opened either.
+    # The input of a cascade is not counted, so it need not be opened.
     dataset.folder_with_segs_from_previous_stage = None
     if jobs is None:
         n_ranks = dist.get_world_size() if trainer.is_ddp else 1
@@ -75,14 +75,19 @@ def voxel_shares(
 def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[float, ...]:
     """Share of each label among the voxels of all of them.
 
-    share_c = (n_c + 1) / (N + C), so that a label that never occurs has a share too.
+    share_c = (n_c + 1) / (N + C), so that a label that never occurs has a positive share as well.
 
     Args:
-        counts: Number of voxels by label; `OUTSIDE` counts as background, labels that are not asked for do not count.
+        counts: Number of voxels by label; `OUTSIDE` counts as background, and labels that are not in ``labels`` do not
+            count.
         labels: Labels in the order of the network's channels.
 
     Returns:
         A share per label, > 0, summing to 1.
+
+    Example:
+        >>> label_shares({-1: 3, 0: 4, 1: 1}, [0, 1])
+        (0.8, 0.2)
     """
     voxels = [_in_any_of(counts, [label]) + 1 for label in labels]
     return tuple(n / sum(voxels) for n in voxels)
@@ -98,10 +103,14 @@ def region_shares(
     Args:
         counts: Number of voxels by label; `OUTSIDE` counts as background.
         regions: The labels of each region, in the order of the network's channels.
-        ignore_label: Voxels of this label are not annotated, or None.
+        ignore_label: Label of voxels without annotation, or None.
 
     Returns:
-        A share per region; they may overlap and sum to more than 1.
+        A share per region. Regions may overlap, so the shares may sum to more than 1.
+
+    Example:
+        >>> region_shares({0: 5, 1: 2, 2: 1}, [[1, 2], [2]], ignore_label=None)
+        (0.4, 0.2)
     """
     n_annotated = sum(n for label, n in counts.items() if label != ignore_label)
     inside = [_in_any_of(counts, [region] if isinstance(region, int) else region) for region in regions]
@@ -127,21 +136,21 @@ def voxel_counts(
     """Number of voxels of each label in each case.
 
     Args:
-        dataset: nnU-Net's dataset; ``load_case`` gives its segmentation, of shape (1, *spatial).
+        dataset: nnU-Net's dataset, whose ``load_case`` returns the segmentation, of shape (1, *spatial).
         cases: Names of the cases to count.
-        folder: Where the files of the cases are.
-        cache: Where counts are kept. They are used again for a case whose file has the same size and time of change,
-            to the second, which copies keep. A file that cannot be read is made anew, and one that cannot be written
-            is done without.
-        log: Gets a line when there is something to count, and when it could not be kept.
-        jobs: How many threads.
+        folder: Folder with the files of the cases.
+        cache: File in which the counts are kept. They are used again for a case whose file has the same size and the
+            same modification time to the second, which copying preserves. If the cache cannot be read, it is created
+            again; if it cannot be written, nothing is kept.
+        log: Gets a line when something must be counted, and when the counts could not be kept.
+        jobs: Number of threads.
 
     Returns:
-        Case -> label -> number of voxels, as stored: `OUTSIDE` and the ignore label are labels like others.
+        Number of voxels by case and label, as stored: `OUTSIDE` and the ignore label are labels like any others.
 
     Raises:
         FileNotFoundError: If a case is not in the folder.
-        ValueError: If its segmentation cannot be read.
+        ValueError: If the segmentation of a case cannot be read.
     """
     known = _read(cache)
     stamps = {case: _stamp(folder, case) for case in cases}
@@ -161,7 +170,7 @@ def voxel_counts(
         try:
             _write(cache, entries)
         except OSError as error:
-            log(f"WARNING: could not keep the numbers of voxels ({error}); the next training counts them again.")
+            log(f"WARNING: could not keep the numbers of voxels ({error}). The next training will count them again.")
     return {case: counts[case] for case in stamps}
 
 
@@ -173,10 +182,10 @@ def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
             counts.update(count_labels(slab))
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"Training case {case!r} must be preprocessed, and it is not in {folder}: {error}. Run nnUNetv2_preprocess "
-            "again, or take it out of splits_final.json."
+            f"Training case {case!r} must be preprocessed, but it is not in {folder}: {error}. Run nnUNetv2_preprocess "
+            "again, or remove the case from splits_final.json."
         ) from error
-    except Exception as error:  # a broken file raises what its format's reader pleases
+    except Exception as error:  # each file format has its own errors for broken files
         raise ValueError(
             f"The segmentation of training case {case!r} in {folder} must be readable: {error}. Run "
             "nnUNetv2_preprocess again."
@@ -185,7 +194,7 @@ def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
 
 
 def _slabs(segmentation: Any) -> Iterable[np.ndarray[Any, Any]]:
-    """A segmentation of shape (1, *spatial) in parts along the first spatial axis, each decompressed once."""
+    """Parts of a segmentation of shape (1, *spatial) along the first spatial axis; each is decompressed once."""
     depth = (getattr(segmentation, "chunks", None) or (1, 1))[1]
     in_plane = int(np.prod(segmentation.shape[2:]))
     depth *= max(1, 16 * BLOCK // (depth * max(in_plane, 1)))
@@ -194,7 +203,12 @@ def _slabs(segmentation: Any) -> Iterable[np.ndarray[Any, Any]]:
 
 
 def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
-    """Number of voxels of each label that occurs, for an array of any shape; floats are cut off, as nnU-Net does."""
+    """Number of voxels of each label in an array of any shape; floats are truncated, as nnU-Net does.
+
+    Example:
+        >>> count_labels(np.array([[0, 2], [2, 2]]))
+        {0: 1, 2: 3}
+    """
     flat = values.reshape(-1)
     counts: Counter[int] = Counter()
     for start in range(0, flat.size, BLOCK):
@@ -202,7 +216,7 @@ def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
         if not np.issubdtype(block.dtype, np.integer):
             block = block.astype(np.int16)
         low, high = int(block.min()), int(block.max())
-        # Few labels are counted faster by comparing than by binning, and all of one label at once.
+        # Comparing is faster than binning if there are few labels.
         if high - low < 16:
             found = {label: int(np.count_nonzero(block == label)) for label in range(low, high + 1)}
         else:
@@ -213,8 +227,8 @@ def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
 
 
 def _stamp(folder: Path, case: str) -> tuple[int, int] | None:
-    """Bytes and time of change in seconds of a case's segmentation, or None if it is none of nnU-Net's files."""
-    # Where there is an .npz, _seg.npy is unpacked from it when a training starts.
+    """Size in bytes and modification time in seconds of a case's segmentation; None if it is no file of nnU-Net."""
+    # If there is an .npz file, nnU-Net unpacks _seg.npy from it when a training starts.
     for name in (f"{case}_seg.b2nd", f"{case}.npz", f"{case}_seg.npy"):
         try:
             status = os.stat(folder / name)
@@ -229,7 +243,7 @@ def _is_current(entry: dict[str, Any] | None, stamp: tuple[int, int] | None) -> 
 
 
 def _read(cache: Path) -> dict[str, dict[str, Any]]:
-    """The entries by case, without those that are not understood."""
+    """The entries by case, without invalid ones."""
     try:
         entries = json.loads(cache.read_text())
     except (OSError, ValueError):
@@ -245,8 +259,8 @@ def _read(cache: Path) -> dict[str, dict[str, Any]]:
 
 
 def _write(cache: Path, entries: dict[str, dict[str, Any]]) -> None:
-    # Ranks and folds may write at the same time: each to a file of its own, and the last one stays. What another wrote
-    # meanwhile is read again first; what is lost between is counted again.
+    # Ranks and folds may write at the same time. Each writes a file of its own, and the last one replaces the others;
+    # it first reads what others wrote meanwhile. Entries that are lost all the same are counted again.
     own = cache.with_name(f"{cache.stem}.{uuid4().hex}{cache.suffix}")
     try:
         with replacing(own) as partial:

@@ -1,1 +1,1 @@
-"""What a training writes after each epoch: CSV files, pictures and lines for nnU-Net's log."""
+"""The logs that a training writes after each epoch: CSV files, pictures, and lines in nnU-Net's log."""

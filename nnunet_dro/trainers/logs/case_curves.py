@@ -1,4 +1,4 @@
-"""A curve per training case over the epochs, for the pictures that are redrawn while training."""
+"""Draws a curve per training case over the epochs, for the pictures that are redrawn during a training."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-#: Colours that the colour-blind can tell apart (Okabe and Ito), for the cases that are named.
+#: Colours for the named cases, which colour-blind people can tell apart (Okabe and Ito).
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
 _MOST_EPOCHS_DRAWN = 300
 _MOST_CASES_DRAWN = 2000
@@ -18,14 +18,14 @@ _MOST_CASES_DRAWN = 2000
 
 @contextmanager
 def usual_style() -> Iterator[None]:
-    """Matplotlib as it comes: nnU-Net's own plots leave theirs, with letters for posters, in the global settings."""
+    """Use matplotlib's defaults: nnU-Net's own plots leave their style, with huge letters, in the global settings."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         yield
 
 
 def drawn_epochs(epochs: Collection[int]) -> NDArray[np.int64]:
-    """The epochs to draw, ascending: all, or some hundred evenly spaced ones, the first and the last among them."""
+    """The epochs to draw, ascending: all, or a few hundred evenly spaced ones including the first and the last."""
     ordered = np.array(sorted(epochs), dtype=np.int64)
     if len(ordered) <= _MOST_EPOCHS_DRAWN:
         return ordered
@@ -40,14 +40,14 @@ def draw_cases(
     named: Mapping[int, str],
     apart: Collection[int] = (),
 ) -> None:
-    """Draw a curve per case in grey, the median of all, and some cases by their names.
+    """Draw a grey curve per case, the median of all cases, and named cases in colour.
 
     Args:
-        axes: Where to draw.
-        epochs: Shape (n_epochs,).
-        values: Shape (n_epochs, n_cases), NaN where a case has none.
-        named: Position to the text in the legend, at most as many as there are `COLOURS`.
-        apart: Positions that the caller draws.
+        axes: Axes to draw on.
+        epochs: Epochs, shape (n_epochs,).
+        values: Values of the cases, shape (n_epochs, n_cases), NaN for a case without one.
+        named: Texts for the legend by position of the case; at most as many as there are `COLOURS`.
+        apart: Positions of the cases that the caller draws.
     """
     others = np.setdiff1d(np.arange(values.shape[1]), [*named, *apart])
     if len(others) > _MOST_CASES_DRAWN:
@@ -73,7 +73,7 @@ def draw_lines(
     width: float = 0.7,
     label: str | None = None,
 ) -> None:
-    """Draw the curves of some cases alike; one epoch is a dot each."""
+    """Draw the curves of some cases in the same way; a single epoch gives a dot per case."""
     lines = [np.column_stack([epochs, values[:, i]]) for i in positions]
     axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, label=label))
     if len(epochs) == 1:
@@ -81,7 +81,7 @@ def draw_lines(
 
 
 def finish(panels: Sequence[Axes]) -> None:
-    """Grid, frame and the axis of epochs of panels above one another."""
+    """Format the grid, the frame and the common axis of epochs of panels above one another."""
     panels[-1].set(xlabel="epoch")
     panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in panels:
@@ -90,5 +90,5 @@ def finish(panels: Sequence[Axes]) -> None:
 
 
 def marker(epochs: Sequence[int] | NDArray[np.int64]) -> str:
-    """A dot where there are too few epochs for a line."""
+    """The marker of a curve: a dot if there are too few epochs for a line."""
     return "o" if len(epochs) < 3 else ""

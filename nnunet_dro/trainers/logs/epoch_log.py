@@ -1,4 +1,4 @@
-"""What every log of a training does, and how an epoch of it ends."""
+"""The protocol of all logs of a training, and how an epoch of a log ends."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,55 +9,55 @@ SummaryT = TypeVar("SummaryT", bound="Summary")
 
 
 class Summary(Protocol):
-    """What a log says of an epoch."""
+    """The results of an epoch."""
 
     def line(self) -> str:
         """One line for nnU-Net's log."""
 
 
 class EpochLog(Protocol[StepT_contra, SummaryT]):
-    """Collects what the iterations of an epoch say, and writes files for people when it is over.
+    """Collects the results of the iterations of an epoch, and writes files for the user at its end.
 
     Attributes:
-        what: What is written, for messages.
-        summaries: One per epoch so far.
+        what: Name of what is logged, for messages.
+        summaries: One summary per epoch so far.
     """
 
     what: str
     summaries: list[SummaryT]
 
     def record(self, step: StepT_contra) -> None:
-        """Collect what one iteration says."""
+        """Add the results of one iteration."""
 
     def end_epoch(self, epoch: int, folder: Path) -> SummaryT:
         """Write the files of an epoch.
 
         Args:
-            epoch: The epoch that ended, counted from 0.
-            folder: Of the fold, where nnU-Net keeps its own log.
+            epoch: Number of the epoch that ended, from 0.
+            folder: Folder of the fold, where nnU-Net keeps its own log.
 
         Returns:
-            What the log says of the epoch, now the last of ``summaries``.
+            The summary of the epoch, which is now the last of ``summaries``.
 
         Raises:
             OSError: If a file cannot be written; ``summaries`` has the epoch all the same.
         """
 
     def keep_epochs_before(self, epoch: int, folder: Path) -> None:
-        """Drop what an earlier, interrupted training wrote from ``epoch`` on, and take over what is before."""
+        """Continue the files of an interrupted training, without its epochs from ``epoch`` on."""
 
 
 def end_epoch(log: EpochLog[Any, SummaryT], epoch: int, folder: Path, *, report: Callable[[str], object]) -> SummaryT:
-    """End an epoch of a log. A file that cannot be written is reported, for a picture is not worth a training.
+    """End an epoch of a log. A file that cannot be written only causes a warning: a picture is not worth a training.
 
     Args:
         log: The log.
-        epoch: The epoch that ended, counted from 0.
-        folder: Of the fold.
-        report: Takes lines for nnU-Net's log.
+        epoch: Number of the epoch that ended, from 0.
+        folder: Folder of the fold.
+        report: Writes a line to nnU-Net's log.
 
     Returns:
-        What the log says of the epoch.
+        The summary of the epoch.
     """
     try:
         summary = log.end_epoch(epoch, folder)

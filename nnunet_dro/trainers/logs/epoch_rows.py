@@ -1,4 +1,4 @@
-"""CSV files that get rows after every epoch: no half epoch, and none twice, whatever happens to the training."""
+"""CSV files with rows for every epoch: each epoch is complete and in the file once, even if the training is killed."""
 
 import csv
 import errno
@@ -11,15 +11,15 @@ from nnunet_dro.atomic import replacing
 
 
 def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Append the rows of an epoch; a new file begins with the names of the columns.
+    """Append the rows of an epoch; a new file starts with the names of the columns.
 
     Args:
         path: The CSV file.
-        columns: Names; the first is ``epoch``.
-        rows: The entries of each row, in the order of the columns.
+        columns: Names of the columns; the first is ``epoch``.
+        rows: Entries of each row, in the order of the columns.
 
     Raises:
-        OSError: If not all of it could be written; the file is as it was before.
+        OSError: If not all rows could be written; the file is as it was before.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -29,21 +29,21 @@ def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[obje
     content = text.getvalue().encode()
     with path.open("ab", buffering=0) as file:
         start = file.tell()
-        if file.write(content) != len(content):  # the disk is full: no half epoch, later ones may fit again
+        if file.write(content) != len(content):  # the disk is full; later epochs may fit again
             file.truncate(start)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def keep_rows_before(epoch: int, path: Path, columns: Sequence[str]) -> list[list[str]]:
-    """Drop the rows that an earlier, interrupted training wrote from an epoch on, and a last line that was cut off.
+    """Drop the rows that an interrupted training wrote from an epoch on, and an incomplete last line.
 
     Args:
-        epoch: The epoch the training starts with.
-        path: The CSV file; it need not be there. One with other columns is started anew.
-        columns: Names; the first is ``epoch``.
+        epoch: The epoch that the training starts with.
+        path: The CSV file; it may be missing. A file with other columns is started again.
+        columns: Names of the columns; the first is ``epoch``.
 
     Returns:
-        The entries of the rows that stay.
+        The entries of the remaining rows.
     """
     if not path.exists():
         return []
@@ -55,14 +55,14 @@ def keep_rows_before(epoch: int, path: Path, columns: Sequence[str]) -> list[lis
 
 
 def entry(value: float) -> str:
-    """A number as it is written, six significant digits; NaN is an empty entry."""
+    """A number as an entry with six significant digits; NaN is an empty entry."""
     return "" if value != value else f"{value:.6g}"
 
 
 def _complete_lines(path: Path, columns: Sequence[str]) -> list[str]:
-    """Lines of a file, with its header; a last line that was cut off is left out."""
+    """Header and lines of a file, without an incomplete last line."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    # Only a line feed ends a row: names may hold what other alphabets end lines with.
+    # Only a line feed ends a row: names may contain characters that end lines in other alphabets.
     lines = [line + "\n" for line in text.split("\n")[:-1]]
     header = ",".join(columns) + "\n"
     return lines if lines[:1] == [header] else [header]

@@ -1,4 +1,4 @@
-"""What each log says of an epoch: scalars, and one line for nnU-Net's log."""
+"""The summaries that the logs give of an epoch: scalars, and one line for nnU-Net's log."""
 
 import math
 from dataclasses import asdict, dataclass, field
@@ -7,14 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What an epoch's line says of the table of stale losses, beside the scalars.
+    """The table of stale losses at the end of an epoch, as far as the line in the log needs it.
 
     Attributes:
-        n_items: Number of items, cases or sub-volumes.
+        n_items: Number of items, which are cases or sub-volumes.
         n_unseen: Number of items that were never seen.
-        hardest: The five items of the largest stale loss, hardest first, and that loss.
+        hardest: The five items with the largest stale losses, hardest first, and these losses.
         outliers: The items that the rule sets aside, hardest first.
-        items: What the items are.
+        items: Name of the items, ``cases`` or ``sub-volumes``.
     """
 
     n_items: int
@@ -26,21 +26,21 @@ class TableSummary:
 
 @dataclass(frozen=True)
 class HardnessSummary:
-    """Scalars of one epoch.
+    """Hardness of the cases in one epoch.
 
     Attributes:
-        epoch: Counted from 0, as nnU-Net does.
+        epoch: Number of the epoch, from 0 as in nnU-Net.
         effective_cases: exp(entropy) of the sampling probabilities at the end of the epoch.
-        clipped_share: Share of the epoch's importance weights that hit the clip, in [0, 1]; NaN without such weights.
-        refused_losses: Losses of the epoch that were not finite and not stored.
+        clipped_share: Share of the epoch's importance weights that were clipped, in [0, 1]; NaN without such weights.
+        refused_losses: Number of losses in the epoch that were not finite and therefore not stored.
         mean_loss: Mean of the stale losses; NaN while no case has one.
-        robust_loss: What the table's rule makes small, of the stale losses (`Rule.robust_loss`).
-        worst_5_percent_bound: Bound on the loss that 5 % of the cases exceed (`Rule.percentile_bound`); infinite where
-            the rule gives none.
+        robust_loss: The value that the table's rule minimises, for the stale losses (`Rule.robust_loss`).
+        worst_5_percent_bound: Bound on the loss that 5 % of the cases exceed (`Rule.percentile_bound`); infinite if the
+            rule gives no such bound.
         beta: Robustness at the end of the epoch; NaN for a rule without one.
         mean_weight: Mean importance weight of the epoch; NaN without such weights.
-        groups: What is known of the groups of the case table, by what is written above the column.
-        table: The table at the end of the epoch; None for an epoch from a checkpoint, which does not carry it.
+        groups: Scalars of the groups of the case table, by their column in training.csv.
+        table: The table at the end of the epoch; None for epochs from a checkpoint, which does not contain it.
     """
 
     epoch: int
@@ -56,11 +56,11 @@ class HardnessSummary:
     table: TableSummary | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint carries: the arguments to make it again, without the table."""
+        """State for a checkpoint: the arguments to create the summary again, without the table."""
         return {name: value for name, value in asdict(self).items() if name != "table"}
 
     def scalars(self) -> dict[str, float]:
-        """Everything by its name, the groups last."""
+        """All scalars by their names, those of the groups last."""
         own = {name: value for name, value in self.state_dict().items() if name != "groups"}
         return {**own, **self.groups}
 
@@ -92,14 +92,14 @@ class HardnessSummary:
 
 @dataclass(frozen=True)
 class WeightsSummary:
-    """Scalars of one epoch.
+    """Learnt weights of one epoch.
 
     Attributes:
-        epoch: Counted from 0, as nnU-Net does.
-        n_steps: Iterations that made a step.
-        n_without_step: Iterations whose weights were all 0, which made none.
-        zero_share: Share of the epoch's weights that were 0, in [0, 1]; NaN where there was no weight.
-        lowest: The five cases of the lowest mean weight over all epochs so far, lowest first, and that weight.
+        epoch: Number of the epoch, from 0 as in nnU-Net.
+        n_steps: Number of iterations that made a step.
+        n_without_step: Number of iterations that made no step, because all weights were 0.
+        zero_share: Share of the epoch's weights that were 0, in [0, 1]; NaN without any weight.
+        lowest: The five cases with the lowest mean weights over all epochs so far, lowest first, and these weights.
     """
 
     epoch: int
@@ -109,7 +109,7 @@ class WeightsSummary:
     lowest: tuple[tuple[str, float], ...] = ()
 
     def scalars(self) -> dict[str, float]:
-        """The numbers by their names."""
+        """All scalars by their names."""
         return {name: value for name, value in asdict(self).items() if name != "lowest"}
 
     def line(self) -> str:
@@ -123,18 +123,18 @@ class WeightsSummary:
 
 @dataclass(frozen=True)
 class PerturbationSummary:
-    """Scalars of one epoch, over the cases of this process.
+    """Perturbations of one epoch, over the cases of this process.
 
     Attributes:
-        epoch: Counted from 0, as nnU-Net does.
+        epoch: Number of the epoch, from 0 as in nnU-Net.
         mean_change: Mean over cases of the root mean square change of a voxel, in units of the normalised images
             (standard deviations, for most of nnU-Net's normalisations).
-        max_change: Largest of these.
+        max_change: Largest of these changes.
         mean_feature_distance: Mean over cases of the root mean square of ||z - z_0|| over voxels.
-        surrogate_before: Mean of l, at the original images.
-        surrogate_after: Mean of l - gamma/2 ||z - z_0||^2, at the generated ones.
+        surrogate_before: Mean of l at the original images.
+        surrogate_after: Mean of l - gamma/2 ||z - z_0||^2 at the generated images.
         rejected_share: Share of the steps that were taken back, in [0, 1].
-        non_finite: Cases for which a loss, feature or gradient was not finite.
+        non_finite: Number of cases for which a loss, feature or gradient was not finite.
     """
 
     epoch: int

@@ -1,4 +1,4 @@
-"""What a user sees of the hardness while training: hardness.csv, training.csv, hardness.png, one line per epoch."""
+"""The log of the hardness of the cases: hardness.csv, training.csv, hardness.png, and one line per epoch."""
 
 import csv
 import math
@@ -21,22 +21,22 @@ from nnunet_dro.trainers.logs.training_csv import group_scalars, robustness_of, 
 
 _COLUMNS = ("epoch", "case", "loss", "probability", "draws")
 
-#: Items that the line of an epoch names, hardest first.
+#: Number of items that the line of an epoch names, hardest first.
 _N_HARDEST = 5
 
-#: Sub-volumes that are listed after each epoch, hardest first.
+#: Number of sub-volumes that are listed after each epoch, hardest first.
 _N_SUBVOLUMES_LISTED = 1000
 
 
 class HardnessLog:
-    """Counts an epoch's draws and weights, and writes what a user looks at; an `EpochLog`.
+    """Counts the draws and clipped weights of an epoch, and writes the hardness of the cases; an `EpochLog`.
 
     Args:
         table: The table of stale losses.
         importance: The importance weights in use, or None.
-        groups: Column of the case table to the group of each case, to be watched.
-        subvolumes: What the table's items are, where they are no cases. A case then has the mean loss of its items and
-            the sum of their probabilities and draws.
+        groups: Groups to report, as the group of each case by column of the case table.
+        subvolumes: The sub-volumes, if they are the items of the table; None if these are cases. The loss of a case is
+            then the mean loss of its items, its probability and draws are their sums.
     """
 
     what = "hardness"
@@ -65,24 +65,24 @@ class HardnessLog:
         self._refused_before = self.table.refused
 
     def record(self, step: Step) -> None:
-        """Count the draws and the clipped weights of one iteration."""
+        """Count the draws and clipped weights of one iteration."""
         np.add.at(self._draws, step.indices, 1)
         self._n_clipped += step.n_clipped
         self._sum_of_weights += step.mean_weight
         self._n_steps += 1
 
     def end_epoch(self, epoch: int, folder: Path) -> HardnessSummary:
-        """Write the epoch's rows and the picture.
+        """Write the rows of the epoch, and the picture.
 
         Args:
-            epoch: The epoch that ended, counted from 0.
-            folder: Of the fold, where nnU-Net keeps its own log.
+            epoch: Number of the epoch that ended, from 0.
+            folder: Folder of the fold, where nnU-Net keeps its own log.
 
         Returns:
-            The epoch's scalars.
+            The summary of the epoch.
 
         Raises:
-            OSError: If a file cannot be written; the epoch is recorded all the same.
+            OSError: If a file cannot be written; ``summaries`` has the epoch all the same.
         """
         probabilities = self.table.probabilities()
         draws, losses = self._per_case(self._draws), self._mean_losses()
@@ -111,14 +111,14 @@ class HardnessLog:
         return summary
 
     def _per_case(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Sums over the items of each case."""
+        """Sum of the values over the items of each case."""
         if self.subvolumes is None:
             return values
         sums = np.bincount(self.subvolumes.case_of, weights=values, minlength=len(self.cases))
         return sums.astype(values.dtype)
 
     def _mean_losses(self) -> NDArray[np.float64]:
-        """Mean stale loss of each case over its items that have one, NaN if none has."""
+        """Mean stale loss of each case over its items with a loss; NaN if there is none."""
         losses = self.table.losses
         if self.subvolumes is None:
             return losses
@@ -138,22 +138,22 @@ class HardnessLog:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint carries: the table and the epochs' scalars."""
+        """State for a checkpoint: the table, and the scalars of the epochs."""
         return {"table": self.table.state_dict(), "epochs": [summary.state_dict() for summary in self.summaries]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
-        """Go on from a checkpoint; returns one line for the log if the training cases changed since."""
+        """Continue from a checkpoint; returns one line for the log if the training cases changed since."""
         changed = self.table.load_state_dict(state["table"])
         self.summaries = [HardnessSummary(**summary) for summary in state["epochs"]]
         self._start_epoch()
         return changed
 
     def keep_epochs_before(self, epoch: int, folder: Path) -> None:
-        """Drop what an earlier, interrupted training wrote from ``epoch`` on, and take over what is before.
+        """Continue the files of an interrupted training, without its epochs from ``epoch`` on.
 
         Args:
-            epoch: The epoch the training starts with.
-            folder: Of the fold.
+            epoch: The epoch that the training starts with.
+            folder: Folder of the fold.
         """
         position = {case: i for i, case in enumerate(self.cases)}
         for number, case, loss, *_ in keep_rows_before(epoch, folder / "hardness.csv", _COLUMNS):
@@ -162,7 +162,7 @@ class HardnessLog:
                 losses[position[case]] = float(loss)
 
     def _list_subvolumes(self, path: Path, probabilities: NDArray[np.float64]) -> None:
-        """The hardest sub-volumes at the end of the last epoch."""
+        """Write the hardest sub-volumes at the end of the last epoch."""
         losses = self.table.losses
         hardest = np.argsort(-np.where(np.isnan(losses), -np.inf, losses), kind="stable")[:_N_SUBVOLUMES_LISTED]
         with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""The picture of a training's hardness."""
+"""The picture of the hardness of the cases during a training."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,13 +20,13 @@ def plot_hardness(
     summaries: Sequence[HardnessSummary],
     path: Path,
 ) -> None:
-    """Draw the stale loss of every case over the epochs, the effective number of cases, and the clipped weights if any.
+    """Draw the stale losses of all cases, the effective number of cases, and the share of clipped weights, if any.
 
     Args:
-        history: Epoch to stale losses, (n,), NaN where a case has none.
+        history: Stale losses by epoch, (n,), NaN for a case without one.
         cases: Names of the n cases.
-        summaries: One per epoch.
-        path: PNG to write.
+        summaries: One summary per epoch.
+        path: PNG file to write.
     """
     with usual_style():
         _draw(history, cases, summaries).savefig(path, dpi=110)

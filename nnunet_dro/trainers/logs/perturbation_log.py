@@ -1,4 +1,4 @@
-"""What a user sees of generated batches while training: perturbations.csv, perturbation.png, one line per epoch."""
+"""The log of generated batches: perturbations.csv, perturbation.png, and one line per epoch."""
 
 import math
 from dataclasses import astuple, fields
@@ -19,10 +19,10 @@ _COLUMNS = tuple(field.name for field in fields(PerturbationSummary))
 
 
 class PerturbationLog:
-    """Collects an epoch's perturbations and writes what a user looks at; an `EpochLog`.
+    """Collects the perturbations of an epoch and writes their means and an example; an `EpochLog`.
 
     Args:
-        steps: T of the inner maximisation.
+        steps: T, number of steps of the inner maximisation.
     """
 
     what = "perturbations"
@@ -34,7 +34,7 @@ class PerturbationLog:
         self._cases: list[Tensor] = []
 
     def record(self, step: Perturbed) -> None:
-        """Remember the numbers of one iteration's batch; they stay on their device, so that nobody waits for it."""
+        """Add the numbers of one iteration. They stay on their device, so that the training does not wait for it."""
         columns = (
             step.change,
             step.feature_distance,
@@ -49,14 +49,14 @@ class PerturbationLog:
         """Append the epoch to perturbations.csv, and replace perturbation.png by its example.
 
         Args:
-            epoch: The epoch that ended, counted from 0. What is recorded from now on belongs to the next.
-            folder: Of the fold, where nnU-Net keeps its own log.
+            epoch: Number of the epoch that ended, from 0.
+            folder: Folder of the fold, where nnU-Net keeps its own log.
 
         Returns:
-            The epoch's scalars.
+            The summary of the epoch.
 
         Raises:
-            OSError: If a file cannot be written; the epoch is recorded all the same.
+            OSError: If a file cannot be written; ``summaries`` has the epoch all the same.
         """
         summary, example = self._summary(epoch), self.example
         self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
@@ -83,7 +83,7 @@ class PerturbationLog:
         )
 
     def keep_epochs_before(self, epoch: int, folder: Path) -> None:
-        """Drop what an earlier, interrupted training wrote from ``epoch`` on."""
+        """Continue the files of an interrupted training, without its epochs from ``epoch`` on."""
         keep_rows_before(epoch, folder / "perturbations.csv", _COLUMNS)
 
 

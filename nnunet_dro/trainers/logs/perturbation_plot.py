@@ -1,4 +1,4 @@
-"""The picture of a generated batch: a slice before, after, and the difference."""
+"""The picture of a generated batch: a slice of the original, of the generated image, and their difference."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,19 +11,19 @@ from torch import Tensor
 
 from nnunet_dro.trainers.logs.case_curves import usual_style
 
-#: Colours of contours that the colour-blind can tell apart, on grey (Okabe and Ito).
+#: Colours of contours on grey, which colour-blind people can tell apart (Okabe and Ito).
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7")
 
 
 @dataclass(frozen=True)
 class Example:
-    """One slice of one case, on the CPU; a, b are its height and width.
+    """One slice of one case on the CPU, of height a and width b.
 
     Attributes:
-        case: Its name.
-        original: First channel before, shape (a, b).
-        generated: First channel after.
-        labels: Label map, 0 for background; overlapping regions are counted.
+        case: Name of the case.
+        original: First channel of the original, shape (a, b).
+        generated: First channel of the generated image, shape (a, b).
+        labels: Label map, shape (a, b), 0 for background; for regions, the number of regions at each voxel.
     """
 
     case: str
@@ -35,14 +35,15 @@ class Example:
 def make_example(
     original: Tensor, generated: Tensor, target: Tensor, names: list[str], *, ignore_label: int | None, regions: bool
 ) -> Example:
-    """The slice with most foreground of the case that has most; of several the one nearest to the middle.
+    """Pick the slice with most foreground of the case with most foreground, and of several the one nearest the middle.
 
     Args:
-        original: Batch before, shape (b, channels, *spatial), two or three spatial axes.
-        generated: Batch after.
+        original: Original batch, shape (b, channels, *spatial), with two or three spatial axes.
+        generated: Generated batch, of the same shape.
         target: Reference of full resolution, shape (b, 1, *spatial), or (b, regions [+ 1 to ignore], *spatial).
-        names: Of the b cases.
-        ignore_label: Is no foreground. With regions any value says that the last channel marks what to ignore.
+        names: Names of the b cases.
+        ignore_label: Label that is no foreground, or None. With regions, any value says that the last channel marks the
+            voxels to ignore.
         regions: Whether the target has regions.
     """
     if regions:
@@ -64,12 +65,12 @@ def make_example(
 
 
 def plot_example(example: Example, path: Path, *, title: str) -> None:
-    """Draw original, generated and difference side by side, with the contours of the reference.
+    """Draw the original, the generated image and their difference side by side, with the contours of the reference.
 
     Args:
-        example: What to draw.
-        path: PNG to write.
-        title: Above the picture.
+        example: The slice to draw.
+        path: PNG file to write.
+        title: Title of the picture.
     """
     with usual_style():
         figure = Figure(figsize=(12, 4.4), layout="constrained")

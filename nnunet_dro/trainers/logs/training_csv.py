@@ -1,4 +1,4 @@
-"""training.csv: the scalars of every epoch, and how they follow from the table of stale losses."""
+"""training.csv: the scalars of every epoch, computed from the table of stale losses."""
 
 import csv
 import math
@@ -15,7 +15,7 @@ from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 
 
 def robustness_of(table: HardnessTable) -> dict[str, Any]:
-    """What an epoch's summary says of the losses in a table."""
+    """Fields of a `HardnessSummary` that follow from the losses in a table."""
     losses, rule = table.losses, table.rule
     beta = rule.beta if isinstance(rule, RuleWithBeta) else math.nan
     known = losses[~np.isnan(losses)]
@@ -32,13 +32,13 @@ def robustness_of(table: HardnessTable) -> dict[str, Any]:
 def group_scalars(
     groups: Mapping[str, Sequence[str]], table: HardnessTable, draws: NDArray[Any], losses: NDArray[np.float64]
 ) -> dict[str, float]:
-    """Share of the draws and mean stale loss of each group, and its weight where a rule weighs groups.
+    """Share of the draws and mean stale loss of each group, and its weight if the rule has group weights.
 
     Args:
-        groups: Column to the group of each case.
+        groups: The group of each case, by column of the case table.
         table: The table of stale losses.
-        draws: How often each case was drawn, shape (n,).
-        losses: Stale loss of each case, shape (n,), NaN without one.
+        draws: Number of draws of each case, shape (n,).
+        losses: Stale loss of each case, shape (n,), NaN for a case without one.
     """
     scalars: dict[str, float] = {}
     for column, of_case in groups.items():
@@ -55,9 +55,9 @@ def group_scalars(
 
 
 def write_summaries(path: Path, summaries: Sequence[HardnessSummary]) -> None:
-    """Write training.csv: a row per epoch; a number that is not known is an empty entry."""
+    """Write training.csv with a row per epoch; unknown numbers are empty entries."""
     rows = [summary.scalars() for summary in summaries]
-    # A training that is resumed with another case table has other groups.
+    # A training that is resumed with another case table may have other groups.
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

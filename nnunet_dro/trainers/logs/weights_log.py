@@ -1,4 +1,4 @@
-"""What a user sees of learnt weights while training: weights.csv, weights.png, one line per epoch."""
+"""The log of learnt weights: weights.csv, weights.png, and one line per epoch."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -20,17 +20,17 @@ _COLUMNS = ("epoch", "case", "weight", "times_seen")
 
 
 class WeightsLog:
-    """Adds up the weights that an epoch's iterations give to the cases, and writes what a user looks at; an `EpochLog`.
+    """Adds up the weights of the cases in an epoch, and writes their means; an `EpochLog`.
 
-    A weight is relative: the weight in the weighted mean times the number of cases in the batch, so that 1 is what
-    plain training gives to every case.
+    Weights are relative: the weight in the weighted mean times the number of cases in the batch, so that plain training
+    has a weight of 1 for every case.
 
     Args:
         cases: Names of the training cases, unique, in the order of the indices.
-        trusted: Those whose labels the weights are learnt from; drawn in a colour of their own.
+        trusted: Names of the cases that the weights are learnt from; they have a colour of their own in the picture.
 
     Raises:
-        ValueError: If there is no case, one is there twice, or a trusted one is not there.
+        ValueError: If there is no case, a name is duplicated, or a trusted case is not among the cases.
 
     Source of the weights: Ren et al. 2018, Learning to Reweight Examples for Robust Deep Learning, Algorithm 1.
     """
@@ -59,11 +59,11 @@ class WeightsLog:
     def record(self, step: Step) -> None:
         """Add the weights of one iteration.
 
-        Where all weights are 0 the iteration made no step; its cases count as seen, with a weight of 0.
+        If all weights are 0, the iteration made no step; its cases count as seen, with a weight of 0.
 
         Args:
-            step: Its ``indices`` are positions in ``cases``, shape (b,), a case may be there twice; its ``weights`` are
-                those in the weighted mean, shape (b,), >= 0.
+            step: Its ``indices`` are positions in ``cases``, shape (b,), which may contain duplicates. Its ``weights``
+                are the weights in the weighted mean, shape (b,), >= 0.
 
         Raises:
             ValueError: If the shapes differ, a position is out of range, or a weight is negative or not finite;
@@ -72,7 +72,7 @@ class WeightsLog:
         where, given = step.indices, step.weights * len(step.weights)
         if where.ndim != 1 or where.shape != given.shape or not len(where):
             got = f"{where.shape} and {given.shape}"
-            raise ValueError(f"`indices` and `weights` must be of one shape (b,), got {got}. Give one for each case.")
+            raise ValueError(f"`indices` and `weights` must be of one shape (b,), got {got}. Give one weight per case.")
         if where.min() < 0 or where.max() >= len(self.cases):
             got = f"{where.min()} to {where.max()}"
             raise ValueError(f"`indices` must be 0 to {len(self.cases) - 1}, got {got}. Give positions in `cases`.")
@@ -86,17 +86,17 @@ class WeightsLog:
         self._n_without_step += not given.any()
 
     def end_epoch(self, epoch: int, folder: Path) -> WeightsSummary:
-        """Write the epoch's rows and the picture.
+        """Write the rows of the epoch, and the picture.
 
         Args:
-            epoch: The epoch that ended, counted from 0.
-            folder: Of the fold, where nnU-Net keeps its own log.
+            epoch: Number of the epoch that ended, from 0.
+            folder: Folder of the fold, where nnU-Net keeps its own log.
 
         Returns:
-            The epoch's scalars.
+            The summary of the epoch.
 
         Raises:
-            OSError: If a file cannot be written; the epoch is recorded all the same.
+            OSError: If a file cannot be written; ``summaries`` has the epoch all the same.
         """
         with np.errstate(invalid="ignore"):
             means, times = self._sums / self._seen, self._seen
@@ -118,7 +118,7 @@ class WeightsLog:
         return summary
 
     def _lowest(self) -> tuple[tuple[str, float], ...]:
-        """The five cases of the lowest mean weight over all epochs, weighted by the times seen."""
+        """The five cases with the lowest mean weights over all epochs, weighted by how often they were seen."""
         sums, times = np.zeros(len(self.cases)), np.zeros(len(self.cases), dtype=np.int64)
         for epoch, means in self._means.items():
             sums += np.where(self._times[epoch] > 0, means, 0) * self._times[epoch]
@@ -129,11 +129,11 @@ class WeightsLog:
         return tuple((self.cases[seen[i]], float(overall[i])) for i in order)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint carries: the cases and the epochs' scalars; the weights themselves are in weights.csv."""
+        """State for a checkpoint: the cases, and the scalars of the epochs. The weights are in weights.csv."""
         return {"cases": list(self.cases), "epochs": [asdict(summary) for summary in self.summaries]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
-        """Go on from a checkpoint; returns one line for the log if the training cases changed since."""
+        """Continue from a checkpoint; returns one line for the log if the training cases changed since."""
         self.summaries = [
             WeightsSummary(**{**epoch, "lowest": tuple((case, weight) for case, weight in epoch["lowest"])})
             for epoch in state["epochs"]
@@ -149,11 +149,11 @@ class WeightsLog:
         )
 
     def keep_epochs_before(self, epoch: int, folder: Path) -> None:
-        """Drop what an earlier, interrupted training wrote from ``epoch`` on, and take over what is before.
+        """Continue the files of an interrupted training, without its epochs from ``epoch`` on.
 
         Args:
-            epoch: The epoch the training starts with.
-            folder: Of the fold.
+            epoch: The epoch that the training starts with.
+            folder: Folder of the fold.
         """
         self.summaries = [summary for summary in self.summaries if summary.epoch < epoch]
         position = {case: i for i, case in enumerate(self.cases)}

@@ -1,4 +1,4 @@
-"""The picture of a training's weights."""
+"""The picture of the learnt weights during a training."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from nnunet_dro.trainers.logs.case_curves import draw_cases, draw_lines, drawn_e
 from nnunet_dro.trainers.logs.epoch_summary import WeightsSummary
 
 _N_NAMED = 5
-#: Not among the colours of the named cases, and bright beside the grey of the others (Okabe and Ito).
+#: Differs from the colours of the named cases and stands out from the grey of the others (Okabe and Ito).
 _TRUSTED_COLOUR = "#56B4E9"
 
 
@@ -24,15 +24,15 @@ def plot_weights(
     summaries: Sequence[WeightsSummary],
     path: Path,
 ) -> None:
-    """Draw every case's running mean weight, the share of zero weights and that of iterations without a step.
+    """Draw the running mean weights of all cases, and the shares of zero weights and of iterations without a step.
 
     Args:
-        means: Epoch to mean weights, (n,), NaN where a case was not seen.
-        times_seen: Epoch to how often each case was seen, (n,).
+        means: Mean weights by epoch, (n,), NaN for a case that was not seen.
+        times_seen: How often each case was seen, (n,), by epoch.
         cases: Names of the n cases.
-        trusted: Those whose labels the weights are learnt from.
-        summaries: One per epoch.
-        path: PNG to write.
+        trusted: Names of the cases that the weights are learnt from.
+        summaries: One summary per epoch.
+        path: PNG file to write.
     """
     with usual_style():
         _draw(means, times_seen, cases, trusted, summaries).savefig(path, dpi=110)
@@ -43,15 +43,15 @@ def running_means(
     times_seen: Mapping[int, NDArray[np.int32]],
     epochs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Every case's mean weight over all epochs so far, weighted by the times seen.
+    """Mean weight of every case over all epochs so far, weighted by how often the case was seen.
 
     Args:
-        means: Epoch to mean weights, (n,), NaN where a case was not seen.
-        times_seen: Epoch to how often each case was seen, (n,).
-        epochs: The epochs to give it for, ascending, shape (n_epochs,).
+        means: Mean weights by epoch, (n,), NaN for a case that was not seen.
+        times_seen: How often each case was seen, (n,), by epoch.
+        epochs: The epochs to compute it for, ascending, shape (n_epochs,).
 
     Returns:
-        Shape (n_epochs, n), NaN until a case was seen.
+        Mean weights, shape (n_epochs, n), NaN until a case was seen.
     """
     n = len(next(iter(means.values())))
     sums, times = np.zeros(n), np.zeros(n)

@@ -11,10 +11,10 @@ from nnunet_dro.trainers.options.settings import Check, HardnessOptions, Trainer
 
 @dataclass(frozen=True, kw_only=True)
 class GroupOptions(TrainerOptions):
-    """What a trainer that knows the group of every case can be told.
+    """Options of every trainer that knows the group of every case.
 
     Attributes:
-        column: Of the case table, whose entries are the groups.
+        column: Column of the case table that holds the groups.
     """
 
     column: str = ""
@@ -31,16 +31,16 @@ class GroupOptions(TrainerOptions):
         ]
 
     def suffix(self) -> str:
-        """The part of the name that says the column and the options."""
+        """The part of the trainer's name that gives the column and the options."""
         return f"_{self.column}{super().suffix()}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupDROOptions(GroupOptions, HardnessOptions):
-    """What `nnUNetTrainerGroupDRO_<column>` can be told.
+    """Options of `nnUNetTrainerGroupDRO_<column>`.
 
     Attributes:
-        nu: Step of the group weights per iteration, 1/loss units, > 0.
+        nu: Step size of the group weights per iteration, 1/loss units, > 0.
         adjustment: C of the size adjustment C / sqrt(n_g), loss units, >= 0.
 
     Source: Sagawa et al. 2020.
@@ -57,14 +57,14 @@ class GroupDROOptions(GroupOptions, HardnessOptions):
         ]
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
-        """The group weights that follow the groups' losses."""
+        """Group weights that follow the losses of the groups."""
         return GroupDRO(groups, nu=self.nu, adjustment=self.adjustment)
 
 
 @dataclass(frozen=True, kw_only=True)
 class IWOptions(GroupOptions):
-    """What `nnUNetTrainerIW_<column>` can be told."""
+    """Options of `nnUNetTrainerIW_<column>`."""
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
-        """Every group equally often."""
+        """Draws every group equally often."""
         return Balanced(groups)

@@ -12,25 +12,30 @@ from nnunet_dro.trainers.options.settings import Check, HardnessOptions
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
 
-#: Fields that say how draws are weighed.
+#: Fields that decide about the importance weights.
 _WEIGHING = ("importance_sampling", "exact_ratio", "normalised", "clip")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DROOptions(HardnessOptions):
-    """What `nnUNetTrainerDRO` can be told, checked.
+    """Options of `nnUNetTrainerDRO`.
 
     Attributes:
         beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net.
-        auto_beta: Whether beta is estimated from the stale losses instead.
-        chi2: Pearson divergence instead of KL.
-        cvar: Draw from this share of the cases, the worst, in (0, 1); None to draw by beta.
-        doro: With ``cvar``, set this share aside first, the hardest, in (0, 1); 0 sets none aside.
-        importance_sampling: Whether importance weights correct the stale losses; only KL has them.
+        auto_beta: Whether beta is estimated from the stale losses.
+        chi2: Whether to use the Pearson divergence instead of KL.
+        cvar: Share of the cases, the hardest, to draw from, in (0, 1); None to draw by beta.
+        doro: With ``cvar``, share of the cases, the hardest, to set aside first, in (0, 1); 0 sets none aside.
+        importance_sampling: Whether importance weights correct for stale losses; only KL has such weights.
         exact_ratio: Whether importance weights are the exact ratio of the probabilities.
         normalised: Whether importance weights are divided by their running mean.
         clip: Smallest and largest importance weight, 0 <= low <= 1 <= high, low < high.
-        subvolumes: Grid of sub-volumes per volume, in the axis order of the preprocessed arrays.
+        subvolumes: Grid of sub-volumes per case, in the axis order of the preprocessed arrays.
+
+    Example:
+        >>> options = DROOptions(beta=10, importance_sampling=False, epochs=20)
+        >>> "nnUNetTrainerDRO" + options.suffix()
+        'nnUNetTrainerDRO_beta10_noIS_20epochs'
 
     Source: defaults from Fidon et al. 2022 (MELBA).
     """
@@ -48,7 +53,7 @@ class DROOptions(HardnessOptions):
 
     def _checks(self) -> list[Check]:
         low, high = self.clip
-        clip_rule = "two numbers 0 <= lo <= 1 <= hi with lo < hi"
+        clip_rule = "two numbers with 0 <= lo <= 1 <= hi and lo < hi"
         return [
             (bool(np.isfinite(self.beta)) and self.beta >= 0, "beta", "a number >= 0"),
             (self.cvar is None or 0 < self.cvar < 1, "cvar", "a number in (0, 1)"),
@@ -68,17 +73,17 @@ class DROOptions(HardnessOptions):
         if self.cvar is not None and (beta or self.auto_beta):
             return f"`{'betaauto' if self.auto_beta else 'beta'}` has no effect with `cvar`, which draws by rank."
         if self.doro and self.cvar is None:
-            return "`doro` has no effect without `cvar<a>`, the share to draw from."
+            return "`doro` has no effect without `cvar<a>`, the share of the cases to draw from."
         if (self.chi2 or self.cvar is not None) and weighing:
             return f"`{weighing[0]}` has no effect with `{'chi2' if self.chi2 else 'cvar'}`: only KL has weights."
         if not self.importance_sampling and len(weighing) > 1:
-            return f"`{weighing[1]}` has no effect with `noIS`: there are no weights."
+            return f"`{weighing[1]}` has no effect with `noIS`, which turns importance weights off."
         if self.beta == 0 and (steering := self.given_options(*_WEIGHING, "chi2", "warmup")):
-            return f"`{steering[0].word}` has no effect with `beta0`: all volumes count the same."
+            return f"`{steering[0].word}` has no effect with `beta0`: all cases count the same."
         return None
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
-        """What decides how likely each case is to be drawn; with ``auto_beta`` before the first estimate."""
+        """What decides how likely each case is to be drawn; with ``auto_beta``, before the first estimate of beta."""
         if self.cvar is not None:
             return CVaR(self.cvar, self.doro)
         beta = 0.0 if self.auto_beta else self.beta
@@ -86,8 +91,8 @@ class DROOptions(HardnessOptions):
 
     @property
     def importance(self) -> "ImportanceWeights | None":
-        """The importance weights, or None where every drawn case counts the same."""
-        from nnunet_dro.losses import ImportanceWeights  # names are read and written without torch
+        """The importance weights, or None if every drawn case counts the same."""
+        from nnunet_dro.losses import ImportanceWeights  # names can be read and written without torch
 
         if not self.importance_sampling or self.chi2 or self.cvar is not None:
             return None

@@ -17,8 +17,8 @@ class Option:
 
     Attributes:
         field: The field of the trainer's options that it sets.
-        form: How it is written, for people.
-        pattern: How it is written, for the parser, which passes its groups to `read`.
+        form: How it is written, for users.
+        pattern: How it is written, for the parser, which passes the groups to `read`.
         read: Turns the groups into a value.
         write: Turns a value into the text of the option; '' if another option of the same field writes this value.
         help: What it does: one or two sentences that stand alone.
@@ -70,7 +70,7 @@ def _switch(field: str, word: str, value: Any, help: str, *, source: str = "") -
     )
 
 
-#: In the order in which a name gives them.
+#: All options, in the order in which names give them.
 OPTIONS = (
     _of_number(
         "beta",

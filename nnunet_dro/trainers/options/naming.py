@@ -1,4 +1,4 @@
-"""Trainer names to options."""
+"""Reads the options from a trainer's name."""
 
 from typing import Any, TypeVar
 
@@ -10,20 +10,26 @@ Options = TypeVar("Options", bound=TrainerOptions)
 
 
 def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
-    """Read the options that a trainer's name says.
+    """Read the options from a trainer's name.
 
     Args:
         name: What follows nnU-Net's ``-tr``.
         base: The trainer's name without options, which ``name`` starts with.
-        kind: The options of that trainer.
+        kind: The class of that trainer's options.
 
     Returns:
         The options.
 
     Raises:
-        ValueError: If an option is unknown, there twice, out of range, without effect, or not written in the one way
-            that finds the model again (another order, a default, 10.0 for 10), or if a group trainer's name lacks its
-            column; the message says what to write.
+        ValueError: If an option is unknown, duplicated, out of range, without effect or not written in the one way that
+            finds the model again (another order, a default, 10.0 instead of 10), or if the name of a group trainer
+            lacks its column; the message says what to write.
+
+    Example:
+        >>> from nnunet_dro.trainers.options import DROOptions
+        >>> options = options_from_name("nnUNetTrainerDRO_beta10_noIS", base="nnUNetTrainerDRO", kind=DROOptions)
+        >>> options.beta, options.importance_sampling
+        (10.0, False)
     """
     words = name[len(base) :].split("_")[1:] if name != base else []
     if not name[len(base) :].startswith("_") and name != base:
@@ -39,11 +45,11 @@ def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
         if option.form == (before := given_by.setdefault(option.field, option.form)) and option.field in given:
             raise ValueError(f"`{name}` gives the option {option.form} twice. {_valid_options(kind)}")
         if option.form != before:
-            raise ValueError(f"`{name}` gives both {before} and {option.form}: choose one. {_valid_options(kind)}")
+            raise ValueError(f"`{name}` gives both {before} and {option.form}. Choose one. {_valid_options(kind)}")
         try:
             given[option.field] = option.read(*groups)
         except (ValueError, OverflowError) as error:
-            raise ValueError(f"`{word}` in `{name}` is not a number nnunet-dro can read: {error}.") from error
+            raise ValueError(f"`{word}` in `{name}` is not a number that nnunet-dro can read: {error}.") from error
     try:
         options = kind(**given)
     except ValueError as error:
@@ -52,13 +58,13 @@ def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
     if right != name:
         raise ValueError(
             f"`{name}` must be written `{right}`: one configuration has one name (fixed order, defaults left out), "
-            f"because nnU-Net finds the model again by its name."
+            "because nnU-Net finds the model again by its name."
         )
     return options
 
 
 def _leading_column(words: list[str]) -> str:
-    """The words before the first option of any trainer: a column may have an underscore in its name."""
+    """The words before the first option of any trainer; the name of a column may contain underscores."""
     is_option = (any(option.pattern.fullmatch(word) for option in OPTIONS) for word in words)
     n = next((n for n, found in enumerate(is_option) if found), len(words))
     return "_".join(words[:n])

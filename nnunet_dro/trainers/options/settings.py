@@ -1,4 +1,4 @@
-"""Options that every trainer has, and those of trainers that draw by hardness; checked when they are made."""
+"""Options of every trainer, and options of the trainers that draw by hardness; they are checked when they are made."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -12,10 +12,10 @@ from nnunet_dro.trainers.options.forms import OPTIONS, Option
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
 
-#: nnU-Net's own length of a training; naming it would give one configuration two names.
+#: Length of nnU-Net's own trainings. These are defaults, which names leave out.
 NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS = 1000, 250, 50
 
-#: Whether it holds, the field that is checked, and the rule for people.
+#: Whether the rule holds, the field that is checked, and the rule in words.
 Check = tuple[bool, str, str]
 
 
@@ -25,7 +25,7 @@ class History:
 
     Attributes:
         momentum: Weight of the past in the history of losses, in [0, 1).
-        warmup: Epochs of uniform sampling at the start.
+        warmup: Number of epochs at the start in which cases are drawn uniformly.
         hardness: What counts as hardness: the training loss, its cross-entropy, or the loss without the Dice of classes
             that are in neither patch nor prediction.
     """
@@ -37,18 +37,24 @@ class History:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerOptions:
-    """What every trainer of this package can be told.
+    """Options of every trainer of this package.
 
     Attributes:
-        logit_adjustment: tau of the logit adjustment by the classes' voxel shares, >= 0; 0 adjusts nothing.
-        vector_scaling: gamma of the multiplicative adjustment, >= 0; 0 adjusts nothing.
-        polynomial_tail: alpha of the polynomially tailed cross-entropy, > 0; None for the cross-entropy.
-        plain_sgd: SGD without momentum instead of nnU-Net's Nesterov momentum (Fidon et al. 2022, Table 3).
+        logit_adjustment: tau of the logit adjustment by the classes' voxel shares, >= 0; 0 turns it off.
+        vector_scaling: gamma of the multiplicative adjustment, >= 0; 0 turns it off.
+        polynomial_tail: alpha of the polynomially tailed cross-entropy, > 0; None for the plain cross-entropy.
+        plain_sgd: Whether to use SGD without momentum instead of nnU-Net's Nesterov momentum (Fidon et al. 2022,
+            Table 3).
         epochs: Number of epochs.
         iterations: Training iterations per epoch.
 
     Raises:
-        ValueError: If a number is out of its range, or an option has no effect beside another.
+        ValueError: If a number is out of its range, or an option has no effect together with another one.
+
+    Example:
+        >>> options = TrainerOptions(logit_adjustment=1.0, epochs=20)
+        >>> options.suffix(), options.validation_iterations
+        ('_la1_20epochs', 50)
     """
 
     logit_adjustment: float = 0.0
@@ -77,14 +83,14 @@ class TrainerOptions:
         ]
 
     def _without_effect(self) -> str | None:
-        """Why an option does nothing beside another: a configuration has one name."""
+        """Reason why an option has no effect together with another one, or None. One configuration has one name."""
         return None
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
         """What decides how likely each case is to be drawn.
 
         Args:
-            groups: The group of every case; only `GroupOptions` look at them.
+            groups: Group of every case; only `GroupOptions` use them.
         """
         return UNIFORM
 
@@ -95,7 +101,7 @@ class TrainerOptions:
 
     @property
     def importance(self) -> "ImportanceWeights | None":
-        """The importance weights, or None where every drawn case counts the same."""
+        """The importance weights, or None if every drawn case counts the same."""
         return None
 
     @property
@@ -105,7 +111,7 @@ class TrainerOptions:
 
     @property
     def subvolumes(self) -> tuple[int, int, int]:
-        """Grid of sub-volumes per volume, in the axis order of the preprocessed arrays."""
+        """Grid of sub-volumes per case, in the axis order of the preprocessed arrays."""
         return (1, 1, 1)
 
     @property
@@ -115,29 +121,29 @@ class TrainerOptions:
 
     @property
     def label_smoothing(self) -> float:
-        """Probability that the reference of the cross-entropy takes from its label."""
+        """Probability that the reference of the cross-entropy gives to the other classes."""
         return 0.0
 
     @property
     def validation_iterations(self) -> int:
-        """Validation iterations per epoch, in nnU-Net's proportion to the training iterations."""
+        """Validation iterations per epoch, in the same proportion to the training iterations as in nnU-Net."""
         return max(1, round(self.iterations * NNUNET_VALIDATION_ITERATIONS / NNUNET_ITERATIONS))
 
     @classmethod
     def known_options(cls) -> list[Option]:
-        """The options that this trainer's name can give, in their order."""
+        """The options that the trainer's name can give, in their order."""
         known = {field.name for field in fields(cls)}
         return [option for option in OPTIONS if option.field in known]
 
     def suffix(self) -> str:
-        """The part of the name that says these options, '' for the defaults."""
+        """The part of the trainer's name that gives these options; '' if all have their defaults."""
         return "".join(f"_{option.write(getattr(self, option.field))}" for option in self.given_options())
 
     def given_options(self, *only: str) -> list[Option]:
         """The options that differ from their defaults, in the order of names.
 
         Args:
-            *only: Fields to look at; all of them if none is named.
+            *only: Fields to consider; all fields if none is given.
         """
         defaults = {field.name: field.default for field in fields(self)}
         values = {option: getattr(self, option.field) for option in self.known_options()}
@@ -150,7 +156,7 @@ class TrainerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HardnessOptions(TrainerOptions, History):
-    """Options of a trainer that draws by stale losses: those of every trainer, and how losses are collected."""
+    """Options of every trainer that draws by stale losses; see `TrainerOptions` and `History`."""
 
     @property
     def history(self) -> History:

@@ -10,11 +10,11 @@ from nnunet_dro.trainers.options.settings import Check, TrainerOptions
 
 @dataclass(frozen=True, kw_only=True)
 class LSOptions(TrainerOptions):
-    """What `nnUNetTrainerLS` can be told.
+    """Options of `nnUNetTrainerLS`.
 
     Attributes:
-        smoothing: Probability that the reference of the cross-entropy takes from its label, in [0, 0.5]; 0 is plain
-            nnU-Net.
+        smoothing: Probability that the reference of the cross-entropy gives to the other classes, in [0, 0.5]; 0 is
+            plain nnU-Net.
 
     Source: Wang et al. 2024.
     """
@@ -23,7 +23,7 @@ class LSOptions(TrainerOptions):
 
     @property
     def label_smoothing(self) -> float:
-        """Probability that the reference of the cross-entropy takes from its label."""
+        """Probability that the reference of the cross-entropy gives to the other classes."""
         return self.smoothing
 
     def _checks(self) -> list[Check]:
@@ -35,18 +35,18 @@ class LSOptions(TrainerOptions):
 
     @classmethod
     def known_options(cls) -> list[Option]:
-        """All but the polynomial tail, whose margin is that of one label."""
+        """All options but the polynomial tail, whose margin belongs to a single label."""
         return [option for option in super().known_options() if option.field != "polynomial_tail"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GILSOptions(LSOptions):
-    """What `nnUNetTrainerGILS` can be told.
+    """Options of `nnUNetTrainerGILS`.
 
     Attributes:
-        steps: T, gradient steps of the inner maximisation, 1 to 15.
+        steps: T, number of gradient steps of the inner maximisation, 1 to 15.
         step_size: eta of these steps, > 0. The default changes images by 0.1 to 0.2 standard deviations in 5 steps.
-        penalty: gamma of the squared distance of the features, 1/feature units squared, >= 0.
+        penalty: gamma, factor of the squared distance of the features, 1/feature units squared, >= 0.
 
     Source: Wang et al. 2024, Algorithm 1, and its gamma.
     """

@@ -105,7 +105,7 @@ def test_only_allowed_cells_are_items():
         (("a",), (1, 2), None, r"`grid` must be three numbers of cells >= 1, got \(1, 2\)"),
         (("a",), (1, 0, 2), None, "`grid` must be three numbers of cells >= 1"),
         (("a",), (1, 1.5, 2), None, "`grid` must be three numbers of cells >= 1"),
-        (("a",), (1, 2, 2), np.ones((1, 4), dtype=bool), r"`allowed` must be of the shape .*\(1, 1, 2, 2\), got"),
+        (("a",), (1, 2, 2), np.ones((1, 4), dtype=bool), r"`allowed` must have the shape .*\(1, 1, 2, 2\), got"),
         (("a",), (1, 2, 2), np.zeros((1, 1, 2, 2), dtype=bool), "`allowed` must leave at least one cell"),
     ],
 )
@@ -168,7 +168,7 @@ def test_cases_without_annotated_voxels_are_named_and_never_drawn():
     assert subvolumes.names == ["a@0,0,0", "c@0,0,0"]
     assert [subvolumes.cases[i] for i in subvolumes.case_of] == ["a", "c"]
     assert len(lines) == 1
-    assert "2 of the 4 cases (b, d)" in lines[0]
+    assert "2 of 4 cases have no annotated voxel and will never be drawn: b, d." in lines[0]
 
 
 def test_all_cells_are_items_where_nothing_is_annotated():
