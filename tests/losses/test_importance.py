@@ -1,9 +1,11 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.sampling import HardnessTable
 
 nan = math.nan
 
@@ -86,3 +88,73 @@ def test_each_case_is_weighted_by_the_beta_of_its_own_draw():
     betas = torch.tensor([0.5, 2.0])
     weights, _ = ImportanceWeights()(torch.ones(2), torch.zeros(2), torch.full((2,), 0.1), betas)
     torch.testing.assert_close(weights, torch.tensor([0.5, 2.0]).exp())
+
+
+MOMENTA = pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+
+
+def change_of_probabilities(momentum, seed, *, beta=3.0, n_cases=7, auto_beta=False):
+    """A case that is drawn from a table and updated: its draw, its fresh loss, the probabilities before and after."""
+    rng = np.random.default_rng(seed)
+    table = HardnessTable([f"case_{i}" for i in range(n_cases)], beta=beta, momentum=momentum, exploration=0.0)
+    for _ in range(3):
+        table.update(np.arange(n_cases), rng.normal(size=n_cases))
+    if auto_beta:
+        table.estimate_beta()
+    draws = table.draw(1, rng=rng)
+    before, fresh = table.probabilities(), rng.normal(size=1)
+    table.update(draws.indices, fresh)
+    return draws, fresh, before, table.probabilities()
+
+
+def weight_of(draws, fresh, **settings):
+    values = (fresh, draws.stale_losses, draws.probabilities, draws.betas)
+    weights, _ = ImportanceWeights(low=0.0, high=1e9, **settings)(*(torch.as_tensor(value) for value in values))
+    return float(weights)
+
+
+@MOMENTA
+@pytest.mark.parametrize("auto_beta", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_exact_weight_is_what_an_update_does_to_the_probability_of_its_case(momentum, auto_beta, seed):
+    draws, fresh, before, after = change_of_probabilities(momentum, seed, auto_beta=auto_beta)
+    (case,) = draws.indices
+    assert weight_of(draws, fresh, exact=True, momentum=momentum) == pytest.approx(after[case] / before[case], rel=1e-9)
+
+
+@MOMENTA
+@pytest.mark.parametrize("seed", range(5))
+def test_the_weight_is_what_an_update_does_to_the_odds_against_another_case(momentum, seed):
+    draws, fresh, before, after = change_of_probabilities(momentum, seed)
+    (case,) = draws.indices
+    other = (case + 1) % len(before)
+    ratio = (after[case] / after[other]) / (before[case] / before[other])
+    assert weight_of(draws, fresh, momentum=momentum) == pytest.approx(ratio, rel=1e-9)
+
+
+@MOMENTA
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_first_visit_has_the_weight_one_whatever_the_momentum(momentum, exact):
+    table = HardnessTable(["a", "b"], beta=10.0, momentum=momentum)
+    draws = table.draw(1, rng=np.random.default_rng(0))
+    assert weight_of(draws, np.array([5.0]), exact=exact, momentum=momentum) == 1
+
+
+def test_a_long_history_makes_calm_weights():
+    """Losses of 0 with a patch noise s: log w has the standard deviation beta s (1 - m) sqrt(2 / (1 + m))."""
+    beta, noise, rng = 10.0, 0.2, np.random.default_rng(0)
+    table = HardnessTable([f"case_{i}" for i in range(5000)], beta=beta, momentum=0.9)
+    every = np.arange(len(table))
+    for _ in range(60):
+        table.update(every, rng.normal(scale=noise, size=len(table)))
+    fresh, stale = torch.tensor(rng.normal(scale=noise, size=len(table))), torch.tensor(table.losses)
+    weights, clipped = ImportanceWeights(momentum=0.9)(fresh, stale, torch.zeros_like(fresh), at(beta, len(table)))
+    assert float(weights.log().std()) == pytest.approx(beta * noise * 0.1 * math.sqrt(2 / 1.9), rel=0.05)
+    assert not clipped.any()
+    assert float(weights.sum() ** 2 / weights.square().sum() / len(table)) == pytest.approx(0.96, abs=0.01)
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.0, nan])
+def test_a_momentum_outside_of_its_range_is_refused(momentum):
+    with pytest.raises(ValueError, match=r"`momentum` must be a number in \[0, 1\), got"):
+        ImportanceWeights(momentum=momentum)

@@ -243,6 +243,7 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
         ({}, ImportanceWeights(low=0.1, high=10.0)),
         ({"beta": 0.0}, ImportanceWeights(low=0.1, high=10.0)),
         ({"exact_ratio": True, "clip": (0.5, 2.0)}, ImportanceWeights(low=0.5, high=2.0, exact=True)),
+        ({"momentum": 0.9}, ImportanceWeights(momentum=0.9)),
         ({"importance_sampling": False}, None),
         ({"chi2": True}, None),
         ({"cvar": 0.2}, None),

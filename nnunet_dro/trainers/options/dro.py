@@ -97,4 +97,4 @@ class DROOptions(HardnessOptions):
         if not self.importance_sampling or self.chi2 or self.cvar is not None:
             return None
         low, high = self.clip
-        return ImportanceWeights(low=low, high=high, exact=self.exact_ratio)
+        return ImportanceWeights(low=low, high=high, exact=self.exact_ratio, momentum=self.momentum)

@@ -159,7 +159,7 @@ OPTIONS = (
         "importance_sampling",
         "noIS",
         False,
-        "Turns the importance weights exp(beta * change of the loss) off: every drawn case counts the same.",
+        "Turns the importance weights exp(beta * change of the stale loss) off: every drawn case counts the same.",
         source=_FIDON,
     ),
     _switch(
