@@ -90,11 +90,15 @@ class DiceCELoss(nn.Module):
     """nnU-Net's Dice + cross-entropy, or Dice + binary cross-entropy for regions, with a weight per case.
 
     The *hardness* of a case is this loss on the case alone, unless ``hardness`` says otherwise. The *training loss* is
-    the loss of the batch with the weights inside; if all weights are 1, it is nnU-Net's loss:
+    the loss of the batch with the weights inside. If all weights are 1, it is nnU-Net's loss; weights c times as large
+    make the loss and its gradient c times as large:
 
     - Dice per case: the weighted mean (1/b) sum_i w_i Dice_i.
-    - ``batch_dice``: the weights multiply the intersection and the volumes of each case inside the one Dice of the
-      batch. (``batch_dice`` exists to avoid the Dice of single slices without a class.)
+    - ``batch_dice``: mean(w) times the one Dice of the batch, in which w_i / mean(w) multiplies the intersection and
+      the volumes of each case. A weight of 2 has the effect of the case twice in the batch and a weight of 0 that of
+      its absence, up to the factor 1/b, as in the other parts. (Without the factor mean(w) a common weight would cancel
+      in the Dice and change its balance with the cross-entropy. ``batch_dice`` exists to avoid the Dice of single
+      slices without a class.)
     - Cross-entropy: sum_i w_i CE_i / sum_i n_i over the voxels that take part. This is the (1/b) sum_i w_i mean(CE_i)
       of the paper if all cases have equally many such voxels, which is always so without an ignore label.
 
@@ -292,14 +296,11 @@ class DiceCECaseLosses:
 
     def weighted(self, weights: Tensor) -> Tensor:
         """The batch's training loss, a scalar, with one weight per case, shape (b,)."""
-        per_class = weights[None, :, None]
         if self.settings.batch_dice:
-            totals = [
-                self._over_batch(volume * per_class) for volume in (self.intersection, self.predicted, self.reference)
-            ]
-            dice = self._dice(*totals).mean(1)
+            dice = self._weighted_batch_dice(weights)
         else:
-            dice = (per_class * self._dice(self.intersection, self.predicted, self.reference)).mean((1, 2))
+            per_case = self._dice(self.intersection, self.predicted, self.reference)
+            dice = (weights[None, :, None] * per_case).mean((1, 2))
         cross_entropy = (weights * self.cross_entropy).sum(1) / self.n_voxels.sum(1).clamp_min(1)
         return self._total(dice, cross_entropy)
 
@@ -312,6 +313,18 @@ class DiceCECaseLosses:
         smooth = self.settings.smooth
         return (2 * intersection + smooth) / (reference + predicted + smooth).clamp_min(1e-8)
 
-    def _over_batch(self, volumes: Tensor) -> Tensor:
-        total = volumes.sum(1)
-        return total if self.settings.sum_over_ranks is None else self.settings.sum_over_ranks(total)
+    def _weighted_batch_dice(self, weights: Tensor) -> Tensor:
+        """Mean weight times the Dice of the whole batch, all ranks' cases, with weights of mean 1; shape (s,)."""
+        per_class = weights[None, :, None]
+        totals = torch.stack(
+            [(volume * per_class).sum(1) for volume in (self.intersection, self.predicted, self.reference)]
+        )
+        total_weight, n_cases = weights.sum(), torch.full_like(weights[0], len(weights))
+        if self.settings.sum_over_ranks is not None:
+            everything = torch.cat([totals.flatten(), total_weight[None], n_cases[None]])
+            everything = self.settings.sum_over_ranks(everything)
+            totals, total_weight, n_cases = everything[:-2].view_as(totals), everything[-2], everything[-1]
+        mean_weight = total_weight / n_cases
+        # Without any weight the Dice is that of nothing, and its gradient 0.
+        totals = totals / torch.where(mean_weight > 0, mean_weight, 1.0)
+        return mean_weight * self._dice(*totals).mean(1)

@@ -52,6 +52,7 @@ def train(loss, cases):
         "loss": float(value.detach()),
         "mean_loss": step.mean_loss,
         "n_clipped": step.n_clipped,
+        "gradient": logits.grad.numpy(),
     }
 
 
@@ -75,6 +76,7 @@ def _rank(rank, folder, batch_dice):
     torch.set_num_threads(1)
     loss = weighted_loss(batch_dice, ddp=True)
     result = train(loss, PARTS[rank]) | against_nnunet(loss, EQUAL_PARTS[rank])
+    result["equal_parts"] = train(loss, EQUAL_PARTS[rank])
     torch.save(result, f"{folder}/{rank}.pth")
     dist.destroy_process_group()
 
@@ -111,3 +113,12 @@ def test_weights_reach_the_batch_dice_of_all_ranks(exchanged):
     assert single["loss"] != pytest.approx(single["mean_loss"], rel=1e-2), "the weights matter here"
     if batch_dice:
         assert any(abs(rank["loss"] - rank["mean_loss"]) > 1e-3 for rank in ranks)
+
+
+def test_ranks_with_equal_parts_step_as_one_process_does(exchanged):
+    """The weights are relative to their mean over all ranks; the step's gradient is the mean of the ranks'."""
+    ranks, single, _ = exchanged
+    parts = [rank["equal_parts"] for rank in ranks]
+    assert np.mean([part["loss"] for part in parts]) == pytest.approx(single["loss"], rel=1e-5)
+    mean = np.mean([part["gradient"] for part in parts], axis=0)
+    np.testing.assert_allclose(mean, single["gradient"], rtol=1e-4, atol=1e-8)
