@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F  # noqa: N812 - the name everybody uses
 
 LOG_2 = math.log(2)
@@ -190,8 +192,7 @@ class VoxelLoss(nn.Module):
                 soft = soft + self.smoothing * (1 - 2 * soft)
             voxelwise = F.binary_cross_entropy_with_logits(logits, soft, reduction="none")
         else:
-            margin = torch.where(reference.to(torch.bool), logits, -logits)
-            voxelwise = polynomially_tailed(margin, alpha=self.alpha)
+            voxelwise = _tailed(logits, reference.to(torch.bool), self.alpha)
         return voxelwise if ignore_label is None else voxelwise * ~target[:, -1:].to(torch.bool)
 
 
@@ -212,10 +213,49 @@ def polynomially_tailed(margin: Tensor, *, alpha: float) -> Tensor:
 
     Source: Wang et al. 2022, with the joint at 0.
     """
-    # The tail is written as an exponential of log1p, so that a large alpha does not round 1 + z / (2 alpha log 2) to 1.
-    # Where this branch is not taken its argument is 0, because the gradient of `where` would pass a NaN on.
-    tail = LOG_2 * torch.exp(-alpha * torch.log1p(margin.clamp_min(0) / (2 * alpha * LOG_2)))
-    return torch.where(margin <= 0, -F.logsigmoid(margin), tail)
+    return _tailed(margin, None, alpha)
+
+
+class _PolynomialTail(torch.autograd.Function):
+    """l(z) as the product of log(1 + e^-min(z, 0)) and (1 + max(z, 0) / (2 alpha log 2))^-alpha.
+
+    A function of its own because the gradient needs nothing but the scores: what autograd would keep of the formula is
+    more than twice the memory of the plain cross-entropy.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, is_inside: Tensor | None, alpha: float) -> Tensor:
+        ctx.save_for_backward(scores, is_inside)
+        ctx.alpha = alpha
+        margin = _with_sign(scores, is_inside)
+        # Above its threshold `softplus` is linear: at 50 that is exact in double precision, and e^50 fits in single.
+        loss = F.softplus(margin.clamp_max(0).neg_(), threshold=50)
+        return loss.mul_(_power(margin, -alpha, alpha=alpha))
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        scores, is_inside = ctx.saved_tensors
+        margin = _with_sign(scores, is_inside)
+        slope = margin.clamp_max(0).neg_().sigmoid_().neg_()
+        slope.mul_(_power(margin, -(ctx.alpha + 1), alpha=ctx.alpha))
+        del margin
+        return _with_sign(slope, is_inside).mul_(gradient), None, None
+
+
+def _tailed(scores: Tensor, is_inside: Tensor | None, alpha: float) -> Tensor:
+    """The tailed loss of scores that are margins inside and minus the margins outside; None for inside everywhere."""
+    loss: Tensor = _PolynomialTail.apply(scores, is_inside, alpha)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def _with_sign(scores: Tensor, is_inside: Tensor | None) -> Tensor:
+    return scores if is_inside is None else torch.where(is_inside, scores, -scores)
+
+
+def _power(margin: Tensor, exponent: float, *, alpha: float) -> Tensor:
+    """(1 + max(z, 0) / (2 alpha log 2))^exponent, by log1p so that a large alpha does not round the sum to 1."""
+    return margin.clamp_min(0).div_(2 * alpha * LOG_2).log1p_().mul_(exponent).exp_()
 
 
 def _margin(logits: Tensor, labels: Tensor) -> Tensor:

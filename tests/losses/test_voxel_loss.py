@@ -263,6 +263,30 @@ def test_tail_by_hand_and_its_exponential_limit(z):
     assert float(polynomially_tailed(margin.float(), alpha=1e9)) == pytest.approx(limit, rel=1e-4)
 
 
+def kept_for_the_gradient(loss, logits, target):
+    """Bytes that autograd keeps between the passes, beside the logits and the target."""
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        value = loss(logits, target).mean()
+    value.backward()
+    return sum(n for place, n in kept.items() if place not in (logits.data_ptr(), target.data_ptr()))
+
+
+@pytest.mark.parametrize("adjustment", [{}, {"tau": 1.0, "shares": SHARES}])
+def test_the_tail_of_regions_keeps_no_more_memory_than_the_plain_loss(adjustment):
+    logits = torch.randn(2, len(SHARES), 16, 16, dtype=torch.float32, requires_grad=True)
+    target = torch.rand(2, len(SHARES), 16, 16) < 0.3
+    plain = kept_for_the_gradient(VoxelLoss(regions=True, **adjustment), logits, target)
+    tailed = kept_for_the_gradient(VoxelLoss(regions=True, alpha=1.0, **adjustment), logits, target)
+    assert plain > 0
+    assert tailed <= plain
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("regions", [False, True])
 def test_a_margin_of_a_thousand_still_has_a_gradient(regions, dtype):
