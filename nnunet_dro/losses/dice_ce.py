@@ -286,7 +286,8 @@ class DiceCECaseLosses:
             is_present = self.is_predicted | (self.reference > 0)
             n_present = is_present.sum(2)
             mean = (dice * is_present).sum(2) / n_present.clamp_min(1)
-            return self._total(torch.where(n_present > 0, mean, 1.0), cross_entropy)
+            # Not `torch.where` with a number, which a GPU waits for.
+            return self._total(mean.masked_fill(n_present == 0, 1.0), cross_entropy)
 
     @property
     def losses(self) -> Tensor:
@@ -326,5 +327,5 @@ class DiceCECaseLosses:
             totals, total_weight, n_cases = everything[:-2].view_as(totals), everything[-2], everything[-1]
         mean_weight = total_weight / n_cases
         # Without any weight the Dice is that of nothing, and its gradient 0.
-        totals = totals / torch.where(mean_weight > 0, mean_weight, 1.0)
+        totals = totals / mean_weight.masked_fill(mean_weight == 0, 1.0)
         return mean_weight * self._dice(*totals).mean(1)

@@ -165,8 +165,7 @@ class LearnedWeights:
         """The sum over all ranks, and the divisor, which is NaN after an overflow, as then are weights and gradient."""
         total = products.sum()
         self.sum_over_ranks(total)
-        divisor = torch.where(total == 0, torch.ones_like(total), total)
-        return total, torch.where(torch.isfinite(total), divisor, torch.nan)
+        return total, total.masked_fill(total == 0, 1.0).masked_fill(~torch.isfinite(total), torch.nan)
 
     def _derivatives_along(
         self, direction: Tensor, data: Tensor, target: Any, parameters: Sequence[nn.Parameter]

@@ -47,6 +47,7 @@ class HardnessWeightedLoss(nn.Module):
         self.is_ddp = is_ddp
         self._draws: DrawColumns | None = None
         self._readback: Tensor | None = None
+        self._is_copied: torch.cuda.Event | None = None
 
     @contextmanager
     def drawn(self, batch: dict[str, Any]) -> Iterator[None]:
@@ -75,24 +76,26 @@ class HardnessWeightedLoss(nn.Module):
         return cases.weighted(weights / self.mean_weight if self.normalised else weights)
 
     def step(self) -> Step:
-        """The cases of the last weighted call. Call it when the device has finished the step."""
+        """The cases of the last weighted call; waits for the copy of their losses from a GPU."""
         if self._readback is None:
             raise RuntimeError(
                 "The training step did not call `self.loss`, so the losses of its cases are unknown. A trainer with "
                 "the mixin HardnessWeighted must compute its loss as `self.loss(output, target)`."
             )
+        if self._is_copied is not None:
+            self._is_copied.synchronize()
         values = self._readback.numpy()
-        self._readback = None
+        self._readback = self._is_copied = None
         step = Step.of(values[1:], float(values[0]))
         if math.isfinite(step.mean_weight):
             self.mean_weight += (1 - _MEAN_WEIGHT_MEMORY) * (step.mean_weight - self.mean_weight)
         return step
 
     def send(self, columns: CaseColumns, mean_loss: Tensor) -> None:
-        """Start moving the losses of all ranks to the CPU, where `step` reads them.
+        """Start moving the losses of all ranks to the CPU, where `step` waits for them and reads them.
 
         nnU-Net's step ends by waiting for the device, when it reads its loss. This copy is queued earlier and is done
-        by then, so it does not add another wait.
+        by then, so it adds no wait; where a step ends without that, `step` waits for the copy alone.
 
         Args:
             columns: The cases of this rank's batch.
@@ -105,5 +108,7 @@ class HardnessWeightedLoss(nn.Module):
         if values.device.type == "cuda":
             self._readback = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
             self._readback.copy_(values, non_blocking=True)
+            self._is_copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._is_copied.record(torch.cuda.current_stream(values.device))
         else:
             self._readback = values.cpu()
