@@ -30,6 +30,7 @@ for variable in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa: E402
 
 from nnunet_dro.sampling import HardnessTable  # noqa: E402
+from nnunet_dro.trainers.case_columns import DrawColumns  # noqa: E402
 from nnunet_dro.trainers.data.trusted import trusted_batch_size  # noqa: E402
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog  # noqa: E402
 from nnunet_dro.trainers.logs.weights_log import WeightsLog  # noqa: E402
@@ -201,15 +202,13 @@ def make_batch(patch_size, batch_size, scales, device, seed):
     for scale in scales:
         shape = [round(size * factor) for size, factor in zip(patch_size, scale, strict=True)]
         targets.append(torch.randint(0, 3, (batch_size, 1, *shape), generator=generator).to(torch.int16))
-    indices = torch.randint(0, N_CASES, (batch_size,), generator=generator)
-    batch = {
-        "data": data,
-        "target": targets,
-        "case_indices": indices,
-        "stale_losses": torch.rand(batch_size, generator=generator),
-        "draw_probabilities": torch.full((batch_size,), 1 / N_CASES),
-        "draw_betas": torch.full((batch_size,), 100.0),
-    }
+    draws = DrawColumns(
+        indices=torch.randint(0, N_CASES, (batch_size,), generator=generator),
+        stale_losses=torch.rand(batch_size, generator=generator),
+        probabilities=torch.full((batch_size,), 1 / N_CASES),
+        betas=torch.full((batch_size,), 100.0),
+    )
+    batch = {"data": data, "target": targets, **draws.entries()}
     if device.type == "cuda":
         pin = lambda value: [v.pin_memory() for v in value] if isinstance(value, list) else value.pin_memory()  # noqa: E731
         batch = {key: pin(value) for key, value in batch.items()}

@@ -30,6 +30,8 @@ def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
     """Draw cases uniformly and measure the signals: a row per patch with its case and the value of each signal."""
     import torch
 
+    from nnunet_dro.trainers.case_columns import DrawColumns
+
     per_case = trainer.loss.per_case
     rows = []
     trainer.network.train()
@@ -44,7 +46,7 @@ def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
         per_case.hardness = "loss"
         rows += [
             {"case": int(case), **{name: float(value[i]) for name, value in values.items()}}
-            for i, case in enumerate(batch["case_indices"])
+            for i, case in enumerate(DrawColumns.in_batch(batch).indices)
         ]
     return pd.DataFrame(rows)
 

@@ -12,13 +12,8 @@ from torch import distributed as dist
 
 from nnunet_dro.sampling import Draws
 
-#: Names of the batch's entries that carry the columns of its draws, by column.
-_ENTRIES = {
-    "indices": "case_indices",
-    "stale_losses": "stale_losses",
-    "probabilities": "draw_probabilities",
-    "betas": "draw_betas",
-}
+#: Name of the batch's entry that carries the columns of its draws.
+_ENTRY = "case_draws"
 
 
 @dataclass(frozen=True)
@@ -50,17 +45,17 @@ class DrawColumns:
         )
 
     @classmethod
-    def in_batch(cls, batch: Mapping[str, Any]) -> "DrawColumns":
-        """The columns that a batch carries."""
-        return cls(**{name: batch[entry] for name, entry in _ENTRIES.items()})
+    def in_batch(cls, batch: Mapping[str, Any], *, device: torch.device | None = None) -> "DrawColumns":
+        """The columns that a batch carries, moved to a device (if any is given) without waiting for it."""
+        rows = batch[_ENTRY]
+        if device is not None:
+            rows = rows.to(device, non_blocking=True)
+        columns = dict(zip((column.name for column in fields(cls)), rows.unbind(1), strict=True))
+        return cls(**{**columns, "indices": columns["indices"].long()})
 
     def entries(self) -> dict[str, Tensor]:
-        """The columns as entries of a batch."""
-        return {entry: getattr(self, name) for name, entry in _ENTRIES.items()}
-
-    def to(self, device: torch.device) -> "DrawColumns":
-        """The columns on a device, copied without waiting for it."""
-        return DrawColumns(*(getattr(self, name).to(device, non_blocking=True) for name in _ENTRIES))
+        """The columns as one entry of a batch, shape (b, columns): each tensor costs a queue its own memory."""
+        return {_ENTRY: _stacked(self, torch.float32)}
 
 
 @dataclass(frozen=True)
@@ -82,8 +77,8 @@ class CaseColumns:
     weights: Tensor
 
     def packed(self) -> Tensor:
-        """One row per case, shape (b, columns), in the type of the losses; float32 is exact for 16 million indices."""
-        return torch.stack([getattr(self, column.name).to(self.losses.dtype) for column in fields(self)], 1)
+        """One row per case, shape (b, columns), in the type of the losses."""
+        return _stacked(self, self.losses.dtype)
 
     @staticmethod
     def exchanged(rows: Tensor, max_cases: int) -> Tensor:
@@ -143,3 +138,8 @@ class Step:
             mean_weight=float(columns["weights"].mean()),
             weights=columns["weights"],
         )
+
+
+def _stacked(columns: DrawColumns | CaseColumns, dtype: torch.dtype) -> Tensor:
+    """One row per case, shape (b, columns); float32 is exact for 16 million indices."""
+    return torch.stack([getattr(columns, column.name).to(dtype) for column in fields(columns)], 1)

@@ -100,7 +100,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         if self._fastest_way is not None and (result := self._fastest_way.stop()):
             self.print_to_log_file(result)
             self._fastest_way = None
-        draws = DrawColumns.in_batch(batch).to(self.device)
+        draws = DrawColumns.in_batch(batch, device=self.device)
         clipped = torch.zeros_like(found.losses)
         columns = CaseColumns(draws.indices, found.losses, draws.stale_losses, clipped, found.weights)
         # Sent before the step, which waits for the device anyway when it asks whether to be made.

@@ -45,27 +45,27 @@ class HardnessWeightedLoss(nn.Module):
         self.mean_weight = 1.0
         self.max_cases = max_cases
         self.is_ddp = is_ddp
-        self._draws: DrawColumns | None = None
+        self._batch: dict[str, Any] | None = None
         self._readback: Tensor | None = None
         self._is_copied: torch.cuda.Event | None = None
 
     @contextmanager
     def drawn(self, batch: dict[str, Any]) -> Iterator[None]:
         """Within this context the loss belongs to ``batch`` and weights its cases."""
-        self._draws = DrawColumns.in_batch(batch)
+        self._batch = batch
         try:
             yield
         finally:
-            self._draws = None
+            self._batch = None
 
     def forward(self, output: Any, target: Any) -> Tensor:
         """The training loss, a scalar."""
-        if self._draws is None:
+        if self._batch is None:
             loss: Tensor = self.plain(output, target)
             return loss
         cases = self.per_case(output, target)
         hardness = cases.hardness
-        draws = self._draws.to(hardness.device)
+        draws = DrawColumns.in_batch(self._batch, device=hardness.device)
         ones = torch.ones_like(hardness)
         weights, clipped = ones, torch.zeros_like(hardness)
         if self.importance is not None:

@@ -17,13 +17,13 @@ def columns():
     )
 
 
-def test_draws_travel_as_entries_of_a_batch():
+def test_draws_travel_as_one_tensor_of_a_batch():
     table = HardnessTable(["a", "b", "c"], beta=2.0)
     table.update([0, 1, 2], [0.5, 0.25, 1.0])
     draws = table.draw(4, rng=np.random.default_rng(0))
     entries = DrawColumns.of(draws).entries()
-    assert list(entries) == ["case_indices", "stale_losses", "draw_probabilities", "draw_betas"]
-    there = DrawColumns.in_batch({"data": None, **entries}).to(torch.device("cpu"))
+    assert [values.shape for values in entries.values()] == [(4, 4)]
+    there = DrawColumns.in_batch({"data": None, **entries}, device=torch.device("cpu"))
     np.testing.assert_array_equal(there.indices, draws.indices)
     np.testing.assert_array_equal(there.stale_losses, draws.stale_losses)
     np.testing.assert_allclose(there.probabilities, draws.probabilities, rtol=1e-6)

@@ -14,6 +14,7 @@ from torch import multiprocessing as mp
 
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.trainers.case_columns import DrawColumns
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
@@ -38,8 +39,8 @@ def weighted_loss(batch_dice, ddp):
 
 def train(loss, cases):
     logits, target = data()
-    draws = {"case_indices": CASES, "stale_losses": STALE, "draw_probabilities": PROBABILITIES, "draw_betas": BETAS}
-    with loss.drawn({name: values[cases] for name, values in draws.items()}):
+    draws = DrawColumns(*(values[cases] for values in (CASES, STALE, PROBABILITIES, BETAS)))
+    with loss.drawn(draws.entries()):
         value = loss(logits[cases], target[cases])
     value.backward()
     step = loss.step()

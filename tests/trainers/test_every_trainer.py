@@ -10,6 +10,7 @@ from scipy.stats import chisquare
 
 from nnunet_dro.sampling import GroupRule
 from nnunet_dro.trainers.registry import trainer_class
+from tests.trainers.draws import draws_of, redraw
 from tests.trainers.names import ALL_NAMES, PLAIN_NAMES
 
 KINDS = ["labels", "regions", "ignore", "regions_ignore"]
@@ -36,7 +37,7 @@ def check_steps(trainer, loader, n_steps=2):
         batch = next(loader)
         loss = trainer.train_step(batch)["loss"]
         assert np.isfinite(loss)
-        assert np.isfinite(trainer.hardness_log.table.losses[batch["case_indices"]]).all()
+        assert np.isfinite(trainer.hardness_log.table.losses[draws_of(batch).indices]).all()
     assert all(p.isfinite().all() for p in trainer.network.parameters())
     changed = [not torch.equal(old, new) for old, new in zip(before, trainer.network.parameters(), strict=True)]
     assert np.mean(changed) > 0.9
@@ -158,7 +159,7 @@ def test_another_hardness_leaves_the_training_loss(make_trainer, signal, setting
     for own, other in zip(mine.network.parameters(), usual.network.parameters(), strict=True):
         torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-7)
     assert mine.loss.per_case.hardness == setting
-    first = int(batch["case_indices"][0])
+    first = int(draws_of(batch).indices[0])
     own, other = (trainer.hardness_log.table.losses[first] for trainer in (mine, usual))
     if setting == "present":
         assert own < other - 0.3, "nothing to find and nothing found is no Dice of 0 at the highest resolution"
@@ -168,7 +169,7 @@ def test_another_hardness_leaves_the_training_loss(make_trainer, signal, setting
 
 def test_a_betaauto_training_estimates_beta_after_each_epoch(make_trainer):
     trainer, loader = started(make_trainer, "nnUNetTrainerDRO_betaauto_3epochs_4iters")
-    assert next(loader)["draw_betas"].tolist() == [0, 0]
+    assert draws_of(next(loader)).betas.tolist() == [0, 0]
     trainer.on_train_start()
     table = trainer.hardness_log.table
     betas, loader = [], trainer.dataloader_train
@@ -183,7 +184,7 @@ def test_a_betaauto_training_estimates_beta_after_each_epoch(make_trainer):
     assert betas[0] == 0, "cases are unseen"
     assert betas[1] > 0
     assert betas[2] == pytest.approx(1 / table.losses.std())
-    assert next(loader)["draw_betas"].tolist() == pytest.approx([betas[2]] * 2)
+    assert draws_of(next(loader)).betas.tolist() == pytest.approx([betas[2]] * 2)
     with open(trainer.log_file) as file:
         assert f"beta {betas[2]:.4g}, effective cases" in file.read()
 
@@ -194,8 +195,8 @@ def test_normalised_weights_keep_the_size_of_the_step(make_trainer):
     trainer.loss.mean_weight = 4.0
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
-    batch["stale_losses"] = cases.hardness - torch.tensor([0.5, 0.2])
-    batch["draw_betas"] = torch.tensor([3.0, 3.0])
+    redraw(batch, stale_losses=cases.hardness - torch.tensor([0.5, 0.2]))
+    redraw(batch, betas=torch.tensor([3.0, 3.0]))
     weights = torch.exp(3 * torch.tensor([0.5, 0.2]))
     with trainer.loss.drawn(batch):
         loss = trainer.loss(trainer.network(batch["data"]), batch["target"])

@@ -17,6 +17,7 @@ from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import GILSOptions, LSOptions, options_from_name
 from nnunet_dro.trainers.perturbation import Perturbed, ascend
 from nnunet_dro.trainers.registry import trainer_class
+from tests.trainers.draws import draws_of
 
 
 def started(make_trainer, cls, configuration="2d_small", kind="labels"):
@@ -101,7 +102,7 @@ def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(make_t
     assert same_weights(trainer, other)
 
     stale = trainer.hardness_log.table.losses
-    last = {int(case): float(value) for case, value in zip(batch["case_indices"], hardness, strict=True)}
+    last = {int(case): float(value) for case, value in zip(draws_of(batch).indices, hardness, strict=True)}
     for case, value in last.items():
         assert stale[case] == pytest.approx(value, rel=1e-4), "stale losses are of the original"
     assert trainer.hardness_log._draws.sum() == len(batch["data"]), "a case counts once"

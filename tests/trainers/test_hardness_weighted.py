@@ -15,6 +15,7 @@ from nnunet_dro.losses import CaseByCaseLoss, ImportanceWeights
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions
 from nnunet_dro.trainers.registry import trainer_class
+from tests.trainers.draws import draws_of, redraw
 
 
 class DROWithDA5(HardnessWeighted, nnUNetTrainerDA5):
@@ -46,7 +47,7 @@ def test_a_step_stores_the_loss_of_each_case(make_trainer, configuration):
     outputs = [output.detach() for output in trainer.network(batch["data"])]
     expected = {
         int(index): float(trainer.loss.plain([o[i : i + 1] for o in outputs], [t[i : i + 1] for t in batch["target"]]))
-        for i, index in enumerate(batch["case_indices"])
+        for i, index in enumerate(draws_of(batch).indices)
     }
     trainer.train_step(batch)
     table = trainer.hardness_log.table
@@ -60,7 +61,7 @@ def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(make_trainer):
     trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_clip0.01to100_plainSGD"))
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
-    batch["stale_losses"] = cases.hardness + torch.tensor([0.5, -0.5])
+    redraw(batch, stale_losses=cases.hardness + torch.tensor([0.5, -0.5]))
     trainer.hardness_log.table.update([0, 1], [77.0, 77.0])  # what the table says by now does not matter
     expected = cases.weighted(torch.exp(3 * torch.tensor([-0.5, 0.5])))
     parameters = list(trainer.network.parameters())
@@ -81,8 +82,8 @@ def test_a_step_counts_the_weights_that_hit_the_clip(make_trainer, name, n_clipp
     trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerDRO{name}"))
     batch = next(loader)
     hardness = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]).hardness.detach()
-    batch["stale_losses"] = hardness - torch.tensor([0.5, 0.01])
-    batch["draw_probabilities"] = torch.tensor([0.6, 0.1])
+    redraw(batch, stale_losses=hardness - torch.tensor([0.5, 0.01]))
+    redraw(batch, probabilities=torch.tensor([0.6, 0.1]))
     trainer.hardness_log._start_epoch()
     trainer.train_step(batch)
     assert trainer.hardness_log._n_clipped == n_clipped
@@ -93,7 +94,7 @@ def test_every_rule_trains_without_weights_and_draws_by_its_table(make_trainer, 
     trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerDRO{name}"))
     plain = started(make_trainer, nnUNetTrainer)[0]
     batch = next(loader)
-    batch["stale_losses"] = torch.tensor([-50.0, 50.0])
+    redraw(batch, stale_losses=torch.tensor([-50.0, 50.0]))
     trainer.train_step(batch)
     plain.train_step(batch)
     for mine, theirs in zip(trainer.network.parameters(), plain.network.parameters(), strict=True):
@@ -119,7 +120,7 @@ def test_warm_up_ends_with_its_epoch(make_trainer):
         uniform.append(bool(np.allclose(table.probabilities(), 1 / len(table))))
         if epoch == 1:
             batch = next(trainer.dataloader_train)
-            assert batch["stale_losses"].isnan().all()
+            assert draws_of(batch).stale_losses.isnan().all()
     assert uniform == [True, True, False, False]
     with open(trainer.log_file) as file:
         assert file.read().count("The warm-up of 2 epochs is over") == 1
@@ -134,7 +135,7 @@ def test_without_importance_sampling_all_weights_are_one(make_trainer):
     trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_noIS"))
     plain = started(make_trainer, nnUNetTrainer)[0]
     batch = next(loader)
-    batch["stale_losses"] = torch.tensor([-50.0, 50.0])
+    redraw(batch, stale_losses=torch.tensor([-50.0, 50.0]))
     trainer.train_step(batch)
     plain.train_step(batch)
     for mine, theirs in zip(trainer.network.parameters(), plain.network.parameters(), strict=True):
@@ -178,7 +179,7 @@ def test_a_nan_loss_is_refused_counted_and_logged(make_trainer):
     trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10_2epochs_2iters"))
     batch = next(loader)
     batch["data"][0] = torch.nan
-    first, second = batch["case_indices"].tolist()
+    first, second = draws_of(batch).indices.tolist()
     trainer.train_step(batch)
     table = trainer.hardness_log.table
     assert table.refused == 1

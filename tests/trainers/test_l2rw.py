@@ -162,7 +162,7 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(started, tmp_pa
     for _ in range(20):  # the network learns what the trusted cases say, so that their opposite is against it
         found = trainer._learning().gradient((trusted["data"], trusted["target"]), (trusted["data"], trusted["target"]))
         trainer._step_along(found)
-    wrong = {**against(trusted), "stale_losses": trusted["stale_losses"]}
+    wrong = against(trusted)
     before = [parameter.clone() for parameter in trainer.network.parameters()]
     momentum = [state["momentum_buffer"].clone() for state in trainer.optimizer.state.values()]
     one_step(trainer, wrong, trusted)

@@ -18,7 +18,7 @@ Loader = TypeVar("Loader", bound="DrawsByHardness")
 class DrawsByHardness:
     """Mixin for a data loader of nnU-Net that draws its cases from a table and adds the draws to its batches.
 
-    A batch has the entries of `DrawColumns` in addition to nnU-Net's own.
+    A batch has the entry of `DrawColumns` in addition to nnU-Net's own.
 
     With sub-volumes, the items of the table are cells, and the centre of a patch lies in the cell that was drawn.
     """

@@ -15,6 +15,7 @@ from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.registry import trainer_class
+from tests.trainers.draws import draws_of
 
 LABELS, IGNORE = [0, 1, 2], 3
 ANNOTATED = (-1, *LABELS)
@@ -38,16 +39,16 @@ def test_batches_carry_their_draws(make_trainer):
     loader, _ = trainer.get_dataloaders()
     table = trainer.hardness_log.table
     first = next(loader)
-    assert first["stale_losses"].isnan().all()
-    assert first["draw_probabilities"] == pytest.approx([1 / 8, 1 / 7])
+    assert draws_of(first).stale_losses.isnan().all()
+    assert draws_of(first).probabilities == pytest.approx([1 / 8, 1 / 7])
     table.update(np.arange(len(table)), np.linspace(0, 1, len(table)))
     batch = next(loader)
-    indices = batch["case_indices"].numpy()
+    indices = draws_of(batch).indices.numpy()
     assert list(batch["keys"]) == [table.cases[i] for i in indices]
-    np.testing.assert_allclose(batch["stale_losses"].numpy(), table.losses[indices], rtol=1e-6)
-    np.testing.assert_allclose(batch["draw_probabilities"], table.probabilities()[indices])
-    assert batch["draw_betas"].tolist() == [10, 10]
-    assert batch["draw_betas"].dtype == batch["stale_losses"].dtype
+    np.testing.assert_allclose(draws_of(batch).stale_losses.numpy(), table.losses[indices], rtol=1e-6)
+    np.testing.assert_allclose(draws_of(batch).probabilities, table.probabilities()[indices])
+    assert draws_of(batch).betas.tolist() == [10, 10]
+    assert draws_of(batch).betas.dtype == draws_of(batch).stale_losses.dtype
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
@@ -196,7 +197,7 @@ def test_patches_are_centred_in_the_cell_that_was_drawn(geometry, forced, has_ig
     for _ in range(15):
         batch = loader.generate_train_batch()
         centres, cases = centres_of(batch, patch)
-        for item, centre, case, name in zip(batch["case_indices"], centres, cases, batch["keys"], strict=True):
+        for item, centre, case, name in zip(draws_of(batch).indices, centres, cases, batch["keys"], strict=True):
             assert (case, name) == (subvolumes.case_of[item], data.identifiers[case])
             start, stop = subvolumes.bounds(item, shapes[case])
             lowest, highest = ranges[case]
@@ -230,7 +231,7 @@ def test_random_crops_are_uniform_over_the_cell(shape):
         for _ in range(60):
             batch = loader.generate_train_batch()
             centres, _ = centres_of(batch, (9, 16))
-            np.add.at(counts, tuple(centres[batch["case_indices"].numpy() == item].T), 1)
+            np.add.at(counts, tuple(centres[draws_of(batch).indices.numpy() == item].T), 1)
         reachable = tuple(
             slice(max(a, c), min(b, d + 1)) for a, b, c, d in zip(start, stop, lowest, highest, strict=True)
         )
@@ -257,8 +258,8 @@ def test_cells_are_drawn_at_random_where_nothing_is_annotated():
     loader = with_subvolumes(plain, subvolumes_of(plain, (2, 2, 2)), beta=0.0)
     batch = loader.generate_train_batch()
     centres, _ = centres_of(batch, (4, 4, 4))
-    assert (centres // 4 == loader.subvolumes.cell_of[batch["case_indices"]]).all()
-    assert len(np.unique(batch["case_indices"])) == 8
+    assert (centres // 4 == loader.subvolumes.cell_of[draws_of(batch).indices]).all()
+    assert len(np.unique(draws_of(batch).indices)) == 8
 
 
 def _count_cells(loader, seed, n_batches, ready, counts):
@@ -325,7 +326,7 @@ def test_a_loader_with_its_own_choice_of_patches_chooses_within_the_cell():
     plain.asked = []
     loader = with_subvolumes(plain, Subvolumes(("case_0",), (2, 2, 2)), RarestClassByHardness, beta=0.0)
     batch = loader.generate_train_batch()
-    items = batch["case_indices"].numpy()
+    items = draws_of(batch).indices.numpy()
     assert (batch["centres"] // 6 == loader.subvolumes.cell_of[items]).all()
     assert {asked[:2] for asked in plain.asked} == {("case_0", "mine")}
     label_map = data.cases["case_0"][1][0]
@@ -409,7 +410,7 @@ def test_batches_of_a_project_come_from_the_cells_of_its_cases(make_trainer, con
     loader = with_subvolumes(plain, subvolumes)
     for _ in range(3):
         batch = next(loader)
-        items = batch["case_indices"].numpy()
+        items = draws_of(batch).indices.numpy()
         assert [name.rpartition("@")[0] for name in np.array(subvolumes.names)[items]] == list(batch["keys"])
         assert batch["data"].shape == expected["data"].shape
         assert [t.shape for t in batch["target"]] == [t.shape for t in expected["target"]]
