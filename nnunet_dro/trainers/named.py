@@ -1,6 +1,7 @@
 """Base of all trainers that are made from a name: nnU-Net's trainer with the options in the name."""
 
 import os
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -9,6 +10,11 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
+
+#: Bytes that file systems take in the name of a folder.
+_LONGEST_FOLDER = 255
+#: Room that is kept for the names of the plans and of the configuration (3d_cascade_fullres is nnU-Net's longest).
+_PLANS_LENGTH, _CONFIGURATION_LENGTH = 15, 18
 
 
 class NamedTrainer(HardnessWeighted, nnUNetTrainer):
@@ -39,6 +45,18 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
             self.print_to_log_file(f"Threads: {wished}, as OMP_NUM_THREADS says.")
         super().initialize()
 
+    def on_train_start(self) -> None:
+        """nnU-Net's start, with a warning if the trainer's name is too long for the folders of ensembles."""
+        super().on_train_start()
+        name, plans = type(self).__name__, str(self.plans_manager.plans_name)
+        longest = longest_name(plans, [*self.plans_manager.available_configurations])
+        if self.local_rank == 0 and len(name.encode()) > longest:
+            self.print_to_log_file(
+                f"WARNING: {name} has {len(name.encode())} characters. nnUNetv2_find_best_configuration joins the "
+                f"names of two models to one folder's, and may fail with names of more than {longest}. Use fewer "
+                "options or a shorter column, or call it with --disable_ensembling."
+            )
+
     def configure_optimizers(self) -> tuple[torch.optim.Optimizer, Any]:
         """nnU-Net's optimiser, or SGD without momentum."""
         if not self.options.plain_sgd:
@@ -46,3 +64,16 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
             return optimizer, scheduler
         optimizer = torch.optim.SGD(self.network.parameters(), self.initial_lr, weight_decay=self.weight_decay)
         return optimizer, PolyLRScheduler(optimizer, self.initial_lr, self.num_epochs)
+
+
+def longest_name(plans: str, configurations: Sequence[str]) -> int:
+    """The longest trainer's name, in bytes, that nnU-Net can name an ensemble of two configurations after.
+
+    Example:
+        >>> longest_name("nnUNetPlans", ["2d", "3d_fullres"])
+        77
+    """
+    ensemble = len("ensemble______") + len("___0_1_2_3_4") + 2 * len("____")
+    plans_length = max(_PLANS_LENGTH, len(plans.encode()))
+    configuration_length = max([_CONFIGURATION_LENGTH, *(len(name.encode()) for name in configurations)])
+    return (_LONGEST_FOLDER - ensemble) // 2 - plans_length - configuration_length

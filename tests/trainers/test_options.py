@@ -208,6 +208,7 @@ def test_a_group_trainer_names_its_column_first(name, kind, options):
         ("nnUNetTrainerIW_2epochs", "`column` must be a column of cases.csv, written after the trainer's name"),
         ("nnUNetTrainerIW_a__b", "a column whose name has no `__`"),
         ("nnUNetTrainerIW_a/b", "none of /"),
+        *[(f"nnUNetTrainerIW_a{letter}b", "no control character and none of /") for letter in '*?"<>|\0\n\t\x7f'],
         ("nnUNetTrainerIW_centre_beta10", "`beta10` in .* is not an option of this trainer. Options, the column first"),
         ("nnUNetTrainerIW_centre_warmup3", "`warmup3` in .* is not an option of this trainer"),
         ("nnUNetTrainerIW_centre_2epochs_poly1", "must be written `nnUNetTrainerIW_centre_poly1_2epochs`"),

@@ -8,6 +8,9 @@ import numpy as np
 from nnunet_dro.sampling import Balanced, GroupDRO, Rule
 from nnunet_dro.trainers.options.settings import Check, HardnessOptions, TrainerOptions
 
+#: What one file system or another does not take in the name of a folder; nnU-Net names folders after trainers.
+_NOT_IN_FOLDERS = '/\\:*?"<>|'
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupOptions(TrainerOptions):
@@ -22,11 +25,14 @@ class GroupOptions(TrainerOptions):
     def _checks(self) -> list[Check]:
         column = self.column
         rule = "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
-        plain = "a column whose name has no `__`, no `_` at its ends and none of / \\ : (rename it in cases.csv)"
-        is_plain = "__" not in column and column == column.strip("_ ") and not set(column) & set("/\\:")
+        plain = (
+            "a column whose name has no `__`, no `_` at its ends, no control character and none of "
+            f"{' '.join(_NOT_IN_FOLDERS)} (rename it in cases.csv)"
+        )
+        is_plain = "__" not in column and column == column.strip("_ ") and not set(column) & set(_NOT_IN_FOLDERS)
         return [
             (bool(column), "column", rule),
-            (is_plain, "column", plain),
+            (is_plain and column.isprintable(), "column", plain),
             *super()._checks(),
         ]
 
