@@ -164,6 +164,12 @@ OPTIONS = (
         "uniform sampling for the first n epochs, while losses are collected (default 0)",
         "Fidon et al. 2020, one epoch",
     ),
+    _switch(
+        "replace",
+        "replace",
+        True,
+        "draw the cases of a batch with replacement, as nnU-Net does (default: distinct cases)",
+    ),
     Option(
         "subvolumes",
         "sub<a>x<b>x<c>",

@@ -40,6 +40,7 @@ class TrainerOptions:
     """What every trainer of this package can be told.
 
     Attributes:
+        replace: Whether the cases of a batch are drawn with replacement, as nnU-Net does.
         logit_adjustment: tau of the logit adjustment by the classes' voxel shares, >= 0; 0 adjusts nothing.
         vector_scaling: gamma of the multiplicative adjustment, >= 0; 0 adjusts nothing.
         polynomial_tail: alpha of the polynomially tailed cross-entropy, > 0; None for the cross-entropy.
@@ -51,6 +52,7 @@ class TrainerOptions:
         ValueError: If a number is out of its range, or an option has no effect beside another.
     """
 
+    replace: bool = False
     logit_adjustment: float = 0.0
     vector_scaling: float = 0.0
     polynomial_tail: float | None = None
