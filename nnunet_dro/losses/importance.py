@@ -63,7 +63,7 @@ class ImportanceWeights:
         Args:
             losses: Fresh losses l_i, shape (b,); no gradient flows through them.
             stale_losses: Losses L_i at the draw, shape (b,); NaN at a first visit.
-            probabilities: Probabilities p_i at the draw, shape (b,).
+            probabilities: Probabilities p_i at the draw, shape (b,); 1/b for a case that is in every batch of b cases.
             betas: Robustness at the draw, 1/loss units, shape (b,).
 
         Returns:

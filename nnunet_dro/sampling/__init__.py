@@ -14,6 +14,7 @@ from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.group_rules import Balanced, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import HardnessTable
 from nnunet_dro.sampling.rules import KL, UNIFORM, Chi2, CVaR, Rule, RuleWithBeta
+from nnunet_dro.sampling.systematic import expected_draws
 
 __all__ = [
     "KL",
@@ -28,6 +29,7 @@ __all__ = [
     "Rule",
     "RuleWithBeta",
     "effective_cases",
+    "expected_draws",
     "kl_percentile_bound",
     "kl_probabilities",
     "kl_robust_loss",

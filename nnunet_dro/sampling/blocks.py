@@ -1,7 +1,7 @@
 """Losses and weights of many cases in shared memory, in blocks, so that a draw and an update stay cheap."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Blocks:
             ``beta`` and ``warming_up``, (1,); and for each block its largest loss, the sum of its weights, and the
             numbers of its cases that are unseen and unclaimed.
         has_gaps: Whether a case that was seen may lack a loss.
+        n_cases: Number of cases of each block, shape (n_blocks,).
     """
 
     def __init__(self, n: int, weigh: Callable[[FloatArray], FloatArray] | None) -> None:
@@ -40,6 +41,7 @@ class Blocks:
         self.has_gaps = False
         self.size = max(_SMALLEST_BLOCK, math.isqrt(n))
         self.n_blocks = -(-n // self.size)
+        self.n_cases = np.minimum(self.size, n - self.size * np.arange(self.n_blocks))
         self.shared = SharedArrays(
             losses=(n, "float64"),
             weights=(n, "float64"),
@@ -97,29 +99,45 @@ class Blocks:
         shared.block_max[block] = -np.inf if math.isnan(largest) else largest
         shared.block_sum[block] = np.add.reduce(weights)
 
+    def weights(self, block: int) -> FloatArray:
+        """The weights of a block's cases, a view."""
+        weights: FloatArray = self.shared.weights[self._slice(block)]
+        return weights
+
+    def scaled(self) -> tuple[FloatArray, FloatArray]:
+        """Copies that a change by another process meanwhile cannot make contradict each other.
+
+        Returns:
+            The factor of each block's weights that makes the blocks comparable; and the sums of the weights times that
+            factor, all 0 if no case has a weight; each of shape (n_blocks,).
+        """
+        shared = self.shared
+        beta, sums = shared.beta[0], shared.block_sum.copy()
+        if self.weigh is not None or not beta:
+            return np.ones(self.n_blocks), sums
+        scale: FloatArray = shared.block_max.copy()
+        largest = np.maximum.reduce(scale)
+        if largest == -np.inf:
+            return np.ones(self.n_blocks), np.zeros(self.n_blocks)
+        scale -= largest
+        scale *= beta
+        np.exp(scale, out=scale)
+        return scale, scale * sums
+
     def draw_by_weight(
         self, size: int, rng: np.random.Generator, *, exploration: float
     ) -> tuple[NDArray[np.int64], FloatArray]:
-        """Draw cases by their weights, and a share ``exploration`` of them uniformly.
+        """Draw cases by their weights with replacement, and a share ``exploration`` of them uniformly.
 
         Returns:
             Positions and probabilities of the drawn cases, each of shape (size,).
         """
         n, shared = self.n, self.shared
         uniform = rng.random((3, size))
-        # Copies, so that a change by another process meanwhile cannot make these numbers contradict each other.
-        scale = np.ones(self.n_blocks)
-        if self.weigh is None:
-            scale = shared.block_max.copy()
-            largest = np.maximum.reduce(scale)
-            if largest == -np.inf:  # all losses so far were refused
-                return (uniform[0] * n).astype(np.int64), np.full(size, 1 / n)
-            scale -= largest
-            scale *= shared.beta[0]
-            np.exp(scale, out=scale)
-        cumulative = np.add.accumulate(scale * shared.block_sum)
+        scale, masses = self.scaled()
+        cumulative = np.add.accumulate(masses)
         total = cumulative[-1]
-        if not total > 0:  # the same, or the table is being filled
+        if not total > 0:  # all losses so far were refused, or the table is being filled
             return (uniform[0] * n).astype(np.int64), np.full(size, 1 / n)
         blocks = np.minimum(cumulative.searchsorted(uniform[0] * total, side="right"), self.n_blocks - 1)
         indices = np.empty(size, dtype=np.int64)
@@ -135,6 +153,11 @@ class Blocks:
         np.minimum(indices, n - 1, out=indices)
         share = shared.weights[indices] * scale[indices // self.size] / total
         return indices, (1 - exploration) * share + exploration / n
+
+    def claim_all(self) -> None:
+        """Claim all cases."""
+        self.shared.claimed[:] = True
+        self.shared.unclaimed[:] = 0
 
     def draw_unclaimed(self, rng: np.random.Generator) -> tuple[int, float] | None:
         """Draw and claim a case that was neither seen nor drawn before; None if there is no such case."""
@@ -152,16 +175,28 @@ class Blocks:
             self._count_unclaimed(block)  # another worker claimed the last one first
         return None
 
-    def draw_unseen(self, rng: np.random.Generator) -> tuple[int, float] | None:
-        """Draw a case that was never seen, although its loss may be on its way; None if there is no such case."""
+    def draw_unseen(self, rng: np.random.Generator, without: Collection[int] = ()) -> tuple[int, float] | None:
+        """Draw a case that was never seen, although its loss may be on its way; None if there is no such case.
+
+        Args:
+            rng: Source of randomness.
+            without: Positions of cases that are not to be drawn.
+        """
         shared = self.shared
-        while (cumulative := shared.unseen.cumsum())[-1]:
+        while True:
+            counts = shared.unseen.copy()
+            for i in without:
+                counts[i // self.size] -= not shared.seen[i]
+            cumulative = counts.cumsum()
             n_left = int(cumulative[-1])
+            if n_left <= 0:
+                return None
             block = int(cumulative.searchsorted(rng.integers(n_left), side="right"))
-            candidates = np.flatnonzero(~shared.seen[self._slice(block)])
+            candidates = np.flatnonzero(~shared.seen[self._slice(block)]) + block * self.size
+            if without:
+                candidates = np.setdiff1d(candidates, list(without))
             if len(candidates):
-                return block * self.size + int(rng.choice(candidates)), 1 / n_left
-        return None
+                return int(rng.choice(candidates)), 1 / n_left
 
     def _count_unclaimed(self, block: int) -> None:
         shared = self.shared

@@ -15,7 +15,8 @@ class Draws:
     Attributes:
         indices: Positions of the drawn cases in the table.
         stale_losses: Stale losses that decided the draws; NaN at a first visit and during a warm-up, where none did.
-        probabilities: Probability that each case had in its draw.
+        probabilities: How often each case was expected in the batch, divided by ``size``; at most 1 / ``size`` where
+            cases are distinct. With replacement this is the probability of each case in any one draw.
         betas: Robustness of each draw, 1/loss units; 0 where no softmax of stale losses decided it.
     """
 

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
 from nnunet_dro.sampling.draws import Draws
+from nnunet_dro.sampling.first_visits import distinct_first_visits, first_visits
 from nnunet_dro.sampling.rules import KL, Rule, RuleWithBeta
+from nnunet_dro.sampling.systematic import draw_distinct, draw_uniformly
 
 #: Share of the uniform distribution in every draw, so that every case can be drawn (the floor of the published code).
 EXPLORATION = 1e-4
@@ -42,6 +44,9 @@ class HardnessTable:
         momentum: Weight of the past in the history, in [0, 1): L <- momentum L + (1 - momentum) l. 0 keeps the last
             loss.
         exploration: Share of the uniform distribution in every draw, in [0, 1].
+        replace: Whether to draw with replacement. If not, the cases of a batch are distinct: a case can then take one
+            place in a batch at most, whatever its probability. With fewer cases than places, each comes as often as
+            the others, or once more.
 
     Raises:
         ValueError: If there is no case, a name is duplicated, or a number is out of range.
@@ -53,7 +58,7 @@ class HardnessTable:
         [0.0, 0.999, 0.001]
         >>> draws = table.draw(2, rng=np.random.default_rng(0))
         >>> [table.cases[i] for i in draws.indices]
-        ['b', 'b']
+        ['b', 'c']
 
     Source: Fidon et al. 2022 (MELBA), Algorithm 1.
     """
@@ -66,6 +71,7 @@ class HardnessTable:
         rule: Rule | None = None,
         momentum: float = 0.0,
         exploration: float = EXPLORATION,
+        replace: bool = False,
     ) -> None:
         if len(cases) == 0:
             raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
@@ -80,6 +86,7 @@ class HardnessTable:
         self._rule: Rule = KL(beta) if rule is None else rule
         self.momentum = momentum
         self.exploration = exploration
+        self.replace = replace
         #: Losses that were not finite and therefore not stored.
         self.refused = 0
 
@@ -149,7 +156,11 @@ class HardnessTable:
         return 1 / deviation
 
     def probabilities(self) -> FloatArray:
-        """Probability of each case in the next draw, shape (n,), summing to 1; valid in the training process."""
+        """Probability of each case in the next draw, shape (n,), summing to 1; valid in the training process.
+
+        It is that of a single draw. In a batch of b distinct cases no case has a larger share of the draws than 1 / b,
+        see `expected_draws`.
+        """
         shared = self._shared
         if self.n_unseen and self._rule.needs_losses:
             candidates = ~shared.seen & ~shared.claimed
@@ -162,7 +173,7 @@ class HardnessTable:
         return with_exploration(probabilities, epsilon=self.exploration)
 
     def draw(self, size: int, *, rng: np.random.Generator) -> Draws:
-        """Draw cases with replacement, each draw independent of the others.
+        """Draw the cases of a batch.
 
         Args:
             size: Number of cases.
@@ -174,13 +185,14 @@ class HardnessTable:
         shared = self._shared
         beta = float(shared.beta[0])
         if self._rule.needs_losses and shared.unseen.any():
-            indices, probabilities = self._draw_unseen(size, rng)
+            indices, probabilities = self._first_visits(size, rng)
         elif shared.warming_up[0]:
+            n = len(self)
+            indices = rng.integers(n, size=size) if self.replace else draw_uniformly(n, size, rng)
             # No loss decided these draws, so none may correct them, however long the batch waits in a queue.
-            nothing = np.full(size, np.nan)
-            return Draws(rng.integers(len(self), size=size), nothing, np.full(size, 1 / len(self)), np.zeros(size))
+            return Draws(indices, np.full(size, np.nan), np.full(size, 1 / n), np.zeros(size))
         else:
-            indices, probabilities = self._blocks.draw_by_weight(size, rng, exploration=self.exploration)
+            indices, probabilities = self._draw_by_weight(size, rng)
         return Draws(indices, shared.losses[indices], probabilities, np.full(size, beta))
 
     def update(self, indices: ArrayLike, losses: ArrayLike) -> None:
@@ -274,15 +286,16 @@ class HardnessTable:
     def _weigh(self, losses: FloatArray) -> FloatArray:
         return self._rule.probabilities(losses)
 
-    def _draw_unseen(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], FloatArray]:
-        indices, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
-        for k in range(size):
-            drawn = self._blocks.draw_unclaimed(rng) or self._blocks.draw_unseen(rng)
-            if drawn is None:  # the last missing loss has just come back
-                (index,), (probability,) = self._blocks.draw_by_weight(1, rng, exploration=self.exploration)
-                drawn = int(index), float(probability)
-            indices[k], probabilities[k] = drawn
-        return indices, probabilities
+    def _draw_by_weight(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], FloatArray]:
+        if self.replace:
+            return self._blocks.draw_by_weight(size, rng, exploration=self.exploration)
+        indices, expected = draw_distinct(self._blocks, size, rng, exploration=self.exploration)
+        return indices, expected / size
+
+    def _first_visits(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], FloatArray]:
+        if self.replace:
+            return first_visits(self._blocks, size, rng, exploration=self.exploration)
+        return distinct_first_visits(self._blocks, size, rng, exploration=self.exploration)
 
 
 def _examples(cases: Sequence[str]) -> str:

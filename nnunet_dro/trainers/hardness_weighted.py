@@ -100,7 +100,12 @@ class HardnessWeighted(_Trainer):
         cases = [str(case) for case in loader.indices]
         subvolumes = self._subvolumes(loader)
         items = cases if subvolumes is None else subvolumes.names
-        table = HardnessTable(items, rule=self._make_rule(cases), momentum=self.options.history.momentum)
+        table = HardnessTable(
+            items,
+            rule=self._make_rule(cases),
+            momentum=self.options.history.momentum,
+            replace=self.options.replace,
+        )
         table.warming_up = self._warms_up
         groups = self._watched_groups(cases)
         self.hardness_log = HardnessLog(table, self.options.importance, groups=groups, subvolumes=subvolumes)

@@ -23,7 +23,7 @@ def test_balanced_draws_every_group_equally_often_from_the_first_draw():
     rule = Balanced(GROUPS)
     expected = np.where(A, 1 / 15, np.where(B, 1 / 6, 1 / 3))
     np.testing.assert_allclose(rule.probabilities(np.full(8, np.nan)), expected)
-    table = HardnessTable([str(i) for i in range(8)], rule=rule, exploration=0.0)
+    table = HardnessTable([str(i) for i in range(8)], rule=rule, exploration=0.0, replace=True)
     counts = counts_of(table, 30_000)
     assert chisquare(counts, expected * counts.sum()).pvalue > 1e-3
     table.update(np.arange(8), np.linspace(-5, 5, 8))
@@ -51,7 +51,7 @@ def test_group_weights_follow_the_exponentiated_gradient():
 def test_group_dro_finds_the_minimax_of_a_convex_problem():
     """Three groups pull a number to their own places; the worst group's loss is least in the middle of the extremes."""
     place = np.where(A, 0.0, np.where(B, 1.0, 4.0))
-    table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=0.01), exploration=0.0)
+    table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=0.01), exploration=0.0, replace=True)
     rng, theta, path = np.random.default_rng(0), 0.0, []
     for step in range(6000):
         indices = table.draw(2, rng=rng).indices
@@ -67,7 +67,7 @@ def test_group_dro_finds_the_minimax_of_a_convex_problem():
 
 def test_a_group_that_is_absent_from_a_batch_keeps_its_loss():
     """The published code takes 0 for its loss, so with batches of 2 the weight of every absent group falls."""
-    table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=1.0), exploration=0.0)
+    table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=1.0), exploration=0.0, replace=True)
     table.update(np.arange(8), np.where(C, 2.0, 1.0))
     before = table.rule.weights
     table.update([1, 2], [1.0, 1.0])
@@ -77,7 +77,7 @@ def test_a_group_that_is_absent_from_a_batch_keeps_its_loss():
 
 
 def test_weights_do_not_move_before_every_case_was_seen_nor_in_a_warm_up():
-    table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=1.0))
+    table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=1.0), replace=True)
     table.update(np.arange(7), np.arange(7.0))
     np.testing.assert_allclose(table.rule.weights, 1 / 3)
     assert table.draw(3, rng=np.random.default_rng(0)).indices.tolist() == [7, 7, 7], "first visits come first"
@@ -108,7 +108,7 @@ def test_weights_survive_a_checkpoint_and_a_million_steps():
     assert rule.weights.tolist() == [0, 0, 1]
     table = HardnessTable([str(i) for i in range(8)], rule=rule)
     table.update(np.arange(8), np.zeros(8))
-    again = HardnessTable(table.cases, rule=GroupDRO(GROUPS, nu=0.01))
+    again = HardnessTable(table.cases, rule=GroupDRO(GROUPS, nu=0.01), replace=True)
     again.load_state_dict(pickle.loads(pickle.dumps(table.state_dict())))
     np.testing.assert_array_equal(again.rule._log_weights, rule._log_weights)
     np.testing.assert_array_equal(again.probabilities(), table.probabilities())

@@ -1,3 +1,5 @@
+"""The table of stale losses. Draws are tested many at a time, so with replacement; `test_systematic` has the others."""
+
 import pickle
 
 import numpy as np
@@ -9,7 +11,7 @@ from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable
 
 
 def table_with(losses, **options):
-    table = HardnessTable([f"case_{i}" for i in range(len(losses))], **{"beta": 5.0, **options})
+    table = HardnessTable([f"case_{i}" for i in range(len(losses))], **{"beta": 5.0, "replace": True, **options})
     table.update(np.arange(len(losses)), losses)
     return table
 
@@ -47,7 +49,7 @@ def test_draw_follows_any_rule(n, rule):
 
 
 def test_a_rule_looks_at_the_cases_that_have_a_loss():
-    table = HardnessTable(list("abcd"), rule=CVaR(0.5), exploration=0.0)
+    table = HardnessTable(list("abcd"), rule=CVaR(0.5), exploration=0.0, replace=True)
     table.update([0, 1, 2, 3], [0.1, np.nan, 0.3, 0.2])
     np.testing.assert_allclose(table.probabilities(), [0, 0, 2 / 3, 1 / 3])
     assert set(table.draw(200, rng=np.random.default_rng(0)).indices.tolist()) == {2, 3}
@@ -110,7 +112,7 @@ def test_unseen_cases_are_drawn_uniformly():
 
 
 def test_unseen_cases_are_drawn_until_their_loss_is_back():
-    table = HardnessTable(list("abcd"), beta=1.0)
+    table = HardnessTable(list("abcd"), beta=1.0, replace=True)
     rng = np.random.default_rng(0)
     table.update([0, 1, 3], [9.0, 9.0, 9.0])
     assert set(table.draw(50, rng=rng).indices) == {2}
@@ -160,7 +162,7 @@ def test_update_refuses_a_loss_that_is_not_finite(bad):
 
 
 def test_a_case_whose_losses_are_all_refused_keeps_the_exploration_floor():
-    table = HardnessTable(list("abc"), beta=1.0, exploration=0.03)
+    table = HardnessTable(list("abc"), beta=1.0, exploration=0.03, replace=True)
     table.update([0, 1, 2], [np.nan, 1.0, 1.0])
     assert table.n_unseen == 0
     np.testing.assert_allclose(table.probabilities(), [0.01, 0.495, 0.495])
@@ -169,7 +171,7 @@ def test_a_case_whose_losses_are_all_refused_keeps_the_exploration_floor():
 
 
 def test_draw_is_uniform_when_every_loss_was_refused():
-    table = HardnessTable(list("abc"), beta=1.0)
+    table = HardnessTable(list("abc"), beta=1.0, replace=True)
     table.update([0, 1, 2], [np.nan] * 3)
     assert chisquare(draw_counts(table, 3000)).pvalue > 1e-3
     np.testing.assert_allclose(table.probabilities(), 1 / 3)
@@ -178,7 +180,7 @@ def test_draw_is_uniform_when_every_loss_was_refused():
 def test_state_is_restored_by_case_name():
     old = HardnessTable(["a", "b", "gone"], beta=1.0)
     old.update([0, 2, 1], [0.1, 0.3, np.nan])
-    new = HardnessTable(["new", "b", "a"], beta=1.0)
+    new = HardnessTable(["new", "b", "a"], beta=1.0, replace=True)
     line = new.load_state_dict(pickle.loads(pickle.dumps(old.state_dict())))
     np.testing.assert_array_equal(new.losses, [np.nan, np.nan, 0.1])
     assert new.n_unseen == 1, "b was seen, although its loss was refused"
@@ -244,7 +246,7 @@ def test_a_warm_up_begins_with_the_first_visits():
 
 
 def test_estimated_beta_is_one_over_the_standard_deviation_of_the_losses():
-    table = HardnessTable(list("abcd"), beta=0.0, exploration=0.0)
+    table = HardnessTable(list("abcd"), beta=0.0, exploration=0.0, replace=True)
     table.update([0, 1, 2], [0.0, 1.0, 5.0])
     assert table.estimate_beta() is None, "d is unseen"
     table.update([3], [np.nan])

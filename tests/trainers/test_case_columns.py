@@ -18,7 +18,7 @@ def columns():
 
 
 def test_draws_travel_as_one_tensor_of_a_batch():
-    table = HardnessTable(["a", "b", "c"], beta=2.0)
+    table = HardnessTable(["a", "b", "c"], beta=2.0, replace=True)
     table.update([0, 1, 2], [0.5, 0.25, 1.0])
     draws = table.draw(4, rng=np.random.default_rng(0))
     entries = DrawColumns.of(draws).entries()

@@ -271,7 +271,7 @@ def test_effective_gradient_is_that_of_the_robust_loss():
         return (features @ w - targets).square() / 4
 
     stale = losses_at(weights.detach() + 0.1 * torch.randn(3))
-    table = HardnessTable([str(i) for i in range(n)], beta=beta, exploration=0.0)
+    table = HardnessTable([str(i) for i in range(n)], beta=beta, exploration=0.0, replace=True)
     table.update(np.arange(n), stale.numpy())
     draws = table.draw(200_000, rng=np.random.default_rng(0))
     losses = losses_at(weights)

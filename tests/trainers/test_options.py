@@ -43,6 +43,7 @@ BASE = "nnUNetTrainerDRO"
             "_beta0_la1_vs0.5_poly2",
             {"beta": 0.0, "logit_adjustment": 1.0, "vector_scaling": 0.5, "polynomial_tail": 2.0},
         ),
+        ("_beta0_replace", {"beta": 0.0, "replace": True}),
         ("_momentum0.9_plainSGD", {"momentum": 0.9, "plain_sgd": True}),
         ("_beta10_noIS_20epochs", {"beta": 10.0, "importance_sampling": False, "epochs": 20}),
         (
@@ -75,6 +76,7 @@ def test_a_name_says_its_options_and_options_their_name(suffix, options):
         ("_cvar0.1_doro0", "_cvar0.1"),
         ("_sub1x1x1", ""),
         ("_sub01x2x1", "_sub1x2x1"),
+        ("_replace_warmup2", "_warmup2_replace"),
         ("_poly1_la1", "_la1_poly1"),
         ("_la0", ""),
         ("_chi2_betaauto", "_betaauto_chi2"),

@@ -200,6 +200,12 @@ OPTIONS = (
         default="0",
         source="Fidon et al. 2020, one epoch",
     ),
+    _switch(
+        "replace",
+        "replace",
+        True,
+        "Draws the cases of a batch with replacement, as nnU-Net does, instead of distinct ones.",
+    ),
     Option(
         "subvolumes",
         "sub<a>x<b>x<c>",

@@ -40,6 +40,7 @@ class TrainerOptions:
     """Options of every trainer of this package.
 
     Attributes:
+        replace: Whether the cases of a batch are drawn with replacement, as nnU-Net does.
         logit_adjustment: tau of the logit adjustment by the classes' voxel shares, >= 0; 0 turns it off.
         vector_scaling: gamma of the multiplicative adjustment, >= 0; 0 turns it off.
         polynomial_tail: alpha of the polynomially tailed cross-entropy, > 0; None for the plain cross-entropy.
@@ -57,6 +58,7 @@ class TrainerOptions:
         ('_la1_20epochs', 50)
     """
 
+    replace: bool = False
     logit_adjustment: float = 0.0
     vector_scaling: float = 0.0
     polynomial_tail: float | None = None

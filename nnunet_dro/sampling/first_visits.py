@@ -1,0 +1,67 @@
+"""Batches of the first pass over the data, in which cases that were never seen come first."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnunet_dro.sampling.blocks import Blocks
+from nnunet_dro.sampling.divergences import FloatArray
+from nnunet_dro.sampling.systematic import draw_distinct
+
+
+def first_visits(
+    blocks: Blocks, size: int, rng: np.random.Generator, *, exploration: float
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Draw cases that were never seen: those that were not drawn yet before those whose loss is still on its way.
+
+    The second kind is drawn with replacement, and so may fill a batch with one case.
+
+    Args:
+        blocks: The cases.
+        size: Number of draws.
+        rng: Source of randomness.
+        exploration: Share of uniform draws, once the last missing loss has come back.
+
+    Returns:
+        Positions and probabilities of the drawn cases, each of shape (size,).
+    """
+    indices, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
+    for k in range(size):
+        drawn = blocks.draw_unclaimed(rng) or blocks.draw_unseen(rng)
+        if drawn is None:  # the last missing loss has just come back
+            (index,), (probability,) = blocks.draw_by_weight(1, rng, exploration=exploration)
+            drawn = int(index), float(probability)
+        indices[k], probabilities[k] = drawn
+    return indices, probabilities
+
+
+def distinct_first_visits(
+    blocks: Blocks, size: int, rng: np.random.Generator, *, exploration: float
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """The same with distinct cases: those that were not drawn yet, then those on their way, then any others by weight.
+
+    With fewer cases than places, each comes size // n times or once more.
+
+    Args:
+        blocks: The cases.
+        size: Number of draws.
+        rng: Source of randomness.
+        exploration: Share of the uniform distribution in the draws by weight.
+
+    Returns:
+        Positions of the drawn cases in random order, and their probabilities, each of shape (size,).
+    """
+    rounds, n_places = divmod(size, blocks.n)
+    if rounds:
+        blocks.claim_all()
+    indices: list[int] = []
+    probabilities: list[float] = []
+    while len(indices) < n_places and (drawn := blocks.draw_unclaimed(rng) or blocks.draw_unseen(rng, without=indices)):
+        indices.append(drawn[0])
+        probabilities.append(drawn[1])
+    others, expected = draw_distinct(
+        blocks, n_places - len(indices), rng, exploration=exploration, without=indices.copy()
+    )
+    all_indices = np.concatenate([np.tile(np.arange(blocks.n), rounds), indices, others]).astype(np.int64)
+    all_probabilities = np.concatenate([np.full(rounds * blocks.n, 1 / blocks.n), probabilities, expected / size])
+    order = rng.permutation(size)
+    return all_indices[order], all_probabilities[order]
