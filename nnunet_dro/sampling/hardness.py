@@ -206,9 +206,10 @@ class HardnessTable:
                 its old loss.
         """
         shared, blocks = self._shared, self._blocks
-        positions = np.asarray(indices, dtype=np.int64).tolist()
+        indices, losses = np.asarray(indices, dtype=np.int64), np.asarray(losses, dtype=np.float64)
+        positions = indices.tolist()
         any_unseen = shared.unseen.any()
-        for i, loss in zip(positions, np.asarray(losses, dtype=np.float64).tolist(), strict=True):
+        for i, loss in zip(positions, losses.tolist(), strict=True):
             if math.isfinite(loss):
                 old = shared.losses[i]
                 shared.losses[i] = loss if math.isnan(old) else self.momentum * old + (1 - self.momentum) * loss
@@ -216,6 +217,9 @@ class HardnessTable:
                 self.refused += 1
                 blocks.has_gaps = True
             shared.seen[i] = True
+        if not self.warming_up:
+            is_finite = np.isfinite(losses)
+            self._rule.learn(indices[is_finite], losses[is_finite])
         touched = blocks.of(positions)
         if blocks.weigh is None:
             # Weights before counts: a worker that finds all cases seen must find their weights as well.
@@ -224,9 +228,7 @@ class HardnessTable:
             return
         self._n_updates += 1
         all_seen_now = any_unseen and shared.seen.all()
-        if all_seen_now or self._n_updates >= len(self) // _CASES_PER_LOOK:
-            if not (any_unseen or self.warming_up):
-                self._rule.learn(shared.losses, self._n_updates)
+        if self._rule.needs_losses and (all_seen_now or self._n_updates >= len(self) // _CASES_PER_LOOK):
             self._n_updates = 0
             blocks.refresh(blocks.all())
         blocks.count(touched)

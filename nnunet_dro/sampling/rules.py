@@ -52,8 +52,25 @@ class Rule:
         """Positions of the cases that the rule sets aside, hardest first."""
         return np.zeros(0, dtype=np.intp)
 
-    def learn(self, losses: FloatArray, n_updates: int) -> None:
-        """Adapt to changed losses; the training process calls this, after ``n_updates`` updates since the last call."""
+    def loss_weights(self, indices: NDArray[np.int64], probabilities: FloatArray) -> FloatArray | None:
+        """Weights of the losses of drawn cases as they are now; valid in the training process.
+
+        Args:
+            indices: Positions of the cases, shape (b,).
+            probabilities: Their probabilities at the draw, as `Draws` has them, shape (b,).
+
+        Returns:
+            Weights, shape (b,), 1 in the mean over the draws; None if every drawn case counts the same.
+        """
+        return None
+
+    def learn(self, indices: NDArray[np.int64], losses: FloatArray) -> None:
+        """Adapt to the losses of a batch; the training process calls this after each batch outside a warm-up.
+
+        Args:
+            indices: Positions of the cases whose losses are finite, shape (b,).
+            losses: Their losses, shape (b,).
+        """
 
     def state_dict(self) -> dict[str, Any]:
         """State that the rule has learnt, for a checkpoint."""

@@ -181,7 +181,8 @@ class HardnessWeighted(_Trainer):
 
     def _step_on(self, batch: dict[str, Any]) -> Step:
         """Make nnU-Net's step on the weighted loss; returns the results for the cases without storing them."""
-        with self.loss.drawn(batch):
+        table = None if self.hardness_log is None else self.hardness_log.table
+        with self.loss.drawn(batch, None if table is None or table.warming_up else table.rule):
             super().train_step(batch)
         return self.loss.step()
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights
+from nnunet_dro.sampling import Rule
 from nnunet_dro.trainers.case_columns import CaseColumns, DrawColumns, Step
 
 #: Weight of the past in the running mean of the importance weights, per iteration.
@@ -46,17 +47,25 @@ class HardnessWeightedLoss(nn.Module):
         self.max_cases = max_cases
         self.is_ddp = is_ddp
         self._batch: dict[str, Any] | None = None
+        self._rule_weights: Tensor | None = None
         self._readback: Tensor | None = None
         self._is_copied: torch.cuda.Event | None = None
 
     @contextmanager
-    def drawn(self, batch: dict[str, Any]) -> Iterator[None]:
-        """Within this context the loss belongs to ``batch`` and weights its cases."""
+    def drawn(self, batch: dict[str, Any], rule: Rule | None = None) -> Iterator[None]:
+        """Within this context the loss belongs to ``batch`` and weights its cases.
+
+        Args:
+            batch: With the draws of its cases.
+            rule: Its loss weights multiply the importance weights. They are those of now, not of the draw, because they
+                are part of what is minimised, whereas importance weights correct the draw.
+        """
         self._batch = batch
+        self._rule_weights = None if rule is None else _loss_weights(rule, DrawColumns.in_batch(batch))
         try:
             yield
         finally:
-            self._batch = None
+            self._batch = self._rule_weights = None
 
     def forward(self, output: Any, target: Any) -> Tensor:
         """The training loss, a scalar."""
@@ -73,7 +82,11 @@ class HardnessWeightedLoss(nn.Module):
         with torch.no_grad():
             mean_loss = cases.weighted(ones)
         self.send(CaseColumns(draws.indices, hardness, draws.stale_losses, clipped, weights), mean_loss)
-        return cases.weighted(weights / self.mean_weight if self.normalised else weights)
+        if self.normalised:
+            weights = weights / self.mean_weight
+        if self._rule_weights is not None:
+            weights = weights * self._rule_weights.to(hardness.device, non_blocking=True)
+        return cases.weighted(weights)
 
     def step(self) -> Step:
         """The cases of the last weighted call; waits for the copy of their losses from a GPU."""
@@ -112,3 +125,8 @@ class HardnessWeightedLoss(nn.Module):
             self._is_copied.record(torch.cuda.current_stream(values.device))
         else:
             self._readback = values.cpu()
+
+
+def _loss_weights(rule: Rule, draws: DrawColumns) -> Tensor | None:
+    weights = rule.loss_weights(draws.indices.numpy(), draws.probabilities.numpy())
+    return None if weights is None else torch.from_numpy(weights).float()

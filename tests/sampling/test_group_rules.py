@@ -1,4 +1,7 @@
+import math
 import pickle
+from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -32,20 +35,29 @@ def test_balanced_draws_every_group_equally_often_from_the_first_draw():
 
 
 def test_group_weights_follow_the_exponentiated_gradient():
-    """Sagawa et al. 2020, Algorithm 1, with the mean stale loss of each group."""
+    """Sagawa et al. 2020, Algorithm 1, with the mean loss of each group in the batch."""
     rule = GroupDRO(GROUPS, nu=0.1, adjustment=0.5)
     losses = np.array([1.0, 0.1, 0.2, 0.3, 2.0, 0.4, 3.0, 0.5])
     gains = np.array([0.3 + 0.5 / np.sqrt(5), 2.0 + 0.5 / np.sqrt(2), 2.0 + 0.5])
     np.testing.assert_allclose(rule.weights, 1 / 3)
     for step in range(1, 5):
-        rule.learn(losses, 1)
+        rule.learn(np.arange(8), losses)
         np.testing.assert_allclose(rule.weights, softmax(0.1 * step * gains))
-    at_once = GroupDRO(GROUPS, nu=0.1, adjustment=0.5)
-    at_once.learn(losses, 4)
-    np.testing.assert_allclose(at_once.weights, rule.weights)
-    expected = np.where(A, rule.weights[0] / 5, np.where(B, rule.weights[1] / 2, rule.weights[2]))
-    np.testing.assert_allclose(rule.probabilities(losses), expected)
     assert rule.robust_loss(losses) == pytest.approx(rule.weights @ [0.3, 2.0, 2.0])
+
+
+def test_group_dro_draws_every_group_equally_often_and_weighs_the_losses():
+    rule = GroupDRO(GROUPS, nu=0.5)
+    table = HardnessTable([str(i) for i in range(8)], rule=rule, exploration=0.0)
+    expected = Balanced(GROUPS).probabilities(np.zeros(8))
+    for _ in range(3):
+        np.testing.assert_allclose(table.probabilities(), expected)
+        weights = rule.loss_weights(np.arange(8), table.probabilities())
+        np.testing.assert_allclose(weights, np.where(A, *3 * rule.weights[:2]) * ~C + C * 3 * rule.weights[2])
+        assert weights @ expected == pytest.approx(1), "1 in the mean over the draws"
+        table.update(np.arange(8), np.where(A, 0.0, np.where(B, 1.0, 2.0)))
+    np.testing.assert_allclose(rule.weights, softmax([0.0, 1.5, 3.0]))
+    assert Balanced(GROUPS).loss_weights(np.arange(8), expected) is None
 
 
 def test_group_dro_finds_the_minimax_of_a_convex_problem():
@@ -54,15 +66,98 @@ def test_group_dro_finds_the_minimax_of_a_convex_problem():
     table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=0.01), exploration=0.0, replace=True)
     rng, theta, path = np.random.default_rng(0), 0.0, []
     for step in range(6000):
-        indices = table.draw(2, rng=rng).indices
+        draws = table.draw(2, rng=rng)
+        indices = draws.indices
         losses = (theta - place[indices]) ** 2
-        theta -= 0.01 * np.mean(2 * (theta - place[indices]))
+        weights = table.rule.loss_weights(indices, draws.probabilities)
+        theta -= 0.01 * np.mean(weights * 2 * (theta - place[indices]))
         table.update(indices, losses)
         if step > 3000:
             path.append(theta)
     exact = minimize(lambda t: max((t[0] - p) ** 2 for p in (0, 1, 4)), x0=[0.0], method="Nelder-Mead").x[0]
     assert exact == pytest.approx(2, abs=1e-3)
     assert np.mean(path) == pytest.approx(exact, abs=0.05)
+
+
+def test_a_group_with_fewer_cases_than_its_share_of_the_batch_counts_as_it_should():
+    """Of distinct cases, a group of one case can take one place in four, and not two."""
+    rule = GroupDRO(["rare"] + 9 * ["common"], nu=0.5)
+    table = HardnessTable([str(i) for i in range(10)], rule=rule, exploration=0.0)
+    table.update([0, 1], [0.0, 1.0])
+    rng, received = np.random.default_rng(0), np.zeros(2)
+    for _ in range(500):
+        draws = table.draw(4, rng=rng)
+        weights = rule.loss_weights(draws.indices, draws.probabilities)
+        received += np.bincount(np.where(draws.indices == 0, 1, 0), weights=weights, minlength=2) / (500 * 4)
+    np.testing.assert_allclose(received, rule.weights, rtol=1e-6)
+    assert rule.names.tolist() == ["common", "rare"]
+
+
+@dataclass
+class TwoGroups:
+    """Training for two groups whose loss falls with the share s_g of the recent weight: a_g - b_g s_g.
+
+    Both losses are equal where s = ((a_0 - a_1 + b_1) / (b_0 + b_1), 1 - ...), the equilibrium of Group DRO.
+    """
+
+    start: tuple[float, float]
+    gain: tuple[float, float]
+    sizes: tuple[int, int]
+
+    @property
+    def equilibrium(self):
+        (a0, a1), (b0, b1) = self.start, self.gain
+        return (a0 - a1 + b1) / (b0 + b1)
+
+    def train(self, nu, *, seed=0, iterations=5000, lag=12, batch_size=2, noise=0.2, memory=0.98):
+        """The weight of group 0 and the true losses of both after each iteration, shape (iterations, 3)."""
+        group = np.repeat([0, 1], self.sizes)
+        rule = GroupDRO([f"g{g}" for g in group], nu=nu)
+        table = HardnessTable([str(i) for i in range(len(group))], rule=rule)
+        rng, shares, queue, path = np.random.default_rng(seed), np.array([0.5, 0.5]), deque(), []
+        for _ in range(iterations):
+            while len(queue) <= lag:  # batches that workers drew ahead
+                queue.append(table.draw(batch_size, rng=rng))
+            draws = queue.popleft()
+            indices, weights = draws.indices, rule.loss_weights(draws.indices, draws.probabilities)
+            losses = np.array(self.start) - np.array(self.gain) * shares
+            received = np.bincount(group[indices], weights=weights, minlength=2) / batch_size
+            shares = memory * shares + (1 - memory) * received
+            table.update(indices, losses[group[indices]] + rng.normal(0, noise, size=batch_size))
+            path.append([rule.weights[0], *losses])
+        return np.array(path)
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize(
+    "training",
+    [
+        TwoGroups(start=(0.9, 1.2), gain=(0.7, 0.5), sizes=(600, 60)),  # an easy group that is large
+        TwoGroups(start=(0.9, 1.2), gain=(0.7, 0.5), sizes=(10, 90)),  # one that is small
+    ],
+    ids=["large", "small"],
+)
+def test_group_dro_reaches_the_equilibrium_with_batches_that_were_drawn_ahead(nu, training):
+    path = training.train(nu)
+    late = path[2000:]
+    equilibrium = training.equilibrium
+    loss = training.start[0] - training.gain[0] * equilibrium
+    assert late[:, 0].mean() == pytest.approx(equilibrium, abs=0.03)
+    np.testing.assert_allclose(late[:, 1:].mean(0), loss, atol=0.03)
+    assert late[:, 1:].max(1).mean() < loss + 0.05, "nor does the worst loss swing"
+    assert path[500:, 0].min() > equilibrium / 4
+    assert path[500:, 0].max() < equilibrium + 0.35
+
+
+def test_a_group_that_was_easy_for_long_returns():
+    """Its weight has a lower bound; without one it would need as many iterations to come back as it was easy for."""
+    rule = GroupDRO(["easy", "hard"], nu=0.1)
+    for _ in range(10_000):
+        rule.learn(np.arange(2), np.array([0.0, 1.0]))
+    assert rule.weights[0] == pytest.approx(1 / 1001)
+    for _ in range(math.ceil(np.log(1000) / 0.1)):
+        rule.learn(np.arange(2), np.array([1.0, 0.0]))
+    assert rule.weights[0] >= 0.5
 
 
 def test_a_group_that_is_absent_from_a_batch_keeps_its_loss():
@@ -76,48 +171,64 @@ def test_a_group_that_is_absent_from_a_batch_keeps_its_loss():
     assert after[0] == pytest.approx(after[1])
 
 
-def test_weights_do_not_move_before_every_case_was_seen_nor_in_a_warm_up():
-    table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=1.0), replace=True)
-    table.update(np.arange(7), np.arange(7.0))
-    np.testing.assert_allclose(table.rule.weights, 1 / 3)
-    assert table.draw(3, rng=np.random.default_rng(0)).indices.tolist() == [7, 7, 7], "first visits come first"
+def test_weights_move_from_the_first_batch_but_not_in_a_warm_up():
+    table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=1.0))
     table.warming_up = True
-    table.update([7], [9.0])
-    table.update([7], [9.0])
+    table.update(np.arange(8), np.arange(8.0))
     np.testing.assert_allclose(table.rule.weights, 1 / 3)
     table.warming_up = False
-    table.update([7], [9.0])
-    # a: 1, 2, 3, 5 and 9; b: 0 and 6; c: 4
-    np.testing.assert_allclose(table.rule.weights, softmax([4.0, 3.0, 4.0]))
+    table.update([0, 1, 2], [3.0, 1.0, 5.0])
+    # a: 1 and 5; b: 3; c: as the mean of the others
+    np.testing.assert_allclose(table.rule.weights, 1 / 3)
+    table.update([1, 4], [2.0, 4.0])
+    np.testing.assert_allclose(table.rule.weights, softmax([2.0, 3.0, 4.0]))
 
 
-def test_a_group_whose_losses_were_all_refused_moves_with_the_others():
-    rule = GroupDRO(GROUPS, nu=1.0)
+def test_momentum_is_that_of_the_group_losses():
+    rule = GroupDRO(GROUPS, nu=1.0, momentum=0.75)
+    rule.learn(np.arange(8), np.where(A, 2.0, 0.0))
+    rule.learn(np.array([1]), np.array([0.0]))
+    np.testing.assert_allclose(rule.weights, softmax([2.0 + 1.5, 0.0, 0.0]))
+
+
+def test_losses_that_were_refused_do_not_move_the_weights():
+    table = HardnessTable([str(i) for i in range(8)], rule=GroupDRO(GROUPS, nu=1.0))
+    table.update(np.arange(8), np.where(C, np.nan, np.where(A, 1.0, 3.0)))
+    np.testing.assert_allclose(table.rule.weights, softmax([1.0, 3.0, 2.0]), err_msg="c moves with the others")
+    table.update([0, 4], [np.inf, np.nan])
+    np.testing.assert_allclose(table.rule.weights, softmax([1.0, 3.0, 2.0]))
+    assert np.isnan(table.rule.robust_loss(np.full(8, np.nan)))
     losses = np.where(C, np.nan, np.where(A, 1.0, 3.0))
-    rule.learn(losses, 1)
-    np.testing.assert_allclose(rule.weights, softmax([1.0, 3.0, 2.0]))
-    rule.learn(np.full(8, np.nan), 5)
-    np.testing.assert_allclose(rule.weights, softmax([1.0, 3.0, 2.0]))
-    assert np.isnan(rule.robust_loss(np.full(8, np.nan)))
-    assert rule.robust_loss(losses) == pytest.approx((1 * np.e + 3 * np.e**3) / (np.e + np.e**3))
+    assert table.rule.robust_loss(losses) == pytest.approx((1 * np.e + 3 * np.e**3) / (np.e + np.e**3))
 
 
 def test_weights_survive_a_checkpoint_and_a_million_steps():
-    rule = GroupDRO(GROUPS, nu=0.01)
-    rule.learn(np.where(C, 1.0, 0.0), 10**6)
-    assert rule.weights.tolist() == [0, 0, 1]
+    rule = GroupDRO(GROUPS, nu=1e4, momentum=0.5)
+    rule.learn(np.arange(8), np.where(C, 1.0, 0.0))
+    np.testing.assert_allclose(rule.weights, np.array([1, 1, 1000]) / 1002)
     table = HardnessTable([str(i) for i in range(8)], rule=rule)
-    table.update(np.arange(8), np.zeros(8))
-    again = HardnessTable(table.cases, rule=GroupDRO(GROUPS, nu=0.01), replace=True)
+    again = HardnessTable(table.cases, rule=GroupDRO(GROUPS, nu=1e4, momentum=0.5))
     again.load_state_dict(pickle.loads(pickle.dumps(table.state_dict())))
-    np.testing.assert_array_equal(again.rule._log_weights, rule._log_weights)
-    np.testing.assert_array_equal(again.probabilities(), table.probabilities())
-    assert counts_of(again, 1000)[4] > 990
+    for updated in (table, again):
+        np.testing.assert_array_equal(updated.rule._log_weights, rule._log_weights)
+        np.testing.assert_array_equal(updated.probabilities(), table.probabilities())
+        updated.update([0, 1], [0.0, 1e-4])
+    np.testing.assert_array_equal(again.rule.weights, rule.weights)
+
+
+def test_weights_of_version_0_1_are_restored_and_those_that_ran_away_come_back():
+    rule = GroupDRO(["x", "y"], nu=0.1)
+    rule.load_state_dict({"groups": ["x", "y"], "log_weights": np.array([-69.0, 0.0])})
+    np.testing.assert_allclose(rule.weights, [1 / 1001, 1000 / 1001])
+    rule.load_state_dict({"groups": ["x", "y"], "log_weights": np.array([-1.0, 0.0])})
+    np.testing.assert_allclose(rule.weights, softmax([-1.0, 0.0]))
+    rule.learn(np.array([0]), np.array([3.0]))
+    np.testing.assert_allclose(rule.weights, softmax([-1.0, 0.0]), err_msg="nothing is known of y yet")
 
 
 def test_weights_are_restored_by_the_name_of_the_group():
     old = GroupDRO(["x", "y", "y", "gone"], nu=1.0)
-    old.learn(np.array([0.0, 1.0, 1.0, 5.0]), 1)
+    old.learn(np.arange(4), np.array([0.0, 1.0, 1.0, 5.0]))
     new = GroupDRO(["y", "new", "x"], nu=1.0)
     new.load_state_dict(old.state_dict())
     weights = dict(zip(new.names.tolist(), new.weights, strict=True))
@@ -133,15 +244,19 @@ def test_weights_are_restored_by_the_name_of_the_group():
 def test_probabilities_sum_to_one_and_are_equal_within_a_group(groups, seed, nu):
     rule = GroupDRO(groups, nu=nu)
     losses = np.random.default_rng(seed).normal(size=len(groups)) * 100
-    rule.learn(losses, 3)
+    rule.learn(np.arange(len(groups)), losses)
     probabilities = rule.probabilities(losses)
     assert probabilities.sum() == pytest.approx(1)
     for name in set(groups):
         mine = probabilities[np.array(groups) == name]
         assert (mine == mine[0]).all()
+    weights = rule.loss_weights(np.arange(len(groups)), probabilities)
+    assert weights @ probabilities == pytest.approx(1)
     permutation = np.random.default_rng(seed).permutation(len(groups))
     other = GroupDRO(np.array(groups)[permutation].tolist(), nu=nu)
-    other.learn(losses[permutation], 3)
+    other.learn(np.arange(len(groups)), losses[permutation])
+    others = other.loss_weights(np.arange(len(groups)), probabilities[permutation])
+    np.testing.assert_allclose(others, weights[permutation], rtol=1e-6)
     np.testing.assert_allclose(other.probabilities(losses), probabilities[permutation], rtol=1e-6, atol=1e-12)
 
 
@@ -152,6 +267,7 @@ def test_probabilities_sum_to_one_and_are_equal_within_a_group(groups, seed, nu)
         ({"groups": ["a"], "nu": 0.0}, "`nu`"),
         ({"groups": ["a"], "nu": np.nan}, "`nu`"),
         ({"groups": ["a"], "adjustment": -1.0}, "`adjustment`"),
+        ({"groups": ["a"], "momentum": 1.0}, "`momentum`"),
     ],
 )
 def test_rules_refuse_bad_input(arguments, message):
@@ -161,4 +277,6 @@ def test_rules_refuse_bad_input(arguments, message):
 
 def test_rules_say_what_they_do():
     assert str(Balanced(GROUPS)) == "each of 3 groups equally often"
-    assert str(GroupDRO(GROUPS, nu=0.1, adjustment=2.0)) == "Group DRO over 3 groups, step size 0.1, adjustment 2"
+    assert str(GroupDRO(GROUPS, nu=0.1, adjustment=2.0)) == (
+        "Group DRO, each of 3 groups equally often and weighted in the loss, step size 0.1, adjustment 2"
+    )

@@ -64,7 +64,7 @@ class GroupDROOptions(GroupOptions, HardnessOptions):
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
         """Group weights that follow the losses of the groups."""
-        return GroupDRO(groups, nu=self.nu, adjustment=self.adjustment)
+        return GroupDRO(groups, nu=self.nu, adjustment=self.adjustment, momentum=self.momentum)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,7 +100,6 @@ def test_group_weights_are_logged_by_the_trainer_that_has_them(make_trainer):
     trainer.on_train_start()
     table = trainer.hardness_log.table
     table.update(range(len(table)), [float(int(case[-2:]) % 3 == 0) for case in table.cases])
-    table.update([0], [table.losses[0]])
     trainer.on_train_epoch_start()
     trainer.on_train_epoch_end([{"loss": 0.0}])
     weights = trainer.hardness_log.summaries[-1].groups

@@ -1,0 +1,97 @@
+"""nnUNetTrainerGroupDRO in nnU-Net: groups are drawn equally often, and their weights are in the loss."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.trainers.registry import trainer_class
+
+
+def started(make_trainer, name, configuration="3d_small"):
+    torch.manual_seed(0)
+    np.random.seed(0)
+    trainer = make_trainer(trainer_class(name), configuration)
+    trainer.initialize()
+    trainer.network.train()
+    trainer.on_train_start()
+    trainer.on_train_epoch_start()
+    return trainer
+
+
+def first_gradients(trainer, batch):
+    """Of the step, before the optimiser; nnU-Net's step leaves them."""
+    loss = trainer.train_step(batch)["loss"]
+    return loss, gradients_of(trainer)
+
+
+def gradients_of(trainer):
+    return torch.cat([p.grad.flatten() for p in trainer.network.parameters() if p.grad is not None]).clone()
+
+
+def check_that_a_step_weights(trainer, batch, weights):
+    output = trainer.network(batch["data"])
+    trainer.loss.per_case(output, batch["target"]).weighted(weights).backward()
+    torch.nn.utils.clip_grad_norm_(trainer.network.parameters(), 12)
+    gradient = gradients_of(trainer)
+    plain = float(trainer.loss(output, batch["target"]).detach())
+
+    loss, actual = first_gradients(trainer, batch)
+    torch.testing.assert_close(actual, gradient, rtol=1e-4, atol=1e-6)
+    assert loss == pytest.approx(plain, rel=1e-5), "the reported loss is nnU-Net's"
+
+
+def weights_of(trainer, batch):
+    draws = DrawColumns.in_batch(batch)
+    rule = trainer.hardness_log.table.rule
+    return torch.from_numpy(rule.loss_weights(draws.indices.numpy(), draws.probabilities.numpy())).float()
+
+
+@pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
+def test_the_weights_at_the_step_are_in_the_loss_and_not_in_the_reported_one(make_trainer, configuration):
+    trainer = started(make_trainer, "nnUNetTrainerGroupDRO_site_nu0.5", configuration)
+    table, batch = trainer.hardness_log.table, next(trainer.dataloader_train)
+    site = np.array(trainer.groups(table.cases))
+    assert set(site) == {"a", "b"}
+    # The batch waited while the weights moved on.
+    for _ in range(4):
+        table.update(np.arange(len(table)), np.where(site == "a", 0.0, 1.0))
+    np.testing.assert_allclose(table.rule.weights, np.array([1, np.e**2]) / (1 + np.e**2))
+    check_that_a_step_weights(trainer, batch, weights_of(trainer, batch))
+
+
+def test_a_warm_up_has_weights_of_one(make_trainer):
+    trainer = started(make_trainer, "nnUNetTrainerGroupDRO_site_nu0.5_warmup1")
+    batch = next(trainer.dataloader_train)
+    assert not torch.allclose(weights_of(trainer, batch), torch.ones(2)), "the cases are drawn uniformly"
+    check_that_a_step_weights(trainer, batch, torch.ones(2))
+
+
+def test_one_step_moves_the_weights_by_the_losses_of_its_batch_alone(make_trainer):
+    trainer = started(make_trainer, "nnUNetTrainerGroupDRO_site_nu0.5")
+    table, batch = trainer.hardness_log.table, next(trainer.dataloader_train)
+    site = np.array(trainer.groups(table.cases))
+    table.update(np.arange(len(table)), np.full(len(table), 1.0))
+    np.testing.assert_allclose(table.rule.weights, 0.5)
+    trainer.train_step(batch)
+    drawn = DrawColumns.in_batch(batch).indices.numpy()
+    means = [
+        table.losses[drawn[site[drawn] == group]].mean() if (site[drawn] == group).any() else 1.0 for group in "ab"
+    ]
+    expected = np.exp(0.5 * np.array(means))
+    np.testing.assert_allclose(table.rule.weights, expected / expected.sum(), rtol=1e-5)
+
+
+def test_training_csv_has_the_weights(make_trainer):
+    trainer = started(make_trainer, "nnUNetTrainerGroupDRO_site_nu0.5")
+    for _ in range(2):
+        loss = trainer.train_step(next(trainer.dataloader_train))
+    trainer.on_train_epoch_end([loss])
+    row = pd.read_csv(Path(trainer.output_folder) / "training.csv").iloc[-1]
+    weights = trainer.hardness_log.table.rule.weights
+    np.testing.assert_allclose(row[["weight[a]", "weight[b]"]].astype(float), weights, rtol=1e-5)
+    text = Path(trainer.log_file).read_text()
+    assert "Group DRO, each of 2 groups equally often and weighted in the loss, step size 0.5" in text
