@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nnunet_dro.losses import DiceCELoss, cross_entropies
 from nnunet_dro.trainers.logs.epoch_log import EpochLog
 from nnunet_dro.trainers.logs.perturbation_log import PerturbationLog
 from nnunet_dro.trainers.logs.perturbation_plot import make_example
@@ -41,7 +42,9 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         return [*super()._epoch_logs(), self.perturbation_log]
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-        """Make a step on the generated batch and then one on the original batch, whose loss is returned."""
+        """Make a step on the generated batch (not in a warm-up), then one on the original, whose loss is returned."""
+        if self.current_epoch < self.options.warmup:
+            return super().train_step(batch)
         batch = {**batch, "data": self._on_device(batch["data"]), "target": self._on_device(batch["target"])}
         perturbed = self._perturb(batch["data"], batch["target"])
         self._record(perturbed, batch)
@@ -59,13 +62,20 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
             network,
             find_features_module(network, self.features_module),
             data,
-            lambda output: self.loss.per_case(output, target).losses,
+            lambda output: self._losses_to_ascend(output, target),
             steps=self.options.steps,
             eta=self.options.step_size,
             gamma=self.options.penalty,
             n_voxels=self._n_annotated(target),
             n_channels=self._n_image_channels(data.shape[1]),
+            largest_change=self.options.largest_change,
         )
+
+    def _losses_to_ascend(self, output: Any, target: Tensor | list[Tensor]) -> Tensor:
+        per_case = self.loss.per_case
+        if isinstance(per_case, DiceCELoss):
+            return cross_entropies(per_case, output, target)
+        return per_case(output, target).losses  # a loss of another trainer, as it is
 
     def _n_annotated(self, target: Tensor | list[Tensor]) -> Tensor | None:
         """Number of voxels with a label in each case, or None if all voxels have one."""

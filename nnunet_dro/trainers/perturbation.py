@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nnunet_dro.losses import mean_squared_distance
+
 #: Factor of the gradient of the sum over voxels in half precision. It equals the initial scale of nnU-Net's gradient
 #: scaler (2^16) for the mean over a patch of 128^3 voxels. A power of 2 causes no rounding.
 _SCALE = 2.0**-5
@@ -57,6 +59,7 @@ def ascend(
     gamma: float,
     n_voxels: Tensor | None = None,
     n_channels: int | None = None,
+    largest_change: float | None = None,
 ) -> Perturbed:
     """Move each case to where the loss of the network is larger but its features are similar.
 
@@ -67,7 +70,8 @@ def ascend(
     where l is the loss of the case alone, a mean over n voxels; N is the number of voxels of the patch (n = N without
     an ignore label); and z_v are the features of voxel v. The term in braces is the source's surrogate, with means over
     voxels instead of the values of one image. Because of the factor n, the step at a voxel is that of its own
-    l_v - gamma/2 ||z_v - z_v0||^2, so that neither eta nor gamma depends on the size of the patch.
+    l_v - gamma/2 ||z_v - z_v0||^2, so that neither eta nor gamma depends on the size of the patch. That needs a
+    loss which is such a mean, as the cross-entropy is and the Dice is not.
 
     Args:
         network: The network as it was built, neither compiled nor wrapped for distributed training; see `bare`.
@@ -79,6 +83,8 @@ def ascend(
         gamma: Factor of the squared distance, >= 0.
         n_voxels: Number of voxels that the loss of each case is a mean over, shape (b,); None for all voxels.
         n_channels: Number of channels that are perturbed, the first ones; None for all channels.
+        largest_change: Bound on the root mean square change of the images of a case, in standard deviations of its
+            patch, > 0. A step that goes farther ends at the nearest image within the bound. None for no bound.
 
     Returns:
         The generated batch, without gradient.
@@ -89,6 +95,7 @@ def ascend(
     Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018 (features).
     """
     surrogate = _Surrogate(network, features, losses_of, data, gamma=gamma, n_voxels=n_voxels, n_channels=n_channels)
+    ball = _Ball(surrogate.original, largest_change, n_channels)
     with _as_one_function(network):
         start = surrogate(surrogate.original, needs_gradient=steps > 0)
         best = start
@@ -97,13 +104,14 @@ def ascend(
         is_non_finite = ~start.is_finite
         for step in range(1, steps + 1):
             # `best.gradient` belongs to the sum over voxels, so it already contains the n of the formula.
-            there = surrogate(best.data + surrogate.over_voxels(eta_of) * best.gradient, needs_gradient=step < steps)
+            moved = ball.nearest(best.data + surrogate.over_voxels(eta_of) * best.gradient)
+            there = surrogate(moved, needs_gradient=step < steps)
             is_better = there.is_finite & (there.value >= best.value)
             is_non_finite |= ~there.is_finite
             n_rejected += ~is_better
             eta_of = torch.where(is_better, eta_of, eta_of / 4)
             best = there.where(is_better, best)
-    change = (best.data - surrogate.original)[:, :n_channels].flatten(1).square().mean(1).sqrt()
+    change = _root_mean_square((best.data - surrogate.original)[:, :n_channels])
     return Perturbed(
         best.data, change, best.squared_distance.sqrt(), start.value, best.value, n_rejected, is_non_finite
     )
@@ -129,6 +137,36 @@ class _Place:
             torch.where(wide, self.gradient, other.gradient),
             torch.where(is_mine, self.is_finite, other.is_finite),
         )
+
+
+class _Ball:
+    """The images whose root mean square change is at most ``radius`` standard deviations of the image, case by case.
+
+    The standard deviation is that of the case's patch, over its voxels; of several channels, the root mean square. Only
+    the first ``n_channels`` count, or all if that is None; the others are the same in all images.
+    """
+
+    def __init__(self, original: Tensor, radius: float | None, n_channels: int | None) -> None:
+        self.original = original
+        self.n_channels = n_channels
+        self.radius: Tensor | None = None
+        if radius is not None:
+            self.radius = radius * original[:, :n_channels].flatten(2).var(2, correction=0).mean(1).sqrt()
+
+    def nearest(self, data: Tensor) -> Tensor:
+        """The nearest image of each case in its ball."""
+        if self.radius is None:
+            return data
+        change = data - self.original
+        # Below the smallest number there is nothing to divide by; a change of 0 stays 0.
+        size = _root_mean_square(change[:, : self.n_channels]).clamp_min(torch.finfo(change.dtype).tiny)
+        factor = (self.radius / size).clamp_max(1)
+        return self.original + factor.view(-1, *[1] * (data.ndim - 1)) * change
+
+
+def _root_mean_square(values: Tensor) -> Tensor:
+    """Of each case, shape (b,)."""
+    return values.flatten(1).square().mean(1).sqrt()
 
 
 class _Surrogate:
@@ -163,15 +201,14 @@ class _Surrogate:
     def __call__(self, data: Tensor, *, needs_gradient: bool) -> _Place:
         """Evaluate one image of each case."""
         x = data.detach().requires_grad_()
-        with torch.enable_grad():
+        with torch.set_grad_enabled(needs_gradient):
             # The same precision as in nnU-Net: half precision on CUDA, and nowhere else.
             with torch.autocast("cuda") if x.device.type == "cuda" else nullcontext():
                 z, output = self._run(x)
                 losses = self.losses_of(output)
             if self.original_features is None:
                 self.original_features = z.detach()
-            difference = z.float() - self.original_features.float()
-            squared_distance = difference.flatten(2).square().sum(1).mean(1)
+            squared_distance = mean_squared_distance(z, self.original_features)
             value = losses.float() - self.gamma / 2 * self.patch_voxels / self.n_voxels * squared_distance
             if needs_gradient:
                 (gradient,) = torch.autograd.grad((_SCALE * self.n_voxels * value).sum(), x)

@@ -16,6 +16,7 @@ EXAMPLES = {
     "T<n>": "T2",
     "eta<x>": "eta0.5",
     "gamma<x>": "gamma0.1",
+    "rms<e>": "rms0.1",
     "noIS": "beta10_noIS",
     "exactIS": "beta10_exactIS",
     "normIS": "beta10_normIS",

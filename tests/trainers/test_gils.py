@@ -39,6 +39,16 @@ def losses_of(trainer, batch):
         return trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]).hardness
 
 
+def cross_entropies_of(trainer, batch):
+    """By resolution, weighted as nnU-Net's deep supervision is."""
+    with torch.no_grad():
+        outputs = trainer.network(batch["data"])
+        return sum(
+            weight * VoxelLoss(regions=False, smoothing=0.1)(level, target).flatten(1).mean(1)
+            for weight, level, target in zip(trainer.loss.plain.weight_factors, outputs, batch["target"], strict=True)
+        )
+
+
 def test_label_smoothing_is_in_the_training_loss_and_not_in_the_validation_loss(make_trainer):
     trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerLS_alpha0.3"))
     assert trainer.loss.per_case.voxel_loss.smoothing == 0.3
@@ -93,7 +103,8 @@ def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(make_t
     generated = trainer._perturb(batch["data"], batch["target"])
     assert (generated.change > 0.01).all()
     assert (generated.surrogate_after > generated.surrogate_before).all()
-    torch.testing.assert_close(generated.surrogate_before, losses_of(trainer, batch), rtol=1e-5, atol=1e-6)
+    before = cross_entropies_of(trainer, batch)
+    torch.testing.assert_close(generated.surrogate_before, before, rtol=1e-5, atol=1e-6)
 
     loss = trainer.train_step(batch)["loss"]
     other.train_step({**batch, "data": generated.data})
@@ -188,6 +199,54 @@ def test_a_network_of_ones_own_says_where_its_features_are(make_trainer):
         make_trainer(OwnNetwork, "2d_small").initialize()
     trainer, loader = started(make_trainer, OwnNetworkNamed)
     assert np.isfinite(trainer.train_step(next(loader))["loss"])
+
+
+def test_an_object_changes_alike_in_a_patch_of_any_size(make_trainer):
+    """Times the number of voxels, the gradient of a Dice grows as the patch around the object does."""
+    trainer = started(make_trainer, OwnNetworkNamed)[0]
+    with torch.no_grad():
+        trainer.network.head.weight.mul_(10)
+    changes = []
+    for size in (16, 32, 64, 128):
+        data = torch.full((1, 1, size, size), -0.5)
+        target = torch.zeros(1, 1, size, size)
+        middle = slice(size // 2 - 2, size // 2 + 2)
+        data[..., middle, middle] = 1.0
+        target[..., middle, middle] = 1
+        change = (trainer._perturb(data, target).data - data)[..., middle, middle]
+        changes.append(float(change.square().mean().sqrt()))
+    assert max(changes) / min(changes) < 1.1, changes
+    assert min(changes) > 0.01
+
+
+def test_the_change_of_the_images_is_bounded_on_request(make_trainer):
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerGILS_T2_eta10_rms0.05"))
+    batch = next(loader)
+    done = trainer._perturb(batch["data"], batch["target"])
+    deviation = batch["data"].flatten(1).std(1, correction=0)
+    assert (done.change <= 0.0501 * deviation).all()
+    assert (done.change > 0.02 * deviation).all()
+
+
+def test_a_warm_up_is_label_smoothing(make_trainer):
+    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerGILS_T1_warmup1_2epochs"))
+    other = started(make_trainer, nnUNetTrainerLS)[0]
+    other.network.load_state_dict(trainer.network.state_dict())
+    trainer.on_train_start()
+    trainer.on_train_epoch_start()
+    batches = [next(trainer.dataloader_train) for _ in range(2)]
+    for batch in batches:
+        assert trainer.train_step(batch)["loss"] == other.train_step(batch)["loss"]
+    assert same_weights(trainer, other)
+    trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+    run_epoch(trainer, trainer.dataloader_train, 1)
+    assert not same_weights(trainer, other)
+    first, second = rows_of(Path(trainer.output_folder))
+    assert (first["epoch"], first["mean_change"], first["non_finite"]) == ("0", "", "0")
+    assert float(second["mean_change"]) > 0
+    log = Path(trainer.log_file).read_text()
+    assert "Perturbation: no batch was generated in this epoch" in log
+    assert "Perturbation: root mean square change of the images" in log
 
 
 def run_epoch(trainer, loader, epoch):
@@ -322,6 +381,9 @@ def test_names_and_options():
         ("nnUNetTrainerGILS_T0", r"`T` must be 1 to 15 \(nnUNetTrainerLS takes no step\), got 0"),
         ("nnUNetTrainerGILS_T16", "`T` must be 1 to 15"),
         ("nnUNetTrainerGILS_eta0", "`eta` must be a number > 0"),
+        ("nnUNetTrainerGILS_rms0", "`rms` must be a number > 0"),
+        ("nnUNetTrainerGILS_warmup5_5epochs", "`warmup` must be fewer than the 5 epochs"),
+        ("nnUNetTrainerLS_warmup5", "`warmup5` in .* is not an option of this trainer"),
         ("nnUNetTrainerGILS_gamma0.001", "must be written `nnUNetTrainerGILS`"),
         ("nnUNetTrainerGILS_eta1_T3", "must be written `nnUNetTrainerGILS_T3_eta1`"),
     ],

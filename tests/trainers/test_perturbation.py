@@ -146,6 +146,48 @@ def test_the_size_of_the_patch_does_not_matter(tiling):
     torch.testing.assert_close(large.feature_distance, small.feature_distance, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("n_channels", [None, 1])
+@pytest.mark.parametrize("eta", [0.01, 1.0, 100.0])
+def test_a_cap_bounds_the_change_in_standard_deviations_of_the_image(eta, n_channels):
+    network, (data, target) = linear_network(), batch(2)
+    data = data * torch.tensor([0.1, 1.0, 10.0]).view(3, 1, 1, 1) + 5
+    settings = {"steps": 6, "eta": eta, "gamma": 0.1, "n_channels": n_channels}
+    free = ascend(network, network[-1], data, mean_cross_entropy(target), **settings)
+    deviation = data[:, :n_channels].var((2, 3), correction=0).mean(1).sqrt()
+    for cap in (1e-3, 0.05, 0.5):
+        done = ascend(network, network[-1], data, mean_cross_entropy(target), **settings, largest_change=cap)
+        assert (done.change <= cap * deviation * 1.001).all()
+        assert (done.surrogate_after >= done.surrogate_before).all()
+        is_far = free.change > 3 * cap * deviation
+        assert (done.change > 0.5 * cap * deviation)[is_far].all(), "what would go far goes to the bound"
+    assert is_far.any() or eta < 1
+    unbound = ascend(network, network[-1], data, mean_cross_entropy(target), **settings, largest_change=1e6)
+    torch.testing.assert_close(unbound.data, free.data)
+
+
+def test_with_a_cap_the_surrogate_increases_with_every_step_too():
+    network, (data, target) = small_network(), batch()
+    values = [
+        ascend(
+            network, network[-1], data, mean_cross_entropy(target), steps=steps, eta=1.0, gamma=0.1, largest_change=0.1
+        ).surrogate_after
+        for steps in range(7)
+    ]
+    assert all((new >= old).all() for old, new in pairwise(values))
+    assert (values[-1] > values[1] + 1e-4).all(), "it moves on along the bound"
+
+
+def test_an_image_of_one_value_has_no_room_under_a_cap():
+    network, (data, target) = linear_network(), batch(2)
+    data[1] = 3.0
+    done = ascend(
+        network, network[-1], data, mean_cross_entropy(target), steps=3, eta=0.3, gamma=0.1, largest_change=0.2
+    )
+    assert torch.equal(done.data[1], data[1])
+    assert (done.change[[0, 2]] > 0).all()
+    assert not done.is_non_finite.any()
+
+
 def test_a_voxel_with_a_label_moves_alike_however_few_have_one():
     """With an ignore label the loss is a mean over fewer voxels, and the step stays that of the voxel."""
     network, (data, target) = linear_network(), batch(2)

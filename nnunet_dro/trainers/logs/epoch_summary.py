@@ -148,6 +148,8 @@ class PerturbationSummary:
 
     def line(self) -> str:
         """One line for nnU-Net's log."""
+        if math.isnan(self.mean_change) and not self.non_finite:
+            return "Perturbation: no batch was generated in this epoch"
         return (
             f"Perturbation: root mean square change of the images {self.mean_change:.3g}, at most "
             f"{self.max_change:.3g}, of the features {self.mean_feature_distance:.3g}, "

@@ -155,6 +155,12 @@ OPTIONS = (
         default="0.001",
         source=_WANG,
     ),
+    _of_number(
+        "largest_change",
+        "rms",
+        "e",
+        "Bounds the root mean square change of a generated image by e standard deviations of the image.",
+    ),
     _switch(
         "importance_sampling",
         "noIS",
@@ -196,7 +202,7 @@ OPTIONS = (
     _of_count(
         "warmup",
         "warmup<n>",
-        "Draws cases uniformly for the first n epochs, while losses are collected.",
+        "Draws cases uniformly for the first n epochs, while losses are collected. GILS generates no batches in them.",
         default="0",
         source="Fidon et al. 2020, one epoch",
     ),

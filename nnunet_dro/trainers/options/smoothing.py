@@ -45,8 +45,11 @@ class GILSOptions(LSOptions):
 
     Attributes:
         steps: T, number of gradient steps of the inner maximisation, 1 to 15.
-        step_size: eta of these steps, > 0. The default changes images by 0.1 to 0.2 standard deviations in 5 steps.
+        step_size: eta of these steps, > 0. In 5 steps the default changes images by about 0.02 standard deviations.
         penalty: gamma, factor of the squared distance of the features, 1/feature units squared, >= 0.
+        largest_change: Bound on the root mean square change of the images of a case, standard deviations of its patch,
+            > 0; None for no bound.
+        warmup: Number of epochs at the start in which no batches are generated.
 
     Source: Wang et al. 2024, Algorithm 1, and its gamma.
     """
@@ -54,12 +57,17 @@ class GILSOptions(LSOptions):
     steps: int = 5
     step_size: float = 0.03
     penalty: float = 1e-3
+    largest_change: float | None = None
+    warmup: int = 0
 
     def _checks(self) -> list[Check]:
-        eta, gamma = self.step_size, self.penalty
+        eta, gamma, largest = self.step_size, self.penalty, self.largest_change
+        fewer = f"fewer than the {self.epochs} epochs of the training"
         return [
             *super()._checks(),
             (1 <= self.steps <= 15, "steps", "1 to 15 (nnUNetTrainerLS takes no step)"),
             (bool(np.isfinite(eta) and eta > 0), "step_size", "a number > 0"),
             (bool(np.isfinite(gamma) and gamma >= 0), "penalty", "a number >= 0"),
+            (largest is None or bool(np.isfinite(largest) and largest > 0), "largest_change", "a number > 0"),
+            (0 <= self.warmup < self.epochs, "warmup", fewer),
         ]

@@ -1,0 +1,32 @@
+import pytest
+import torch
+
+from nnunet_dro.losses import DiceCELoss, VoxelLoss, cross_entropies
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+@pytest.mark.parametrize("regions", [False, True])
+def test_it_is_the_loss_without_its_dice(regions, ignores):
+    torch.manual_seed(0)
+    loss = DiceCELoss(
+        regions=regions, batch_dice=False, do_bg=regions, ignore_label=2 if ignores else None, weight_ce=0.7,
+        weight_dice=0.0, scale_weights=(0.6, 0.4, 0.0), voxel_loss=VoxelLoss(regions=regions, smoothing=0.1),
+    )  # fmt: skip
+    outputs = [torch.randn(3, 2, n, n, requires_grad=True) for n in (8, 4, 2)]
+    n_channels = 2 + ignores if regions else 1
+    targets = [torch.randint(0, 2 if regions else 2 + ignores, (3, n_channels, n, n)) for n in (8, 4, 2)]
+    targets[0][1] = 1 if regions else 2 * ignores  # nothing but voxels to ignore, where there are such
+    expected = loss(outputs, targets).losses
+    result = cross_entropies(loss, outputs, targets)
+    torch.testing.assert_close(result, expected)
+    for mine, other in zip(
+        torch.autograd.grad(result.sum(), outputs[:2]), torch.autograd.grad(expected.sum(), outputs[:2]), strict=True
+    ):
+        torch.testing.assert_close(mine, other)
+
+
+def test_one_output_is_no_list():
+    logits, target = torch.randn(2, 3, 5), torch.randint(0, 3, (2, 1, 5))
+    loss = DiceCELoss(batch_dice=True, do_bg=False)
+    expected = torch.nn.functional.cross_entropy(logits, target[:, 0], reduction="none").mean(1)
+    torch.testing.assert_close(cross_entropies(loss, logits, target), expected)
