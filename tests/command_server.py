@@ -40,7 +40,8 @@ class CommandServer:
     def run(
         self, command: str, *arguments: str, environment: Mapping[str, str], folder: Path
     ) -> subprocess.CompletedProcess:
-        """Run a command to its end; what it printed is in the result."""
+        """Run a command to its end, by its bare name; what it printed is in the result."""
+        assert os.path.basename(command) == command, "commands are found among the entry points, by name"
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with tempfile.TemporaryDirectory() as outputs:

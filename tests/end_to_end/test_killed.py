@@ -21,14 +21,19 @@ def test_a_training_that_is_killed_again_and_again_resumes(project):
     n_epochs = 60
     name = f"nnUNetTrainerDRO_beta10_{n_epochs}epochs_2iters"
     folder = here.fold_folder(name, "2d_small")
-    program = Path(sys.executable).parent / "nnUNetv2_train"
-    train = [str(program), str(here.dataset_id), "2d_small", "0", "-tr", name, "-device", "cpu", "--c"]
+    train = ["nnUNetv2_train", str(here.dataset_id), "2d_small", "0", "-tr", name, "-device", "cpu", "--c"]
+    program = Path(sys.executable).parent / train[0]
     moments = random.Random(0)
     for _ in range(10):
         shutil.rmtree(folder / "validation", ignore_errors=True)
         log = (here.root / "killed.log").open("w")
         process = subprocess.Popen(
-            train, env=environment(here.root), stdout=log, stderr=log, cwd=here.root, start_new_session=True
+            [program, *train[1:]],
+            env=environment(here.root),
+            stdout=log,
+            stderr=log,
+            cwd=here.root,
+            start_new_session=True,
         )
         started = wait_for_an_epoch(process, folder)
         time.sleep(moments.uniform(0.0, 1.5))
