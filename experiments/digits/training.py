@@ -108,7 +108,7 @@ def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda 
         network = wide_resnet().to(memory_format=torch.channels_last)
     optimiser = torch.optim.SGD(network.parameters(), lr=run.learning_rate)
     n = len(split.train_labels)
-    table = HardnessTable([str(i) for i in range(n)], beta=run.beta, replace=True)
+    table = HardnessTable([str(i) for i in range(n)], beta=run.beta, exploration=1e-4, replace=True)
     rng = np.random.default_rng([run.seed, 1])
     is_rare, is_rare_test = (split.train_labels == RARE).numpy(), split.test_labels == RARE
     curve = Curve([], [], [], [], 0.0)

@@ -12,11 +12,12 @@ from nnunet_dro.sampling.divergences import (
 )
 from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.group_rules import Balanced, GroupDRO, GroupRule
-from nnunet_dro.sampling.hardness import HardnessTable
+from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
 from nnunet_dro.sampling.rules import KL, UNIFORM, Chi2, CVaR, Rule, RuleWithBeta
 from nnunet_dro.sampling.systematic import expected_draws
 
 __all__ = [
+    "EXPLORATION",
     "KL",
     "UNIFORM",
     "Balanced",

@@ -104,6 +104,7 @@ class HardnessWeighted(_Trainer):
             items,
             rule=self._make_rule(cases),
             momentum=self.options.history.momentum,
+            exploration=self.options.exploration,
             replace=self.options.replace,
         )
         table.warming_up = self._warms_up
@@ -160,7 +161,10 @@ class HardnessWeighted(_Trainer):
         importance = self.options.importance
         clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
         what = "Hardness weighted sampling" if table.rule.needs_losses else "Cases are drawn by group"
-        return f"{what}: {cases}, {table.rule}, importance weights {clip}, momentum of the losses {table.momentum:g}"
+        return (
+            f"{what}: {cases}, {table.rule}, importance weights {clip}, momentum of the losses {table.momentum:g}, "
+            f"share of uniform draws {table.exploration:g}"
+        )
 
     @property
     def _warms_up(self) -> bool:

@@ -11,7 +11,9 @@ from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable
 
 
 def table_with(losses, **options):
-    table = HardnessTable([f"case_{i}" for i in range(len(losses))], **{"beta": 5.0, "replace": True, **options})
+    table = HardnessTable(
+        [f"case_{i}" for i in range(len(losses))], **{"beta": 5.0, "exploration": 1e-4, "replace": True, **options}
+    )
     table.update(np.arange(len(losses)), losses)
     return table
 
@@ -57,7 +59,7 @@ def test_a_rule_looks_at_the_cases_that_have_a_loss():
 
 def test_a_rule_survives_a_checkpoint_and_pickling():
     table = table_with(np.arange(30) / 10, rule=CVaR(0.1))
-    again = HardnessTable(table.cases, rule=CVaR(0.1))
+    again = HardnessTable(table.cases, rule=CVaR(0.1), exploration=1e-4)
     again.load_state_dict(table.state_dict())
     np.testing.assert_array_equal(again.probabilities(), table.probabilities())
     assert "the hardest 10 % of the cases" in repr(again)
@@ -112,7 +114,7 @@ def test_unseen_cases_are_drawn_uniformly():
 
 
 def test_unseen_cases_are_drawn_until_their_loss_is_back():
-    table = HardnessTable(list("abcd"), beta=1.0, replace=True)
+    table = HardnessTable(list("abcd"), beta=1.0, exploration=1e-4, replace=True)
     rng = np.random.default_rng(0)
     table.update([0, 1, 3], [9.0, 9.0, 9.0])
     assert set(table.draw(50, rng=rng).indices) == {2}
@@ -193,7 +195,7 @@ def test_state_is_restored_by_case_name():
 
 def test_state_of_the_same_cases_is_restored_silently():
     old = table_with([0.1, 0.2])
-    new = HardnessTable(old.cases, beta=5.0)
+    new = HardnessTable(old.cases, beta=5.0, exploration=1e-4)
     assert new.load_state_dict(old.state_dict()) is None
     np.testing.assert_array_equal(new.losses, old.losses)
     np.testing.assert_array_equal(new.probabilities(), old.probabilities())
@@ -309,3 +311,50 @@ def test_a_rule_over_very_many_cases_is_ready_when_the_last_one_was_seen():
     table.update([n - 1], [n])
     np.testing.assert_array_equal(table._shared.weights, table.rule.probabilities(table.losses))
     assert table.draw(5, rng=np.random.default_rng(0)).indices.min() >= n // 2
+
+
+def test_staleness_counts_the_updates_since_a_loss_was_stored():
+    table = HardnessTable(list("abcd"), beta=1.0)
+    table.update([0, 1], [0.1, 0.2])
+    table.update([1, 2], [0.3, np.nan])
+    table.update([3], [0.4])
+    np.testing.assert_array_equal(table.staleness, [2, 1, np.nan, 0])
+
+
+def test_staleness_survives_a_checkpoint_by_case_name():
+    old = HardnessTable(list("abc"), beta=1.0)
+    for case in (0, 1, 2, 2):
+        old.update([case], [0.5])
+    new = HardnessTable(list("cxa"), beta=1.0)
+    new.load_state_dict(pickle.loads(pickle.dumps(old.state_dict())))
+    np.testing.assert_array_equal(new.staleness, [0, np.nan, 3])
+    new.update([1], [0.5])
+    np.testing.assert_array_equal(new.staleness, [1, 0, 4])
+
+
+def test_losses_of_a_checkpoint_without_staleness_age_from_its_loading_on():
+    old = table_with([0.1, 0.2])
+    state = {name: value for name, value in old.state_dict().items() if name != "staleness"}
+    new = HardnessTable(old.cases, beta=5.0)
+    new.load_state_dict(state)
+    new.update([0], [0.3])
+    np.testing.assert_array_equal(new.staleness, [0, 1])
+
+
+@pytest.mark.parametrize("rule", [CVaR(0.1), CVaR(0.1, 0.05), Chi2(100.0), KL(100.0)], ids=str)
+def test_exploration_keeps_every_loss_fresh_whatever_the_rule(rule):
+    """With the default share each case waits for 20 passes on average, the longest of 50 for some 90."""
+    n, size, n_updates = 50, 2, 8_000
+    table = HardnessTable([str(i) for i in range(n)], rule=rule)
+    losses, rng = np.linspace(0, 1, n), np.random.default_rng(0)
+    table.update(np.arange(n), losses)
+    largest = []
+    for step in range(n_updates):
+        indices = table.draw(size, rng=rng).indices
+        table.update(indices, losses[indices])
+        if step % 500 == 499:
+            largest.append(table.staleness.max())
+    passes = np.array(largest[4:]) / (n / size)
+    assert passes.max() < 260
+    assert passes.mean() < 150
+    assert table.staleness.mean() / (n / size) < 30

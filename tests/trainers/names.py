@@ -23,6 +23,7 @@ EXAMPLES = {
     "clip<lo>to<hi>": "beta10_clip0.5to2",
     "momentum<m>": "momentum0.5",
     "warmup<n>": "warmup1",
+    "explore<e>": "explore0.3",
     "replace": "replace",
     "sub<a>x<b>x<c>": "beta10_sub1x2x2",
     "hardCE": "hardCE",

@@ -103,7 +103,7 @@ def test_every_rule_trains_without_weights_and_draws_by_its_table(make_trainer, 
     losses = np.linspace(0, 1, len(table))
     table.update(np.arange(len(table)), losses)
     expected = trainer.options.rule().probabilities(losses)
-    np.testing.assert_allclose(table.probabilities(), (1 - 1e-4) * expected + 1e-4 / len(table))
+    np.testing.assert_allclose(table.probabilities(), 0.95 * expected + 0.05 / len(table))
     assert str(trainer.options.rule()) in repr(table)
 
 

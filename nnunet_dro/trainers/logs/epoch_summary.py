@@ -13,6 +13,7 @@ class TableSummary:
         n_items: Number of items, which are cases or sub-volumes.
         n_unseen: Number of items that were never seen.
         hardest: The five items with the largest stale losses, hardest first, and these losses.
+        stalest: The item with the oldest stale loss, and its age in iterations; None if it is not notably old.
         outliers: The items that the rule sets aside, hardest first.
         items: Name of the items, ``cases`` or ``sub-volumes``.
     """
@@ -20,6 +21,7 @@ class TableSummary:
     n_items: int
     n_unseen: int
     hardest: tuple[tuple[str, float], ...]
+    stalest: tuple[str, int] | None = None
     outliers: tuple[str, ...] = ()
     items: str = "cases"
 
@@ -39,6 +41,8 @@ class HardnessSummary:
             rule gives no such bound.
         beta: Robustness at the end of the epoch; NaN for a rule without one.
         mean_weight: Mean importance weight of the epoch; NaN without such weights.
+        mean_staleness: Mean age of the stale losses at the end of the epoch, in iterations; NaN before all were seen.
+        largest_staleness: Age of the oldest stale loss, in iterations; NaN before all were seen.
         groups: Scalars of the groups of the case table, by their column in training.csv.
         table: The table at the end of the epoch; None for epochs from a checkpoint, which does not contain it.
     """
@@ -52,6 +56,8 @@ class HardnessSummary:
     worst_5_percent_bound: float = math.nan
     beta: float = math.nan
     mean_weight: float = math.nan
+    mean_staleness: float = math.nan
+    largest_staleness: float = math.nan
     groups: dict[str, float] = field(default_factory=dict)
     table: TableSummary | None = None
 
@@ -83,6 +89,8 @@ class HardnessSummary:
     @staticmethod
     def _of_table(table: TableSummary) -> list[str]:
         parts = [f"never seen {table.n_unseen}"] if table.n_unseen else []
+        if table.stalest:
+            parts.append(f"oldest loss {table.stalest[0]} ({table.stalest[1]} iterations)")
         if table.outliers:
             more = f" and {len(table.outliers) - 20} more" if len(table.outliers) > 20 else ""
             parts.append(f"set aside as suspected outliers: {', '.join(table.outliers[:20])}{more}")

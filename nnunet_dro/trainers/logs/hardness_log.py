@@ -17,12 +17,15 @@ from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
 from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary, TableSummary
 from nnunet_dro.trainers.logs.hardness_plot import plot_hardness
-from nnunet_dro.trainers.logs.training_csv import group_scalars, robustness_of, write_summaries
+from nnunet_dro.trainers.logs.training_csv import group_scalars, robustness_of, staleness_of, write_summaries
 
 _COLUMNS = ("epoch", "case", "loss", "probability", "draws")
 
 #: Number of items that the line of an epoch names, hardest first.
 _N_HARDEST = 5
+
+#: A stale loss that is older than so many passes over the data is named. Uniform draws leave none this old.
+_OLD_IN_PASSES = 50
 
 #: Number of sub-volumes that are listed after each epoch, hardest first.
 _N_SUBVOLUMES_LISTED = 1000
@@ -96,6 +99,7 @@ class HardnessLog:
             groups=group_scalars(self.groups, self.table, draws, losses),
             table=self._table_summary(),
             **robustness_of(self.table),
+            **staleness_of(self.table),
         )
         self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
         self._history[epoch] = losses.astype(np.float32)
@@ -133,9 +137,20 @@ class HardnessLog:
             n_items=len(names),
             n_unseen=self.table.n_unseen,
             hardest=tuple((names[i], float(losses[i])) for i in hardest),
+            stalest=self._stalest(),
             outliers=tuple(names[i] for i in self.table.rule.outliers(losses)),
             items="cases" if self.subvolumes is None else "sub-volumes",
         )
+
+    def _stalest(self) -> tuple[str, int] | None:
+        ages, n_draws = self.table.staleness, int(self._draws.sum())
+        if self.table.n_unseen or not n_draws or np.isnan(ages).all():
+            return None
+        oldest = int(np.nanargmax(ages))
+        iterations_of_a_pass = len(self.table) * self._n_steps / n_draws
+        if ages[oldest] <= _OLD_IN_PASSES * iterations_of_a_pass:
+            return None
+        return self.table.cases[oldest], int(ages[oldest])
 
     def state_dict(self) -> dict[str, Any]:
         """State for a checkpoint: the table, and the scalars of the epochs."""

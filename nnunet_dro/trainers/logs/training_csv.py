@@ -29,6 +29,15 @@ def robustness_of(table: HardnessTable) -> dict[str, Any]:
     }
 
 
+def staleness_of(table: HardnessTable) -> dict[str, float]:
+    """What an epoch's summary says of the age of the losses in a table; nothing before all cases were seen."""
+    ages = table.staleness
+    ages = ages[~np.isnan(ages)]
+    if table.n_unseen or not len(ages):
+        return {}
+    return {"mean_staleness": float(ages.mean()), "largest_staleness": float(ages.max())}
+
+
 def group_scalars(
     groups: Mapping[str, Sequence[str]], table: HardnessTable, draws: NDArray[Any], losses: NDArray[np.float64]
 ) -> dict[str, float]:

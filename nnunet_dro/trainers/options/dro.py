@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnunet_dro.sampling import KL, Chi2, CVaR, Rule
+from nnunet_dro.sampling import EXPLORATION, KL, Chi2, CVaR, Rule
 from nnunet_dro.trainers.options.settings import Check, HardnessOptions
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class DROOptions(HardnessOptions):
         exact_ratio: Whether importance weights are the exact ratio of the probabilities.
         normalised: Whether importance weights are divided by their running mean.
         clip: Smallest and largest importance weight, 0 <= low <= 1 <= high, low < high.
+        exploration: Share of the uniform distribution in every draw, in [0, 1], which renews the stale losses.
         subvolumes: Grid of sub-volumes per case, in the axis order of the preprocessed arrays.
 
     Example:
@@ -49,6 +50,7 @@ class DROOptions(HardnessOptions):
     exact_ratio: bool = False
     normalised: bool = False
     clip: tuple[float, float] = (0.1, 10.0)
+    exploration: float = EXPLORATION
     subvolumes: tuple[int, int, int] = (1, 1, 1)
 
     def _checks(self) -> list[Check]:
@@ -59,6 +61,7 @@ class DROOptions(HardnessOptions):
             (self.cvar is None or 0 < self.cvar < 1, "cvar", "a number in (0, 1)"),
             (0 <= self.doro < 1, "doro", "a number in (0, 1)"),
             (low < high and 0 <= low <= 1 <= high < np.inf, "clip", clip_rule),
+            (0 <= self.exploration <= 1, "exploration", "a number in [0, 1]"),
             (min(self.subvolumes) >= 1, "subvolumes", "three numbers of at least 1"),
             *super()._checks(),
         ]
@@ -78,7 +81,7 @@ class DROOptions(HardnessOptions):
             return f"`{weighing[0]}` has no effect with `{'chi2' if self.chi2 else 'cvar'}`: only KL has weights."
         if not self.importance_sampling and len(weighing) > 1:
             return f"`{weighing[1]}` has no effect with `noIS`, which turns importance weights off."
-        if self.beta == 0 and (steering := self.given_options(*_WEIGHING, "chi2", "warmup")):
+        if self.beta == 0 and (steering := self.given_options(*_WEIGHING, "chi2", "warmup", "exploration")):
             return f"`{steering[0].word}` has no effect with `beta0`: all cases count the same."
         return None
 

@@ -206,6 +206,13 @@ OPTIONS = (
         default="0",
         source="Fidon et al. 2020, one epoch",
     ),
+    _of_number(
+        "exploration",
+        "explore",
+        "e",
+        "Draws a share e of all cases uniformly, so that no stale loss grows old; 0 <= e <= 1.",
+        default="0.05",
+    ),
     _switch(
         "replace",
         "replace",

@@ -102,6 +102,11 @@ class TrainerOptions:
         return False
 
     @property
+    def exploration(self) -> float:
+        """Share of uniform draws that renew the stale losses: none where no draw depends on these."""
+        return 0.0
+
+    @property
     def importance(self) -> "ImportanceWeights | None":
         """The importance weights, or None if every drawn case counts the same."""
         return None

@@ -152,7 +152,7 @@ def nnunet_loader(
 
 
 def with_subvolumes(plain, subvolumes, cls=HardnessDataLoader, beta=3.0):
-    table = HardnessTable(subvolumes.names, beta=beta, replace=True)
+    table = HardnessTable(subvolumes.names, beta=beta, exploration=1e-4, replace=True)
     table.update(np.arange(len(table)), np.random.default_rng(0).random(len(table)))
     np.random.seed(0)  # the loader seeds itself from it
     return cls.taking_over(plain, table, subvolumes)
@@ -281,7 +281,9 @@ def test_workers_draw_cells_with_the_probabilities_that_the_table_states(start_m
     context = multiprocessing.get_context(start_method)
     plain = nnunet_loader(InMemory([(4, 8, 8)] * 3), (2, 2, 2), batch_size=50)
     subvolumes = Subvolumes(tuple(plain.indices), (1, 2, 2))
-    loader = HardnessDataLoader.taking_over(plain, HardnessTable(subvolumes.names, beta=2.0, replace=True), subvolumes)
+    loader = HardnessDataLoader.taking_over(
+        plain, HardnessTable(subvolumes.names, beta=2.0, exploration=1e-4, replace=True), subvolumes
+    )
     ready, counts = context.Event(), context.Queue()
     workers = [context.Process(target=_count_cells, args=(loader, seed, 60, ready, counts)) for seed in range(2)]
     for worker in workers:

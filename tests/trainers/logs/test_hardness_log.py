@@ -257,3 +257,34 @@ def test_mean_weight_and_beta_are_in_the_summary(tmp_path):
     assert "beta 10, effective cases" in summary.line()
     other = HardnessLog(HardnessTable(CASES, rule=CVaR(0.5)), None).end_epoch(0, tmp_path)
     assert np.isnan([other.mean_weight, other.beta]).all()
+
+
+def test_staleness_is_in_training_csv_once_all_cases_were_seen(tmp_path):
+    log = HardnessLog(HardnessTable(CASES, beta=1.0), None)
+    log.table.update([0, 1, 2], [0.1, 0.2, 0.3])
+    log.end_epoch(0, tmp_path)
+    log.table.update([3, 0], [0.1, 0.2])
+    log.table.update([3, 1], [0.1, 0.2])
+    log.end_epoch(1, tmp_path)
+    rows = pd.read_csv(tmp_path / "training.csv")
+    assert rows["mean_staleness"].isna().tolist() == [True, False]
+    assert rows["largest_staleness"].isna().tolist() == [True, False]
+    assert rows["mean_staleness"].iloc[1] == pytest.approx((1 + 0 + 2 + 0) / 4)
+    assert rows["largest_staleness"].iloc[1] == 2
+
+
+def test_line_names_the_oldest_loss_when_it_is_very_old(tmp_path):
+    """Of four cases and one draw per iteration, fifty passes are 200 iterations."""
+    log = HardnessLog(HardnessTable(CASES, beta=1.0), None)
+    log.table.update(np.arange(4), np.zeros(4))
+    for epoch, n_steps in enumerate((200, 1)):
+        for _ in range(n_steps):
+            for case in (0, 1, 3):
+                log.table.update([case], [0.0])
+                log.record(Step(np.array([case]), np.zeros(1), np.zeros(1), 0.0))
+        line = log.end_epoch(epoch, tmp_path).line()
+        assert "oldest loss NA (" in line
+    assert "oldest loss NA (603 iterations)" in line
+    log.table.update([2], [0.0])
+    log.record(Step(np.array([2]), np.zeros(1), np.zeros(1), 0.0))
+    assert "oldest loss" not in log.end_epoch(2, tmp_path).line()
