@@ -12,6 +12,7 @@ from nnunet_dro.sampling.divergences import FloatArray, with_exploration
 from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.first_visits import distinct_first_visits, first_visits
 from nnunet_dro.sampling.rules import KL, Rule, RuleWithBeta
+from nnunet_dro.sampling.spread import Spread
 from nnunet_dro.sampling.systematic import draw_distinct, draw_uniformly
 
 #: Share of the uniform distribution in every draw, so that every stale loss is renewed: each case is then drawn at
@@ -51,6 +52,7 @@ class HardnessTable:
         replace: Whether to draw with replacement. If not, the cases of a batch are distinct: a case can then take one
             place in a batch at most, whatever its probability. With fewer cases than places, each comes as often as
             the others, or once more.
+        auto_beta: Whether `estimate_beta` will be called. The table then keeps some more numbers per case.
 
     Raises:
         ValueError: If there is no case, a name is duplicated, or a number is out of range.
@@ -76,6 +78,7 @@ class HardnessTable:
         momentum: float = 0.0,
         exploration: float = EXPLORATION,
         replace: bool = False,
+        auto_beta: bool = False,
     ) -> None:
         if len(cases) == 0:
             raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
@@ -98,6 +101,7 @@ class HardnessTable:
         # The number of the last update, and of the one in which each loss was stored, in the training process only.
         self._iteration = 0
         self._stored_in = np.zeros(len(cases), dtype=np.int32)
+        self._spread = Spread(len(cases)) if auto_beta else None
         # Number of updates since the rule last looked at the losses.
         self._n_updates = 0
         self._blocks = Blocks(len(cases), None if isinstance(self._rule, KL) else self._weigh)
@@ -141,24 +145,28 @@ class HardnessTable:
         self._shared.warming_up[0] = value
 
     def estimate_beta(self) -> float | None:
-        """Set beta to 1 / standard deviation of the stale losses, once every case was seen.
+        """Set beta to 1 / standard deviation between the cases, once every case was seen.
 
-        Only the training process may call this. Workers use the new beta from their next draw on.
+        The deviation is that of `Spread.between_cases`: how much the losses of a case differ from patch to patch does
+        not count. Only the training process may call this. Workers use the new beta from their next draw on.
 
         Returns:
             The new beta, or None if it was not changed because cases are unseen or all losses are equal.
 
         Raises:
             TypeError: If the rule has no beta.
+            ValueError: If the table was made without ``auto_beta``.
 
         Source: Fidon et al. 2022 (MELBA), on the choice of beta.
         """
         if not isinstance(self._rule, RuleWithBeta):
             raise TypeError(f"`rule` must have a beta to estimate, got {self._rule}. Use KL or Chi2.")
+        if self._spread is None:
+            raise ValueError("`auto_beta` must be True to estimate beta, got False. Set it when you make the table.")
         losses = self._shared.losses[~np.isnan(self._shared.losses)]
         if self.n_unseen or not len(losses):
             return None
-        deviation = float(losses.std())
+        deviation = math.sqrt(self._spread.between_cases())
         # Equal losses differ by rounding errors, which must not decide beta.
         if deviation <= 1e-9 * max(1.0, float(np.abs(losses).max())):
             return None
@@ -227,6 +235,8 @@ class HardnessTable:
                 old = shared.losses[i]
                 shared.losses[i] = loss if math.isnan(old) else self.momentum * old + (1 - self.momentum) * loss
                 self._stored_in[i] = self._iteration
+                if self._spread is not None:
+                    self._spread.record(i, loss)
             else:
                 self.refused += 1
                 blocks.has_gaps = True
@@ -256,6 +266,7 @@ class HardnessTable:
             "staleness": self.staleness,
             "refused": self.refused,
             "rule": self._rule.state_dict(),
+            **({} if self._spread is None else {"spread": self._spread.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
@@ -280,6 +291,8 @@ class HardnessTable:
         self._iteration, self._stored_in[:] = 0, 0
         if "staleness" in state:  # otherwise, in checkpoints of the first version, losses age from here on
             self._stored_in[here] = -np.nan_to_num(state["staleness"])[there]
+        if self._spread is not None:
+            self._spread.load_state_dict(state.get("spread"), here, there, shared.losses)
         self.refused = int(state["refused"])
         self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
         if learnt := state.get("rule"):  # missing in checkpoints of the first version

@@ -106,6 +106,7 @@ class HardnessWeighted(_Trainer):
             momentum=self.options.history.momentum,
             exploration=self.options.exploration,
             replace=self.options.replace,
+            auto_beta=self.options.auto_beta,
         )
         table.warming_up = self._warms_up
         groups = self._watched_groups(cases)

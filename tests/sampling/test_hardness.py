@@ -248,7 +248,7 @@ def test_a_warm_up_begins_with_the_first_visits():
 
 
 def test_estimated_beta_is_one_over_the_standard_deviation_of_the_losses():
-    table = HardnessTable(list("abcd"), beta=0.0, exploration=0.0, replace=True)
+    table = HardnessTable(list("abcd"), beta=0.0, exploration=0.0, replace=True, auto_beta=True)
     table.update([0, 1, 2], [0.0, 1.0, 5.0])
     assert table.estimate_beta() is None, "d is unseen"
     table.update([3], [np.nan])
@@ -262,7 +262,7 @@ def test_estimated_beta_is_one_over_the_standard_deviation_of_the_losses():
 
 @pytest.mark.parametrize("losses", [[0.3, 0.3], [0.3, np.nextafter(0.3, 1)], [np.nan, np.nan], [1.0, np.nan]])
 def test_estimated_beta_stays_where_losses_say_nothing(losses):
-    table = HardnessTable(list("ab"), beta=7.0)
+    table = HardnessTable(list("ab"), beta=7.0, auto_beta=True)
     table.update([0, 1], losses)
     assert table.estimate_beta() is None
     assert table.rule == KL(7.0)
@@ -270,18 +270,20 @@ def test_estimated_beta_stays_where_losses_say_nothing(losses):
 
 def test_estimated_beta_of_the_pearson_divergence_and_of_no_divergence():
     losses = np.arange(30) / 10
-    table = table_with(losses, rule=Chi2(0.0))
+    table = table_with(losses, rule=Chi2(0.0), auto_beta=True)
     table.estimate_beta()
     np.testing.assert_allclose(
         table.probabilities(), (1 - 1e-4) * Chi2(1 / losses.std()).probabilities(losses) + 1e-4 / 30
     )
     assert (table.draw(5, rng=np.random.default_rng(0)).betas == 0).all(), "only a softmax has importance weights"
     with pytest.raises(TypeError, match="must have a beta to estimate, got the hardest 10 %"):
-        table_with(losses, rule=CVaR(0.1)).estimate_beta()
+        table_with(losses, rule=CVaR(0.1), auto_beta=True).estimate_beta()
+    with pytest.raises(ValueError, match="`auto_beta` must be True"):
+        table_with(losses).estimate_beta()
 
 
 def test_draws_say_the_beta_they_were_made_with():
-    table = table_with(np.arange(20) / 4, beta=3.0)
+    table = table_with(np.arange(20) / 4, beta=3.0, auto_beta=True)
     rng = np.random.default_rng(0)
     assert table.draw(4, rng=rng).betas.tolist() == [3.0] * 4
     table.warming_up = True

@@ -127,7 +127,7 @@ def test_workers_see_the_end_of_a_warm_up(start_method):
 def test_workers_see_a_beta_that_was_estimated_after_they_got_the_table(start_method):
     context = multiprocessing.get_context(start_method)
     losses = np.random.default_rng(1).normal(0, 0.01, size=20)
-    table = HardnessTable([str(i) for i in range(20)], beta=0.0, exploration=0.0, replace=True)
+    table = HardnessTable([str(i) for i in range(20)], beta=0.0, exploration=0.0, replace=True, auto_beta=True)
     counts, go_on = context.Queue(), context.Event()
     worker = context.Process(target=_count_draws_twice, args=(table, counts, go_on))
     table.update(np.arange(20), losses)

@@ -84,7 +84,7 @@ OPTIONS = (
         "auto_beta",
         "betaauto",
         True,
-        "Sets beta to 1 / standard deviation of the stale losses after each epoch. It is 0 until all cases were seen.",
+        "Sets beta to 1 / standard deviation between the cases after each epoch. It is 0 until all cases were seen.",
         source=f"{_FIDON}, on the choice of beta",
     ),
     _switch(

@@ -1,0 +1,123 @@
+"""How much the cases differ in their losses, told apart from how much a loss differs from patch to patch."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnunet_dro.sampling.divergences import FloatArray
+
+#: Smallest weight of a loss in a running mean, so that the mean follows a loss that falls during the training.
+_SMALLEST_RATE = 0.1
+
+
+def _weights_and_variances() -> tuple[FloatArray, FloatArray]:
+    """For the k-th loss of a case: its weight in the running mean, and the variance of that mean, if one loss has 1."""
+    rates, variances = np.zeros(64), np.zeros(64)
+    for k in range(1, 64):  # from then on the variance stays at r / (2 - r)
+        rates[k] = max(1 / k, _SMALLEST_RATE)
+        variances[k] = (1 - rates[k]) ** 2 * variances[k - 1] + rates[k] ** 2
+    return rates, variances
+
+
+_RATES, _VARIANCES = _weights_and_variances()
+
+
+class Spread:
+    """Collects the losses of n cases, and estimates the variance between the cases.
+
+    Let the loss of case i on a random patch be l = mu_i + noise with variance s^2. Stale losses with momentum m then
+    have the noise variance s^2 (1 - m) / (1 + m), and often most of their variance is that: the variance between the
+    cases, Var(mu), is what is left after taking it off.
+
+    A history of one loss (m = 0) leaves a small difference of two large numbers, which only thousands of cases make
+    certain. So the running mean H_i kept here has a memory of about 10 losses, whatever the table's momentum: the plain
+    mean of the first ten, then H <- 0.9 H + 0.1 l. The noise comes from losses of the same case that follow each
+    other, E[(l' - l)^2] = 2 s^2, in which a loss that slowly falls during the training has little effect. It is
+    averaged for each case first, so that cases that are drawn often do not dominate. With v_i the sum of the squared
+    weights that the losses have in H_i (1/k after k losses, falling to 0.1 / 1.9):
+
+        Var(mu)  ~  Var(H) - mean(s_i^2 v_i)
+
+    This holds for losses that are independent of each other. A large beta without momentum draws a case until it had an
+    easy patch, which makes the losses alike: with beta 1 / sqrt(Var(mu)) the estimate of beta came out a quarter
+    larger.
+
+    Args:
+        n: Number of cases.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._means = np.full(n, np.nan)
+        self._last = np.full(n, np.nan)
+        #: Running mean of half the squared difference between a case's last two losses.
+        self._noise = np.full(n, np.nan)
+        self._counts = np.zeros(n, dtype=np.uint8)
+
+    def record(self, case: int, loss: float) -> None:
+        """Take one finite loss of a case."""
+        k = min(int(self._counts[case]) + 1, len(_RATES) - 1)
+        self._counts[case] = k
+        if k == 1:
+            self._means[case] = self._last[case] = loss
+            return
+        self._means[case] += _RATES[k] * (loss - self._means[case])
+        noise = (loss - self._last[case]) ** 2 / 2
+        self._noise[case] = noise if k == 2 else self._noise[case] + _RATES[k - 1] * (noise - self._noise[case])
+        self._last[case] = loss
+
+    def between_cases(self) -> float:
+        """Estimate of the variance between the cases, loss units squared, >= 0; NaN without losses.
+
+        The total variance is itself uncertain by a factor of about 1 +- sqrt(2 / (n - 1)). An estimate below that share
+        of it cannot be told from 0, so that share is the smallest result: the estimate is then too large, and a beta
+        that follows from it is on the side of uniform draws. Before a case has a second loss, nothing is known of the
+        noise, and the result is the total variance.
+        """
+        seen = self._counts > 0
+        n = int(seen.sum())
+        if n == 0:
+            return math.nan
+        total = float(self._means[seen].var())
+        repeated = self._counts > 1
+        if not repeated.any():
+            return total
+        noise = np.where(repeated, self._noise, self._noise[repeated].mean())[seen]
+        of_means = float((noise * _VARIANCES[self._counts[seen]]).mean()) * (1 - 1 / n)
+        smallest = total * math.sqrt(min(1.0, 2 / max(1, n - 1)))
+        return max(total - of_means, smallest)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint carries, one entry per case."""
+        return {
+            "means": self._means.copy(),
+            "last": self._last.copy(),
+            "noise": self._noise.copy(),
+            "counts": self._counts.copy(),
+        }
+
+    def load_state_dict(
+        self,
+        state: Mapping[str, Any] | None,
+        here: NDArray[np.int64],
+        there: NDArray[np.int64],
+        losses: FloatArray,
+    ) -> None:
+        """Restore what was collected of the cases that the state has.
+
+        Args:
+            state: From `state_dict`; None for a checkpoint without it, whose stale losses then count as one loss each.
+            here: Positions of these cases in this object.
+            there: Their positions in the state.
+            losses: Stale losses of all cases here, shape (n,), NaN where there is none.
+        """
+        if state is None:
+            state = {"means": losses, "last": losses, "noise": losses * np.nan, "counts": ~np.isnan(losses)}
+            there = here
+        for mine, name in ((self._means, "means"), (self._last, "last"), (self._noise, "noise")):
+            mine[:] = np.nan
+            mine[here] = np.asarray(state[name], dtype=np.float64)[there]
+        self._counts[:] = 0
+        self._counts[here] = np.asarray(state["counts"], dtype=np.uint8)[there]
