@@ -42,13 +42,14 @@ def main() -> None:
     subvolumes = Subvolumes(tuple(f"case_{i:06d}" for i in range(n_divided)), GRID)
     rows.append(measure(len(subvolumes), subvolumes) | construction(subvolumes))
     table = Table(title=f"Draw + update of a batch of {BATCH}, beta {BETA:g}: microseconds, median of {ROUNDS} rounds")
-    for column in ("items", "HardnessTable", "to 1,000", "softmax + choice", "ratio", "bytes per item"):
+    for column in ("items", "HardnessTable", "to 1,000", "to replace", "softmax + choice", "ratio", "bytes per item"):
         table.add_column(column, justify="right")
     for row in rows:
         table.add_row(
             f"{row['n']:,} cells" if "names_s" in row else f"{row['n']:,}",
             f"{row['table_us']:.1f}",
             f"{row['growth']:.2f} x",
+            f"{row['distinct']:.2f} x",
             f"{row['choice_us']:,.1f}",
             f"{row['ratio']:.5f}" if row["ratio"] < 0.01 else f"{row['ratio']:.2f}",
             f"{row['bytes_per_case']:.1f}",
@@ -68,9 +69,10 @@ def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
     rng = np.random.default_rng(0)
     losses = rng.normal(0.5, 0.1, size=n)
     table = filled([str(i) for i in range(n)] if subvolumes is None else subvolumes.names, losses)
+    independent = filled(list(table.cases), losses, replace=True)
     small = filled([str(i) for i in range(N_SMALL)], rng.normal(0.5, 0.1, size=N_SMALL))
-    # The log counts the draws with another int32 per case.
-    shared = table._shared.nbytes + 4 * n
+    # The log counts the draws, and the table the age of each loss, with another int32 per case each.
+    shared = table._shared.nbytes + 8 * n
     fresh = rng.normal(0.5, 0.1, size=(1000, BATCH))
     legacy = np.random.RandomState(0)
 
@@ -84,28 +86,36 @@ def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
     def ours_small(i: int) -> None:
         small.update(small.draw(BATCH, rng=rng).indices, fresh[i % 1000])
 
+    def ours_independent(i: int) -> None:
+        draws = independent.draw(BATCH, rng=rng)
+        if subvolumes is not None:
+            for item in draws.indices:
+                _ = subvolumes.cases[subvolumes.case_of[item]], subvolumes.bounds(item, VOLUME)
+        independent.update(draws.indices, fresh[i % 1000])
+
     def theirs(i: int) -> None:
         weights = np.exp(BETA * (losses - losses.max()))
         indices = legacy.choice(n, size=BATCH, p=weights / weights.sum())
         losses[indices] = fresh[i % 1000]
 
     n_theirs = max(3, min(2000, 2_000_000 // n))
-    rounds = [(per_call(ours, 2000), per_call(theirs, n_theirs), per_call(ours_small, 2000)) for _ in range(ROUNDS)]
-    times = np.array(rounds)
-    mine, other, _ = np.median(times, axis=0)
+    methods = ((ours, 2000), (theirs, n_theirs), (ours_small, 2000), (ours_independent, 2000))
+    times = np.array([[per_call(method, n_calls) for method, n_calls in methods] for _ in range(ROUNDS)])
+    mine, other, *_ = np.median(times, axis=0)
     return {
         "n": n,
         "table_us": mine,
         "choice_us": other,
         "ratio": float(np.median(times[:, 0] / times[:, 1])),
         "growth": float(np.median(times[:, 0] / times[:, 2])),
+        "distinct": float(np.median(times[:, 0] / times[:, 3])),
         "bytes_per_case": shared / n,
     }
 
 
-def filled(names: list[str], losses: NDArray[np.float64]) -> HardnessTable:
+def filled(names: list[str], losses: NDArray[np.float64], *, replace: bool = False) -> HardnessTable:
     """A table in which every case was seen."""
-    table = HardnessTable(names, beta=BETA)
+    table = HardnessTable(names, beta=BETA, replace=replace)
     table.load_state_dict(table.state_dict() | {"losses": losses, "seen": np.ones(len(names), dtype=bool)})
     return table
 
