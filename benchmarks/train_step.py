@@ -209,6 +209,8 @@ def make_batch(patch_size, batch_size, scales, device, seed):
         indices=torch.randint(0, N_CASES, (batch_size,), generator=generator),
         stale_losses=torch.rand(batch_size, generator=generator),
         probabilities=torch.full((batch_size,), 1 / N_CASES),
+        shares=torch.full((batch_size,), 1 / N_CASES),
+        explored=torch.zeros(batch_size),
         betas=torch.full((batch_size,), 100.0),
     )
     batch = {"data": data, "target": targets, **draws.entries()}

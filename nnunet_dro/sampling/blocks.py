@@ -124,6 +124,14 @@ class Blocks:
         np.exp(scale, out=scale)
         return scale, scale * sums
 
+    def shares(self, positions: NDArray[np.int64]) -> FloatArray:
+        """Probabilities of the cases at some positions in a draw by weight, shape (b,); 1/n if no case has a weight."""
+        scale, masses = self.scaled()
+        total = np.add.reduce(masses)
+        if not total > 0:
+            return np.full(len(positions), 1 / self.n)
+        return np.asarray(self.shared.weights[positions] * scale[positions // self.size] / total)
+
     def draw_by_weight(
         self, size: int, rng: np.random.Generator, *, exploration: float
     ) -> tuple[NDArray[np.int64], FloatArray]:

@@ -61,7 +61,7 @@ class HardnessTable:
         >>> table = HardnessTable(["a", "b", "c"], beta=10.0)
         >>> table.update([0, 1, 2], [0.1, 0.9, 0.2])
         >>> table.probabilities().round(3).tolist()
-        [0.0, 0.999, 0.001]
+        [0.017, 0.965, 0.018]
         >>> draws = table.draw(2, rng=np.random.default_rng(0))
         >>> "b" in [table.cases[i] for i in draws.indices]  # the cases of a batch are distinct
         True
@@ -210,10 +210,15 @@ class HardnessTable:
             n = len(self)
             indices = rng.integers(n, size=size) if self.replace else draw_uniformly(n, size, rng)
             # No loss decided these draws, so none may correct them, however long the batch waits in a queue.
-            return Draws(indices, np.full(size, np.nan), np.full(size, 1 / n), np.zeros(size))
+            equal = np.full(size, 1 / n)
+            return Draws(indices, np.full(size, np.nan), equal, equal, np.ones(size), np.zeros(size))
         else:
             indices, probabilities = self._draw_by_weight(size, rng)
-        return Draws(indices, shared.losses[indices], probabilities, np.full(size, beta))
+        shares, floor = self._blocks.shares(indices), self.exploration / len(self)
+        ruled = (1 - self.exploration) * shares
+        # Without weights and exploration all draws are uniform, as they are with exploration alone.
+        explored = np.divide(floor, ruled + floor, out=np.ones(size), where=ruled + floor > 0)
+        return Draws(indices, shared.losses[indices], probabilities, shares, explored, np.full(size, beta))
 
     def update(self, indices: ArrayLike, losses: ArrayLike) -> None:
         """Store the losses of a batch: L_i <- l_i, or the running mean with momentum.

@@ -26,23 +26,23 @@ class DrawColumns:
         indices: Positions in the hardness table, int64.
         stale_losses: Stale losses at the moment of the draw, float32, NaN at a first visit.
         probabilities: Probabilities of the draws, float32.
+        shares: Probabilities by the rule alone, float32.
+        explored: Parts of the probabilities that are due to exploration, float32.
         betas: Robustness of each draw, float32.
     """
 
     indices: Tensor
     stale_losses: Tensor
     probabilities: Tensor
+    shares: Tensor
+    explored: Tensor
     betas: Tensor
 
     @classmethod
     def of(cls, draws: Draws) -> "DrawColumns":
         """The columns of the draws of a table."""
-        return cls(
-            torch.from_numpy(draws.indices),
-            torch.from_numpy(draws.stale_losses).float(),
-            torch.from_numpy(draws.probabilities).float(),
-            torch.from_numpy(draws.betas).float(),
-        )
+        columns = {column.name: torch.from_numpy(getattr(draws, column.name)).float() for column in fields(cls)}
+        return cls(**{**columns, "indices": torch.from_numpy(draws.indices)})
 
     @classmethod
     def in_batch(cls, batch: Mapping[str, Any], *, device: torch.device | None = None) -> "DrawColumns":

@@ -78,7 +78,9 @@ class HardnessWeightedLoss(nn.Module):
         ones = torch.ones_like(hardness)
         weights, clipped = ones, torch.zeros_like(hardness)
         if self.importance is not None:
-            weights, clipped = self.importance(hardness, draws.stale_losses, draws.probabilities, draws.betas)
+            weights, clipped = self.importance(
+                hardness, draws.stale_losses, shares=draws.shares, explored=draws.explored, betas=draws.betas
+            )
         with torch.no_grad():
             mean_loss = cases.weighted(ones)
         self.send(CaseColumns(draws.indices, hardness, draws.stale_losses, clipped, weights), mean_loss)

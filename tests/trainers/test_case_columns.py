@@ -22,7 +22,7 @@ def test_draws_travel_as_one_tensor_of_a_batch():
     table.update([0, 1, 2], [0.5, 0.25, 1.0])
     draws = table.draw(4, rng=np.random.default_rng(0))
     entries = DrawColumns.of(draws).entries()
-    assert [values.shape for values in entries.values()] == [(4, 4)]
+    assert [values.shape for values in entries.values()] == [(4, 6)]
     there = DrawColumns.in_batch({"data": None, **entries}, device=torch.device("cpu"))
     np.testing.assert_array_equal(there.indices, draws.indices)
     np.testing.assert_array_equal(there.stale_losses, draws.stale_losses)

@@ -21,7 +21,7 @@ from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 # Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does not.
 PARTS, EQUAL_PARTS = ([0, 1, 2], [3]), ([0, 1], [2, 3])
 CASES, STALE = torch.tensor([4, 0, 2, 1]), torch.tensor([0.2, math.nan, 1.9, 0.1])
-PROBABILITIES, BETAS = torch.tensor([0.3, 0.25, 0.1, 0.2]), torch.ones(4)
+PROBABILITIES, EXPLORED, BETAS = torch.tensor([0.3, 0.25, 0.1, 0.2]), torch.zeros(4), torch.ones(4)
 
 
 def data():
@@ -39,7 +39,8 @@ def weighted_loss(batch_dice, ddp):
 
 def train(loss, cases):
     logits, target = data()
-    draws = DrawColumns(*(values[cases] for values in (CASES, STALE, PROBABILITIES, BETAS)))
+    columns = (CASES, STALE, PROBABILITIES, PROBABILITIES, EXPLORED, BETAS)
+    draws = DrawColumns(*(values[cases] for values in columns))
     with loss.drawn(draws.entries()):
         value = loss(logits[cases], target[cases])
     value.backward()

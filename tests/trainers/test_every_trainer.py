@@ -197,7 +197,7 @@ def test_normalised_weights_keep_the_size_of_the_step(make_trainer):
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
     redraw(batch, stale_losses=cases.hardness - torch.tensor([0.5, 0.2]))
-    redraw(batch, betas=torch.tensor([3.0, 3.0]))
+    redraw(batch, betas=torch.tensor([3.0, 3.0]), explored=torch.zeros(2))
     weights = torch.exp(3 * torch.tensor([0.5, 0.2]))
     with trainer.loss.drawn(batch):
         loss = trainer.loss(trainer.network(batch["data"]), batch["target"])

@@ -61,7 +61,7 @@ def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(make_trainer):
     trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_clip0.01to100_plainSGD"))
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
-    redraw(batch, stale_losses=cases.hardness + torch.tensor([0.5, -0.5]))
+    redraw(batch, stale_losses=cases.hardness + torch.tensor([0.5, -0.5]), explored=torch.zeros(2))
     trainer.hardness_log.table.update([0, 1], [77.0, 77.0])  # what the table says by now does not matter
     expected = cases.weighted(torch.exp(3 * torch.tensor([-0.5, 0.5])))
     parameters = list(trainer.network.parameters())
@@ -83,7 +83,7 @@ def test_a_step_counts_the_weights_that_hit_the_clip(make_trainer, name, n_clipp
     batch = next(loader)
     hardness = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]).hardness.detach()
     redraw(batch, stale_losses=hardness - torch.tensor([0.5, 0.01]))
-    redraw(batch, probabilities=torch.tensor([0.6, 0.1]))
+    redraw(batch, shares=torch.tensor([0.6, 0.1]), explored=torch.zeros(2))
     trainer.hardness_log._start_epoch()
     trainer.train_step(batch)
     assert trainer.hardness_log._n_clipped == n_clipped
@@ -277,8 +277,8 @@ def test_effective_gradient_is_that_of_the_robust_loss():
     losses = losses_at(weights)
     importance = ImportanceWeights(low=0.0, high=1e6)
     fresh, old = losses[draws.indices], torch.from_numpy(draws.stale_losses).float()
-    at_draw = torch.from_numpy(draws.probabilities), torch.from_numpy(draws.betas)
-    case_weights, _ = importance(fresh, old, *at_draw)
+    at_draw = {name: torch.from_numpy(getattr(draws, name)) for name in ("shares", "explored", "betas")}
+    case_weights, _ = importance(fresh, old, **at_draw)
     (estimate,) = torch.autograd.grad((case_weights * fresh).mean(), weights, retain_graph=True)
     (exact,) = torch.autograd.grad(torch.logsumexp(beta * losses, 0) / beta, weights)
     # The factor between them is the ratio of the partition functions, which a learning rate absorbs.
