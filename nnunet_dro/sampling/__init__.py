@@ -13,7 +13,8 @@ from nnunet_dro.sampling.divergences import (
 from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.group_rules import Balanced, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
-from nnunet_dro.sampling.rules import KL, UNIFORM, Chi2, CVaR, Rule, RuleWithBeta
+from nnunet_dro.sampling.kl_ball import kl_ball_beta
+from nnunet_dro.sampling.rules import KL, UNIFORM, Chi2, CVaR, KLBall, Rule, RuleWithBeta
 from nnunet_dro.sampling.systematic import expected_draws
 
 __all__ = [
@@ -27,10 +28,12 @@ __all__ = [
     "GroupDRO",
     "GroupRule",
     "HardnessTable",
+    "KLBall",
     "Rule",
     "RuleWithBeta",
     "effective_cases",
     "expected_draws",
+    "kl_ball_beta",
     "kl_percentile_bound",
     "kl_probabilities",
     "kl_robust_loss",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.sampling.blocks import Blocks
+from nnunet_dro.sampling.changed_cases import change_of_cases
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
 from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.first_visits import distinct_first_visits, first_visits
@@ -23,6 +24,8 @@ from nnunet_dro.sampling.systematic import draw_distinct, draw_uniformly
 EXPLORATION = 0.05
 #: A rule that looks at all cases does so after one update per so many cases, if there are more cases than that.
 _CASES_PER_LOOK = 4096
+#: A rule whose numbers follow the losses does so after one update per so many cases, if there are more than that.
+_CASES_PER_FOLLOWING = 16
 
 
 class HardnessTable:
@@ -102,8 +105,8 @@ class HardnessTable:
         self._iteration = 0
         self._stored_in = np.zeros(len(cases), dtype=np.int32)
         self._spread = Spread(len(cases)) if auto_beta else None
-        # Number of updates since the rule last looked at the losses.
-        self._n_updates = 0
+        # Number of updates since the rule last looked at the losses, and since its numbers last followed them.
+        self._n_updates = self._n_not_followed = 0
         self._blocks = Blocks(len(cases), None if isinstance(self._rule, KL) else self._weigh)
         self._shared = self._blocks.shared
         self._adopt_rule()
@@ -174,6 +177,16 @@ class HardnessTable:
         self._adopt_rule()
         self._blocks.refresh(self._blocks.all())
         return 1 / deviation
+
+    def _is_time_to_follow(self) -> bool:
+        """Whether the numbers of the rule may follow the losses: now and then, once every case was seen."""
+        self._n_not_followed += 1
+        return self._n_not_followed >= len(self) // _CASES_PER_FOLLOWING and bool(self._shared.seen.all())
+
+    def _follow(self) -> None:
+        self._n_not_followed = 0
+        self._rule = self._rule.following(self._shared.losses)
+        self._adopt_rule()
 
     def probabilities(self) -> FloatArray:
         """Probability of each case in the next draw, shape (n,), summing to 1; valid in the training process.
@@ -250,6 +263,9 @@ class HardnessTable:
             is_finite = np.isfinite(losses)
             self._rule.learn(indices[is_finite], losses[is_finite])
         touched = blocks.of(positions)
+        if self._rule.follows_losses and self._is_time_to_follow():
+            self._follow()
+            touched = set(blocks.all())
         if blocks.weigh is None:
             # Weights before counts: a worker that finds all cases seen must find their weights as well.
             blocks.refresh(touched)
@@ -302,14 +318,11 @@ class HardnessTable:
         self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
         if learnt := state.get("rule"):  # missing in checkpoints of the first version
             self._rule.load_state_dict(learnt)
+        if self._rule.follows_losses and shared.seen.all():
+            self._follow()
         self._blocks.count(self._blocks.all())
         self._blocks.refresh(self._blocks.all())
-        if not new and not gone:
-            return None
-        return (
-            f"The training cases changed since the checkpoint: {len(new)} new (start unseen{_examples(new)}), "
-            f"{len(gone)} gone (dropped{_examples(gone)})."
-        )
+        return change_of_cases(new, gone)
 
     def __len__(self) -> int:
         return len(self._position)
@@ -334,9 +347,3 @@ class HardnessTable:
         if self.replace:
             return first_visits(self._blocks, size, rng, exploration=self.exploration)
         return distinct_first_visits(self._blocks, size, rng, exploration=self.exploration)
-
-
-def _examples(cases: Sequence[str]) -> str:
-    if not cases:
-        return ""
-    return ": " + ", ".join(cases[:3]) + (", ..." if len(cases) > 3 else "")

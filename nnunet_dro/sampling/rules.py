@@ -17,6 +17,7 @@ from nnunet_dro.sampling.divergences import (
     kl_probabilities,
     kl_robust_loss,
 )
+from nnunet_dro.sampling.kl_ball import check_share, kl_ball_beta
 
 
 class Rule:
@@ -28,6 +29,8 @@ class Rule:
 
     #: Whether the probabilities depend on the losses. If not, cases are drawn by the rule before all have been seen.
     needs_losses: ClassVar[bool] = True
+    #: Whether `following` returns other rules for other losses.
+    follows_losses: ClassVar[bool] = False
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
         """Sampling probabilities, shape (n,), summing to 1; 0 for a case without a loss, all 0 if none has one."""
@@ -71,6 +74,10 @@ class Rule:
             indices: Positions of the cases whose losses are finite, shape (b,).
             losses: Their losses, shape (b,).
         """
+
+    def following(self, losses: FloatArray) -> "Rule":
+        """The rule with those of its numbers that follow from the losses of all cases; itself if there are none."""
+        return self
 
     def state_dict(self) -> dict[str, Any]:
         """State that the rule has learnt, for a checkpoint."""
@@ -124,6 +131,33 @@ class KL(RuleWithBeta):
 
 #: Draws every case with the same probability.
 UNIFORM = KL(0.0)
+
+
+@dataclass(frozen=True)
+class KLBall(KL):
+    """Kullback-Leibler divergence, with the beta at which the effective cases are a given share of all.
+
+    Source: see `kl_ball_beta`.
+    """
+
+    share: float = 0.5
+    follows_losses: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share(self.share)
+
+    def __str__(self) -> str:
+        return f"beta such that {100 * self.share:g} % of the cases are effective"
+
+    def following(self, losses: FloatArray) -> "KLBall":
+        """See `kl_ball_beta`; before any case has a loss, beta stays as it is."""
+        known = losses[~np.isnan(losses)]
+        return replace(self, beta=kl_ball_beta(known, share=self.share)) if len(known) else self
+
+    def _robust_loss(self, losses: FloatArray) -> float:
+        """The worst weighted mean on the ball, which is that of the probabilities."""
+        return float(self._probabilities(losses) @ losses)
 
 
 @dataclass(frozen=True)
