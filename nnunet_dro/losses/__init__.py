@@ -6,6 +6,7 @@ from nnunet_dro.losses.dice_ce import CaseLosses, DiceCELoss, Hardness
 from nnunet_dro.losses.feature_distance import mean_squared_distance
 from nnunet_dro.losses.importance import ImportanceWeights
 from nnunet_dro.losses.learned_weights import LearnedWeights, WeightedGradient
+from nnunet_dro.losses.pooled_hardness import PooledHardness
 from nnunet_dro.losses.voxel_loss import VoxelLoss
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Hardness",
     "ImportanceWeights",
     "LearnedWeights",
+    "PooledHardness",
     "VoxelLoss",
     "WeightedGradient",
     "cross_entropies",
