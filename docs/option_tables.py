@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from nnunet_dro.trainers.options import OPTIONS, GroupOptions
-from nnunet_dro.trainers.overview import trainers_with
+from nnunet_dro.trainers.overview import default_of, trainers_with
 from nnunet_dro.trainers.registry import TRAINERS
 
 PAGE = Path(__file__).with_name("trainers.md")
@@ -67,7 +67,8 @@ def options_table(page: str) -> str:
     """A row for each option in the order in which names give them, linked to its section of the page."""
     rows = [("option", "meaning", "default", "trainers", "source")]
     rows += [
-        (_linked(one.form, page), _escaped(one.help), one.default, trainers_with(one), one.source) for one in OPTIONS
+        (_linked(one.form, page), _escaped(one.help), default_of(one), trainers_with(one), one.source)
+        for one in OPTIONS
     ]
     return _table(rows)
 

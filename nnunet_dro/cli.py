@@ -113,19 +113,19 @@ def demo(
     ] = None,
     by: Annotated[str, typer.Option(help="Column of cases.csv to report by.")] = "centre",
     device: Annotated[Device, typer.Option(help="Device to train and predict on.")] = Device.CPU,
-    beta: Annotated[float, typer.Option(help="Robustness (beta) of nnUNetTrainerDRO.")] = 3.0,
-    importance_sampling: Annotated[bool, typer.Option(help="Give nnUNetTrainerDRO importance weights.")] = False,
+    beta: Annotated[float, typer.Option(help="Robustness (beta) of nnUNetTrainerHWS.")] = 3.0,
+    importance_sampling: Annotated[bool, typer.Option(help="Give nnUNetTrainerHWS importance weights.")] = False,
     epochs: Annotated[int, typer.Option(help="Epochs of both trainings.")] = 10,
     iterations: Annotated[int, typer.Option(help="Iterations per epoch of both trainings.")] = 140,
     seed: Annotated[
         int, typer.Option(help="Random seed of the demo's dataset and of the choice of held-out cases.")
     ] = 0,
 ) -> None:
-    """Train plain nnU-Net and nnUNetTrainerDRO on small real images, and compare them per centre."""
+    """Train plain nnU-Net and nnUNetTrainerHWS on small real images, and compare them per centre."""
     from nnunet_dro.demo import run_demo
-    from nnunet_dro.trainers.options import DROOptions
+    from nnunet_dro.trainers.options import HWSOptions
 
-    options = DROOptions(beta=beta, importance_sampling=importance_sampling, epochs=epochs, iterations=iterations)
+    options = HWSOptions(beta=beta, importance_sampling=importance_sampling, epochs=epochs, iterations=iterations)
     try:
         run_demo(out, data=data, by=by, device=device.value, options=options, seed=seed)
     except CommandError as error:

@@ -83,7 +83,7 @@ def _trainer(steps: int, folder: Path, configuration: str, plans: str) -> Any:
     from nnunet_dro.trainers.registry import trainer_class
 
     options = replace(GILSOptions(), steps=steps or 1)
-    name = "nnUNetTrainerDRO_beta0" if steps == PLAIN else f"nnUNetTrainerGILS{options.suffix()}"
+    name = "nnUNetTrainerHWS_beta0" if steps == PLAIN else f"nnUNetTrainerGILS{options.suffix()}"
     content, description = (
         json.loads((folder / f"{file}.json").read_text(encoding="utf-8")) for file in (plans, "dataset")
     )

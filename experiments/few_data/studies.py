@@ -185,7 +185,7 @@ def phantom_study(*, quick: bool) -> Study:
 
 def _study(write: Any, *, quick: bool, unseen: tuple[str, ...], seen: str, settings: Any, **same: Any) -> Study:
     epochs, iterations = _QUICK_LENGTH if quick else _LENGTH
-    plain = "nnUNetTrainerDRO_beta0"
+    plain = "nnUNetTrainerHWS_beta0"
     return Study(
         title=f"Few data: {same['name']}",
         rare=unseen,

@@ -83,7 +83,7 @@ def _study(counts: Counts, *, iterations: int) -> Study:
         write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
         settings={},
         about="",
-        trainers={BASELINE: "nnUNetTrainerDRO_beta0"},
+        trainers={BASELINE: "nnUNetTrainerHWS_beta0"},
     )
 
 

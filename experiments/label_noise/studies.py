@@ -17,10 +17,10 @@ from experiments.record import render
 #: the rest: spoilt cases that it missed would make up more of a smaller part. DORO_warm draws uniformly for three
 #: epochs first, so that a network that knows something decides what is set aside.
 TRAINERS = {
-    BASELINE: "nnUNetTrainerDRO_beta0",
-    "DRO": "nnUNetTrainerDRO_beta10_noIS",
-    "DORO": f"nnUNetTrainerDRO_cvar0.5_doro{SHARE}",
-    "DORO_warm": f"nnUNetTrainerDRO_cvar0.5_doro{SHARE}_warmup3",
+    BASELINE: "nnUNetTrainerHWS_beta0",
+    "DRO": "nnUNetTrainerHWS_beta10_noIS",
+    "DORO": f"nnUNetTrainerHWS_cvar0.5_doro{SHARE}",
+    "DORO_warm": f"nnUNetTrainerHWS_cvar0.5_doro{SHARE}_warmup3",
     "L2RW": "nnUNetTrainerL2RW",
 }
 

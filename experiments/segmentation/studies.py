@@ -12,17 +12,17 @@ from experiments.record import render
 
 #: Method to the trainer's name without its length; ``{by}`` is the column of the case table that has the groups.
 TRAINERS = {
-    BASELINE: "nnUNetTrainerDRO_beta0",
-    "beta10": "nnUNetTrainerDRO_beta10",
-    "beta10_noIS": "nnUNetTrainerDRO_beta10_noIS",
-    "beta100": "nnUNetTrainerDRO",
-    "beta100_noIS": "nnUNetTrainerDRO_noIS",
-    "beta10_chi2": "nnUNetTrainerDRO_beta10_chi2",
-    "cvar0.1": "nnUNetTrainerDRO_cvar0.1",
+    BASELINE: "nnUNetTrainerHWS_beta0",
+    "beta10": "nnUNetTrainerHWS_beta10",
+    "beta10_noIS": "nnUNetTrainerHWS_beta10_noIS",
+    "beta100": "nnUNetTrainerHWS",
+    "beta100_noIS": "nnUNetTrainerHWS_noIS",
+    "beta10_chi2": "nnUNetTrainerHWS_beta10_chi2",
+    "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
     "GroupDRO": "nnUNetTrainerGroupDRO_{by}",
     "IW": "nnUNetTrainerIW_{by}",
-    "la1": "nnUNetTrainerDRO_beta0_la1",
-    "poly1": "nnUNetTrainerDRO_beta0_poly1",
+    "la1": "nnUNetTrainerHWS_beta0_la1",
+    "poly1": "nnUNetTrainerHWS_beta0_poly1",
 }
 
 #: Training cases of the rare intensity ranges, and training, validation and test cases of the common one.

@@ -28,10 +28,10 @@ from nnunet_dro.nnunet.command import Device
 from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 from nnunet_dro.nnunet.training_log import read_epochs
-from nnunet_dro.trainers.options import DROOptions
+from nnunet_dro.trainers.options import HWSOptions
 
 #: In 1,400 iterations, these draw a stratum of 2 % of the cases more often without swamping the others.
-DEFAULT_OPTIONS = DROOptions(beta=3, importance_sampling=False, epochs=10, iterations=140)
+DEFAULT_OPTIONS = HWSOptions(beta=3, importance_sampling=False, epochs=10, iterations=140)
 
 _ABOUT_THE_DATA = (
     "The images show one real anatomy (ICBM 2009a MRI template); the deformations and the protocols A, B and C, which "
@@ -46,7 +46,7 @@ def run_demo(
     data: Path | None = None,
     by: str = "centre",
     device: str = "cpu",
-    options: DROOptions = DEFAULT_OPTIONS,
+    options: HWSOptions = DEFAULT_OPTIONS,
     seed: int = 0,
     console: Console | None = None,
 ) -> pd.DataFrame:

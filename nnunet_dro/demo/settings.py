@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.trainers.options import DROOptions
+from nnunet_dro.trainers.options import HWSOptions
 
 _SETTINGS_FILE = "demo.json"
 
@@ -24,14 +24,14 @@ class Settings:
 
     data: str | None
     by: str
-    options: DROOptions
+    options: HWSOptions
     seed: int
 
     @property
     def trainers(self) -> dict[str, str]:
         """Name of the trainer of each method."""
-        erm = DROOptions(beta=0, epochs=self.options.epochs, iterations=self.options.iterations)
-        return {name: f"nnUNetTrainerDRO{o.suffix()}" for name, o in (("ERM", erm), ("DRO", self.options))}
+        erm = HWSOptions(beta=0, epochs=self.options.epochs, iterations=self.options.iterations)
+        return {name: f"nnUNetTrainerHWS{o.suffix()}" for name, o in (("ERM", erm), ("DRO", self.options))}
 
 
 def claim(out: Path, settings: Settings) -> None:

@@ -70,7 +70,7 @@ class PooledHardness:
     @staticmethod
     def _hardness(sums: Tensor, cases: DiceCECaseLosses) -> Tensor:
         settings = cases.settings
-        intersection, predicted, reference = sums[:, :-2].unflatten(1, (3, -1)).unbind(1)
+        intersection, predicted, reference = sums[:, :-2].chunk(3, 1)
         is_present = reference > 0
         dice = (2 * intersection + settings.smooth) / (predicted + reference + settings.smooth).clamp_min(1e-8)
         n_present = is_present.sum(1)

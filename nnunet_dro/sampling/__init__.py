@@ -3,6 +3,7 @@
 Imports numpy only.
 """
 
+from nnunet_dro.sampling.changed_cases import positions_in_common
 from nnunet_dro.sampling.divergences import (
     effective_cases,
     kl_percentile_bound,
@@ -37,5 +38,6 @@ __all__ = [
     "kl_percentile_bound",
     "kl_probabilities",
     "kl_robust_loss",
+    "positions_in_common",
     "with_exploration",
 ]

@@ -1,6 +1,9 @@
-"""The line that says how the training cases changed since a checkpoint."""
+"""How the training cases changed since a checkpoint."""
 
 from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 def change_of_cases(new: Sequence[str], gone: Sequence[str]) -> str | None:
@@ -16,6 +19,19 @@ def change_of_cases(new: Sequence[str], gone: Sequence[str]) -> str | None:
         f"The training cases changed since the checkpoint: {len(new)} new (start unseen{_examples(new)}), "
         f"{len(gone)} gone (dropped{_examples(gone)})."
     )
+
+
+def positions_in_common(here: Sequence[str], there: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of the cases that two lists have in common, in the order of the first list.
+
+    Example:
+        >>> [positions.tolist() for positions in positions_in_common(["a", "b", "c"], ["c", "a"])]
+        [[0, 2], [1, 0]]
+    """
+    known = {case: i for i, case in enumerate(there)}
+    common = [(i, known[case]) for i, case in enumerate(here) if case in known]
+    mine, theirs = np.array(common, dtype=np.int64).reshape(-1, 2).T
+    return mine, theirs
 
 
 def _examples(cases: Sequence[str]) -> str:

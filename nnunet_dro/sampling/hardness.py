@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.sampling.blocks import Blocks
-from nnunet_dro.sampling.changed_cases import change_of_cases
+from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
 from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.first_visits import distinct_first_visits, first_visits
@@ -298,11 +298,10 @@ class HardnessTable:
         Returns:
             One line for the log if the cases changed, otherwise None.
         """
-        known = {case: i for i, case in enumerate(state["cases"])}
-        here = np.array([i for case, i in self._position.items() if case in known], dtype=np.int64)
-        there = np.array([known[case] for case in self._position if case in known], dtype=np.int64)
+        known = set(state["cases"])
+        here, there = positions_in_common(self._cases, state["cases"])
         new = [case for case in self._position if case not in known]
-        gone = [case for case in known if case not in self._position]
+        gone = [case for case in state["cases"] if case not in self._position]
         shared = self._shared
         shared.losses[:] = np.nan
         shared.seen[:] = False

@@ -13,19 +13,21 @@ from torch import distributed as dist
 from torch import nn
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss
-from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule
+from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, PooledHardness
+from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger
 from nnunet_dro.trainers.data.case_groups import watched_groups
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
+from nnunet_dro.trainers.logs.concentration import concentration_warnings
 from nnunet_dro.trainers.logs.epoch_log import EpochLog, end_epoch
 from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
+from nnunet_dro.trainers.resumed_options import check_resumed, recorded_options
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
 if TYPE_CHECKING:
@@ -109,6 +111,7 @@ class HardnessWeighted(_Trainer):
             auto_beta=self.options.auto_beta,
         )
         table.warming_up = self._warms_up
+        self.loss.pooled = self._pooled_hardness(len(items))
         groups = self._watched_groups(cases)
         self.hardness_log = HardnessLog(table, self.options.importance, groups=groups, subvolumes=subvolumes)
         if self._restored is not None:
@@ -122,6 +125,16 @@ class HardnessWeighted(_Trainer):
         # nnU-Net has already started its workers, which draw uniformly.
         put_loader(train, self.loader_class.taking_over(loader, table, subvolumes))
         return train, validation
+
+    def _pooled_hardness(self, n_items: int) -> PooledHardness | None:
+        if self.options.history.hardness != "pooled":
+            return None
+        if isinstance(self.loss.per_case, DiceCELoss):
+            return PooledHardness(n_items, memory=self.options.history.memory)
+        self.print_to_log_file(
+            "The hardness of a case is the loss of its last patch: only nnU-Net's Dice + cross-entropy can be pooled."
+        )
+        return None
 
     def _subvolumes(self, loader: Any) -> Subvolumes | None:
         grid = self.options.subvolumes
@@ -141,6 +154,8 @@ class HardnessWeighted(_Trainer):
 
     def on_train_start(self) -> None:
         """Log how cases are drawn, and continue the logs of a resumed training."""
+        if self._restored is not None:
+            check_resumed(self.options, self._restored.get("options"))
         self._check_before_training()
         super().on_train_start()
         if self.local_rank != 0:
@@ -208,6 +223,8 @@ class HardnessWeighted(_Trainer):
             summary = end_epoch(log, self.current_epoch, Path(self.output_folder), report=self.print_to_log_file)
             if isinstance(summary, HardnessSummary):
                 self._log_elsewhere(summary)
+                for warning in concentration_warnings(log.summaries, summary.table.n_items if summary.table else 0):
+                    self.print_to_log_file(warning)
 
     def _log_elsewhere(self, summary: HardnessSummary) -> None:
         """Send the scalars to nnU-Net's other loggers (Weights & Biases); its local logger takes no new keys."""
@@ -233,8 +250,12 @@ class HardnessWeighted(_Trainer):
     def _hardness_state(self) -> dict[str, Any] | None:
         if self.hardness_log is None:
             return self._restored
-        state = self.hardness_log.state_dict()
-        return {**state, "mean_weight": self.loss.mean_weight} if self.options.normalised else state
+        state = {**self.hardness_log.state_dict(), "options": recorded_options(self.options)}
+        if self.options.normalised:
+            state["mean_weight"] = self.loss.mean_weight
+        if self.loss.pooled is not None:
+            state["pooled"] = self.loss.pooled.state_dict()
+        return state
 
     def _remember_hardness_state(self, state: dict[str, Any]) -> None:
         self._restored = state
@@ -244,3 +265,6 @@ class HardnessWeighted(_Trainer):
             self.print_to_log_file(changed)
         if "mean_weight" in state:  # missing in checkpoints of the first version
             self.loss.mean_weight = state["mean_weight"]
+        if "pooled" in state and self.loss.pooled is not None:
+            here, there = positions_in_common(log.table.cases, state["table"]["cases"])
+            self.loss.pooled.load_state_dict(state["pooled"], here, there)

@@ -4,7 +4,8 @@ from nnunet_dro.trainers.named import NamedTrainer
 
 
 class nnUNetTrainerDRO(NamedTrainer):  # noqa: N801
-    """nnU-Net with hardness weighted sampling, and options in its name: `nnUNetTrainerDRO_beta10_noIS_20epochs`.
+    """nnU-Net trained for its hardest cases, with options in its name: `nnUNetTrainerDRO_share0.3_20epochs`.
 
-    Source: Fidon et al., "Distributionally Robust Deep Learning using Hardness Weighted Sampling", MELBA 2022.
+    Hardness weighted sampling (Fidon et al. 2022), with a share of effective cases in place of a fixed beta, and with
+    the hardness of the last patches of a case together. `nnUNetTrainerHWS` is the published configuration.
     """

@@ -51,7 +51,12 @@ def per_case_loss(
         smoothing=options.label_smoothing,
     )
     hardness = options.history.hardness
-    known = DiceCELoss(**settings, scale_weights=scale_weights, voxel_loss=voxel_loss, hardness=hardness)
+    known = DiceCELoss(
+        **settings,
+        scale_weights=scale_weights,
+        voxel_loss=voxel_loss,
+        hardness="loss" if hardness == "pooled" else hardness,  # pooled from the losses of several batches
+    )
     if isinstance(inner.dc, torch._dynamo.OptimizedModule):
         known.voxel_sums = torch.compile(known.voxel_sums)  # type: ignore[assignment]
     return known
@@ -61,7 +66,7 @@ def _refuse_options(loss: nn.Module, options: TrainerOptions) -> None:
     """Raise an error if an option is set that only works with nnU-Net's Dice + cross-entropy."""
     is_set = {
         "smoothing": options.label_smoothing > 0,
-        "hardness": options.history.hardness != "loss",
+        "hardness": options.history.hardness not in ("loss", "pooled"),
         "logit_adjustment": options.logit_adjustment > 0,
         "vector_scaling": options.vector_scaling > 0,
         "polynomial_tail": options.polynomial_tail is not None,

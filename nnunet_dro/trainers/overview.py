@@ -25,8 +25,19 @@ def trainer_overview() -> Group:
     for option in OPTIONS:
         source = f" [dim]· {escape(option.source)}[/]" if option.source else ""
         meaning = escape(option.help) + source
-        options.add_row(escape(option.form), meaning, escape(option.default), trainers_with(option))
+        options.add_row(escape(option.form), meaning, escape(default_of(option)), trainers_with(option))
     return Group(trainers, options)
+
+
+def default_of(option: Option) -> str:
+    """The default of an option, as names write it; where trainers differ, with their names."""
+    names: dict[str, list[str]] = {}
+    for name, cls in TRAINERS.items():
+        if option in cls.options_class.known_options():
+            names.setdefault(option.default_in(cls.options_class), []).append(name.removeprefix("nnUNetTrainer"))
+    if len(names) == 1:
+        return next(iter(names))
+    return ", ".join(f"{default} ({', '.join(of)})" for default, of in names.items())
 
 
 def trainers_with(option: Option) -> str:

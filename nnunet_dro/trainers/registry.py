@@ -8,6 +8,7 @@ from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
 from nnunet_dro.trainers.nnUNetTrainerGILS import nnUNetTrainerGILS
 from nnunet_dro.trainers.nnUNetTrainerGroupDRO import nnUNetTrainerGroupDRO
+from nnunet_dro.trainers.nnUNetTrainerHWS import nnUNetTrainerHWS
 from nnunet_dro.trainers.nnUNetTrainerIW import nnUNetTrainerIW
 from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
@@ -18,6 +19,7 @@ TRAINERS: dict[str, type[NamedTrainer]] = {
     cls.__name__: cls
     for cls in (
         nnUNetTrainerDRO,
+        nnUNetTrainerHWS,
         nnUNetTrainerGroupDRO,
         nnUNetTrainerIW,
         nnUNetTrainerL2RW,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights
+from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights, PooledHardness
 from nnunet_dro.sampling import Rule
 from nnunet_dro.trainers.case_columns import CaseColumns, DrawColumns, Step
 
@@ -44,6 +44,8 @@ class HardnessWeightedLoss(nn.Module):
         self.importance = importance
         self.normalised = normalised
         self.mean_weight = 1.0
+        #: Computes the hardness of the cases instead of the loss, if it is set.
+        self.pooled: PooledHardness | None = None
         self.max_cases = max_cases
         self.is_ddp = is_ddp
         self._batch: dict[str, Any] | None = None
@@ -73,8 +75,8 @@ class HardnessWeightedLoss(nn.Module):
             loss: Tensor = self.plain(output, target)
             return loss
         cases = self.per_case(output, target)
-        hardness = cases.hardness
-        draws = DrawColumns.in_batch(self._batch, device=hardness.device)
+        draws = DrawColumns.in_batch(self._batch, device=_device_of(output))
+        hardness = cases.hardness if self.pooled is None else self.pooled(draws.indices, cases)
         ones = torch.ones_like(hardness)
         weights, clipped = ones, torch.zeros_like(hardness)
         if self.importance is not None:
@@ -127,6 +129,11 @@ class HardnessWeightedLoss(nn.Module):
             self._is_copied.record(torch.cuda.current_stream(values.device))
         else:
             self._readback = values.cpu()
+
+
+def _device_of(output: Any) -> torch.device:
+    device: torch.device = (output if isinstance(output, Tensor) else output[0]).device
+    return device
 
 
 def _loss_weights(rule: Rule, draws: DrawColumns) -> Tensor | None:

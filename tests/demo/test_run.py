@@ -15,7 +15,7 @@ from nnunet_dro.cli import app
 from nnunet_dro.demo import DEFAULT_OPTIONS, run, run_demo, steps
 from nnunet_dro.demo.plans import PLANS_NAME
 from nnunet_dro.nnunet.command import CommandError
-from nnunet_dro.trainers.options import DROOptions
+from nnunet_dro.trainers.options import HWSOptions
 from tests.demo.conftest import write_png
 
 
@@ -99,7 +99,7 @@ def test_demo_compares_both_methods_per_label_and_stratum(tmp_path, data, nnunet
 
 
 def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, data, nnunet):
-    demo(tmp_path / "out", data, options=DROOptions(beta=7, epochs=2, iterations=3), device="cuda")
+    demo(tmp_path / "out", data, options=HWSOptions(beta=7, epochs=2, iterations=3), device="cuda")
 
     assert [command[0] for command in nnunet.commands] == [
         "nnUNetv2_plan_and_preprocess",
@@ -108,7 +108,7 @@ def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, 
     ]
     trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
     assert trainers[:2] == trainers[2:]
-    assert trainers[:2] == ["nnUNetTrainerDRO_beta0_2epochs_3iters", "nnUNetTrainerDRO_beta7_2epochs_3iters"]
+    assert trainers[:2] == ["nnUNetTrainerHWS_beta0_2epochs_3iters", "nnUNetTrainerHWS_beta7_2epochs_3iters"]
     assert all("cuda" in command for command in nnunet.commands[1:])
 
 
@@ -238,7 +238,7 @@ def test_training_that_was_stopped_is_continued(tmp_path, data, nnunet):
     assert [command[-1] == "--c" for command in nnunet.commands[:2]] == [False, True]
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"by": "other"}, {"options": DROOptions(beta=5)}])
+@pytest.mark.parametrize("change", [{"seed": 1}, {"by": "other"}, {"options": HWSOptions(beta=5)}])
 def test_folder_of_other_settings_is_refused(tmp_path, data, nnunet, change):
     (data / "cases.csv").write_text((data / "cases.csv").read_text().replace("\n", ",x\n").replace(",x", ",other", 1))
     demo(tmp_path / "out", data)
@@ -263,7 +263,7 @@ def test_bad_input_leaves_no_folder(tmp_path, data, nnunet):
     with pytest.raises(ValueError, match="`device` must be one of cpu, cuda, mps, got 'tpu'"):
         demo(out, data, device="tpu")
     with pytest.raises(ValueError, match="`beta` must be greater than 0"):
-        demo(out, data, options=DROOptions(beta=0))
+        demo(out, data, options=HWSOptions(beta=0))
     (data / "cases.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"must hold cases\.csv"):
         demo(out, data)
@@ -280,6 +280,6 @@ def test_default_trainers_are_found_by_nnunet_under_their_names():
 
     trainers = Settings(None, "centre", DEFAULT_OPTIONS, 0).trainers
 
-    read = partial(options_from_name, base="nnUNetTrainerDRO", kind=DROOptions)
+    read = partial(options_from_name, base="nnUNetTrainerHWS", kind=HWSOptions)
     assert read(trainers["DRO"]) == DEFAULT_OPTIONS
     assert read(trainers["ERM"]).beta == 0

@@ -19,7 +19,7 @@ def test_a_training_that_is_killed_again_and_again_resumes(project):
     """Ten kills at random moments, during saves too; every start goes on from the last checkpoint."""
     here = project("labels")
     n_epochs = 60
-    name = f"nnUNetTrainerDRO_beta10_{n_epochs}epochs_2iters"
+    name = f"nnUNetTrainerHWS_beta10_{n_epochs}epochs_2iters"
     folder = here.fold_folder(name, "2d_small")
     train = ["nnUNetv2_train", str(here.dataset_id), "2d_small", "0", "-tr", name, "-device", "cpu", "--c"]
     program = Path(sys.executable).parent / train[0]

@@ -13,7 +13,7 @@ from tests.nnunet_project import Project, add_small_configurations
 
 pytestmark = pytest.mark.slow
 
-TRAINER = "nnUNetTrainerDRO_beta10_2epochs_5iters"
+TRAINER = "nnUNetTrainerHWS_beta10_2epochs_5iters"
 HIPPOCAMPUS = Path(__file__).parents[3] / "shared" / "data" / "Dataset004_Hippocampus"
 
 
@@ -47,7 +47,7 @@ def test_train_continue_validate_and_predict(project, configuration, tmp_path):
 
 def test_regions_with_an_ignore_label_in_sub_volumes(project):
     here = project("regions_ignore")
-    trainer = "nnUNetTrainerDRO_betaauto_sub2x1x2_hardPresent_vs0.2_2epochs_5iters"
+    trainer = "nnUNetTrainerHWS_betaauto_sub2x1x2_hardPresent_vs0.2_2epochs_5iters"
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
     folder = here.fold_folder(trainer, "3d_small")
     check_fold(folder, n_epochs=2, n_cases=8)
@@ -70,7 +70,7 @@ def test_a_column_that_is_not_there_stops_with_one_line(project):
 
 def test_all_training_cases_as_one_fold(project):
     here = project("labels")
-    trainer = "nnUNetTrainerDRO_beta10_noIS_momentum0.5_1epochs_4iters"
+    trainer = "nnUNetTrainerHWS_beta10_noIS_momentum0.5_1epochs_4iters"
     here.run("nnUNetv2_train", here.dataset_id, "2d_small", "all", "-tr", trainer, "-device", "cpu")
     check_fold(here.fold_folder(trainer, "2d_small", "all"), n_epochs=1, n_cases=10)
 
@@ -97,7 +97,7 @@ def test_cascade(project):
     try:
         here.run("nnUNetv2_preprocess", "-d", here.dataset_id, "-c", "3d_lowres", "-np", 2)
         # Every case needs a prediction of the first stage: fold "all" validates them all.
-        trainer = "nnUNetTrainerDRO_beta10_1epochs_2iters"
+        trainer = "nnUNetTrainerHWS_beta10_1epochs_2iters"
         for configuration in ("3d_lowres", "3d_cascade"):
             here.run("nnUNetv2_train", here.dataset_id, configuration, "all", "-tr", trainer, "-device", "cpu")
             check_fold(here.fold_folder(trainer, configuration, "all"), n_epochs=1, n_cases=10)
@@ -107,13 +107,13 @@ def test_cascade(project):
 
 def test_a_misspelt_option_stops_before_anything_is_written(project):
     here = project("labels")
-    name = "nnUNetTrainerDRO_noIS_beta10"
+    name = "nnUNetTrainerHWS_noIS_beta10"
     result = here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False)
     assert result.returncode != 0
     assert (
         result.stderr.strip()
         .splitlines()[-1]
-        .startswith(f"ValueError: `{name}` must be written `nnUNetTrainerDRO_beta10_noIS`")
+        .startswith(f"ValueError: `{name}` must be written `nnUNetTrainerHWS_beta10_noIS`")
     )
     assert not here.fold_folder(name, "3d_small").exists()
 

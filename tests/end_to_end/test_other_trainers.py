@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 OWN_FILES = {"nnUNetTrainerL2RW": {"weights.csv": 8}, "nnUNetTrainerGILS": {"perturbations.csv": 1}}
 
 
-@pytest.mark.parametrize("name", [name for name in PLAIN_NAMES if name != "nnUNetTrainerDRO"])
+@pytest.mark.parametrize("name", [name for name in PLAIN_NAMES if name != "nnUNetTrainerHWS"])
 def test_the_other_trainers_train_continue_and_predict(project, name, tmp_path):
     here = project("labels")
     options = trainer_class(name).options

@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from nnunet_dro.losses import DiceCELoss, VoxelLoss
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
-from nnunet_dro.trainers.options import DROOptions, LSOptions
+from nnunet_dro.trainers.options import HWSOptions, LSOptions
 from tests.losses.test_against_nnunet import (
     CONFIGURATIONS,
     N_CASES,
@@ -25,7 +25,7 @@ from tests.losses.test_against_nnunet import (
 
 SHARES = (0.6, 0.25, 0.1, 0.05)
 ADJUSTMENT = {"tau": 1.0, "gamma": 0.3, "alpha": 2.0, "shares": SHARES}
-ADJUSTED = DROOptions(logit_adjustment=1.0, vector_scaling=0.3, polynomial_tail=2.0)
+ADJUSTED = HWSOptions(logit_adjustment=1.0, vector_scaling=0.3, polynomial_tail=2.0)
 WEIGHTS = torch.tensor([0.3, 2.0, 5.0])
 
 
@@ -92,7 +92,7 @@ def test_another_hardness_leaves_the_training_loss(dimensions, regions, batch_di
     outputs, targets = batch(dimensions, regions, ignore, deep_supervision)
     usual, other = (
         per_case_loss(loss)(outputs, targets),
-        per_case_loss(loss, DROOptions(hardness=hardness))(outputs, targets),
+        per_case_loss(loss, HWSOptions(hardness=hardness))(outputs, targets),
     )
     assert torch.equal(other.weighted(WEIGHTS), usual.weighted(WEIGHTS))
     assert other.hardness.shape == (N_CASES,)
@@ -107,7 +107,7 @@ def test_hardness_ce_is_nnunets_loss_of_each_case_without_dice(
     inner = loss.loss if deep_supervision else loss
     outputs, targets = batch(dimensions, regions, ignore, deep_supervision)
     inner.weight_ce = 0.5
-    hardness = per_case_loss(loss, DROOptions(hardness="ce"))(outputs, targets).hardness
+    hardness = per_case_loss(loss, HWSOptions(hardness="ce"))(outputs, targets).hardness
     inner.weight_dice = 0.0
     alone = [torch.as_tensor(loss(select(outputs, [i]), select(targets, [i]))).detach() for i in range(N_CASES)]
     torch.testing.assert_close(hardness, torch.stack(alone), check_dtype=False)
@@ -217,7 +217,7 @@ def test_hardness_by_present_classes_is_as_by_one_case_and_class_at_a_time(
         for output in leaves(outputs):
             output[-1, -1] = -9.0
             output[0, 1] = -9.0
-    loss = per_case_loss(nnunet_loss(regions, batch_dice, ignore, deep_supervision), DROOptions(hardness="present"))
+    loss = per_case_loss(nnunet_loss(regions, batch_dice, ignore, deep_supervision), HWSOptions(hardness="present"))
     hardness = loss(outputs, targets).hardness
     for i in range(N_CASES):
         expected = 0.0
@@ -256,7 +256,7 @@ def test_presence_is_not_looked_for_unless_asked():
 
 @pytest.mark.parametrize(
     "options",
-    [DROOptions(), DROOptions(hardness="present"), replace(ADJUSTED, hardness="ce"), ADJUSTED],
+    [HWSOptions(), HWSOptions(hardness="present"), replace(ADJUSTED, hardness="ce"), ADJUSTED],
     ids=lambda options: options.suffix(),
 )
 @pytest.mark.parametrize(("regions", "ignore"), [*itertools.product((False, True), repeat=2)])
@@ -302,11 +302,11 @@ def test_compiled_as_nnunet_compiles_it_gives_the_same(regions):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (DROOptions(logit_adjustment=1.0), "la1"),
-        (DROOptions(vector_scaling=0.2), "vs0.2"),
-        (DROOptions(polynomial_tail=1.5), "poly1.5"),
-        (DROOptions(hardness="ce"), "hardCE"),
-        (DROOptions(hardness="present"), "hardPresent"),
+        (HWSOptions(logit_adjustment=1.0), "la1"),
+        (HWSOptions(vector_scaling=0.2), "vs0.2"),
+        (HWSOptions(polynomial_tail=1.5), "poly1.5"),
+        (HWSOptions(hardness="ce"), "hardCE"),
+        (HWSOptions(hardness="present"), "hardPresent"),
         (LSOptions(), "alpha0.1"),
     ],
 )
@@ -326,7 +326,7 @@ def test_all_refused_options_are_named():
 
 def test_missing_shares_are_refused():
     with pytest.raises(ValueError, match="`shares`"):
-        per_case_loss(nnunet_loss(False, False, False, True), DROOptions(logit_adjustment=1.0))
+        per_case_loss(nnunet_loss(False, False, False, True), HWSOptions(logit_adjustment=1.0))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from nnunet_dro.trainers.registry import TRAINERS
 
 #: A way to write each option, with what it needs beside it.
 EXAMPLES = {
+    "share<s>": "share0.3",
     "beta<x>": "beta10",
     "betaauto": "betaauto",
     "chi2": "beta10_chi2",
@@ -26,8 +27,11 @@ EXAMPLES = {
     "explore<e>": "explore0.3",
     "replace": "replace",
     "sub<a>x<b>x<c>": "beta10_sub1x2x2",
+    "hardPooled": "hardPooled",
+    "hardLoss": "hardLoss",
     "hardCE": "hardCE",
     "hardPresent": "hardPresent",
+    "memory<m>": "memory0.5",
     "la<tau>": "la1",
     "vs<gamma>": "vs0.5",
     "poly<alpha>": "poly1",
@@ -36,6 +40,12 @@ EXAMPLES = {
     "<n>iters": "5iters",
 }
 assert [option.form for option in OPTIONS] == list(EXAMPLES), "an option without an example is not tested"
+
+#: The same for trainers that need something else beside the option.
+OTHER_EXAMPLES = {
+    ("nnUNetTrainerHWS", "memory<m>"): "hardPooled_memory0.5",
+    ("nnUNetTrainerGroupDRO", "memory<m>"): "hardPooled_memory0.5",
+}
 
 #: A column of the case table that `tests.nnunet_project` writes.
 COLUMN = "site"
@@ -48,7 +58,7 @@ def plain_name(base: str) -> str:
 
 PLAIN_NAMES = [plain_name(base) for base in TRAINERS]
 ALL_NAMES = PLAIN_NAMES + [
-    f"{plain_name(base)}_{EXAMPLES[option.form]}"
+    f"{plain_name(base)}_{OTHER_EXAMPLES.get((base, option.form), EXAMPLES[option.form])}"
     for base, trainer in TRAINERS.items()
     for option in trainer.options_class.known_options()
 ]

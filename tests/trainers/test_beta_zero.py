@@ -28,7 +28,7 @@ def seeded(make_trainer, cls, configuration, kind):
 @pytest.mark.parametrize("kind", ["labels", "regions", "ignore", "regions_ignore"])
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
 def test_training_steps_are_nnunets(make_trainer, configuration, kind):
-    dro = seeded(make_trainer, trainer_class("nnUNetTrainerDRO_beta0"), configuration, kind)
+    dro = seeded(make_trainer, trainer_class("nnUNetTrainerHWS_beta0"), configuration, kind)
     plain = seeded(make_trainer, nnUNetTrainer, configuration, kind)
     np.random.seed(0)
     loader, validation_loader = dro.get_dataloaders()
@@ -51,7 +51,7 @@ def test_training_steps_are_nnunets(make_trainer, configuration, kind):
 
 
 def test_cases_are_drawn_uniformly(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerDRO_beta0"))
+    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta0"))
     trainer.initialize()
     trainer.get_dataloaders()
     table = trainer.hardness_log.table

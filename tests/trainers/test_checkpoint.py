@@ -12,7 +12,7 @@ import torch
 
 from nnunet_dro.trainers.registry import trainer_class
 
-CLS = trainer_class("nnUNetTrainerDRO_beta10")
+CLS = trainer_class("nnUNetTrainerHWS_beta10")
 
 
 def trained(make_trainer, n_steps=6):
@@ -41,7 +41,7 @@ def test_checkpoint_carries_the_table_that_belongs_to_it(make_trainer):
 
 
 def test_the_running_mean_of_normalised_weights_goes_on_after_a_restart(make_trainer):
-    cls = trainer_class("nnUNetTrainerDRO_beta10_normIS")
+    cls = trainer_class("nnUNetTrainerHWS_beta10_normIS")
     trainer = make_trainer(cls)
     trainer.initialize()
     trainer.get_dataloaders()
@@ -74,7 +74,7 @@ def test_checkpoint_is_nnunets_for_nnunet(make_trainer):
     plain.save_checkpoint(plain_path)
     mine, theirs = (torch.load(p, weights_only=False) for p in (path, plain_path))
     assert mine.keys() == theirs.keys()
-    assert mine["trainer_name"] == "nnUNetTrainerDRO_beta10"
+    assert mine["trainer_name"] == "nnUNetTrainerHWS_beta10"
     assert set(mine["logging"]) - set(theirs["logging"]) == {"nnunet_dro"}
 
 

@@ -64,7 +64,7 @@ def environment(tmp_path_factory):
     return environment
 
 
-@pytest.mark.parametrize("name", ["nnUNetTrainerDRO", "nnUNetTrainerDRO_beta0.5_noIS_2epochs"])
+@pytest.mark.parametrize("name", ["nnUNetTrainerHWS", "nnUNetTrainerHWS_beta0.5_noIS_2epochs"])
 def test_nnunet_finds_the_trainers_without_its_other_packages(environment, name):
     found = environment.find(name, before=HIDE_TIMM).stdout.split()
     assert found[1:] == [name, "True"], "timm is there as None: hidden, and nobody missed it"
@@ -82,9 +82,9 @@ def test_other_trainers_are_found_as_before(environment):
 
 
 def test_a_misspelt_option_reaches_the_user(environment):
-    result = environment.find("nnUNetTrainerDRO_bta10", check=False)
+    result = environment.find("nnUNetTrainerHWS_bta10", check=False)
     assert result.returncode != 0
-    assert result.stderr.splitlines()[-1].startswith("ValueError: `bta10` in `nnUNetTrainerDRO_bta10` is not an option")
+    assert result.stderr.splitlines()[-1].startswith("ValueError: `bta10` in `nnUNetTrainerHWS_bta10` is not an option")
 
 
 def test_a_broken_package_does_not_take_nnunet_down(environment):
@@ -96,7 +96,7 @@ def test_the_command_says_where_nnunet_finds_them(environment):
     module = environment.nnunet / "training/nnUNetTrainer/nnUNetTrainer_nnunet_dro.py"
     result = environment.run("-m", "nnunet_dro.cli", "trainers")
     assert f"nnU-Net finds them through {module}" in result.stdout
-    for expected in ("nnUNetTrainerDRO", "beta<x>", "noIS", "clip<lo>to<hi>", "momentum<m>", "plainSGD", "<n>epochs"):
+    for expected in ("nnUNetTrainerHWS", "beta<x>", "noIS", "clip<lo>to<hi>", "momentum<m>", "plainSGD", "<n>epochs"):
         assert expected in result.stdout
     folder = Path(environment.run("-m", "nnunet_dro.cli", "trainers", "--path").stdout.strip())
     assert (folder / module.name).exists()
@@ -110,8 +110,8 @@ def test_the_command_says_where_nnunet_finds_them(environment):
         assert "export nnUNet_extTrainer=$(nnunet-dro trainers --path)" in missing.stdout
         exported = environment.run("-m", "nnunet_dro.cli", "trainers", nnUNet_extTrainer=str(folder))
         assert str(folder) in exported.stdout
-        found = environment.find("nnUNetTrainerDRO_beta10", nnUNet_extTrainer=str(folder)).stdout.splitlines()[-1]
-        assert "nnUNetTrainerDRO_beta10" in found
+        found = environment.find("nnUNetTrainerHWS_beta10", nnUNet_extTrainer=str(folder)).stdout.splitlines()[-1]
+        assert "nnUNetTrainerHWS_beta10" in found
     finally:
         hidden.rename(module)
 

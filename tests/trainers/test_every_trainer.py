@@ -107,9 +107,9 @@ def test_ranks_that_are_told_the_same_losses_draw_alike(make_trainer, name):
         ("nnUNetTrainerLS", "Cases are drawn uniformly: 8 cases (8 never seen)"),
         ("nnUNetTrainerGILS", "Cases are drawn uniformly: 8 cases"),
         ("nnUNetTrainerL2RW", "Cases are drawn uniformly: 8 cases"),
-        ("nnUNetTrainerDRO_beta0", "Cases are drawn uniformly: 8 cases"),
-        ("nnUNetTrainerDRO_beta3", "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl"),
-        ("nnUNetTrainerDRO_betaauto", "Hardness weighted sampling: 8 cases"),
+        ("nnUNetTrainerHWS_beta0", "Cases are drawn uniformly: 8 cases"),
+        ("nnUNetTrainerHWS_beta3", "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl"),
+        ("nnUNetTrainerHWS_betaauto", "Hardness weighted sampling: 8 cases"),
         ("nnUNetTrainerIW_site", "Cases are drawn by group: 8 cases (8 never seen), each of 2 groups equally often"),
     ],
 )
@@ -135,7 +135,7 @@ def test_validation_is_nnunets(make_trainer, name):
     assert float(trainer.loss(outputs, target)) == float(plain.loss(outputs, target))
 
 
-@pytest.mark.parametrize("name", ["nnUNetTrainerDRO_la1_poly1", "nnUNetTrainerGroupDRO_site_vs0.5"])
+@pytest.mark.parametrize("name", ["nnUNetTrainerHWS_la1_poly1", "nnUNetTrainerGroupDRO_site_vs0.5"])
 def test_the_adjusted_cross_entropy_is_trained_and_not_the_plain_one(make_trainer, name):
     trainer, loader = started(make_trainer, name)
     batch = next(loader)
@@ -148,8 +148,8 @@ def test_the_adjusted_cross_entropy_is_trained_and_not_the_plain_one(make_traine
 
 @pytest.mark.parametrize(("signal", "setting"), [("hardCE", "ce"), ("hardPresent", "present")])
 def test_another_hardness_leaves_the_training_loss(make_trainer, signal, setting):
-    mine, loader = started(make_trainer, f"nnUNetTrainerDRO_beta10_noIS_{signal}", "2d_small")
-    usual = started(make_trainer, "nnUNetTrainerDRO_beta10_noIS", "2d_small")[0]
+    mine, loader = started(make_trainer, f"nnUNetTrainerHWS_beta10_noIS_{signal}", "2d_small")
+    usual = started(make_trainer, "nnUNetTrainerHWS_beta10_noIS", "2d_small")[0]
     for trainer in (mine, usual):
         with torch.no_grad():
             for head in trainer.network.decoder.seg_layers:  # a network that finds background everywhere
@@ -169,7 +169,7 @@ def test_another_hardness_leaves_the_training_loss(make_trainer, signal, setting
 
 
 def test_a_betaauto_training_estimates_beta_after_each_epoch(make_trainer):
-    trainer, loader = started(make_trainer, "nnUNetTrainerDRO_betaauto_3epochs_4iters")
+    trainer, loader = started(make_trainer, "nnUNetTrainerHWS_betaauto_3epochs_4iters")
     assert draws_of(next(loader)).betas.tolist() == [0, 0]
     trainer.on_train_start()
     table = trainer.hardness_log.table
@@ -192,7 +192,7 @@ def test_a_betaauto_training_estimates_beta_after_each_epoch(make_trainer):
 
 def test_normalised_weights_keep_the_size_of_the_step(make_trainer):
     """The running mean of the weights divides them; the gradient is that of the weighted loss over it."""
-    trainer, loader = started(make_trainer, "nnUNetTrainerDRO_beta3_normIS_clip0.01to100_plainSGD")
+    trainer, loader = started(make_trainer, "nnUNetTrainerHWS_beta3_normIS_clip0.01to100_plainSGD")
     trainer.loss.mean_weight = 4.0
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])

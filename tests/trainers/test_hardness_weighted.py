@@ -13,21 +13,21 @@ from nnunetv2.training.nnUNetTrainer.variants.network_architecture.nnUNetTrainer
 
 from nnunet_dro.losses import CaseByCaseLoss, ImportanceWeights
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.options import DROOptions
+from nnunet_dro.trainers.options import HWSOptions
 from nnunet_dro.trainers.registry import trainer_class
 from tests.trainers.draws import draws_of, redraw
 
 
 class DROWithDA5(HardnessWeighted, nnUNetTrainerDA5):
-    options = DROOptions(beta=10.0)
+    options = HWSOptions(beta=10.0)
 
 
 class DROWithoutDeepSupervision(HardnessWeighted, nnUNetTrainerNoDeepSupervision):
-    options = DROOptions(beta=10.0)
+    options = HWSOptions(beta=10.0)
 
 
 class DROWithTopK(HardnessWeighted, nnUNetTrainerDiceTopK10Loss):
-    options = DROOptions(beta=10.0)
+    options = HWSOptions(beta=10.0)
 
 
 def started(make_trainer, cls, configuration="3d_small", kind="labels", fold=0):
@@ -42,7 +42,7 @@ def started(make_trainer, cls, configuration="3d_small", kind="labels", fold=0):
 
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
 def test_a_step_stores_the_loss_of_each_case(make_trainer, configuration):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"), configuration)
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"), configuration)
     batch = next(loader)
     outputs = [output.detach() for output in trainer.network(batch["data"])]
     expected = {
@@ -58,7 +58,7 @@ def test_a_step_stores_the_loss_of_each_case(make_trainer, configuration):
 
 def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(make_trainer):
     """With Dice per case the gradient is the mean of the per-case gradients times their weights."""
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_clip0.01to100_plainSGD"))
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta3_clip0.01to100_plainSGD"))
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
     redraw(batch, stale_losses=cases.hardness + torch.tensor([0.5, -0.5]), explored=torch.zeros(2))
@@ -79,7 +79,7 @@ def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(make_trainer):
 @pytest.mark.parametrize(("name", "n_clipped"), [("_beta3_clip0.5to2", 1), ("_beta3_exactIS_clip0.5to2", 0)])
 def test_a_step_counts_the_weights_that_hit_the_clip(make_trainer, name, n_clipped):
     """e^1.5 is above 2; the exact ratio of a case that took 60 % of the draws is not."""
-    trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerDRO{name}"))
+    trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerHWS{name}"))
     batch = next(loader)
     hardness = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]).hardness.detach()
     redraw(batch, stale_losses=hardness - torch.tensor([0.5, 0.01]))
@@ -91,7 +91,7 @@ def test_a_step_counts_the_weights_that_hit_the_clip(make_trainer, name, n_clipp
 
 @pytest.mark.parametrize("name", ["_beta5_chi2", "_cvar0.3", "_cvar0.3_doro0.2"])
 def test_every_rule_trains_without_weights_and_draws_by_its_table(make_trainer, name):
-    trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerDRO{name}"))
+    trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerHWS{name}"))
     plain = started(make_trainer, nnUNetTrainer)[0]
     batch = next(loader)
     redraw(batch, stale_losses=torch.tensor([-50.0, 50.0]))
@@ -109,7 +109,7 @@ def test_every_rule_trains_without_weights_and_draws_by_its_table(make_trainer, 
 
 def test_warm_up_ends_with_its_epoch(make_trainer):
     """Uniform draws have weight 1, and the first epoch after the warm-up draws by hardness."""
-    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta50_warmup2_5epochs"))
+    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta50_warmup2_5epochs"))
     trainer.on_train_start()
     table = trainer.hardness_log.table
     table.update(np.arange(len(table)), np.linspace(0, 1, len(table)))
@@ -124,7 +124,7 @@ def test_warm_up_ends_with_its_epoch(make_trainer):
     assert uniform == [True, True, False, False]
     with open(trainer.log_file) as file:
         assert file.read().count("The warm-up of 2 epochs is over") == 1
-    resumed = make_trainer(trainer_class("nnUNetTrainerDRO_beta50_warmup2_5epochs"), "3d_small", "labels", 0)
+    resumed = make_trainer(trainer_class("nnUNetTrainerHWS_beta50_warmup2_5epochs"), "3d_small", "labels", 0)
     resumed.initialize()
     resumed.current_epoch = 3
     resumed.get_dataloaders()
@@ -132,7 +132,7 @@ def test_warm_up_ends_with_its_epoch(make_trainer):
 
 
 def test_without_importance_sampling_all_weights_are_one(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta3_noIS"))
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta3_noIS"))
     plain = started(make_trainer, nnUNetTrainer)[0]
     batch = next(loader)
     redraw(batch, stale_losses=torch.tensor([-50.0, 50.0]))
@@ -143,8 +143,8 @@ def test_without_importance_sampling_all_weights_are_one(make_trainer):
 
 
 def test_plain_sgd_has_no_momentum_and_the_default_is_nnunets(make_trainer):
-    plain = started(make_trainer, trainer_class("nnUNetTrainerDRO_plainSGD"))[0].optimizer.param_groups[0]
-    usual = started(make_trainer, trainer_class("nnUNetTrainerDRO"))[0].optimizer.param_groups[0]
+    plain = started(make_trainer, trainer_class("nnUNetTrainerHWS_plainSGD"))[0].optimizer.param_groups[0]
+    usual = started(make_trainer, trainer_class("nnUNetTrainerHWS"))[0].optimizer.param_groups[0]
     theirs = started(make_trainer, nnUNetTrainer)[0].optimizer.param_groups[0]
     assert (plain["momentum"], plain["nesterov"], plain["lr"]) == (0, False, theirs["lr"])
     for name in ("momentum", "nesterov", "lr", "weight_decay"):
@@ -176,7 +176,7 @@ def test_mixin_says_when_a_trainer_does_not_use_its_loss(make_trainer):
 
 
 def test_a_nan_loss_is_refused_counted_and_logged(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10_2epochs_2iters"))
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10_2epochs_2iters"))
     batch = next(loader)
     batch["data"][0] = torch.nan
     first, second = draws_of(batch).indices.tolist()
@@ -197,7 +197,7 @@ def test_a_fold_with_one_training_case_warns_and_trains(make_trainer, project):
     before = load_json(str(splits_file)) if splits_file.exists() else None
     save_json([{"train": ["case_00"], "val": ["case_01"]}], str(splits_file))
     try:
-        trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"))
+        trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"))
         for _ in range(3):
             trainer.train_step(next(loader))
     finally:
@@ -220,7 +220,7 @@ def test_scalars_go_to_the_other_loggers(make_trainer):
         def update_config(self, config):
             pass
 
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"))
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"))
     if not hasattr(trainer.logger, "loggers"):
         pytest.skip("this nnunetv2 has no other loggers")
     recorder = Recorder()
@@ -234,7 +234,7 @@ def test_scalars_go_to_the_other_loggers(make_trainer):
 
 
 def test_a_log_that_cannot_be_written_does_not_stop_the_training(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"))
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"))
     os.mkdir(os.path.join(trainer.output_folder, "hardness.csv"))
     trainer.train_step(next(loader))
     trainer.on_train_epoch_start()
@@ -246,10 +246,10 @@ def test_a_log_that_cannot_be_written_does_not_stop_the_training(make_trainer):
 
 
 def test_changed_case_list_is_one_line_in_the_log(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerDRO_beta10"))
+    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"))
     trainer.train_step(next(loader))
     state = trainer.hardness_log.state_dict()
-    other = make_trainer(trainer_class("nnUNetTrainerDRO_beta10"), fold=1)
+    other = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"), fold=1)
     other.initialize()
     other.logger.load_checkpoint({**other.logger.get_checkpoint(), "nnunet_dro": state})
     other.get_dataloaders()

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
+from nnunet_dro.trainers.nnUNetTrainerHWS import nnUNetTrainerHWS
 
 
 @pytest.fixture
@@ -21,6 +21,6 @@ def test_training_on_a_cpu_keeps_to_omp_num_threads(make_trainer, monkeypatch, n
     if wished is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", wished)
 
-    make_trainer(nnUNetTrainerDRO).initialize()
+    make_trainer(nnUNetTrainerHWS).initialize()
 
     assert n_threads() == used

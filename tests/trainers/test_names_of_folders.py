@@ -6,7 +6,7 @@ from nnunetv2.utilities.file_path_utilities import convert_trainer_plans_config_
 from nnunet_dro.trainers.named import longest_name
 from nnunet_dro.trainers.registry import trainer_class
 
-LONG = "nnUNetTrainerDRO_beta12.5_exactIS_normIS_clip0.25to7.5_momentum0.75_hardPresent_la0.5_3epochs"
+LONG = "nnUNetTrainerHWS_beta12.5_exactIS_normIS_clip0.25to7.5_momentum0.75_hardPresent_la0.5_3epochs"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_two_of_the_longest_names_make_a_folder_of_nnunet(plans, configurations,
     assert 253 < len(ensemble) <= 255
 
 
-@pytest.mark.parametrize("name", [LONG, "nnUNetTrainerDRO_3epochs"])
+@pytest.mark.parametrize("name", [LONG, "nnUNetTrainerHWS_3epochs"])
 def test_a_name_too_long_for_an_ensemble_is_warned_of(make_trainer, name):
     trainer = make_trainer(trainer_class(name), "2d_small")
     trainer.on_train_start()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import KL, UNIFORM, Chi2, CVaR
+from nnunet_dro.sampling import KL, UNIFORM, Chi2, CVaR, KLBall
 from nnunet_dro.trainers.options import (
     NNUNET_EPOCHS,
     NNUNET_ITERATIONS,
@@ -14,13 +14,14 @@ from nnunet_dro.trainers.options import (
     DROOptions,
     GILSOptions,
     GroupDROOptions,
+    HWSOptions,
     IWOptions,
     LSOptions,
     TrainerOptions,
     options_from_name,
 )
 
-BASE = "nnUNetTrainerDRO"
+BASE = "nnUNetTrainerHWS"
 
 
 @pytest.mark.parametrize(
@@ -55,8 +56,8 @@ BASE = "nnUNetTrainerDRO"
     ],
 )
 def test_a_name_says_its_options_and_options_their_name(suffix, options):
-    expected = DROOptions(**options)
-    assert options_from_name(BASE + suffix, base=BASE, kind=DROOptions) == expected
+    expected = HWSOptions(**options)
+    assert options_from_name(BASE + suffix, base=BASE, kind=HWSOptions) == expected
     assert expected.suffix() == suffix
 
 
@@ -89,13 +90,13 @@ def test_a_name_says_its_options_and_options_their_name(suffix, options):
 )
 def test_another_spelling_stops_with_the_right_name(suffix, right):
     with pytest.raises(ValueError, match=f"must be written `{BASE}{right}`: one configuration has one name"):
-        options_from_name(BASE + suffix, base=BASE, kind=DROOptions)
+        options_from_name(BASE + suffix, base=BASE, kind=HWSOptions)
 
 
 @pytest.mark.parametrize(
     ("suffix", "message"),
     [
-        ("_bta10", "`bta10` in `nnUNetTrainerDRO_bta10` is not an option"),
+        ("_bta10", "`bta10` in `nnUNetTrainerHWS_bta10` is not an option"),
         ("_beta-1", "`beta-1` in .* is not an option"),
         ("_beta1e3", "`beta1e3` in .* is not an option"),
         ("_beta", "`beta` in .* is not an option"),
@@ -113,7 +114,7 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
         ("_nu0.1", "`nu0.1` in .* is not an option of this trainer"),
         ("__beta10", "`` in .* is not an option"),
         ("_", "`` in .* is not an option"),
-        ("beta10", "must have an underscore after nnUNetTrainerDRO"),
+        ("beta10", "must have an underscore after nnUNetTrainerHWS"),
         ("_clip2to3", "`clip` must be two numbers"),
         ("_clip1to1", "`clip` must be two numbers"),
         ("_momentum1", r"`momentum` must be a number in \[0, 1\)"),
@@ -141,16 +142,62 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
 )
 def test_a_wrong_option_is_named_and_the_valid_ones_are_listed(suffix, message):
     with pytest.raises(ValueError, match=message) as error:
-        options_from_name(BASE + suffix, base=BASE, kind=DROOptions)
+        options_from_name(BASE + suffix, base=BASE, kind=HWSOptions)
     assert "in this order: beta<x>, betaauto, chi2, cvar<a>, doro<e>, noIS, exactIS, normIS, clip" in str(error.value)
 
 
-@pytest.mark.parametrize("kind", [DROOptions, GroupDROOptions, IWOptions, LSOptions, GILSOptions, TrainerOptions])
+@pytest.mark.parametrize(
+    "kind", [DROOptions, HWSOptions, GroupDROOptions, IWOptions, LSOptions, GILSOptions, TrainerOptions]
+)
 def test_the_default_that_an_option_says_is_the_one_in_use(kind):
     defaults = {field.name: field.default for field in fields(kind)}
     for option in kind.known_options():
+        default = option.default_in(kind)
         written = option.write(defaults[option.field]) if defaults[option.field] is not None else ""
-        assert written == ("" if option.default == "off" else re.sub("<.*>", option.default, option.form)), option.form
+        assert written == ("" if default == "off" else re.sub("<.*>", default, option.form)), option.form
+
+
+def test_a_switch_that_is_on_anyway_is_no_option_of_a_trainer():
+    words = {kind: {option.form for option in kind.known_options()} for kind in (DROOptions, HWSOptions)}
+    assert ["hardPooled" in words[kind] for kind in (DROOptions, HWSOptions)] == [False, True]
+    assert ["hardLoss" in words[kind] for kind in (DROOptions, HWSOptions)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "message"),
+    [
+        ("_share1", r"`share` must be a number in \(0, 1\)"),
+        ("_share0.3_beta10", "`share` has no effect with `beta`"),
+        ("_share0.3_betaauto", "`share` has no effect with `betaauto`"),
+        ("_share0.3_cvar0.5", "`share` has no effect with `cvar`"),
+        ("_share0.3_chi2", "`share` has no effect with `chi2`"),
+        ("_hardLoss_memory0.5", "`memory` has no effect without the pooled hardness"),
+        ("_memory1", r"`memory` must be a number in \[0, 1\)"),
+        ("_share0.5", "must be written `nnUNetTrainerDRO`"),
+    ],
+)
+def test_a_wrong_option_of_the_default_trainer_is_named(suffix, message):
+    with pytest.raises(ValueError, match=message):
+        options_from_name(f"nnUNetTrainerDRO{suffix}", base="nnUNetTrainerDRO", kind=DROOptions)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "rule"),
+    [
+        ("", KLBall(0.0, 0.5)),
+        ("_share0.3", KLBall(0.0, 0.3)),
+        ("_beta10", KL(10.0)),
+        ("_chi2", Chi2(100.0)),
+        ("_beta10_chi2", Chi2(10.0)),
+        ("_betaauto", KL(0.0)),
+        ("_cvar0.2", CVaR(0.2)),
+        ("_beta0", UNIFORM),
+    ],
+)
+def test_the_default_trainer_draws_by_the_share_unless_another_option_decides(suffix, rule):
+    options = options_from_name(f"nnUNetTrainerDRO{suffix}", base="nnUNetTrainerDRO", kind=DROOptions)
+    assert options.rule() == rule
+    assert options.history.hardness == "pooled"
 
 
 def test_every_option_says_what_it_does_in_sentences():
@@ -160,9 +207,9 @@ def test_every_option_says_what_it_does_in_sentences():
 
 
 def test_validation_iterations_are_in_nnunets_proportion():
-    assert DROOptions().validation_iterations == NNUNET_VALIDATION_ITERATIONS
-    assert DROOptions(iterations=100).validation_iterations == 20
-    assert DROOptions(iterations=1).validation_iterations == 1
+    assert HWSOptions().validation_iterations == NNUNET_VALIDATION_ITERATIONS
+    assert HWSOptions(iterations=100).validation_iterations == 20
+    assert HWSOptions(iterations=1).validation_iterations == 1
 
 
 def test_default_length_is_nnunets(make_trainer):
@@ -183,7 +230,7 @@ def test_default_length_is_nnunets(make_trainer):
     ],
 )
 def test_options_say_the_rule(options, rule):
-    assert DROOptions(**options).rule() == rule
+    assert HWSOptions(**options).rule() == rule
 
 
 @pytest.mark.parametrize(
@@ -236,7 +283,7 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
         assert (options.history.momentum, options.history.warmup, options.history.hardness) == (0, 0, "loss")
     assert TrainerOptions().rule() is UNIFORM
     assert LSOptions(smoothing=0.3).rule() is UNIFORM
-    assert (LSOptions(smoothing=0.3).label_smoothing, DROOptions().label_smoothing) == (0.3, 0)
+    assert (LSOptions(smoothing=0.3).label_smoothing, HWSOptions().label_smoothing) == (0.3, 0)
     told = GroupDROOptions(column="centre", nu=0.2, adjustment=3.0, momentum=0.5, warmup=2, hardness="ce")
     assert (told.history.momentum, told.history.warmup, told.history.hardness) == (0.5, 2, "ce")
     rule = told.rule(["a", "b", "b"])
@@ -259,7 +306,7 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
     ],
 )
 def test_options_say_the_importance_weights(options, importance):
-    assert DROOptions(**options).importance == importance
+    assert HWSOptions(**options).importance == importance
 
 
 @pytest.mark.parametrize("options", [{"nu": 0.0}, {"nu": float("inf")}, {"adjustment": -1.0}, {"column": ""}])

@@ -4,20 +4,20 @@ from importlib.util import module_from_spec, spec_from_file_location
 import pytest
 
 from nnunet_dro.trainers.installation import FOLDER
-from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
+from nnunet_dro.trainers.nnUNetTrainerHWS import nnUNetTrainerHWS
 from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name, trainer_class
 from tests.trainers.names import ALL_NAMES, PLAIN_NAMES
 
 
 def test_class_has_the_name_that_was_asked_for():
-    cls = trainer_class("nnUNetTrainerDRO_beta0.5_2epochs_5iters")
-    assert cls.__name__ == "nnUNetTrainerDRO_beta0.5_2epochs_5iters"
-    assert issubclass(cls, nnUNetTrainerDRO)
+    cls = trainer_class("nnUNetTrainerHWS_beta0.5_2epochs_5iters")
+    assert cls.__name__ == "nnUNetTrainerHWS_beta0.5_2epochs_5iters"
+    assert issubclass(cls, nnUNetTrainerHWS)
     assert (cls.options.beta, cls.options.epochs, cls.options.iterations) == (0.5, 2, 5)
-    assert trainer_class("nnUNetTrainerDRO_beta0.5_2epochs_5iters") is cls
+    assert trainer_class("nnUNetTrainerHWS_beta0.5_2epochs_5iters") is cls
 
 
-@pytest.mark.parametrize("name", [*ALL_NAMES, "nnUNetTrainerDRO_beta0.5"])
+@pytest.mark.parametrize("name", [*ALL_NAMES, "nnUNetTrainerHWS_beta0.5"])
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_classes_pickle_by_name(name, protocol):
     cls = trainer_class(name)
@@ -32,14 +32,14 @@ def test_a_name_is_parsed_into_the_trainer_and_its_options(name):
 
 
 def test_options_reach_the_trainer(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerDRO_beta10_3epochs_10iters"))
+    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10_3epochs_10iters"))
     lengths = (trainer.num_epochs, trainer.num_iterations_per_epoch, trainer.num_val_iterations_per_epoch)
     assert lengths == (3, 10, 2)
-    assert "nnUNetTrainerDRO_beta10_3epochs_10iters__nnUNetPlans__3d_small" in trainer.output_folder
+    assert "nnUNetTrainerHWS_beta10_3epochs_10iters__nnUNetPlans__3d_small" in trainer.output_folder
 
 
 @pytest.mark.parametrize(
-    "name", ["nnUNetTrainerDA5", "nnUNetTrainerLSTM", "nnUNetTrainerIWhatever", "nnUNetTrainerDROP"]
+    "name", ["nnUNetTrainerDA5", "nnUNetTrainerLSTM", "nnUNetTrainerIWhatever", "nnUNetTrainerHWSP"]
 )
 def test_a_name_that_is_not_ours_is_no_attribute(name):
     """nnU-Net then goes on looking: somebody else's trainer may begin like one of ours."""

@@ -30,7 +30,7 @@ def made_study(n_trials=8):
             datetime_complete=start + datetime.timedelta(minutes=3 + n),
             params=values,
             distributions={"beta": FloatDistribution(1, 100), "wmax": FloatDistribution(1, 10)},
-            user_attrs={"values": values, "trainer": f"nnUNetTrainerDRO_beta{10 + n}", "reason": HOSTILE},
+            user_attrs={"values": values, "trainer": f"nnUNetTrainerHWS_beta{10 + n}", "reason": HOSTILE},
             system_attrs={},
             intermediate_values={0: 0.1 + 0.01 * n, 1: 0.3 + 0.01 * n},
         )

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import optuna
 import pytest
 
-from nnunet_dro.trainers.options import DROOptions
+from nnunet_dro.trainers.options import HWSOptions
 from nnunet_dro.tuning.space import OFF, parse_space
 
 
@@ -14,20 +14,20 @@ def space(trainer, *options, epochs=20, iterations=None):
 def test_name_is_the_one_nnunet_finds():
     from nnunet_dro.trainers.registry import trainer_class
 
-    made = space("DRO_noIS", "beta:1:200:log", "warmup:0:5", "momentum:0:0.9", "sub2x2x1", iterations=50)
+    made = space("HWS_noIS", "beta:1:200:log", "warmup:0:5", "momentum:0:0.9", "sub2x2x1", iterations=50)
 
     name = made.trainer_name({"beta": 12.3, "warmup": 2, "momentum": 0.25, "sub2x2x1": "sub2x2x1"})
 
-    assert name == "nnUNetTrainerDRO_beta12.3_noIS_momentum0.25_warmup2_sub2x2x1_20epochs_50iters"
-    assert trainer_class(name).options == DROOptions(
+    assert name == "nnUNetTrainerHWS_beta12.3_noIS_momentum0.25_warmup2_sub2x2x1_20epochs_50iters"
+    assert trainer_class(name).options == HWSOptions(
         beta=12.3, importance_sampling=False, momentum=0.25, warmup=2, subvolumes=(2, 2, 1), epochs=20, iterations=50
     )
 
 
 def test_values_at_their_defaults_are_left_out_of_the_name():
-    made = space("nnUNetTrainerDRO", "beta:1:200", "warmup:0:5", "chi2", epochs=None)
+    made = space("nnUNetTrainerHWS", "beta:1:200", "warmup:0:5", "chi2", epochs=None)
 
-    assert made.trainer_name({"beta": 100.0, "warmup": 0, "chi2": OFF}) == "nnUNetTrainerDRO"
+    assert made.trainer_name({"beta": 100.0, "warmup": 0, "chi2": OFF}) == "nnUNetTrainerHWS"
 
 
 def test_group_trainer_keeps_its_column():
@@ -74,7 +74,7 @@ def test_words_of_one_option_exclude_each_other():
 
     assert made.names == ["hardCE|hardPresent", "clip0.5to2"]
     assert values == {"hardCE|hardPresent": "hardPresent", "clip0.5to2": "clip0.5to2"}
-    assert made.trainer_name(values) == "nnUNetTrainerDRO_clip0.5to2_hardPresent_20epochs"
+    assert made.trainer_name(values) == "nnUNetTrainerHWS_clip0.5to2_hardPresent_20epochs"
 
 
 def test_combination_that_the_options_refuse_is_an_error_of_that_combination():
@@ -95,7 +95,7 @@ def test_ends_that_need_another_option_are_tried_with_it():
     ("trainer", "options", "message"),
     [
         ("ERM", ("beta:1:2",), "`trainer` must be one of DRO"),
-        ("DRO_turbo", ("beta:1:2",), "`turbo`"),
+        ("HWS_turbo", ("beta:1:2",), "`turbo`"),
         ("GroupDRO", ("nu:0.1:1",), "column"),
         ("DRO", (), "at least once"),
         ("DRO", ("gama:1:2",), "must name a numerical option of this trainer, got 'gama'"),
@@ -114,13 +114,13 @@ def test_ends_that_need_another_option_are_tried_with_it():
         ("DRO", ("beta:0:2:log",), "LOW > 0 with log"),
         ("DRO", ("beta:1:2", "beta:1:2"), "once, got 'beta:1:2' twice"),
         ("DRO", ("beta:1:2", "beta5"), "once, got 'beta' twice"),
-        ("DRO_beta10", ("beta:1:20",), "must not set what"),
+        ("HWS_beta10", ("beta:1:20",), "must not set what"),
         ("DRO", ("cvar:0:0.5",), "at 0: `cvar` must be a number in"),
         ("DRO", ("momentum:0:1",), "at 1: `momentum` must be"),
         ("DRO", ("warmup:0:20",), "at 20: `warmup` must be fewer than the 20 epochs"),
-        ("DRO_noIS", ("chi2",), "got 'chi2': `noIS` has no effect with `chi2`"),
+        ("HWS_noIS", ("chi2",), "got 'chi2': `noIS` has no effect with `chi2`"),
         ("DRO", ("cvar:0.1:0.5", "beta:1:10"), "has no effect with `cvar`"),
-        ("DRO_10epochs", ("beta:1:10",), "`epochs` must be as in"),
+        ("HWS_10epochs", ("beta:1:10",), "`epochs` must be as in"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_in_one_line(trainer, options, message):

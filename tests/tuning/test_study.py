@@ -31,7 +31,7 @@ def test_study_ends_with_the_best_trainer_on_a_line(fake, tune):
     for row in trials.to_dict("records"):
         n_found = round(100 - abs(row["beta"] - 50)) // 2
         assert row["value"] == pytest.approx(2 * n_found / (100 + n_found))
-        assert row["trainer"] == f"nnUNetTrainerDRO_beta{row['beta']:g}_4epochs"
+        assert row["trainer"] == f"nnUNetTrainerHWS_beta{row['beta']:g}_4epochs"
         assert row["epochs"] == 4
     assert len(result.stderr.splitlines()) == 6, "one line per trial where there is no terminal"
 
@@ -115,7 +115,7 @@ def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
 
 
 def test_file_that_is_no_study_is_refused(fake, tune):
-    folder = fake.results / "tuning" / "DRO_4epochs__nnUNetPlans__2d__fold_0"
+    folder = fake.results / "tuning" / "HWS_4epochs__nnUNetPlans__2d__fold_0"
     folder.mkdir(parents=True)
     (folder / "study.db").write_text("This is a diary, and no database of anything at all.")
 
@@ -149,7 +149,7 @@ def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monke
     assert len(failed) > 0
     assert failed["reason"].str.contains("CUDA out of memory").all()
     number = failed["number"].iloc[0]
-    assert f"trial {number}: failed nnUNetTrainerDRO_beta" in result.stderr
+    assert f"trial {number}: failed nnUNetTrainerHWS_beta" in result.stderr
     assert f"logs/trial_{number:04d}.txt" in failed["reason"].iloc[0]
 
 
@@ -261,7 +261,7 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
     assert trials["state"].tolist() == ["failed", "waiting"]
     assert trials["reason"].tolist() == ["interrupted", ""]
     assert "trials.csv" in stdout
-    assert (fake.results / "tuning" / "DRO_4epochs__nnUNetPlans__2d__fold_0" / "study.html").exists()
+    assert (fake.results / "tuning" / "HWS_4epochs__nnUNetPlans__2d__fold_0" / "study.html").exists()
 
     result = tune(*BETA, "--trials", "1")
 
@@ -309,7 +309,7 @@ def test_lock_of_an_older_version_keeps_a_start_away(fake, tune):
     tune(*BETA, "--trials", "1")
 
     # Version 0.1 locked the same file by flock.
-    with (fake.results / "tuning" / "DRO_4epochs__nnUNetPlans__2d__fold_0" / "study.lock").open("a") as file:
+    with (fake.results / "tuning" / "HWS_4epochs__nnUNetPlans__2d__fold_0" / "study.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         result = tune(*BETA, "--trials", "2")
 

@@ -9,7 +9,7 @@ from nnunet_dro.tuning.training import TrainingFailedError, train
 from tests.processes import gone
 from tests.tuning.conftest import Fake
 
-NAME = "nnUNetTrainerDRO_beta40_3epochs"
+NAME = "nnUNetTrainerHWS_beta40_3epochs"
 
 
 class StopError(Exception):

@@ -6,7 +6,9 @@ like one of ours is asked for, so that every other trainer is found as if this f
 
 
 def __getattr__(name: str) -> type:
-    if not name.startswith(tuple(f"nnUNetTrainer{kind}" for kind in ("DRO", "GroupDRO", "IW", "L2RW", "LS", "GILS"))):
+    if not name.startswith(
+        tuple(f"nnUNetTrainer{kind}" for kind in ("DRO", "HWS", "GroupDRO", "IW", "L2RW", "LS", "GILS"))
+    ):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from nnunet_dro.trainers.registry import trainer_class
 

@@ -1,7 +1,7 @@
 """Options of a trainer, and the one trainer name that stands for them: `nnUNetTrainerDRO_beta10_noIS_20epochs`."""
 
 from nnunet_dro.trainers.options.by_group import GroupDROOptions, GroupOptions, IWOptions
-from nnunet_dro.trainers.options.dro import DROOptions
+from nnunet_dro.trainers.options.dro import DROOptions, HWSOptions
 from nnunet_dro.trainers.options.forms import OPTIONS, Option
 from nnunet_dro.trainers.options.naming import options_from_name
 from nnunet_dro.trainers.options.settings import (
@@ -23,6 +23,7 @@ __all__ = [
     "GILSOptions",
     "GroupDROOptions",
     "GroupOptions",
+    "HWSOptions",
     "HardnessOptions",
     "History",
     "IWOptions",

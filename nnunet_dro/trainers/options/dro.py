@@ -1,27 +1,29 @@
-"""Options of `nnUNetTrainerDRO`."""
+"""Options of `nnUNetTrainerDRO`, and of `nnUNetTrainerHWS`, the configuration of the paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from nnunet_dro.sampling import EXPLORATION, KL, Chi2, CVaR, Rule
+from nnunet_dro.sampling import EXPLORATION, KL, Chi2, CVaR, KLBall, Rule
 from nnunet_dro.trainers.options.settings import Check, HardnessOptions
 
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
 
+#: The paper's beta.
+_BETA = 100.0
 #: Fields that decide about the importance weights.
 _WEIGHING = ("importance_sampling", "exact_ratio", "normalised", "clip")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DROOptions(HardnessOptions):
-    """Options of `nnUNetTrainerDRO`.
+class HWSOptions(HardnessOptions):
+    """Options of `nnUNetTrainerHWS`: the published configuration.
 
     Attributes:
-        beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net.
+        beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net. None where another option decides.
         auto_beta: Whether beta is estimated from the stale losses.
         chi2: Whether to use the Pearson divergence instead of KL.
         cvar: Share of the cases, the hardest, to draw from, in (0, 1); None to draw by beta.
@@ -34,14 +36,14 @@ class DROOptions(HardnessOptions):
         subvolumes: Grid of sub-volumes per case, in the axis order of the preprocessed arrays.
 
     Example:
-        >>> options = DROOptions(beta=10, importance_sampling=False, epochs=20)
-        >>> "nnUNetTrainerDRO" + options.suffix()
-        'nnUNetTrainerDRO_beta10_noIS_20epochs'
+        >>> options = HWSOptions(beta=10, importance_sampling=False, epochs=20)
+        >>> "nnUNetTrainerHWS" + options.suffix()
+        'nnUNetTrainerHWS_beta10_noIS_20epochs'
 
     Source: defaults from Fidon et al. 2022 (MELBA).
     """
 
-    beta: float = 100.0
+    beta: float | None = _BETA
     auto_beta: bool = False
     chi2: bool = False
     cvar: float | None = None
@@ -57,7 +59,7 @@ class DROOptions(HardnessOptions):
         low, high = self.clip
         clip_rule = "two numbers with 0 <= lo <= 1 <= hi and lo < hi"
         return [
-            (bool(np.isfinite(self.beta)) and self.beta >= 0, "beta", "a number >= 0"),
+            (self.beta is None or (bool(np.isfinite(self.beta)) and self.beta >= 0), "beta", "a number >= 0"),
             (self.cvar is None or 0 < self.cvar < 1, "cvar", "a number in (0, 1)"),
             (0 <= self.doro < 1, "doro", "a number in (0, 1)"),
             (low < high and 0 <= low <= 1 <= high < np.inf, "clip", clip_rule),
@@ -67,7 +69,7 @@ class DROOptions(HardnessOptions):
         ]
 
     def _without_effect(self) -> str | None:
-        beta = self.beta != DROOptions.beta
+        beta = bool(self.given_options("beta"))
         weighing = [option.word for option in self.given_options(*_WEIGHING)]
         if self.auto_beta and beta:
             return "`beta` has no effect with `betaauto`, which estimates it."
@@ -83,13 +85,13 @@ class DROOptions(HardnessOptions):
             return f"`{weighing[1]}` has no effect with `noIS`, which turns importance weights off."
         if self.beta == 0 and (steering := self.given_options(*_WEIGHING, "chi2", "warmup", "exploration")):
             return f"`{steering[0].word}` has no effect with `beta0`: all cases count the same."
-        return None
+        return super()._without_effect()
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
         """What decides how likely each case is to be drawn; with ``auto_beta``, before the first estimate of beta."""
         if self.cvar is not None:
             return CVaR(self.cvar, self.doro)
-        beta = 0.0 if self.auto_beta else self.beta
+        beta = 0.0 if self.auto_beta or self.beta is None else self.beta
         return Chi2(beta) if self.chi2 else KL(beta)
 
     @property
@@ -101,3 +103,40 @@ class DROOptions(HardnessOptions):
             return None
         low, high = self.clip
         return ImportanceWeights(low=low, high=high, exact=self.exact_ratio, momentum=self.momentum)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DROOptions(HWSOptions):
+    """Options of `nnUNetTrainerDRO`: those of the paper, with other defaults, and a share in place of beta.
+
+    Attributes:
+        share: Effective share of the cases, in (0, 1), that beta follows from where no other option decides.
+        beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net. None to draw by the share.
+
+    Example:
+        >>> options = DROOptions(share=0.3, epochs=20)
+        >>> "nnUNetTrainerDRO" + options.suffix()
+        'nnUNetTrainerDRO_share0.3_20epochs'
+    """
+
+    share: float = 0.5
+    beta: float | None = None
+    hardness: Literal["loss", "ce", "present", "pooled"] = "pooled"
+    exploration: float = 0.1
+
+    def _checks(self) -> list[Check]:
+        return [(0 < self.share < 1, "share", "a number in (0, 1)"), *super()._checks()]
+
+    def _without_effect(self) -> str | None:
+        given = {"cvar": self.cvar, "betaauto": self.auto_beta, "chi2": self.chi2, "beta": self.beta is not None}
+        if self.given_options("share") and (
+            other := next((word for word, is_given in given.items() if is_given), None)
+        ):
+            return f"`share` has no effect with `{other}`, which decides instead."
+        return super()._without_effect()
+
+    def rule(self, groups: Sequence[str] = ()) -> Rule:
+        """What decides how likely each case is to be drawn; by the share, before beta has followed any losses."""
+        if self.cvar is None and not self.auto_beta and self.beta is None:
+            return Chi2(_BETA) if self.chi2 else KLBall(0.0, self.share)
+        return super().rule(groups)

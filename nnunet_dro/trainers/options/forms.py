@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ class Option:
         read: Turns the groups into a value.
         write: Turns a value into the text of the option; '' if another option of the same field writes this value.
         help: What it does: one or two sentences that stand alone.
-        default: The default as names would write it, or ``off``.
         source: Short reference; '' if it is from nnU-Net or this package.
     """
 
@@ -32,8 +31,16 @@ class Option:
     read: Callable[..., Any]
     write: Callable[[Any], str]
     help: str
-    default: str = "off"
     source: str = ""
+
+    def default_in(self, kind: type) -> str:
+        """The default in a class of options as names would write it, ``on`` or ``off``."""
+        value = {field.name: field.default for field in fields(kind)}[self.field]
+        written = "" if value is None else self.write(value)
+        if "<" not in self.form:
+            return "on" if written else "off"
+        before, after = re.split("<.*>", self.form)
+        return written[len(before) : len(written) - len(after)] or "off"
 
     @property
     def word(self) -> str:
@@ -51,16 +58,14 @@ _FIDON = "Fidon et al. 2022"
 _WANG = "Wang et al. 2024 (GI-LS)"
 
 
-def _of_number(field: str, word: str, what: str, help: str, *, default: str = "off", source: str = "") -> Option:
+def _of_number(field: str, word: str, what: str, help: str, *, source: str = "") -> Option:
     pattern = re.compile(f"{word}{_NUMBER}")
-    return Option(
-        field, f"{word}<{what}>", pattern, float, lambda value: f"{word}{number(value)}", help, default, source
-    )
+    return Option(field, f"{word}<{what}>", pattern, float, lambda value: f"{word}{number(value)}", help, source)
 
 
-def _of_count(field: str, form: str, help: str, *, default: str, source: str = "") -> Option:
+def _of_count(field: str, form: str, help: str, *, source: str = "") -> Option:
     pattern = re.compile(re.sub("<.*>", r"(\\d+)", form))
-    return Option(field, form, pattern, int, lambda count: re.sub("<.*>", str(count), form), help, default, source)
+    return Option(field, form, pattern, int, lambda count: re.sub("<.*>", str(count), form), help, source)
 
 
 def _switch(field: str, word: str, value: Any, help: str, *, source: str = "") -> Option:
@@ -73,11 +78,19 @@ def _switch(field: str, word: str, value: Any, help: str, *, source: str = "") -
 #: All options, in the order in which names give them.
 OPTIONS = (
     _of_number(
+        "share",
+        "share",
+        "s",
+        "Draws as if from a share s of the cases: a case is drawn with probability softmax(beta * stale loss), where "
+        "beta follows the losses so that s of the cases are effective; 0 < s < 1.",
+        source="Hu and Hong 2013",
+    ),
+    _of_number(
         "beta",
         "beta",
         "x",
-        "Robustness: a case is drawn with probability softmax(x * stale loss). 0 is plain nnU-Net.",
-        default="100",
+        "Robustness: a case is drawn with probability softmax(x * stale loss), instead of by a share. 0 is plain "
+        "nnU-Net.",
         source=f"{_FIDON}, Algorithm 1",
     ),
     _switch(
@@ -108,18 +121,14 @@ OPTIONS = (
         "doro",
         "e",
         "With cvar, sets the hardest share e of the cases aside as suspected outliers and names them in the log.",
-        default="0",
         source="Zhai et al. 2021",
     ),
-    _of_number(
-        "nu", "nu", "x", "Step size of the group weights per iteration.", default="0.01", source="Sagawa et al. 2020"
-    ),
+    _of_number("nu", "nu", "x", "Step size of the group weights per iteration.", source="Sagawa et al. 2020"),
     _of_number(
         "adjustment",
         "adj",
         "C",
         "Adds C / sqrt(number of cases) to the loss of each group, so that small groups count as harder.",
-        default="0",
         source="Sagawa et al. 2020, eq. (5)",
     ),
     _of_number(
@@ -128,14 +137,12 @@ OPTIONS = (
         "a",
         "Label smoothing: the reference of the cross-entropy gives 1 - a to the label and shares a among the other "
         "classes; 0 <= a <= 0.5.",
-        default="0.1",
         source=_WANG,
     ),
     _of_count(
         "steps",
         "T<n>",
         "Number of gradient steps from a batch to the generated batch, 1 to 15.",
-        default="5",
         source=_WANG,
     ),
     _of_number(
@@ -143,7 +150,6 @@ OPTIONS = (
         "eta",
         "x",
         "Size of the gradient steps to the generated batch.",
-        default="0.03",
         source=_WANG,
     ),
     _of_number(
@@ -152,7 +158,6 @@ OPTIONS = (
         "x",
         "Keeps the features of the generated batch close to the original ones, with the penalty "
         "x / 2 * squared distance.",
-        default="0.001",
         source=_WANG,
     ),
     _of_number(
@@ -188,7 +193,6 @@ OPTIONS = (
         lambda low, high: (float(low), float(high)),
         lambda clip: f"clip{number(clip[0])}to{number(clip[1])}",
         "Smallest and largest importance weight.",
-        default="0.1to10",
         source=_FIDON,
     ),
     _of_number(
@@ -197,13 +201,11 @@ OPTIONS = (
         "m",
         "Averages the losses of a case over its visits: stale loss <- m * stale loss + (1 - m) * loss, 0 <= m < 1. "
         "0 keeps the last loss.",
-        default="0",
     ),
     _of_count(
         "warmup",
         "warmup<n>",
         "Draws cases uniformly for the first n epochs, while losses are collected. GILS generates no batches in them.",
-        default="0",
         source="Fidon et al. 2020, one epoch",
     ),
     _of_number(
@@ -211,7 +213,6 @@ OPTIONS = (
         "explore",
         "e",
         "Draws a share e of all cases uniformly, so that no stale loss grows old; 0 <= e <= 1.",
-        default="0.05",
     ),
     _switch(
         "replace",
@@ -227,8 +228,21 @@ OPTIONS = (
         lambda grid: "sub" + "x".join(str(n) for n in grid),
         "Divides each case into a grid of sub-volumes, each with a stale loss of its own. A draw also decides in which "
         "sub-volume the patch is centred.",
-        default="1x1x1",
         source=f"{_FIDON}, section 4.2.1",
+    ),
+    _switch(
+        "hardness",
+        "hardPooled",
+        "pooled",
+        "Uses Dice and cross-entropy of the last patches of a case together as hardness. The training loss does not "
+        "change.",
+    ),
+    _switch(
+        "hardness",
+        "hardLoss",
+        "loss",
+        "Uses the training loss of the last patch of a case as hardness.",
+        source=_FIDON,
     ),
     _switch("hardness", "hardCE", "ce", "Uses the cross-entropy alone as hardness. The training loss does not change."),
     _switch(
@@ -239,11 +253,17 @@ OPTIONS = (
         "does not change.",
     ),
     _of_number(
+        "memory",
+        "memory",
+        "m",
+        "Weight of the past in the pooled hardness, at each visit of a case; 0 <= m < 1. About 1 / (1 - m) patches "
+        "count.",
+    ),
+    _of_number(
         "logit_adjustment",
         "la",
         "tau",
         "Logit adjustment: adds tau * log(share of the class's voxels) to the logits of the cross-entropy.",
-        default="0",
         source="Menon et al. 2021, eq. (10)",
     ),
     _of_number(
@@ -252,7 +272,6 @@ OPTIONS = (
         "gamma",
         "Multiplies the logits of the cross-entropy by (share of the class / largest share)^gamma. Together with la "
         "this is the vector-scaling loss.",
-        default="0",
         source="Ye et al. 2020; Kini et al. 2021",
     ),
     _of_number(
@@ -270,11 +289,10 @@ OPTIONS = (
         "Trains with SGD without momentum instead of nnU-Net's Nesterov momentum of 0.99.",
         source=_FIDON,
     ),
-    _of_count("epochs", "<n>epochs", "Number of epochs.", default="1000"),
+    _of_count("epochs", "<n>epochs", "Number of epochs."),
     _of_count(
         "iterations",
         "<n>iters",
         "Training iterations per epoch; the validation iterations change in proportion.",
-        default="250",
     ),
 )

@@ -26,13 +26,15 @@ class History:
     Attributes:
         momentum: Weight of the past in the history of losses, in [0, 1).
         warmup: Number of epochs at the start in which cases are drawn uniformly.
-        hardness: What counts as hardness: the training loss, its cross-entropy, or the loss without the Dice of classes
-            that are in neither patch nor prediction.
+        hardness: What counts as hardness: the training loss, its cross-entropy, the loss without the Dice of classes
+            that are in neither patch nor prediction, or the loss of the last patches of the case together.
+        memory: Weight of the past in the pooled hardness, in [0, 1).
     """
 
     momentum: float = 0.0
     warmup: int = 0
-    hardness: Literal["loss", "ce", "present"] = "loss"
+    hardness: Literal["loss", "ce", "present", "pooled"] = "loss"
+    memory: float = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +140,9 @@ class TrainerOptions:
 
     @classmethod
     def known_options(cls) -> list[Option]:
-        """The options that the trainer's name can give, in their order."""
+        """The options that the trainer's name can give, in their order; a switch that is on anyway is not one."""
         known = {field.name for field in fields(cls)}
-        return [option for option in OPTIONS if option.field in known]
+        return [option for option in OPTIONS if option.field in known and option.default_in(cls) != "on"]
 
     def suffix(self) -> str:
         """The part of the trainer's name that gives these options; '' if all have their defaults."""
@@ -175,5 +177,11 @@ class HardnessOptions(TrainerOptions, History):
         return [
             *super()._checks(),
             (0 <= self.momentum < 1, "momentum", "a number in [0, 1)"),
+            (0 <= self.memory < 1, "memory", "a number in [0, 1)"),
             (0 <= self.warmup < self.epochs, "warmup", fewer),
         ]
+
+    def _without_effect(self) -> str | None:
+        if self.hardness != "pooled" and self.given_options("memory"):
+            return "`memory` has no effect without the pooled hardness (`hardPooled`)."
+        return super()._without_effect()

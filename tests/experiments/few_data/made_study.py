@@ -11,7 +11,7 @@ from experiments.few_data.studies import (
 from experiments.nnunet_runs.study import BASELINE, Study
 from tests.experiments.made_studies import tiny_study
 
-PLAIN = "nnUNetTrainerDRO_beta0"
+PLAIN = "nnUNetTrainerHWS_beta0"
 
 
 def few_data_study(**changes) -> Study:

@@ -77,12 +77,12 @@ def test_run_trains_the_best_options_and_goes_on(tmp_path, commands):
     page = run(few_data_study(), seeds=(0,), **options)
 
     assert trainers(commands.commands) == [
-        "nnUNetTrainerDRO_beta0_2epochs_5iters",
-        "nnUNetTrainerDRO_beta0_2epochs_10iters",
+        "nnUNetTrainerHWS_beta0_2epochs_5iters",
+        "nnUNetTrainerHWS_beta0_2epochs_10iters",
         "nnUNetTrainerLS_alpha0.3_2epochs_5iters",
         "nnUNetTrainerGILS_alpha0.2_T3_2epochs_5iters",
         "nnUNetTrainerGILS_2epochs_5iters",
-        "nnUNetTrainerDRO_beta0_2epochs_20iters",
+        "nnUNetTrainerHWS_beta0_2epochs_20iters",
         "nnUNetTrainerGILS_alpha0.2_T3_2epochs_20iters",
     ]
     tunings = [command for command in commands.commands if command[0] == "nnunet-dro"]

@@ -10,7 +10,7 @@ from experiments.nnunet_runs.results import ALL_LABELS, Results
 from experiments.nnunet_runs.study import BASELINE
 from tests.experiments.few_data.made_study import few_data_study
 
-PLAIN = "nnUNetTrainerDRO_beta0"
+PLAIN = "nnUNetTrainerHWS_beta0"
 
 
 def made_dice(shift):

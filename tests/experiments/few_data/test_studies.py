@@ -21,8 +21,8 @@ from tests.experiments.made_studies import LABELS, PLANS, row_of, write_label_ma
 def test_plain_training_of_twice_the_length_differs_in_iterations_alone():
     study = few_data_study()
     assert (study.epochs, study.iterations) == (2, 5)
-    assert study.trainer(BASELINE) == "nnUNetTrainerDRO_beta0_2epochs_5iters"
-    assert study.trainer(TWICE) == "nnUNetTrainerDRO_beta0_2epochs_10iters"
+    assert study.trainer(BASELINE) == "nnUNetTrainerHWS_beta0_2epochs_5iters"
+    assert study.trainer(TWICE) == "nnUNetTrainerHWS_beta0_2epochs_10iters"
 
 
 def test_plans_are_those_of_the_experiments_with_a_smaller_patch_and_batch():

@@ -54,7 +54,7 @@ def write_tiny_with_noise(folder, rng):
 
 def test_run_writes_a_page_with_the_numbers_of_its_files_and_goes_on(tmp_path, monkeypatch):
     nnunet = WithLogs()
-    nnunet.n_stem = {("nnUNetTrainerDRO_beta10_noIS", "rare0Ts", 0): 5}
+    nnunet.n_stem = {("nnUNetTrainerHWS_beta10_noIS", "rare0Ts", 0): 5}
     monkeypatch.setattr(nnunet_runs, "run_command", nnunet)
     study = tiny_study(
         name="phantoms",

@@ -5,8 +5,8 @@ from experiments.nnunet_runs.runs import SeedRuns
 from tests.experiments.made_studies import N_TEST, tiny_study
 
 FOUND = {
-    ("nnUNetTrainerDRO_beta0", "rare0Ts", 0): 5,
-    ("nnUNetTrainerDRO_beta0", "rare0Ts", 1): 0,
+    ("nnUNetTrainerHWS_beta0", "rare0Ts", 0): 5,
+    ("nnUNetTrainerHWS_beta0", "rare0Ts", 1): 0,
 }
 
 
@@ -18,13 +18,13 @@ def test_times_are_ratios_to_the_baseline_of_the_seed(start, nnunet, tmp_path):
     # 30 s of the processor and 2 s for the fastest epoch, against 10 s and 1 s; ten iterations, five an epoch.
     assert times.loc["beta10", ["cpu_ms", "cpu_ratio", "wall_ms", "wall_ratio"]].tolist() == [3000, 3, 400, 2]
     assert times.loc["ERM", ["cpu_ratio", "wall_ratio"]].tolist() == [1, 1]
-    assert "| beta10 | nnUNetTrainerDRO_beta10_2epochs_5iters |" in (
+    assert "| beta10 | nnUNetTrainerHWS_beta10_2epochs_5iters |" in (
         tmp_path / "out" / "segmentation-tiny.md"
     ).read_text().replace("  ", " ")
 
 
 def test_nothing_to_compare_with_is_said(start, nnunet):
-    nnunet.failing = {"nnUNetTrainerDRO_beta10_2epochs_5iters"}
+    nnunet.failing = {"nnUNetTrainerHWS_beta10_2epochs_5iters"}
     with pytest.raises(ValueError, match="must have finished on a seed that ERM has finished, got none"):
         start()
 

@@ -18,7 +18,7 @@ def trainings(nnunet):
 def test_all_methods_of_a_seed_come_before_the_next_seed_and_the_baseline_first(start, nnunet):
     start(methods=("beta10", "IW"))
 
-    first = ["nnUNetTrainerDRO_beta0", "nnUNetTrainerDRO_beta10", "nnUNetTrainerIW_kind"]
+    first = ["nnUNetTrainerHWS_beta0", "nnUNetTrainerHWS_beta10", "nnUNetTrainerIW_kind"]
     assert trainings(nnunet) == [(seed, trainer) for seed in (0, 1) for trainer in first]
 
 
@@ -29,14 +29,14 @@ def test_second_start_does_only_what_is_missing(start, nnunet):
     start(methods=("beta10", "beta100"), seeds=(0, 1))
 
     assert trainings(nnunet) == [
-        (0, "nnUNetTrainerDRO"),
-        *((1, f"nnUNetTrainerDRO{suffix}") for suffix in ("_beta0", "_beta10", "")),
+        (0, "nnUNetTrainerHWS"),
+        *((1, f"nnUNetTrainerHWS{suffix}") for suffix in ("_beta0", "_beta10", "")),
     ]
     assert sum(command[0] == "nnUNetv2_plan_and_preprocess" for command in nnunet.commands) == 1
 
 
 def test_failed_run_is_recorded_and_tried_again(start, nnunet, tmp_path):
-    nnunet.failing = {"nnUNetTrainerDRO_beta10_2epochs_5iters"}
+    nnunet.failing = {"nnUNetTrainerHWS_beta10_2epochs_5iters"}
     page = start(methods=("beta10", "beta100")).read_text()
 
     failures = json.loads((tmp_path / "work" / "tiny" / "failures.json").read_text())
@@ -44,13 +44,13 @@ def test_failed_run_is_recorded_and_tried_again(start, nnunet, tmp_path):
     assert "No such trainer" in failures["seed 0, beta10"]
     assert "Runs that failed" in page
     assert "- seed 1, beta10" in page
-    assert (1, "nnUNetTrainerDRO") in trainings(nnunet), "the run goes on"
+    assert (1, "nnUNetTrainerHWS") in trainings(nnunet), "the run goes on"
     nnunet.failing = set()
     nnunet.commands.clear(), nnunet.environments.clear()
 
     page = start(methods=("beta10", "beta100")).read_text()
 
-    assert trainings(nnunet) == [(0, "nnUNetTrainerDRO_beta10"), (1, "nnUNetTrainerDRO_beta10")]
+    assert trainings(nnunet) == [(0, "nnUNetTrainerHWS_beta10"), (1, "nnUNetTrainerHWS_beta10")]
     assert "Runs that failed" not in page
     assert json.loads((tmp_path / "work" / "tiny" / "failures.json").read_text()) == {}
 

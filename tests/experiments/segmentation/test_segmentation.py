@@ -14,9 +14,9 @@ from tests.experiments.made_studies import N_TEST, tiny_study
 
 # One case of four is found worse by the baseline in the rare stratum: Dice 2/3 instead of 1 (5 of 10 voxels), ...
 FOUND = {
-    ("nnUNetTrainerDRO_beta0", "rare0Ts", 0): 5,
-    ("nnUNetTrainerDRO_beta0", "rare0Ts", 1): 0,
-    ("nnUNetTrainerDRO_beta10", "usual0Ts", 1): 5,
+    ("nnUNetTrainerHWS_beta0", "rare0Ts", 0): 5,
+    ("nnUNetTrainerHWS_beta0", "rare0Ts", 1): 0,
+    ("nnUNetTrainerHWS_beta10", "usual0Ts", 1): 5,
 }
 
 
@@ -80,8 +80,8 @@ def test_findings_sort_methods_by_their_intervals():
 
 def test_training_that_has_not_learnt_a_label_is_named(start, nnunet, tmp_path):
     cases = [f"{stratum}{number}Ts" for stratum, n_cases in N_TEST.items() for number in range(n_cases)]
-    nnunet.n_stem = {("nnUNetTrainerDRO_beta0", case, 1): 0 for case in cases}
-    nnunet.n_stem |= {("nnUNetTrainerDRO_beta10", case, 0): 0 for case in cases if case.startswith("rare")}
+    nnunet.n_stem = {("nnUNetTrainerHWS_beta0", case, 1): 0 for case in cases}
+    nnunet.n_stem |= {("nnUNetTrainerHWS_beta10", case, 0): 0 for case in cases if case.startswith("rare")}
     page = start().read_text()
 
     # Method beta10 misses the rare stratum alone: that is a result.

@@ -69,7 +69,7 @@ def test_columns_of_a_few_groups_are_watched(trainer, preprocessed_table):
 
 
 def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerDRO_beta10"))
+    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"))
     trainer.initialize()
     trainer.on_train_start()
     loader = trainer.dataloader_train
@@ -109,7 +109,7 @@ def test_group_weights_are_logged_by_the_trainer_that_has_them(make_trainer):
 
 def test_an_unreadable_case_table_does_not_stop_a_training_that_needs_none(make_trainer, preprocessed_table):
     preprocessed_table.write_text("patient,site\nx,a\n")
-    trainer = make_trainer(trainer_class("nnUNetTrainerDRO_beta10"))
+    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"))
     trainer.initialize()
     trainer.get_dataloaders()
     with open(trainer.log_file) as file:

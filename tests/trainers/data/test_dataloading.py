@@ -34,7 +34,7 @@ def test_workers_change_what_they_draw(start_method):
 
 
 def test_batches_carry_their_draws(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerDRO_beta10"))
+    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"))
     trainer.initialize()
     loader, _ = trainer.get_dataloaders()
     table = trainer.hardness_log.table
@@ -104,7 +104,7 @@ def test_a_loader_we_know_nothing_of_is_refused():
 
 
 def test_siblings_do_not_draw_the_same(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerDRO_beta0"))
+    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta0"))
     trainer.initialize()
     loader = trainer.get_dataloaders()[0].data_loader
     loader.table.update(np.arange(len(loader.table)), np.zeros(len(loader.table)))

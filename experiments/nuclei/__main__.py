@@ -1,0 +1,91 @@
+"""Rare modalities of cell nuclei: which way of drawing finds them without being told, and what do the others pay?
+
+    python -m experiments.nuclei --data Dataset022_DSBNuclei [--quick] [--out FOLDER] [--cache FOLDER]
+
+A training takes about four minutes of a processor core. Finished runs are kept in the cache: an interrupted experiment
+continues where it stopped, and several of them, each with seeds of its own, may fill the same cache. The page has the
+runs that are finished.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from experiments.datasets.nuclei import N_TEST, Image, read_nuclei, read_table, split_nuclei
+from experiments.nuclei.page import draw_figure, page_text
+from experiments.nuclei.results import METHODS, differences, results_table, scores_of
+from experiments.nuclei.training import Run, train
+from experiments.record import (
+    cache_folder,
+    cached_runs,
+    experiment_parser,
+    module_command,
+    result_folder,
+    write_result,
+    write_table,
+)
+
+SEEDS = range(5)
+ITERATIONS, QUICK_ITERATIONS = 4000, 10
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the experiment and write its page."""
+    parser = experiment_parser("nuclei", str(__doc__).splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="The raw dataset of nuclei in nnU-Net's format.")
+    parser.add_argument("--seeds", type=int, nargs="+", help="Seeds to run (default: 0 to 4; with --quick 0).")
+    parser.add_argument(
+        "--cache", type=Path, default=cache_folder("nuclei"), help="Folder for finished runs (default: %(default)s)."
+    )
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = parser.parse_args(argv)
+    seeds = arguments.seeds or ([0] if arguments.quick else list(SEEDS))
+    iterations = QUICK_ITERATIONS if arguments.quick else ITERATIONS
+    # One thread adds up in the same order on every machine.
+    torch.set_num_threads(1)
+    try:
+        table = read_table(arguments.data)
+    except FileNotFoundError as error:
+        parser.exit(2, f"{error}\n")
+
+    @cache
+    def images_of(seed: int) -> tuple[list[Image], list[Image]]:
+        n_test = dict.fromkeys(N_TEST, 2) if arguments.quick else N_TEST
+        split = split_nuclei(table, rng=np.random.default_rng([seed, 0]), n_test=n_test)
+        train_images, test_images = (read_nuclei(arguments.data, split[side]) for side in ("train", "test"))
+        return train_images, test_images
+
+    runs = {
+        f"{method}-seed{seed}": Run(trainer, seed, iterations) for seed in seeds for method, trainer in METHODS.items()
+    }
+
+    def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
+        return asdict(train(runs[name], *images_of(runs[name].seed), progress=progress))
+
+    made = cached_runs(arguments.cache, {name: asdict(run) for name, run in runs.items()}, make)
+    scores = scores_of({name: (runs[name], content) for name, content in made.items()})
+    found = differences(scores)
+    folder = result_folder(arguments.out, quick=arguments.quick)
+    write_table(folder / "nuclei-all.csv", scores, float_format="%.4f")
+    page = write_result(
+        folder,
+        "nuclei",
+        title="Rare modalities of cell nuclei",
+        text=page_text(found, scores, iterations=iterations, seeds=seeds),
+        table=results_table(found),
+        figure=draw_figure(scores),
+        command=module_command("experiments.nuclei", argv),
+        seeds=seeds,
+        quick=arguments.quick,
+        seconds=sum(content["seconds"] for content in made.values()),
+    )
+    sys.stdout.write(f"{page}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""One training on nuclei: how its patches are drawn, and its Dice on the test images on the way and at the end."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from experiments.datasets.nuclei import Image
+from experiments.nuclei.network import UNet
+from nnunet_dro.losses import DiceCELoss, PooledHardness
+from nnunet_dro.sampling import Draws, HardnessTable
+from nnunet_dro.trainers.registry import parse_trainer_name
+
+#: Side of a patch, and patches of a batch, of which the last third contains foreground, as in nnU-Net.
+PATCH, BATCH, N_FOREGROUND = 64, 8, 3
+#: Settings of nnU-Net's optimiser.
+LEARNING_RATE, MOMENTUM, WEIGHT_DECAY, LARGEST_NORM = 1e-2, 0.99, 3e-5, 12.0
+#: Test images are cut to their middle.
+TEST_SIZE = 256
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training and everything that determines it.
+
+    Attributes:
+        trainer: Name of the trainer whose way of drawing and weighting is taken, without its length.
+        seed: Seed of the split, the first weights, the draws and the augmentation.
+        iterations: Length of the training.
+    """
+
+    trainer: str
+    seed: int
+    iterations: int
+
+    @property
+    def moments(self) -> list[int]:
+        """Iterations after which the network is tested: a tenth, a half and all."""
+        return sorted({max(1, self.iterations // part) for part in (10, 2, 1)})
+
+
+@dataclass
+class Result:
+    """What came out of a run.
+
+    Attributes:
+        dice: Rows with the iteration, the modality, the test case and its Dice in [0, 1].
+        share: Rows with the iteration, the modality and its share of the draws so far, in [0, 1].
+        clipped_share: Share of the importance weights that were clipped, in [0, 1].
+        seconds: Processor time of the run.
+    """
+
+    dice: list[tuple[int, str, str, float]] = field(default_factory=list)
+    share: list[tuple[int, str, float]] = field(default_factory=list)
+    clipped_share: float = 0.0
+    seconds: float = 0.0
+
+
+class Sampler:
+    """Draws the images of a batch and weights their losses, as the trainer of the same name does in nnU-Net.
+
+    Args:
+        trainer: Name of the trainer.
+        images: The training images; their modality is the group for trainers that are told it.
+    """
+
+    def __init__(self, trainer: str, images: Sequence[Image]) -> None:
+        _, options = parse_trainer_name(trainer)
+        history = options.history
+        self.importance = options.importance
+        self.pooled = PooledHardness(len(images), memory=history.memory) if history.hardness == "pooled" else None
+        self.table = HardnessTable(
+            [image.case for image in images],
+            rule=options.rule([image.modality for image in images]),
+            momentum=history.momentum,
+            exploration=options.exploration,
+            replace=options.replace,
+        )
+        self.draws = np.zeros(len(images), dtype=np.int64)
+        self.n_clipped = 0
+
+    def draw(self, rng: np.random.Generator) -> Draws:
+        """Draw the images of a batch."""
+        draws = self.table.draw(BATCH, rng=rng)
+        np.add.at(self.draws, draws.indices, 1)
+        return draws
+
+    def weighted_loss(self, loss: DiceCELoss, logits: Tensor, target: Tensor, draws: Draws) -> Tensor:
+        """The loss to minimise, a scalar; the hardness of the images goes into the table.
+
+        Args:
+            loss: nnU-Net's loss.
+            logits: Shape (b, 2, height, width).
+            target: Shape (b, 1, height, width).
+            draws: The draws of the batch.
+        """
+        cases = loss(logits, target)
+        hardness = cases.hardness
+        if self.pooled is not None:
+            hardness = self.pooled(torch.from_numpy(draws.indices), cases)
+        weights = torch.ones(len(hardness))
+        if self.importance is not None:
+            names = ("stale_losses", "shares", "explored", "betas")
+            stale, shares, explored, betas = (torch.from_numpy(getattr(draws, name)).float() for name in names)
+            weights, clipped = self.importance(hardness, stale, shares=shares, explored=explored, betas=betas)
+            self.n_clipped += int(clipped.sum())
+        self.table.update(draws.indices, hardness.numpy())
+        return cases.weighted(weights)
+
+
+def train(
+    run: Run, train_images: Sequence[Image], test_images: Sequence[Image], *, progress: Callable[[float], None]
+) -> Result:
+    """Train one network, and test it on the way and at the end.
+
+    Runs of the same seed start from the same weights, and draw and augment from the same random numbers.
+
+    Args:
+        run: What to train.
+        train_images: The training images.
+        test_images: The test images.
+        progress: Called with the share that is done.
+    """
+    start = time.process_time()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        network = UNet()
+    optimiser = torch.optim.SGD(
+        network.parameters(), LEARNING_RATE, momentum=MOMENTUM, nesterov=True, weight_decay=WEIGHT_DECAY
+    )
+    loss, sampler, result = DiceCELoss(batch_dice=True, do_bg=False), Sampler(run.trainer, train_images), Result()
+    to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
+    tests = [image.centre(TEST_SIZE) for image in test_images]
+    for iteration in range(run.iterations):
+        for group in optimiser.param_groups:
+            group["lr"] = LEARNING_RATE * (1 - iteration / run.iterations) ** 0.9
+        draws = sampler.draw(to_draw)
+        patches = [
+            draw_patch(train_images[i], foreground=place >= BATCH - N_FOREGROUND, rng=to_augment)
+            for place, i in enumerate(draws.indices)
+        ]
+        images, labels = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*patches, strict=True))
+        optimiser.zero_grad()
+        torch.autograd.backward(sampler.weighted_loss(loss, network(images), labels[:, None], draws))
+        torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_NORM)
+        optimiser.step()
+        if iteration + 1 in run.moments:
+            result.dice += [(iteration + 1, image.modality, image.case, dice_of(network, image)) for image in tests]
+            modalities = np.array([image.modality for image in train_images])
+            for modality in dict.fromkeys(modalities.tolist()):
+                drawn = sampler.draws[modalities == modality].sum() / sampler.draws.sum()
+                result.share.append((iteration + 1, modality, float(drawn)))
+        progress((iteration + 1) / run.iterations)
+    result.clipped_share = sampler.n_clipped / (run.iterations * BATCH)
+    result.seconds = time.process_time() - start
+    return result
+
+
+def dice_of(network: UNet, image: Image) -> float:
+    """Dice of the predicted nuclei of an image; 1 if there are none in prediction and reference."""
+    predicted, reference = network.predict(torch.from_numpy(image.intensities)).numpy(), image.labels > 0
+    total = int(predicted.sum()) + int(reference.sum())
+    return 1.0 if total == 0 else 2 * int((predicted & reference).sum()) / total
+
+
+def draw_patch(
+    image: Image, *, foreground: bool, rng: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """A patch of an image, turned and mirrored, with nnU-Net's changes of noise, brightness, contrast and gamma.
+
+    Args:
+        image: The image, at least as large as a patch.
+        foreground: Whether the patch is centred at a nucleus, if there is one.
+        rng: Draws the patch and its augmentation.
+
+    Returns:
+        Intensities (3, PATCH, PATCH) and labels (PATCH, PATCH).
+    """
+    corner = [int(rng.integers(length - PATCH + 1)) for length in image.labels.shape]
+    if foreground and image.labels.any():
+        pixels = np.argwhere(image.labels)
+        centre = pixels[rng.integers(len(pixels))]
+        corner = [
+            int(np.clip(at - PATCH // 2, 0, length - PATCH))
+            for at, length in zip(centre, image.labels.shape, strict=True)
+        ]
+    window = np.s_[..., corner[0] : corner[0] + PATCH, corner[1] : corner[1] + PATCH]
+    turns, mirror = int(rng.integers(4)), slice(None, None, -1 if rng.random() < 0.5 else 1)
+    values, labels = (
+        np.rot90(array[window], turns, (-2, -1))[..., mirror].copy() for array in (image.intensities, image.labels)
+    )
+    return _augmented(values, rng).astype(np.float32), labels.astype(np.int64)
+
+
+def _augmented(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    if rng.random() < 0.15:
+        values = values + rng.normal(0, rng.uniform(0, 0.3), values.shape)
+    if rng.random() < 0.15:
+        values = values * rng.uniform(0.75, 1.25)
+    if rng.random() < 0.15:
+        lowest, highest, mean = values.min(), values.max(), values.mean()
+        values = np.clip((values - mean) * rng.uniform(0.75, 1.25) + mean, lowest, highest)
+    if rng.random() < 0.3:
+        mean, deviation, lowest = values.mean(), values.std(), values.min()
+        span = np.ptp(values) + 1e-6
+        values = ((values - lowest) / span) ** rng.uniform(0.7, 1.5) * span + lowest
+        values = (values - values.mean()) / (values.std() + 1e-6) * deviation + mean
+    return values

@@ -1,0 +1,160 @@
+import numpy as np
+import pandas as pd
+import pytest
+import SimpleITK
+import torch
+
+from experiments.datasets.nuclei import N_TEST, N_TRAIN, Image, split_nuclei
+from experiments.nuclei.__main__ import main
+from experiments.nuclei.network import UNet
+from experiments.nuclei.results import METHODS, PLAIN, TOLD, decision, differences, scores_of
+from experiments.nuclei.training import BATCH, PATCH, Run, Sampler, dice_of, draw_patch
+
+
+def made_table(n_fields=40):
+    """Fields of two images each, every modality with enough of them."""
+    rows = []
+    for modality, n in N_TRAIN.items():
+        for field in range(n // 2 + n_fields):
+            rows += [(f"{modality}_{field}_{tile}", "train", modality, f"{modality}_{field}") for tile in "ab"]
+    return pd.DataFrame(rows, columns=["case", "split", "modality", "field"])
+
+
+def made_image(name="one", size=80, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = (rng.random((size, size)) < 0.3).astype(np.uint8)
+    return Image(name, "purple", (labels + rng.normal(scale=0.1, size=(3, size, size))).astype(np.float32), labels)
+
+
+def test_a_split_has_the_numbers_asked_for_and_no_field_on_both_sides():
+    table = made_table()
+    split = split_nuclei(table, rng=np.random.default_rng(0))
+    of = table.set_index("case")
+    assert of.loc[split["train"], "modality"].value_counts().to_dict() == N_TRAIN
+    assert (of.loc[split["test"], "modality"].value_counts() <= pd.Series(N_TEST)).all()
+    assert not set(of.loc[split["train"], "field"]) & set(of.loc[split["test"], "field"])
+    other = split_nuclei(table, rng=np.random.default_rng(1))
+    assert set(split["train"]) != set(other["train"])
+
+
+def test_too_few_images_of_a_modality_are_named():
+    with pytest.raises(ValueError, match="more than 300 images of fluorescence"):
+        split_nuclei(made_table()[lambda table: table["modality"] != "fluorescence"], rng=np.random.default_rng(0))
+
+
+def test_a_patch_is_a_piece_of_the_image():
+    image = made_image()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        values, labels = draw_patch(image, foreground=True, rng=rng)
+        assert (values.shape, labels.shape) == ((3, PATCH, PATCH), (PATCH, PATCH))
+        assert np.isfinite(values).all()
+        assert np.corrcoef(values.mean(0).ravel(), labels.ravel())[0, 1] > 0.5, "image and labels are turned alike"
+
+
+def test_dice_of_nothing_is_one_and_of_a_perfect_prediction_too():
+    class Right(torch.nn.Module):
+        def predict(self, image):
+            return image[0] > 0.5
+
+    image = Image("a", "purple", np.zeros((3, 8, 8), np.float32), np.zeros((8, 8), np.uint8))
+    assert dice_of(Right(), image) == 1
+    image.intensities[:, 2:4] = image.labels[2:4] = 1
+    assert dice_of(Right(), image) == 1
+    image.labels[:] = 1
+    assert dice_of(Right(), image) == pytest.approx(2 * 16 / (16 + 64))
+
+
+def test_the_network_predicts_images_of_any_size():
+    torch.manual_seed(0)
+    assert UNet().predict(torch.randn(3, 37, 50)).shape == (37, 50)
+
+
+@pytest.mark.parametrize("trainer", METHODS.values())
+def test_a_sampler_draws_as_the_trainer_of_its_name(trainer):
+    images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
+    sampler = Sampler(trainer, images)
+    assert (sampler.pooled is not None) == (trainer != METHODS[TOLD])
+    assert (sampler.importance is not None) == (trainer == "nnUNetTrainerDRO") or trainer == METHODS[PLAIN]
+    draws = sampler.draw(np.random.default_rng(0))
+    assert len(set(draws.indices.tolist())) == BATCH
+    assert sampler.draws.sum() == BATCH
+
+
+def made_scores(mean):
+    """Runs of two seeds in which each method has a Dice in every modality and at every moment."""
+    made = {}
+    for seed in (0, 1):
+        for method, trainer in METHODS.items():
+            run = Run(trainer, seed, 10)
+            at = [(moment, modality) for moment in run.moments for modality in N_TRAIN]
+            dice = [(*place, f"case_{i}", mean(method, *place) + 0.01 * seed) for place in at for i in range(3)]
+            result = {"dice": dice, "share": [(*place, 0.25) for place in at], "clipped_share": 0.0, "seconds": 1.0}
+            made[f"{method}-seed{seed}"] = run, result
+    return scores_of(made)
+
+
+def test_differences_are_those_of_the_same_seed():
+    scores = made_scores(lambda method, moment, modality: 0.5 + 0.1 * (method != PLAIN))
+    assert len(scores) == 2 * len(METHODS) * 3 * len(N_TRAIN)
+    found = differences(scores)
+    others = found[found["method"] != PLAIN]
+    np.testing.assert_allclose(others["difference"], 10)
+    np.testing.assert_allclose(others[["low", "high"]], 10, atol=1e-6)
+    assert found.loc[found["method"] == PLAIN, "difference"].isna().all()
+
+
+def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
+    def mean(method, moment, modality):
+        if method == PLAIN:
+            return 0.4
+        if method == TOLD:
+            return 0.4 if modality == "fluorescence" else 0.8
+        if method == "share0.5":
+            return 0.395 if modality == "fluorescence" else 0.6
+        return 0.15 if moment == 1 else 0.5
+
+    rows = decision(differences(made_scores(mean))).set_index("method")
+    assert rows["passes"].to_dict() == {"share0.5": True, "share0.5_IS": False, TOLD: True}
+    assert rows.loc["share0.5", "gain"] == pytest.approx(0.5)
+    assert rows.loc["share0.5", "worst_at_end"] == pytest.approx(-0.5)
+    assert rows.loc["share0.5_IS", "lowest_on_the_way"] < 0.5
+
+
+def write_dataset(folder):
+    table = made_table(3)
+    for name in ("imagesTr", "labelsTr"):
+        (folder / name).mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for case in table["case"]:
+        labels = np.zeros((72, 72), np.uint8)
+        labels[20:40, 30:50] = 1
+        rgb = (100 * labels[..., None] + rng.integers(0, 100, (72, 72, 3))).astype(np.uint8)
+        SimpleITK.WriteImage(
+            SimpleITK.GetImageFromArray(rgb, isVector=True), str(folder / "imagesTr" / f"{case}_0000.png")
+        )
+        SimpleITK.WriteImage(SimpleITK.GetImageFromArray(labels), str(folder / "labelsTr" / f"{case}.png"))
+    table.to_csv(folder / "cases.csv", index=False)
+
+
+def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path, capsys):
+    write_dataset(tmp_path / "data")
+    words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
+    main(words)
+    page = (tmp_path / "nuclei.md").read_text()
+    assert "Smoke run" in page
+    assert "| share0.5 | " in page
+    assert (tmp_path / "nuclei.png").stat().st_size > 10_000
+    table = pd.read_csv(tmp_path / "nuclei-all.csv")
+    assert set(table["method"]) == set(METHODS)
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
+    main(words)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == stamps
+    capsys.readouterr()
+
+
+def test_a_folder_without_the_dataset_is_one_line(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--data", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "cases.csv is missing" in capsys.readouterr().err

@@ -1,0 +1,50 @@
+import pytest
+
+from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
+from nnunet_dro.trainers.registry import parse_trainer_name
+from nnunet_dro.trainers.resumed_options import check_resumed, recorded_options
+
+
+def options_of(name):
+    return parse_trainer_name(f"nnUNetTrainer{name}")[1]
+
+
+@pytest.mark.parametrize("name", ["DRO", "DRO_beta10_noIS", "HWS", "IW_centre", "L2RW", "GILS_T2", "GroupDRO_site"])
+def test_a_training_goes_on_under_its_own_name_and_another_length(name):
+    recorded = recorded_options(options_of(name))
+    check_resumed(options_of(name), recorded)
+    check_resumed(options_of(f"{name}_20epochs"), recorded)
+
+
+def test_a_training_of_other_options_stops_with_the_name_to_use():
+    recorded = recorded_options(HWSOptions(beta=10.0, importance_sampling=False, epochs=20))
+    with pytest.raises(ValueError, match=r"continue with -tr nnUNetTrainerHWS_beta10_noIS_20epochs --c\."):
+        check_resumed(DROOptions(beta=10.0, importance_sampling=False, epochs=20), recorded)
+
+
+def test_a_default_that_has_changed_since_stops_with_the_name_to_use():
+    recorded = recorded_options(DROOptions())
+    recorded["values"]["share"], recorded["values"]["hardness"] = 0.25, "loss"
+    with pytest.raises(ValueError, match=r"nnUNetTrainerDRO_share0\.25_hardLoss "):
+        check_resumed(DROOptions(), recorded)
+
+
+def test_other_options_of_other_trainers_are_named():
+    recorded = recorded_options(GILSOptions())
+    recorded["values"]["step_size"] = 7.0
+    with pytest.raises(ValueError, match=r"step_size 7\.0"):
+        check_resumed(GILSOptions(), recorded)
+
+
+@pytest.mark.parametrize("name", ["DRO", "DRO_beta10_noIS_2epochs", "DRO_cvar0.5_doro0.1_sub1x2x2"])
+def test_a_training_of_version_0_1_goes_on_under_the_name_of_the_paper(name):
+    """It carries no options; nnUNetTrainerDRO meant then what nnUNetTrainerHWS means now."""
+    new_name = name.replace("DRO", "HWS", 1)
+    with pytest.raises(ValueError, match=f"continue with -tr nnUNetTrainer{new_name} --c"):
+        check_resumed(options_of(name), None)
+    check_resumed(options_of(new_name), None)
+
+
+@pytest.mark.parametrize("name", ["DRO_beta0", "GILS", "IW_centre", "GroupDRO_centre"])
+def test_a_training_of_version_0_1_whose_name_means_the_same_goes_on(name):
+    check_resumed(options_of(name), None)
