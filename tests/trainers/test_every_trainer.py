@@ -8,6 +8,7 @@ import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from scipy.stats import chisquare
 
+from nnunet_dro.losses import PooledHardness
 from nnunet_dro.sampling import GroupRule
 from nnunet_dro.trainers.registry import trainer_class
 from tests.trainers.draws import draws_of, redraw
@@ -205,3 +206,41 @@ def test_normalised_weights_keep_the_size_of_the_step(make_trainer):
     step = trainer.loss.step()
     assert step.mean_weight == pytest.approx(float(weights.mean()), rel=1e-4)
     assert trainer.loss.mean_weight == pytest.approx(4 + 0.01 * (float(weights.mean()) - 4), rel=1e-5)
+
+
+def test_the_default_trainer_pools_the_hardness_of_its_cases(make_trainer):
+    """After a second visit the stale loss is that of both patches, and the log says how cases are drawn."""
+    trainer, loader = started(make_trainer, "nnUNetTrainerDRO")
+    table, pooled = trainer.hardness_log.table, PooledHardness(8, memory=0.9)
+    for _ in range(6):
+        batch = next(loader)
+        indices = draws_of(batch).indices
+        with torch.no_grad():
+            expected = pooled(indices, trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]))
+        trainer.train_step(batch)
+        np.testing.assert_allclose(table.losses[indices], expected, rtol=1e-4)
+    assert table.rule.beta > 0
+    with open(trainer.log_file) as file:
+        assert "beta such that 50 % of the cases are effective" in file.read()
+
+
+def test_the_pooled_hardness_is_resumed_by_the_names_of_the_cases(make_trainer, tmp_path):
+    trainer, loader = started(make_trainer, "nnUNetTrainerDRO")
+    for _ in range(5):
+        trainer.train_step(next(loader))
+    trainer.save_checkpoint(str(tmp_path / "checkpoint.pth"))
+    other = make_trainer(trainer_class("nnUNetTrainerDRO"))
+    other.load_checkpoint(str(tmp_path / "checkpoint.pth"))
+    other.get_dataloaders()
+    torch.testing.assert_close(other.loss.pooled._sums, trainer.loss.pooled._sums)
+    assert other.hardness_log.table.rule == trainer.hardness_log.table.rule
+
+
+def test_a_training_of_other_options_is_not_continued(make_trainer, tmp_path):
+    trainer, loader = started(make_trainer, "nnUNetTrainerHWS_beta10_noIS")
+    trainer.train_step(next(loader))
+    trainer.save_checkpoint(str(tmp_path / "checkpoint.pth"))
+    other = make_trainer(trainer_class("nnUNetTrainerDRO_beta10_noIS"))
+    other.load_checkpoint(str(tmp_path / "checkpoint.pth"))
+    with pytest.raises(ValueError, match="continue with -tr nnUNetTrainerHWS_beta10_noIS --c"):
+        other.on_train_start()

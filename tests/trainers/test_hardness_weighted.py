@@ -284,3 +284,15 @@ def test_effective_gradient_is_that_of_the_robust_loss():
     # The factor between them is the ratio of the partition functions, which a learning rate absorbs.
     ratio = torch.exp(torch.logsumexp(beta * losses.detach(), 0) - torch.logsumexp(beta * stale, 0))
     torch.testing.assert_close(estimate, ratio * exact, rtol=0.02, atol=0.02 * float(exact.norm()))
+
+
+@pytest.mark.filterwarnings("ignore:size_average and reduce")
+def test_a_loss_that_cannot_be_pooled_is_taken_patch_by_patch(make_trainer):
+    class Other(HardnessWeighted, nnUNetTrainerDiceTopK10Loss):
+        pass
+
+    trainer, loader = started(make_trainer, Other)
+    assert trainer.loss.pooled is None
+    trainer.train_step(next(loader))
+    with open(trainer.log_file) as file:
+        assert "The hardness of a case is the loss of its last patch" in file.read()
