@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= nnunet-dro-demo
+DEVICE ?= cuda
 
-.PHONY: install demo test test-fast lint format benchmarks benchmarks-peers experiments clean
+.PHONY: install demo test test-fast lint format benchmarks benchmarks-peers gpu-check experiments clean
 
 install: $(VENV)/installed
 
@@ -42,6 +43,10 @@ benchmarks-peers:
 	test -x $(VENV)-peers/bin/python || $(PYTHON) -m venv $(VENV)-peers
 	$(VENV)-peers/bin/python -m pip install --quiet --editable ".[peers]"
 	$(VENV)-peers/bin/python benchmarks/evaluation.py
+
+# Needs a GPU; what makes sense without one: make gpu-check DEVICE=cpu
+gpu-check: install
+	$(BIN)/python benchmarks/gpu_check.py --device $(DEVICE)
 
 # These take hours on a CPU; an interrupted one continues where it stopped. With --quick each takes a minute or two.
 experiments: install

@@ -60,7 +60,13 @@ def make_trainer(project, request) -> Callable:
 
     folders = []
 
-    def make(cls: type, configuration: str = "3d_small", kind: str = "labels", fold: int | str = 0):
+    def make(
+        cls: type,
+        configuration: str = "3d_small",
+        kind: str = "labels",
+        fold: int | str = 0,
+        device: str = "cpu",
+    ):
         import torch
 
         here = project(kind)
@@ -71,7 +77,7 @@ def make_trainer(project, request) -> Callable:
             configuration=configuration,
             fold=fold,
             dataset_json=load_json(str(here.preprocessed / "dataset.json")),
-            device=torch.device("cpu"),
+            device=torch.device(device),
         )
         folders.append(trainer.output_folder_base)
         return trainer

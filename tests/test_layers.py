@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "evaluation_commands": {"evaluation"},
     "cli": {"demo", "evaluation_commands", "nnunet", "sharing", "suspects", "trainers", "tuning"},
     "experiments": {"demo", "nnunet", "evaluation", "losses", "pages", "sampling", "suspects", "trainers", "tuning"},
-    "benchmarks": {"evaluation", "sampling", "trainers"},
+    "benchmarks": {"evaluation", "losses", "nnunet", "sampling", "trainers"},
 }
 
 #: What the families of experiments share.

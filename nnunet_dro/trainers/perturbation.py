@@ -1,13 +1,13 @@
 """Gradient steps from the images of a batch to their worst neighbours; the network does not change.
 
-A step that makes the surrogate of its case smaller is taken back, and the next step of the case is a quarter as long;
-the source (Wang et al. 2024, Algorithm 1) keeps such a step. So the surrogate never falls, whatever eta and gamma are
-(plain steps diverge if eta gamma is large). If l_v is L-Lipschitz in z_v and every voxel has a label, the root mean
-square of ||z - z_0|| is at most 2 L / gamma after any number of steps; the source bounds it by 3 L / gamma.
+If a step makes the surrogate of its case smaller, it is taken back, and the next step of the case is a quarter as long.
+The source (Wang et al. 2024, Algorithm 1) keeps such a step. The surrogate therefore never falls, whatever eta and
+gamma are, whereas plain steps diverge if eta gamma is large. If l_v is L-Lipschitz in z_v and every voxel has a label,
+the root mean square of ||z - z_0|| is at most 2 L / gamma after any number of steps; the source's bound is 3 L / gamma.
 
-During these steps the network's parameters have no gradient, and its dropout, batch norm and other modules without
-children work as in prediction: the surrogate is a function of a single case, and evaluating it does not change the
-network.
+During these steps the parameters of the network have no gradient, and its modules without children, such as dropout and
+batch norm, work as in prediction. The surrogate is then a function of a single case, and evaluating it does not change
+the network.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from nnunet_dro.losses import mean_squared_distance
 
-#: Factor of the gradient of the sum over voxels in half precision. It equals the initial scale of nnU-Net's gradient
-#: scaler (2^16) for the mean over a patch of 128^3 voxels. A power of 2 causes no rounding.
+#: Factor that the sum over voxels is multiplied by before its gradient is computed in half precision. For a patch of
+#: 128^3 voxels it scales the mean as nnU-Net's gradient scaler does at its start (2^16). A power of 2 rounds nothing.
 _SCALE = 2.0**-5
 
 
@@ -70,8 +70,8 @@ def ascend(
     where l is the loss of the case alone, a mean over n voxels; N is the number of voxels of the patch (n = N without
     an ignore label); and z_v are the features of voxel v. The term in braces is the source's surrogate, with means over
     voxels instead of the values of one image. Because of the factor n, the step at a voxel is that of its own
-    l_v - gamma/2 ||z_v - z_v0||^2, so that neither eta nor gamma depends on the size of the patch. That needs a
-    loss which is such a mean, as the cross-entropy is and the Dice is not.
+    l_v - gamma/2 ||z_v - z_v0||^2, so that neither eta nor gamma depends on the size of the patch. This holds only for
+    a loss that is a mean over voxels, as the cross-entropy is and the Dice is not.
 
     Args:
         network: The network as it was built, neither compiled nor wrapped for distributed training; see `bare`.
@@ -82,7 +82,7 @@ def ascend(
         eta: Size of the steps.
         gamma: Factor of the squared distance, >= 0.
         n_voxels: Number of voxels that the loss of each case is a mean over, shape (b,); None for all voxels.
-        n_channels: Number of channels that are perturbed, the first ones; None for all channels.
+        n_channels: How many channels are perturbed, counted from the first; None for all channels.
         largest_change: Bound on the root mean square change of the images of a case, in standard deviations of its
             patch, > 0. A step that goes farther ends at the nearest image within the bound. None for no bound.
 
@@ -103,7 +103,7 @@ def ascend(
         n_rejected = torch.zeros_like(start.value)
         is_non_finite = ~start.is_finite
         for step in range(1, steps + 1):
-            # `best.gradient` belongs to the sum over voxels, so it already contains the n of the formula.
+            # `best.gradient` is that of the sum over voxels, so it already contains the n of the formula.
             moved = ball.nearest(best.data + surrogate.over_voxels(eta_of) * best.gradient)
             there = surrogate(moved, needs_gradient=step < steps)
             is_better = there.is_finite & (there.value >= best.value)
@@ -140,10 +140,10 @@ class _Place:
 
 
 class _Ball:
-    """The images whose root mean square change is at most ``radius`` standard deviations of the image, case by case.
+    """The images of each case whose root mean square change is at most ``radius`` standard deviations of its patch.
 
-    The standard deviation is that of the case's patch, over its voxels; of several channels, the root mean square. Only
-    the first ``n_channels`` count, or all if that is None; the others are the same in all images.
+    The standard deviation is taken over the voxels of the patch, and its root mean square over the channels. Only the
+    first ``n_channels`` channels count, or all of them if that is None; the other channels never change.
     """
 
     def __init__(self, original: Tensor, radius: float | None, n_channels: int | None) -> None:
@@ -158,14 +158,14 @@ class _Ball:
         if self.radius is None:
             return data
         change = data - self.original
-        # Below the smallest number there is nothing to divide by; a change of 0 stays 0.
+        # The smallest positive number prevents a division by 0; a change of 0 stays 0.
         size = _root_mean_square(change[:, : self.n_channels]).clamp_min(torch.finfo(change.dtype).tiny)
         factor = (self.radius / size).clamp_max(1)
         return self.original + factor.view(-1, *[1] * (data.ndim - 1)) * change
 
 
 def _root_mean_square(values: Tensor) -> Tensor:
-    """Of each case, shape (b,)."""
+    """Root mean square of the values of each case, shape (b,)."""
     return values.flatten(1).square().mean(1).sqrt()
 
 
@@ -195,14 +195,14 @@ class _Surrogate:
         self.original_features: Tensor | None = None
 
     def over_voxels(self, values: Tensor) -> Tensor:
-        """One value per case, in a shape that multiplies images."""
+        """Reshape one value per case, so that it multiplies all voxels of the case."""
         return values.view(-1, *[1] * (self.original.ndim - 1))
 
     def __call__(self, data: Tensor, *, needs_gradient: bool) -> _Place:
         """Evaluate one image of each case."""
         x = data.detach().requires_grad_()
         with torch.set_grad_enabled(needs_gradient):
-            # The same precision as in nnU-Net: half precision on CUDA, and nowhere else.
+            # nnU-Net uses half precision on CUDA and nowhere else.
             with torch.autocast("cuda") if x.device.type == "cuda" else nullcontext():
                 z, output = self._run(x)
                 losses = self.losses_of(output)
@@ -217,10 +217,10 @@ class _Surrogate:
         gradient = gradient / _SCALE
         if self.n_channels is not None:
             gradient[:, self.n_channels :] = 0
-        # A network that saturates may give a finite loss for an infinite image.
+        # The image is checked too, because a saturated network may give a finite loss for an infinite image.
         is_finite = value.isfinite() & gradient.flatten(1).isfinite().all(1) & data.flatten(1).isfinite().all(1)
-        # A case that cannot be evaluated at its start stays there.
-        gradient = torch.where(self.over_voxels(is_finite), gradient, 0)
+        # Without a gradient, a case that cannot be evaluated at its start stays there.
+        gradient = gradient.masked_fill_(self.over_voxels(~is_finite), 0.0)
         return _Place(x.detach(), value.detach(), squared_distance.detach(), gradient, is_finite)
 
     def _run(self, x: Tensor) -> tuple[Tensor, Any]:
@@ -241,9 +241,9 @@ class _Surrogate:
 
 @contextmanager
 def _as_one_function(network: nn.Module) -> Iterator[None]:
-    """Switch gradients of parameters off and modules without children to prediction, and restore them afterwards."""
+    """Switch off the gradients of parameters, and switch modules without children to prediction; undo it afterwards."""
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    # Other modules keep their mode: networks use `self.training` to decide on outputs for deep supervision.
+    # Other modules keep their mode, because networks may use `self.training` to decide on deep supervision.
     leaves = [module for module in network.modules() if module.training and not any(True for _ in module.children())]
     try:
         for parameter in parameters:
@@ -270,7 +270,7 @@ def bare(network: nn.Module) -> nn.Module:
 
 
 def find_features_module(network: nn.Module, name: str) -> nn.Module:
-    """Find the module whose input are the features of each voxel.
+    """Find the module whose input is the features of each voxel.
 
     Args:
         network: The network; see `bare`.

@@ -1,0 +1,74 @@
+"""Two ranks through nnU-Net's own `run_ddp`, killed and continued: see `tests.trainers.two_ranks`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.nnunet_project import environment
+
+pytestmark = pytest.mark.slow
+
+N_EPOCHS = 2
+REPOSITORY = Path(__file__).parents[2]
+
+
+LENGTH = f"_{N_EPOCHS}epochs_3iters"
+CONFIGURATIONS = {
+    f"nnUNetTrainerDRO_beta10_explore0.3{LENGTH}": "2d_small",
+    f"nnUNetTrainerGroupDRO_site{LENGTH}": "3d_small",
+    f"nnUNetTrainerL2RW{LENGTH}": "3d_small",
+}
+
+
+@pytest.fixture(scope="module")
+def all_trained(project, tmp_path_factory):
+    here, folder = project("labels"), tmp_path_factory.mktemp("ranks")
+    trainings = [f"{name}={configuration}" for name, configuration in CONFIGURATIONS.items()]
+    command = [sys.executable, "-m", "tests.trainers.two_ranks", str(here.dataset_id), folder, *trainings]
+    variables = {**environment(here.root), "nnUNet_n_proc_DA": "0"}
+    result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, env=variables)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return here, folder
+
+
+@pytest.fixture(params=CONFIGURATIONS)
+def trained(request, all_trained):
+    """What each rank had at each moment, and the folder of the fold."""
+    here, folder = all_trained
+    kept = {path.stem: np.load(path) for path in (folder / request.param).glob("*.npz")}
+    return kept, here.fold_folder(request.param, CONFIGURATIONS[request.param])
+
+
+@pytest.mark.parametrize("when", ["killed", "continued", "ended"])
+def test_both_ranks_have_the_same_table_and_network(trained, when):
+    first, second = (trained[0][f"{when}{rank}"] for rank in range(2))
+    np.testing.assert_array_equal(first["losses"], second["losses"])
+    np.testing.assert_array_equal(first["probabilities"], second["probabilities"])
+    np.testing.assert_array_equal(first["parameters"], second["parameters"])
+    assert first["is_wrapped"]
+    assert np.isfinite(first["losses"]).any()
+
+
+def test_each_rank_continues_where_the_killed_training_was(trained):
+    kept, _ = trained
+    for rank in range(2):
+        before, after = kept[f"killed{rank}"], kept[f"continued{rank}"]
+        assert before["epoch"] == after["epoch"] == 1
+        for name in ("losses", "probabilities", "parameters"):
+            np.testing.assert_array_equal(after[name], before[name])
+        assert not np.array_equal(kept[f"ended{rank}"]["losses"], after["losses"])
+
+
+def test_the_first_rank_alone_writes_the_logs_and_the_checkpoint(trained):
+    kept, fold = trained
+    rows = pd.read_csv(fold / "hardness.csv", dtype={"case": str})
+    assert rows["epoch"].tolist() == sorted(list(range(N_EPOCHS)) * 8)
+    assert len(pd.read_csv(fold / "training.csv")) == N_EPOCHS
+    assert (fold / "checkpoint_final.pth").exists()
+    assert not list(fold.glob("*.partial*"))
+    assert [int(kept[f"{when}0"]["summaries"]) for when in ("continued", "ended")] == [1, N_EPOCHS]
+    assert [int(kept[f"{when}1"]["summaries"]) for when in ("continued", "ended")] == [1, 1]
