@@ -286,7 +286,7 @@ class DiceCECaseLosses:
             is_present = self.is_predicted | (self.reference > 0)
             n_present = is_present.sum(2)
             mean = (dice * is_present).sum(2) / n_present.clamp_min(1)
-            # Not `torch.where` with a number, which a GPU waits for.
+            # Not `torch.where` with a number, which older versions of torch copy to a GPU and wait for.
             return self._total(mean.masked_fill(n_present == 0, 1.0), cross_entropy)
 
     @property
