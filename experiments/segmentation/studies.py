@@ -29,10 +29,10 @@ TRAINERS = {
 #: Method to the method whose model it starts from, to be trained for a tenth of the iterations.
 SOURCES = {f"{name}_finetuned": BASELINE for name in (BASELINE, "beta10_noIS", "cvar0.1")}
 
-#: The same for the study of finetuning; the first learning rate is the default of `nnunet-dro finetune`.
+#: The trainers of the study of finetuning, whose names say no learning rate, because the default is nnU-Net's.
 FINETUNING_TRAINERS = {
     BASELINE: TRAINERS[BASELINE],
-    **{name: f"{TRAINERS[name.removesuffix('_finetuned')]}_lr{LEARNING_RATE:g}" for name in SOURCES},
+    **{name: TRAINERS[name.removesuffix("_finetuned")] for name in SOURCES},
     **{name: TRAINERS[name] for name in ("beta10_noIS", "cvar0.1")},
 }
 

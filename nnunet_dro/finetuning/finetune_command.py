@@ -25,7 +25,7 @@ def finetune(
         str, typer.Option(help="Trainer to continue with, such as nnUNetTrainerDRO_beta10_noIS_50epochs.")
     ],
     learning_rate: Annotated[
-        float | None, typer.Option(help="First learning rate; default: as in the trainer's name, or 0.001.")
+        float | None, typer.Option(help="First learning rate; default: as in the trainer's name, or 0.01.")
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Number of epochs; default: as in the trainer's name, or 100.")

@@ -6,7 +6,7 @@ from nnunet_dro.trainers.registry import parse_trainer_name
 
 #: First learning rate and number of epochs, where neither the trainer's name nor the user gives them. How the learning
 #: rate was chosen stands in docs/finetuning.md.
-LEARNING_RATE, EPOCHS = 0.001, 100
+LEARNING_RATE, EPOCHS = 0.01, 100
 
 _PREFIX = "nnUNetTrainer"
 
@@ -27,7 +27,7 @@ def finetuning_trainer(trainer: str, *, learning_rate: float | None = None, epoc
 
     Example:
         >>> finetuning_trainer("DRO_beta10_noIS_50epochs")
-        'nnUNetTrainerDRO_beta10_noIS_lr0.001_50epochs'
+        'nnUNetTrainerDRO_beta10_noIS_50epochs'
     """
     full = trainer if trainer.startswith(_PREFIX) else f"{_PREFIX}{trainer}"
     try:

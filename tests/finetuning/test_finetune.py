@@ -153,10 +153,10 @@ def test_a_stopped_finetuning_goes_on_with_its_losses_and_its_learning_rate(targ
 @pytest.mark.parametrize(
     ("trainer", "numbers", "name"),
     [
-        ("nnUNetTrainerDRO_beta10_noIS_50epochs", {}, "nnUNetTrainerDRO_beta10_noIS_lr0.001_50epochs"),
-        ("DRO_cvar0.1", {}, "nnUNetTrainerDRO_cvar0.1_lr0.001_100epochs"),
+        ("nnUNetTrainerDRO_beta10_noIS_50epochs", {}, "nnUNetTrainerDRO_beta10_noIS_50epochs"),
+        ("DRO_cvar0.1", {}, "nnUNetTrainerDRO_cvar0.1_100epochs"),
         ("DRO_beta0_lr0.003", {"epochs": 20}, "nnUNetTrainerDRO_beta0_lr0.003_20epochs"),
-        ("GroupDRO_centre", {"learning_rate": 0.01, "epochs": 1000}, "nnUNetTrainerGroupDRO_centre"),
+        ("GroupDRO_centre", {"learning_rate": 0.001, "epochs": 1000}, "nnUNetTrainerGroupDRO_centre_lr0.001"),
     ],
 )
 def test_the_schedule_is_in_the_name(trainer, numbers, name):
@@ -241,7 +241,7 @@ def test_names_of_weights_lose_the_prefixes_of_wrappers(target, source):
 def test_the_command_trains_validates_and_predicts(project, tmp_path, kind):
     """With nnU-Net's own commands: plain training, finetuning in 3d, prediction."""
     here = project(kind)
-    plain, finetuned = "nnUNetTrainerDRO_beta0_1epochs_3iters", "nnUNetTrainerDRO_cvar0.3_lr0.001_1epochs_3iters"
+    plain, finetuned = "nnUNetTrainerDRO_beta0_1epochs_3iters", "nnUNetTrainerDRO_cvar0.3_1epochs_3iters"
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", plain, "-device", "cpu")
     words = ("finetune", here.dataset_id, "3d_small", 0, "--from", plain, "--trainer", "DRO_cvar0.3_1epochs_3iters")
     result = CliRunner().invoke(app, [*map(str, words), "--device", "cpu"])
