@@ -38,7 +38,7 @@ FINETUNING_TRAINERS = {
 
 #: The trainers of the search for the learning rate, of which 0.01 is nnU-Net's.
 RATES_TRAINERS = {BASELINE: TRAINERS[BASELINE]} | {
-    f"lr{rate}": "nnUNetTrainerDRO_beta10_noIS" + ("" if rate == "0.01" else f"_lr{rate}")
+    f"lr{rate}": TRAINERS["beta10_noIS"] + ("" if rate == "0.01" else f"_lr{rate}")
     for rate in ("0.01", "0.003", "0.001")
 }
 
