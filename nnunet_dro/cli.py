@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from nnunet_dro import __version__
 from nnunet_dro.evaluation_commands import compare, evaluate, report, show, splits
+from nnunet_dro.finetuning import finetune
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.tuning import tune
@@ -153,6 +154,7 @@ def suspects(
 
 
 app.command()(tune)
+app.command()(finetune)
 
 
 @app.command()

@@ -16,7 +16,7 @@ from nnunet_dro.atomic import replacing
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
 from nnunet_dro.nnunet.folders import FOLD_NAME
-from nnunet_dro.trainers.checkpoint import STATE_KEY
+from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.registry import trainer_class
 
@@ -115,7 +115,7 @@ def share_model(
     with replacing(output) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         for n_done, fold in enumerate(shared_folds):
             progress(n_done, len(shared_folds))
-            state = _read_checkpoint(model_folder / f"fold_{fold}" / checkpoint)
+            state = read_checkpoint(model_folder / f"fold_{fold}" / checkpoint, cure="Name one with --checkpoint.")
             _check_trainer(state["trainer_name"])
             cases |= _training_cases(state)
             configuration = state["init_args"]["configuration"]
@@ -193,20 +193,6 @@ def _dataset_name(model_folder: Path, plans: Mapping[str, Any]) -> str:
     """The name of the folder above, or of the plans where the model has been moved."""
     name = model_folder.absolute().parent.name
     return name if re.fullmatch(r"Dataset\d{3,}_.+", name) else str(plans["dataset_name"])
-
-
-def _read_checkpoint(path: Path) -> dict[str, Any]:
-    try:
-        # nnU-Net's checkpoints hold numpy's numbers.
-        content = torch.load(path, map_location="cpu", weights_only=False)
-        if isinstance(content, dict) and "configuration" in content["init_args"]:
-            return {**content, "network_weights": content["network_weights"], "trainer_name": content["trainer_name"]}
-    except Exception as error:  # whatever an unpickled file raises
-        raise ValueError(
-            f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}: {type(error).__name__} {error}. Copy it "
-            "again from where the model was trained."
-        ) from error
-    raise ValueError(f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}. Name one with --checkpoint.")
 
 
 def _check_trainer(name: str) -> None:

@@ -27,9 +27,12 @@ MAY_IMPORT = {
     "suspects": {"nnunet", "evaluation", "pages"},
     "tuning": {"nnunet", "evaluation", "pages", "trainers"},
     "sharing": {"nnunet", "trainers"},
+    "finetuning": {"nnunet", "trainers"},
     "evaluation_commands": {"evaluation"},
-    "cli": {"demo", "evaluation_commands", "nnunet", "sharing", "suspects", "trainers", "tuning"},
-    "experiments": {"demo", "nnunet", "evaluation", "losses", "pages", "sampling", "suspects", "trainers", "tuning"},
+    "cli": {"demo", "evaluation_commands", "finetuning", "nnunet", "sharing", "suspects", "trainers", "tuning"},
+    "experiments": {
+        *("demo", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects", "trainers", "tuning")
+    },
     "benchmarks": {"evaluation", "losses", "nnunet", "sampling", "trainers"},
 }
 

@@ -136,6 +136,8 @@ class SeedRuns:
         model = ("-tr", self.study.trainer(method), "-p", PLANS_NAME)
         train: tuple[str, ...] = (Path(sys.executable).name, "-m", "experiments.nnunet_runs.train", self.study.dataset)
         train += (CONFIGURATION, "0", *model, "--times", str(times))
+        if method in self.study.sources:
+            train += ("--from", str(self.fold(self.study.sources[method])))
         predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.study.dataset, "-c", CONFIGURATION, "-f", "0")
         predict += (*model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions), "-device", "cpu")
         # No processes for preprocessing and export: each takes longer to start than these few cases take.

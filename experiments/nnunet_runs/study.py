@@ -29,6 +29,7 @@ class Study:
         about: The page's paragraphs on the data, markdown.
         trainers: Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
         factors: Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.
+        sources: Method to the method whose model of the same seed it starts from; random weights if absent.
     """
 
     name: str
@@ -44,7 +45,8 @@ class Study:
     settings: Mapping[str, object]
     about: str
     trainers: Mapping[str, str]
-    factors: Mapping[str, int] = field(default_factory=dict)
+    factors: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def strata(self) -> tuple[str, ...]:
@@ -53,7 +55,7 @@ class Study:
 
     def iterations_of(self, method: str) -> int:
         """Training iterations per epoch of a method."""
-        return self.iterations * self.factors.get(method, 1)
+        return max(1, round(self.iterations * self.factors.get(method, 1)))
 
     def trainer(self, method: str) -> str:
         """Name of a method's trainer, as given to nnU-Net's ``-tr``."""

@@ -3,7 +3,8 @@
     python -m experiments.nnunet_runs.train DATASET CONFIGURATION FOLD -tr TRAINER -p PLANS --times FILE
 
 The command itself takes a thread for every processor of the machine, whatever the environment says; beside other work
-these wait for each other, and times say nothing. The processor time of the training goes to a file.
+these wait for each other, and times say nothing. The processor time of the training goes to a file. With `--from`, it
+is a finetuning of the model in that folder.
 """
 
 import argparse
@@ -23,6 +24,7 @@ def main() -> None:
     parser.add_argument("-tr", required=True, help="Name of the trainer.")
     parser.add_argument("-p", required=True, help="Name of the plans.")
     parser.add_argument("--times", type=Path, required=True, help="JSON file for the processor time in seconds.")
+    parser.add_argument("--from", dest="source", help="Fold folder of the model to start from.")
     arguments = parser.parse_args()
 
     import torch
@@ -30,12 +32,21 @@ def main() -> None:
 
     torch.set_num_threads(1)
     start = time.process_time()
+    if arguments.source is not None:
+        from nnunet_dro.finetuning.first_checkpoint import write_first_checkpoint
+        from nnunet_dro.finetuning.source_model import find_source, read_source
+        from nnunet_dro.nnunet.target import find_target
+
+        target = find_target(arguments.dataset, arguments.configuration, arguments.fold, plans=arguments.p)
+        model = read_source(find_source(arguments.source, target))
+        write_first_checkpoint(target, arguments.tr, model, device="cpu")
     run_training(
         arguments.dataset,
         arguments.configuration,
         arguments.fold,
         arguments.tr,
         arguments.p,
+        continue_training=arguments.source is not None,
         device=torch.device("cpu"),
     )
     with replacing(arguments.times) as partial:

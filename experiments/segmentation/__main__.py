@@ -2,6 +2,7 @@
 
     python -m experiments.segmentation phantoms --work FOLDER
     python -m experiments.segmentation few-phantoms --work FOLDER --methods beta10_noIS cvar0.1
+    python -m experiments.segmentation finetuning --work FOLDER
     python -m experiments.segmentation hippocampus --work FOLDER --data Dataset004_Hippocampus
 
 Every method is trained with nnU-Net on the dataset of every seed, on one processor core, and compared with plain
@@ -24,7 +25,16 @@ from experiments.record import result_folder, write_result, write_table
 from experiments.segmentation.figure import draw
 from experiments.segmentation.page import page_table, page_text
 from experiments.segmentation.results import summary_rows
-from experiments.segmentation.studies import TRAINERS, few_phantoms_study, hippocampus_study, phantom_study
+from experiments.segmentation.studies import (
+    FINETUNING_TRAINERS,
+    RATES_TRAINERS,
+    TRAINERS,
+    few_phantoms_study,
+    finetuning_rates_study,
+    finetuning_study,
+    hippocampus_study,
+    phantom_study,
+)
 
 #: The methods of a smoke run.
 QUICK_METHODS = (BASELINE, "beta10_noIS")
@@ -32,17 +42,26 @@ QUICK_METHODS = (BASELINE, "beta10_noIS")
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a study; returns the exit code: 2 if the input must be corrected, 1 if a dataset cannot be prepared."""
-    parser = study_parser("segmentation", str(__doc__).splitlines()[0], methods=tuple(TRAINERS))
-    parser.add_argument("study", choices=("phantoms", "few-phantoms", "hippocampus"))
+    parser = study_parser(
+        "segmentation", str(__doc__).splitlines()[0], methods=tuple(TRAINERS | FINETUNING_TRAINERS | RATES_TRAINERS)
+    )
+    parser.add_argument("study", choices=("phantoms", "few-phantoms", "finetuning", "finetuning-rates", "hippocampus"))
     arguments = parser.parse_args(words)
 
     def make(console: Console) -> Path:
+        study = _study(arguments)
+        methods = arguments.methods or tuple(study.trainers)
+        if unknown := [method for method in methods if method not in study.trainers]:
+            known = ", ".join(study.trainers)
+            raise ValueError(f"`methods` must be of the study {study.name}, got {unknown[0]!r}. Choose from: {known}.")
+        if arguments.quick and not arguments.methods:
+            methods = tuple(study.trainers)[:2] if study.sources else QUICK_METHODS
         return run(
-            _study(arguments),
+            study,
             work=arguments.work,
             out=result_folder(arguments.out, quick=arguments.quick),
             seeds=arguments.seeds or (QUICK_SEEDS if arguments.quick else SEEDS),
-            methods=arguments.methods or (QUICK_METHODS if arguments.quick else tuple(TRAINERS)),
+            methods=methods,
             quick=arguments.quick,
             console=console,
         )
@@ -53,6 +72,10 @@ def main(words: Sequence[str] | None = None) -> int:
 def _study(arguments: argparse.Namespace) -> Study:
     if arguments.study == "phantoms":
         return phantom_study(quick=arguments.quick)
+    if arguments.study == "finetuning":
+        return finetuning_study(quick=arguments.quick)
+    if arguments.study == "finetuning-rates":
+        return finetuning_rates_study(quick=arguments.quick)
     if arguments.study == "few-phantoms":
         return few_phantoms_study(quick=arguments.quick)
     if arguments.data is None:
@@ -77,7 +100,7 @@ def run(
         work: Folder for everything the study makes.
         out: Folder for the page.
         seeds: Seeds of the datasets; all methods of a seed are run before the next seed.
-        methods: Names from `TRAINERS`; the baseline is run first, named or not.
+        methods: Names of the study's methods; the baseline is run first, named or not.
         quick: Whether it is a smoke run.
         console: Console for the progress.
 

@@ -9,6 +9,7 @@ from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import render
+from nnunet_dro.finetuning.schedule import LEARNING_RATE
 
 #: Method to the trainer's name without its length; ``{by}`` is the column of the case table that has the groups.
 TRAINERS = {
@@ -23,6 +24,22 @@ TRAINERS = {
     "IW": "nnUNetTrainerIW_{by}",
     "la1": "nnUNetTrainerHWS_beta0_la1",
     "poly1": "nnUNetTrainerHWS_beta0_poly1",
+}
+
+#: Method to the method whose model it starts from, to be trained for a tenth of the iterations.
+SOURCES = {f"{name}_finetuned": BASELINE for name in (BASELINE, "beta10_noIS", "cvar0.1")}
+
+#: The trainers of the study of finetuning, whose names say no learning rate, because the default is nnU-Net's.
+FINETUNING_TRAINERS = {
+    BASELINE: TRAINERS[BASELINE],
+    **{name: TRAINERS[name.removesuffix("_finetuned")] for name in SOURCES},
+    **{name: TRAINERS[name] for name in ("beta10_noIS", "cvar0.1")},
+}
+
+#: The trainers of the search for the learning rate, of which 0.01 is nnU-Net's.
+RATES_TRAINERS = {BASELINE: TRAINERS[BASELINE]} | {
+    f"lr{rate}": TRAINERS["beta10_noIS"] + ("" if rate == "0.01" else f"_lr{rate}")
+    for rate in ("0.01", "0.003", "0.001")
 }
 
 #: Training cases of the rare intensity ranges, and training, validation and test cases of the common one.
@@ -65,6 +82,34 @@ def few_phantoms_study(*, quick: bool) -> Study:
         write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
         settings={"train": train, "validation": counts.validation, "test": counts.test},
         about=render("segmentation/few_phantoms", train=train, n_test=counts.test),
+    )
+
+
+def finetuning_study(*, quick: bool) -> Study:
+    """Study of the phantoms in which a plain training is continued for a tenth of its iterations; see `SOURCES`."""
+    phantoms = phantom_study(quick=quick)
+    return replace(
+        phantoms,
+        name="finetuning",
+        title="Finetuning a plain training on a hidden stratum: phantoms",
+        about=render("segmentation/finetuning", phantoms=phantoms, learning_rate=LEARNING_RATE, sources=SOURCES),
+        trainers=FINETUNING_TRAINERS,
+        factors=dict.fromkeys(SOURCES, 0.1),
+        sources=SOURCES,
+    )
+
+
+def finetuning_rates_study(*, quick: bool) -> Study:
+    """Study of the first learning rate of a finetuning, on the phantoms."""
+    phantoms, methods = phantom_study(quick=quick), [name for name in RATES_TRAINERS if name != BASELINE]
+    return replace(
+        phantoms,
+        name="finetuning-rates",
+        title="The first learning rate of a finetuning: phantoms",
+        about=render("segmentation/finetuning_rates", phantoms=phantoms),
+        trainers=RATES_TRAINERS,
+        factors=dict.fromkeys(methods, 0.1),
+        sources=dict.fromkeys(methods, BASELINE),
     )
 
 

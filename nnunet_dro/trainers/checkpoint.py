@@ -1,7 +1,10 @@
-"""Puts the hardness table into nnU-Net's checkpoints."""
+"""Reads nnU-Net's checkpoints, and puts the hardness table into them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import torch
 
 #: Key of the state of the hardness table in the logging part of a checkpoint.
 STATE_KEY = "nnunet_dro"
@@ -41,3 +44,29 @@ class CheckpointedLogger:
         self._logger.load_checkpoint({key: value for key, value in checkpoint.items() if key != STATE_KEY})
         if STATE_KEY in checkpoint:
             self._load(checkpoint[STATE_KEY])
+
+
+def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
+    """Read a checkpoint of nnU-Net to the CPU.
+
+    Args:
+        path: The file.
+        cure: What the error suggests if it is something else.
+
+    Returns:
+        Its contents, with at least the weights, the trainer's name, and the configuration in ``init_args``.
+
+    Raises:
+        ValueError: If the file is no such checkpoint, or damaged.
+    """
+    try:
+        # nnU-Net's checkpoints hold numpy's numbers.
+        content = torch.load(path, map_location="cpu", weights_only=False)
+        if isinstance(content, dict) and "configuration" in content["init_args"]:
+            return {**content, "network_weights": content["network_weights"], "trainer_name": content["trainer_name"]}
+    except Exception as error:  # whatever an unpickled file raises
+        raise ValueError(
+            f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}: {type(error).__name__} {error}. Copy it "
+            "again from where the model was trained."
+        ) from error
+    raise ValueError(f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}. {cure}")

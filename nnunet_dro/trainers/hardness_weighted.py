@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +28,7 @@ from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
 from nnunet_dro.trainers.resumed_options import check_resumed, recorded_options
+from nnunet_dro.trainers.starting_point import Source, fill_stale_losses
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class HardnessWeighted(_Trainer):
         self.loss.pooled = self._pooled_hardness(len(items))
         groups = self._watched_groups(cases)
         self.hardness_log = HardnessLog(table, self.options.importance, groups=groups, subvolumes=subvolumes)
-        if self._restored is not None:
+        if self._restored is not None and "table" in self._restored:
             self._load_hardness_state(self.hardness_log, self._restored)
         self._estimate_beta()
         if len(cases) == 1 and self.local_rank == 0:
@@ -158,12 +159,27 @@ class HardnessWeighted(_Trainer):
             check_resumed(self.options, self._restored.get("options"))
         self._check_before_training()
         super().on_train_start()
+        self._begin_from_source()
         if self.local_rank != 0:
             return
         for log in self._epoch_logs():
             log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
         if self.hardness_log is not None:
             self.print_to_log_file(self._how_cases_are_drawn(self.hardness_log.table))
+
+    def start_from(self, source: Source, weights: Mapping[str, torch.Tensor]) -> None:
+        """Begin with the weights of another training, as this one's checkpoints will say; after `initialize`."""
+        self.network.load_state_dict(weights)
+        self._restored = {"options": recorded_options(self.options), **source.state()}
+
+    def _begin_from_source(self) -> None:
+        source = Source.in_state(self._restored)
+        if source is None or self._restored is None:
+            return
+        self.print_to_log_file(f"This training was started from {source}.")
+        if "table" not in self._restored:
+            fill_stale_losses(self)
+            self._estimate_beta()
 
     def _epoch_logs(self) -> list[EpochLog[Any, Any]]:
         """The logs that are written after each epoch."""
@@ -255,7 +271,8 @@ class HardnessWeighted(_Trainer):
             state["mean_weight"] = self.loss.mean_weight
         if self.loss.pooled is not None:
             state["pooled"] = self.loss.pooled.state_dict()
-        return state
+        source = Source.in_state(self._restored)
+        return state if source is None else {**state, **source.state()}
 
     def _remember_hardness_state(self, state: dict[str, Any]) -> None:
         self._restored = state

@@ -11,6 +11,9 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
 
+#: Share of a training after which nnU-Net saves it again: 50 of 1000 epochs.
+_SAVED_SHARE = 0.05
+
 #: Bytes that file systems take in the name of a folder.
 _LONGEST_FOLDER = 255
 #: Room that is kept for the names of the plans and of the configuration (3d_cascade_fullres is nnU-Net's longest).
@@ -18,7 +21,7 @@ _PLANS_LENGTH, _CONFIGURATION_LENGTH = 15, 18
 
 
 class NamedTrainer(HardnessWeighted, nnUNetTrainer):
-    """nnU-Net's trainer with the length, the optimiser and the sampling that its name asks for."""
+    """nnU-Net's trainer with the length, the optimiser, the learning rate and the sampling that its name asks for."""
 
     #: The class of the options that the name of this trainer can give.
     options_class: ClassVar[type[TrainerOptions]] = DROOptions
@@ -32,7 +35,10 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
         device: torch.device = torch.device("cuda"),  # noqa: B008
     ) -> None:
         super().__init__(plans, configuration, fold, dataset_json, device)
+        self.initial_lr = self.options.learning_rate
         self.num_epochs = self.options.epochs
+        # As often as nnU-Net: a short training would otherwise be saved at its best epochs only, or never.
+        self.save_every = max(1, round(self.num_epochs * _SAVED_SHARE))
         self.num_iterations_per_epoch = self.options.iterations
         self.num_val_iterations_per_epoch = self.options.validation_iterations
 

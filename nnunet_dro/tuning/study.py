@@ -11,13 +11,13 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.nnunet.safe_stop import SafeStop
+from nnunet_dro.nnunet.target import Target
+from nnunet_dro.nnunet.training import TrainingFailedError, train
 from nnunet_dro.nnunet.training_log import Epochs
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.progress import Display
 from nnunet_dro.tuning.sampler import Sampler, make_sampler
 from nnunet_dro.tuning.space import Space
-from nnunet_dro.tuning.target import Target
-from nnunet_dro.tuning.training import TrainingFailedError, train
 
 #: States of trials that count as finished.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)

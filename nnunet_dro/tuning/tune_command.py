@@ -64,10 +64,11 @@ def tune(
 ) -> None:
     """Search for the best options of a trainer; each trial is a training, scored on the fold's validation cases."""
     _check_extra()
+    from nnunet_dro.nnunet.target import check_writable, find_target
     from nnunet_dro.tuning.objective import check_objective, parse_objective
     from nnunet_dro.tuning.space import parse_space
     from nnunet_dro.tuning.study import Settings
-    from nnunet_dro.tuning.target import check_writable, find_target
+    from nnunet_dro.tuning.validation import validation_cases
 
     if trials < 1:
         raise ValueError(f"`trials` must be at least 1, got {trials}. Give --trials.")
@@ -75,7 +76,7 @@ def tune(
     target = find_target(dataset, configuration, fold, plans=plans)
     space = parse_space(trainer, option or (), epochs=epochs, iterations=iterations)
     table = cases or target.cases
-    check_objective(aim, table, target.validation_cases())
+    check_objective(aim, table, validation_cases(target))
     find_command("nnUNetv2_train")
     name = study or f"{space.trainer.removeprefix('nnUNetTrainer')}__{plans}__{configuration}__fold_{target.fold}"
     if not name.strip(" .") or set(name) & set("/\\:\n"):

@@ -36,6 +36,7 @@ EXAMPLES = {
     "vs<gamma>": "vs0.5",
     "poly<alpha>": "poly1",
     "plainSGD": "plainSGD",
+    "lr<x>": "lr0.001",
     "<n>epochs": "3epochs",
     "<n>iters": "5iters",
 }

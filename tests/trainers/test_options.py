@@ -48,6 +48,10 @@ BASE = "nnUNetTrainerHWS"
         ("_cvar0.1_explore0.3", {"cvar": 0.1, "exploration": 0.3}),
         ("_explore0", {"exploration": 0.0}),
         ("_momentum0.9_plainSGD", {"momentum": 0.9, "plain_sgd": True}),
+        (
+            "_beta10_noIS_lr0.0003_20epochs",
+            {"beta": 10, "importance_sampling": False, "learning_rate": 3e-4, "epochs": 20},
+        ),
         ("_beta10_noIS_20epochs", {"beta": 10.0, "importance_sampling": False, "epochs": 20}),
         (
             "_beta3_clip0to4_momentum0.25_plainSGD_2epochs_5iters",

@@ -4,8 +4,8 @@ import os
 import pytest
 
 from nnunet_dro.nnunet import command
-from nnunet_dro.tuning.target import find_target
-from nnunet_dro.tuning.training import TrainingFailedError, train
+from nnunet_dro.nnunet.target import find_target
+from nnunet_dro.nnunet.training import TrainingFailedError, train
 from tests.processes import gone
 from tests.tuning.conftest import Fake
 

@@ -57,6 +57,8 @@ class HardnessLog:
         self.groups = groups or {}
         self.subvolumes = subvolumes
         self.cases = table.cases if subvolumes is None else subvolumes.cases
+        #: What the table holds losses of, for messages.
+        self.items = "cases" if subvolumes is None else "sub-volumes"
         self.summaries: list[HardnessSummary] = []
         self._history: dict[int, NDArray[np.float32]] = {}
         self._start_epoch()
@@ -139,7 +141,7 @@ class HardnessLog:
             hardest=tuple((names[i], float(losses[i])) for i in hardest),
             stalest=self._stalest(),
             outliers=tuple(names[i] for i in self.table.rule.outliers(losses)),
-            items="cases" if self.subvolumes is None else "sub-volumes",
+            items=self.items,
         )
 
     def _stalest(self) -> tuple[str, int] | None:

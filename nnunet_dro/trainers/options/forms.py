@@ -289,6 +289,12 @@ OPTIONS = (
         "Trains with SGD without momentum instead of nnU-Net's Nesterov momentum of 0.99.",
         source=_FIDON,
     ),
+    _of_number(
+        "learning_rate",
+        "lr",
+        "x",
+        "Learning rate of the first epoch; it falls to 0 over the epochs as in nnU-Net.",
+    ),
     _of_count("epochs", "<n>epochs", "Number of epochs."),
     _of_count(
         "iterations",

@@ -12,8 +12,9 @@ from nnunet_dro.trainers.options.forms import OPTIONS, Option
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
 
-#: Length of nnU-Net's own trainings. These are defaults, which names leave out.
+#: Length and first learning rate of nnU-Net's own trainings. These are defaults, which names leave out.
 NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS = 1000, 250, 50
+NNUNET_LEARNING_RATE = 0.01
 
 #: Whether the rule holds, the field that is checked, and the rule in words.
 Check = tuple[bool, str, str]
@@ -48,6 +49,7 @@ class TrainerOptions:
         polynomial_tail: alpha of the polynomially tailed cross-entropy, > 0; None for the plain cross-entropy.
         plain_sgd: Whether to use SGD without momentum instead of nnU-Net's Nesterov momentum (Fidon et al. 2022,
             Table 3).
+        learning_rate: Learning rate of the first epoch, > 0; it falls to 0 as in nnU-Net.
         epochs: Number of epochs.
         iterations: Training iterations per epoch.
 
@@ -65,6 +67,7 @@ class TrainerOptions:
     vector_scaling: float = 0.0
     polynomial_tail: float | None = None
     plain_sgd: bool = False
+    learning_rate: float = NNUNET_LEARNING_RATE
     epochs: int = NNUNET_EPOCHS
     iterations: int = NNUNET_ITERATIONS
 
@@ -78,10 +81,12 @@ class TrainerOptions:
 
     def _checks(self) -> list[Check]:
         tau, gamma, alpha = self.logit_adjustment, self.vector_scaling, self.polynomial_tail
+        rate = self.learning_rate
         return [
             (bool(np.isfinite(tau) and tau >= 0), "logit_adjustment", "a number >= 0"),
             (bool(np.isfinite(gamma) and gamma >= 0), "vector_scaling", "a number >= 0"),
             (alpha is None or bool(np.isfinite(alpha) and alpha > 0), "polynomial_tail", "a number > 0"),
+            (bool(np.isfinite(rate) and rate > 0), "learning_rate", "a number > 0"),
             (self.epochs >= 1, "epochs", "at least 1"),
             (self.iterations >= 1, "iterations", "at least 1"),
         ]

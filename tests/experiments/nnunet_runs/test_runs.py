@@ -89,3 +89,14 @@ def test_split_is_that_of_the_case_table(start, tmp_path):
     preprocessed = tmp_path / "work" / "tiny" / "seed0" / "nnUNet_preprocessed" / "Dataset912_Tiny"
     (split,) = json.loads((preprocessed / "splits_final.json").read_text())
     assert split == {"train": ["rare0Tr", "usual1Tr", "usual2Tr", "usual3Tr"], "val": ["usual0Tr"]}
+
+
+def test_method_with_a_source_starts_from_its_model_and_is_trained_for_its_share(start, nnunet, tmp_path):
+    start(methods=("beta10",), seeds=(1,), sources={"beta10": "ERM"}, factors={"beta10": 0.4})
+
+    plain, finetuned = (command for command in nnunet.commands if "--times" in command)
+    assert "--from" not in plain
+    model = tmp_path / "work" / "tiny" / "seed1" / "nnUNet_results" / "Dataset912_Tiny"
+    source = finetuned[finetuned.index("--from") + 1]
+    assert source.startswith(f"{model}/nnUNetTrainerDRO_beta0_2epochs_5iters__")
+    assert finetuned[finetuned.index("-tr") + 1] == "nnUNetTrainerDRO_beta10_2epochs_2iters"

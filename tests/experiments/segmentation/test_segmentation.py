@@ -115,6 +115,13 @@ def test_command_line_says_what_to_put_right_in_one_line(tmp_path, capsys):
     assert said == "segmentation: `data` must be the raw hippocampus dataset, got none. Give its folder with --data.\n"
 
 
+def test_method_of_another_study_is_refused(tmp_path, capsys):
+    assert main(["finetuning", "--work", str(tmp_path), "--methods", "la1"]) == 2
+    assert (
+        "`methods` must be of the study finetuning, got 'la1'. Choose from: ERM, ERM_finet" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.slow
 def test_quick_run_with_nnunet_writes_numbers_that_are_those_of_the_evaluations(tmp_path, monkeypatch):
     small = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=2)
@@ -144,6 +151,12 @@ def test_quick_run_with_nnunet_writes_numbers_that_are_those_of_the_evaluations(
     )
     for (stratum, label), difference in gain.mean().items():
         assert table.loc[("beta10_noIS", stratum, label), "mean_difference"] == pytest.approx(difference)
+    # Of the study of finetuning, the run that the others do not have.
+    (work / "finetuning-quick").symlink_to(work / "phantoms-quick")
+    words = ["finetuning", "--work", str(work), "--out", str(out), "--quick"]
+    assert main(words) == 0
+    finetuned = work / "finetuning-quick" / "seed0" / "evaluation" / "ERM_finetuned" / "scores.csv"
+    assert pd.read_csv(finetuned)["dice"].between(0, 1).all()
     text = (out / "segmentation-phantoms.md").read_text()
     assert "Smoke run" in text
     assert "What came out" not in text

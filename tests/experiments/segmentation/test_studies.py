@@ -4,7 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.segmentation.studies import TRAINERS, few_phantoms_study, hippocampus_study, phantom_study
+from experiments.segmentation.studies import (
+    SOURCES,
+    TRAINERS,
+    few_phantoms_study,
+    finetuning_rates_study,
+    finetuning_study,
+    hippocampus_study,
+    phantom_study,
+)
+from nnunet_dro.finetuning.schedule import LEARNING_RATE, finetuning_trainer
 from nnunet_dro.trainers.registry import trainer_class
 from tests.experiments.made_studies import LABELS, row_of, tiny_study, write_label_map
 
@@ -36,6 +45,24 @@ def test_few_phantoms_are_the_phantoms_with_fewer_training_cases(tmp_path):
     quick.write(tmp_path / quick.dataset, np.random.default_rng(0))
     table = pd.read_csv(tmp_path / quick.dataset / "cases.csv")
     assert table[table["split"] == "train"]["pathology"].value_counts().to_dict() == quick.settings["train"]
+
+
+def test_finetuning_takes_a_tenth_of_the_training_and_the_default_learning_rate():
+    study = finetuning_study(quick=False)
+    trainers = {method: study.trainer(method) for method in study.trainers}
+    assert trainers["ERM"] == "nnUNetTrainerDRO_beta0_10epochs_100iters"
+    for method in SOURCES:
+        options = trainer_class(trainers[method]).options
+        assert (options.epochs, options.iterations, options.learning_rate) == (10, 10, LEARNING_RATE)
+        anew = study.trainers[method.removesuffix("_finetuned")]
+        assert finetuning_trainer(f"{anew}_10epochs_10iters") == trainers[method]
+    assert f"first learning rate of {LEARNING_RATE}" in study.about
+
+
+def test_learning_rates_are_those_of_their_names():
+    study = finetuning_rates_study(quick=False)
+    rates = {method: trainer_class(study.trainer(method)).options.learning_rate for method in study.sources}
+    assert rates == {"lr0.01": 0.01, "lr0.003": 0.003, "lr0.001": 0.001}
 
 
 HIPPOCAMPUS_RANGES = {"8bit": 7, "raw": 13, "rescaled": 6}

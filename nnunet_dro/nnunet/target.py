@@ -1,4 +1,4 @@
-"""The target of a study: a fold of a configuration of a preprocessed dataset."""
+"""The target of a training: a fold of a configuration of a preprocessed dataset."""
 
 import json
 import os
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnunet_dro.case_table import find_case_table
-from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import SPLITS_FILE, dataset_folder, find_dataset, fold_folder, folder_of
+from nnunet_dro.nnunet.folders import dataset_folder, find_dataset, fold_folder, folder_of
 
 
 @dataclass(frozen=True)
@@ -50,19 +49,6 @@ class Target:
     def fold_folder(self, trainer: str) -> Path:
         """The folder in which nnU-Net writes the results of a trainer."""
         return fold_folder(self.results, trainer, self.plans, self.configuration, self.fold)
-
-    def validation_cases(self) -> list[str]:
-        """The validation cases of the fold; all cases if nnU-Net has not divided them yet, or divides them itself."""
-        every = sorted(list_label_maps(self.references))
-        path = self.preprocessed / SPLITS_FILE
-        if self.fold == "all" or not path.is_file():
-            return every
-        try:
-            splits = json.loads(path.read_text(encoding="utf-8"))
-            return sorted(splits[int(self.fold)]["val"]) if int(self.fold) < len(splits) else every
-        except (ValueError, KeyError, TypeError) as error:
-            cure = "Write it again with `nnunet-dro splits --force`, or remove it."
-            raise ValueError(f"`fold` must be in a usable splits_final.json, got {str(path)!r}. {cure}") from error
 
 
 def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> Target:

@@ -1,12 +1,12 @@
 """One training by nnU-Net's own command, which is watched while it runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nnunet_dro.nnunet.command import CommandError, last_lines, run_command
 from nnunet_dro.nnunet.safe_stop import SafeStop
+from nnunet_dro.nnunet.target import Target
 from nnunet_dro.nnunet.training_log import Epochs, log_files, read_epochs
-from nnunet_dro.tuning.target import Target
 
 #: How many of the last lines of a log a failure quotes.
 N_LINES = 5
@@ -39,6 +39,7 @@ def train(
     device: str,
     log: Path,
     watch: Callable[[Epochs], None],
+    options: Sequence[str] = (),
     safe_stop: SafeStop | None = None,
 ) -> None:
     """Train and validate, or continue where an earlier start stopped; nothing is trained twice.
@@ -51,6 +52,7 @@ def train(
         device: ``cpu``, ``cuda`` or ``mps``.
         log: File to which the command and its output are appended.
         watch: Function to call about twice a second, and at the end, with the epochs of nnU-Net's log.
+        options: Further options of nnUNetv2_train.
         safe_stop: As for `run_command`.
 
     Raises:
@@ -69,7 +71,7 @@ def train(
     # The logs of an earlier training say nothing about one that starts from the beginning.
     old = [] if how else log_files(fold)
     command = ["nnUNetv2_train", target.dataset, target.configuration, target.fold, "-tr", trainer]
-    command += ["-p", target.plans, "-device", device, *how]
+    command += ["-p", target.plans, "-device", device, *options, *how]
     try:
         run_command(
             command,

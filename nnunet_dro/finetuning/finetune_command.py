@@ -1,0 +1,91 @@
+"""The command `nnunet-dro finetune`, which imports what it needs when it is called."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnunet_dro.nnunet.command import Device, find_command
+from nnunet_dro.progress_bar import progress_bar
+
+if TYPE_CHECKING:
+    from nnunet_dro.nnunet.target import Target
+
+
+def finetune(
+    dataset: Annotated[str, typer.Argument(help="Name or number of a preprocessed dataset.")],
+    configuration: Annotated[str, typer.Argument(help="Configuration to train, such as 3d_fullres.")],
+    fold: Annotated[str, typer.Argument(help="Fold to train on: a number, or all.")],
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from", help="Trainer that has finished this fold, or the path of a fold's folder or a checkpoint."
+        ),
+    ],
+    trainer: Annotated[
+        str, typer.Option(help="Trainer to continue with, such as nnUNetTrainerDRO_beta10_noIS_50epochs.")
+    ],
+    learning_rate: Annotated[
+        float | None, typer.Option(help="First learning rate; default: as in the trainer's name, or 0.01.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Number of epochs; default: as in the trainer's name, or 100.")
+    ] = None,
+    plans: Annotated[str, typer.Option("--plans", "-p", help="Name of the plans.")] = "nnUNetPlans",
+    device: Annotated[Device, typer.Option(help="Device to train on.")] = Device.CUDA,
+    num_gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs to train on.")] = 1,
+) -> None:
+    """Continue a finished training, its segmentation heads included, with a trainer of this package."""
+    from nnunet_dro.finetuning.schedule import finetuning_trainer
+    from nnunet_dro.nnunet.target import check_writable, find_target
+
+    if num_gpus > 1 and device is not Device.CUDA:
+        raise ValueError(f"`num-gpus` must be 1 on the device {device.value}, got {num_gpus}. Use --device cuda.")
+    target = find_target(dataset, configuration, fold, plans=plans)
+    name = finetuning_trainer(trainer, learning_rate=learning_rate, epochs=epochs)
+    find_command("nnUNetv2_train")
+    check_writable(target.fold_folder(name))
+    _start(target, name, source, device.value)
+    _train(target, name, device.value, num_gpus)
+
+
+def _start(target: "Target", trainer: str, given: str, device: str) -> None:
+    """Write the first checkpoint, if there is none yet, and say what will be trained."""
+    from nnunet_dro.finetuning.first_checkpoint import is_started, write_first_checkpoint
+    from nnunet_dro.finetuning.source_model import find_source, read_source
+
+    model = read_source(find_source(given, target))
+    is_new = not is_started(target, trainer, model)
+    if is_new:
+        write_first_checkpoint(target, trainer, model, device=device)
+    typer.echo(f"{'Starting' if is_new else 'Continuing'} {trainer} from {model.source}")
+    if model.has_seen_validation_cases_of(target):
+        typer.echo(
+            f"nnunet-dro: WARNING: the model is from fold {model.fold} of the same dataset, so it may have been "
+            f"trained on cases that fold {target.fold} validates on. Its validation scores will be too good.",
+            err=True,
+        )
+
+
+def _train(target: "Target", trainer: str, device: str, num_gpus: int) -> None:
+    from nnunet_dro.nnunet.training import TrainingFailedError, train
+    from nnunet_dro.nnunet.training_log import Epochs
+    from nnunet_dro.trainers.registry import parse_trainer_name
+
+    n_epochs, folder = parse_trainer_name(trainer)[1].epochs, target.fold_folder(trainer)
+    with progress_bar("Training, epochs") as progress:
+
+        def watch(epochs: Epochs) -> None:
+            progress(epochs.current or 0, n_epochs)
+
+        options = ["-num_gpus", str(num_gpus)] if num_gpus > 1 else []
+        try:
+            train(target, trainer, device=device, log=folder / "finetune.log", watch=watch, options=options)
+        except TrainingFailedError as error:
+            typer.echo(f"nnunet-dro: {error}. Repeat the command to continue.", err=True)
+            raise typer.Exit(1) from error
+    plans = "" if target.plans == "nnUNetPlans" else f" -p {target.plans}"
+    typer.echo(
+        f"Predict with: nnUNetv2_predict -d {target.dataset} -c {target.configuration}{plans} -f {target.fold} "
+        f"-tr {trainer} -i INPUT -o OUTPUT"
+    )
+    typer.echo(folder)
