@@ -51,7 +51,7 @@ def evaluate(
     ] = "dice",
     nsd_tolerance_mm: Annotated[float, typer.Option(help="Tolerance of the normalised surface distance, in mm.")] = 1.0,
     empty: Annotated[
-        EmptyRule, typer.Option(help="Score of a label that is in neither reference nor prediction.")
+        EmptyRule, typer.Option(help="Score of a label that reference, prediction or both lack.")
     ] = EmptyRule.UNDEFINED,
     missing: Annotated[
         MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")

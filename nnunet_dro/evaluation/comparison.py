@@ -11,12 +11,13 @@ import pandas as pd
 from nnunet_dro.evaluation.bootstrap import difference_intervals
 from nnunet_dro.evaluation.common_ground import CommonGround, find_common_ground, find_common_strata
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.failures import BoolArray, failed_rows
 from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.one_sided import MethodValues, completed, method_values, notes_on_one_sided
 from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import describe, divide, percentile_notes, summarise
-from nnunet_dro.naming import name_some
 
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
 NOTABLE = 0.05
@@ -24,6 +25,7 @@ NOTABLE = 0.05
 #: The columns of the comparison's table.
 COLUMNS = (
     *("attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"),
+    *("n_worst_baseline", "n_worst_method"),
     *(
         f"{statistic}_{what}"
         for statistic in STATISTICS
@@ -39,8 +41,8 @@ _CHANGED_COLUMNS = ("method", "metric", "label", "case", "baseline_value", "meth
 
 _FloatArray = npt.NDArray[np.float64]
 
-#: Method and metric to the values, shape (n_cases, n_labels).
-_Values = Mapping[tuple[str, str], _FloatArray]
+#: Metric to method to the values, shape (n_cases, n_labels).
+_Values = Mapping[str, Mapping[str, MethodValues]]
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,13 @@ class Comparison:
     Attributes:
         methods: Their names, the baseline first.
         table: A row per attribute, stratum, label, metric and method, with `COLUMNS`. Differences are method minus
-            baseline, over the ``n`` cases of the stratum less the ``n_undefined`` without a value in one of the two;
-            their bounds are 95 % intervals of the paired bootstrap. ``wins``, ``ties`` and ``losses`` count the cases
-            where the method is better, equal and worse.
-        strata: As from `summarise` for each method, over the cases with a value in *every* method, with the column
-            ``method`` first. (With three or more methods ``table`` can rest on more cases.)
+            baseline, over the ``n`` cases of the stratum less the ``n_undefined`` without a value; their bounds are
+            95 % intervals of the paired bootstrap. A method that missed or invented the label, while the other did not,
+            counts as the worst where it has no value: in ``n_worst_baseline`` or ``n_worst_method`` cases (see
+            `one_sided.completed`). ``wins``, ``ties`` and ``losses`` count the cases where the method is better, equal
+            and worse.
+        strata: As from `summarise` for each method, over the cases with a value in *every* method (completed in the
+            same way), with the column ``method`` first. (With three or more methods ``table`` can rest on more cases.)
         changed: The cases that changed most: for each method, metric and label up to `N_CHANGED` improvements, the
             largest first, then as many deteriorations, with the stratum of each attribute.
         scores: All methods' scores of the compared cases, with the column ``method`` first.
@@ -115,8 +119,7 @@ def compare(
     ground = find_common_ground(evaluations, intersect=intersect)
     strata = find_common_strata(evaluations, ground, by=by)
     values = {
-        (method, metric): ground.align(evaluation.scores, metric)
-        for method, evaluation in evaluations.items()
+        metric: {method: method_values(evaluation, ground, metric) for method, evaluation in evaluations.items()}
         for metric in ground.metrics
     }
     methods = tuple(evaluations)
@@ -130,7 +133,7 @@ def compare(
     return Comparison(
         methods=methods,
         table=_table(values, methods, ground, strata, n_resamples=n_resamples, seed=seed),
-        strata=_strata_of_methods(values, methods, ground, strata, n_resamples=n_resamples, seed=seed),
+        strata=_strata_of_methods(values, evaluations, ground, strata, n_resamples=n_resamples, seed=seed),
         changed=_changed(values, methods, ground, strata),
         scores=_scores(evaluations, ground),
         stratum_of_case=strata,
@@ -140,7 +143,7 @@ def compare(
             "definitions": {metric: METRICS[metric].definition for metric in ground.metrics},
             "methods": {method: dict(evaluation.about) for method, evaluation in evaluations.items()},
         },
-        notes=(*notes, *_notes_on_one_sided(values, methods, ground)),
+        notes=(*notes, *notes_on_one_sided(values, methods, ground)),
     )
 
 
@@ -173,17 +176,24 @@ def _table(
 ) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     pairs: list[tuple[_FloatArray, _FloatArray]] = []
+    complete = {
+        (metric, method): completed(of_metric, metric, among=(methods[0], method))
+        for metric, of_metric in values.items()
+        for method in methods[1:]
+    }
     for attribute, stratum_of_case in strata.items():
         codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
         for code, stratum in enumerate(names):
             inside = np.flatnonzero(codes == code)
             for position, label in enumerate(ground.labels):
-                for metric in ground.metrics:
-                    baseline = values[methods[0], metric][inside, position]
-                    for method in methods[1:]:
-                        pairs.append((baseline, values[method, metric][inside, position]))
-                        key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
-                        rows.append(key | {"baseline": methods[0], "method": method} | _pair_row(*pairs[-1], metric))
+                for metric, method in complete:
+                    key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
+                    both = (methods[0], method)
+                    baseline, other = (complete[metric, method][name][inside, position] for name in both)
+                    failed = [values[metric][name].failed[inside, position] for name in both]
+                    pairs.append((baseline, other))
+                    key |= {"baseline": methods[0], "method": method}
+                    rows.append(key | _pair_row(baseline, other, (failed[0], failed[1]), metric))
     bounds = difference_intervals(pairs, n_resamples=n_resamples, seed=seed)
     for row, of_row in zip(rows, bounds, strict=True):
         for statistic, (low, high) in zip(STATISTICS, of_row, strict=True):
@@ -195,23 +205,28 @@ def _table(
     return table[list(COLUMNS)]
 
 
-def _pair_row(baseline: _FloatArray, method: _FloatArray, metric: str) -> dict[str, Any]:
+def _pair_row(
+    baseline: _FloatArray, method: _FloatArray, failed: tuple[BoolArray, BoolArray], metric: str
+) -> dict[str, Any]:
     """The row of one stratum, label, metric and method, but for intervals and correction."""
     both = ~np.isnan(baseline) & ~np.isnan(method)
     before, after = describe(baseline[both]), describe(method[both])
     row: dict[str, Any] = {"n": len(both), "n_undefined": int((~both).sum())}
+    row |= {f"n_worst_{which}": int((of[both]).sum()) for which, of in zip(("baseline", "method"), failed, strict=True)}
     for statistic in STATISTICS:
         row[f"{statistic}_baseline"], row[f"{statistic}_method"] = before[statistic], after[statistic]
         row[f"{statistic}_difference"] = after[statistic] - before[statistic]
-    differences = (method - baseline)[both]
-    gains = differences if METRICS[metric].more_is_better else -differences
+    sign = 1.0 if METRICS[metric].more_is_better else -1.0
+    # A failure without a value has the largest rank, however bad the other method's value is.
+    differences = np.select([failed[0], failed[1]], [sign * np.inf, -sign * np.inf], method - baseline)[both]
+    gains = sign * differences
     counts = {"wins": int((gains > 0).sum()), "ties": int((gains == 0).sum()), "losses": int((gains < 0).sum())}
     return row | {"wilcoxon_p": wilcoxon_p(differences)} | counts
 
 
 def _strata_of_methods(
     values: _Values,
-    methods: tuple[str, ...],
+    evaluations: Mapping[str, Evaluation],
     ground: CommonGround,
     strata: "Mapping[str, pd.Series[str]]",
     *,
@@ -219,12 +234,13 @@ def _strata_of_methods(
     seed: int,
 ) -> pd.DataFrame:
     pairs = pd.MultiIndex.from_product([ground.cases, ground.labels], names=["case", "label"])
-    everywhere = {
-        metric: ~np.isnan([values[method, metric] for method in methods]).any(axis=0) for metric in ground.metrics
-    }
+    complete = {metric: completed(of_metric, metric, among=evaluations) for metric, of_metric in values.items()}
+    everywhere = {m: ~np.isnan(list(of_metric.values())).any(axis=0) for m, of_metric in complete.items()}
     parts = []
-    for method in methods:
-        columns = {m: np.where(everywhere[m], values[method, m], np.nan).ravel() for m in ground.metrics}
+    for method, evaluation in evaluations.items():
+        columns = {m: np.where(everywhere[m], complete[m][method], np.nan).ravel() for m in ground.metrics}
+        if failed_rows(evaluation.scores) is not None:
+            columns |= {c: ground.align(evaluation.scores, c).ravel() for c in ("n_reference", "n_prediction")}
         scores = pd.DataFrame(columns, index=pairs).reset_index()
         part = summarise(scores, strata, metrics=ground.metrics, n_resamples=n_resamples, seed=seed)
         part.insert(0, "method", method)
@@ -241,7 +257,8 @@ def _changed(
     rows = []
     for method in methods[1:]:
         for metric in ground.metrics:
-            before, after = values[methods[0], metric], values[method, metric]
+            filled = completed(values[metric], metric, among=(methods[0], method))
+            before, after = filled[methods[0]], filled[method]
             for position, label in enumerate(ground.labels):
                 differences = after[:, position] - before[:, position]
                 gains = differences if METRICS[metric].more_is_better else -differences
@@ -265,26 +282,3 @@ def _scores(evaluations: Mapping[str, Evaluation], ground: CommonGround) -> pd.D
         part.insert(0, "method", method)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)
-
-
-def _notes_on_one_sided(values: _Values, methods: tuple[str, ...], ground: CommonGround) -> list[str]:
-    """Notes on false positives with Dice 0 in one method and no value in the other, which make no pair."""
-    notes = []
-    for metric in ground.metrics:
-        for method in methods[1:]:
-            absent = {name: np.isnan(values[name, metric]) for name in (methods[0], method)}
-            lacking = {
-                name: [
-                    f"{ground.cases[i]} ({ground.labels[j]})"
-                    for i, j in np.argwhere(absent[name] & ~absent[method if name == methods[0] else methods[0]])
-                ]
-                for name in absent
-            }
-            if n_pairs := sum(map(len, lacking.values())):
-                where = "; ".join(f"{name} has none for {name_some(names)}" for name, names in lacking.items() if names)
-                pairs = "1 pair has" if n_pairs == 1 else f"{n_pairs} pairs have"
-                why = "one of the two predicts the label and the other does not"
-                notes.append(
-                    f"{METRICS[metric].title}: {pairs} a value in one method only and are left out: {where}; {why}."
-                )
-    return notes

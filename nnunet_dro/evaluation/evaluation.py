@@ -13,8 +13,9 @@ from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, re
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, read_labels
 from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.outcomes import check_requirements
 from nnunet_dro.evaluation.provenance import about_evaluation
-from nnunet_dro.evaluation.requirements import Requirement, check_requirements
+from nnunet_dro.evaluation.requirements import Requirement
 from nnunet_dro.evaluation.score_arrays import Scoring
 from nnunet_dro.evaluation.score_files import score_pairs
 from nnunet_dro.evaluation.strata import stratify_all

@@ -29,6 +29,8 @@ _EMPTY = {
     "has Dice 0 and no distance",
     EmptyRule.BRATS: "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the "
     "two has Dice 0 and distance 374 mm",
+    EmptyRule.DIAGONAL: "a label in neither reference nor prediction has no value and is left out; one in only one of "
+    "the two has Dice 0 and the length of the image's diagonal as distance",
 }
 
 

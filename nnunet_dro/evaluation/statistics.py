@@ -69,6 +69,9 @@ STATISTICS: dict[str, Statistic] = {
     )
 }
 
+#: The numbers of cases in a row of the strata frame, in the order of columns.
+COUNTS = ("n", "n_undefined", "n_missed", "n_invented", "n_left_out")
+
 #: The bounds of their 95 % bootstrap intervals, in the order of columns.
 INTERVALS = tuple(f"{name}_{bound}" for name in STATISTICS for bound in ("low", "high"))
 

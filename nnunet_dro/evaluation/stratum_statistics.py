@@ -7,8 +7,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.bootstrap import intervals
+from nnunet_dro.evaluation.failures import KINDS, BoolArray, failed_rows
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.statistics import INTERVALS, STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL, stratify
 from nnunet_dro.naming import name_some
 
@@ -55,8 +56,10 @@ def summarise(
     Returns:
         A row per attribute, stratum (in the order of its categories; text in natural order, ``missing`` last), label
         (in the order of ``scores``) and metric, with the columns ``attribute``, ``stratum``, ``label``, ``metric``,
-        ``n``, ``n_undefined``, `STATISTICS` and `INTERVALS`. Fractions, or mm. The intervals are those of the defined
-        values; see `bootstrap.intervals`.
+        `COUNTS`, `STATISTICS` and `INTERVALS`. ``n_missed`` and ``n_invented`` are the cases of the stratum whose label
+        was missed or invented (NaN where ``scores`` have no ``n_reference`` and ``n_prediction``), and ``n_left_out``
+        those of them without a value, which the statistics leave out. Fractions, or mm. The intervals are those of the
+        defined values; see `bootstrap.intervals`.
 
     Raises:
         ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a label, or a case
@@ -74,6 +77,7 @@ def summarise(
     case_of_row = pd.Index(cases).get_indexer(pd.Index(scores["case"]))
     label_of_row, labels = pd.factorize(scores["label"])
     values = {metric: scores[metric].to_numpy(dtype=np.float64) for metric in metrics}
+    failed = failed_rows(scores)
     rows: list[dict[str, object]] = []
     samples: list[npt.NDArray[np.float64]] = []
     for attribute, stratum_of_case in (strata or {ALL: pd.Series(ALL, index=cases)}).items():
@@ -84,14 +88,24 @@ def summarise(
         ends = np.searchsorted(group_of_row[order], np.arange(len(names) * len(labels)), side="right")
         for group, inside in enumerate(np.split(order, ends[:-1])):
             stratum, label = names[group // len(labels)], labels[group % len(labels)]
+            failed_here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
             for metric in metrics:
                 samples.append(values[metric][inside])
                 key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
-                rows.append(key | describe(samples[-1]))
-    columns = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
+                rows.append(key | describe(samples[-1]) | _failures(samples[-1], failed_here))
+    columns = ["attribute", "stratum", "label", "metric", *COUNTS, *STATISTICS]
     bounds = intervals(samples, n_resamples=n_resamples, seed=seed).reshape(-1, len(INTERVALS))
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns).join(pd.DataFrame(bounds, columns=list(INTERVALS)))
     return table
+
+
+def _failures(values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None) -> dict[str, float]:
+    """How many cases of a stratum missed or invented the label, and how many of those have no value."""
+    if failed is None:
+        return dict.fromkeys((*(f"n_{kind}" for kind in KINDS), "n_left_out"), float("nan"))
+    counts = {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in failed.items()}
+    either = failed["missed"] | failed["invented"]
+    return counts | {"n_left_out": int(np.count_nonzero(either & np.isnan(values)))}
 
 
 def divide(

@@ -60,6 +60,7 @@ def test_columns_are_in_the_documented_order():
     parts = ("baseline", "method", "difference", "difference_low", "difference_high")
     statistics = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
     expected = ["attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"]
+    expected += ["n_worst_baseline", "n_worst_method"]
     expected += [f"{s}_{part}" for s in statistics for part in parts]
     expected += ["wilcoxon_p", "holm_p", "wins", "ties", "losses"]
 
@@ -88,12 +89,12 @@ def test_intervals_are_those_of_the_complete_pairs():
     assert (row["n"], row["n_undefined"]) == (20, 3)
 
 
-def test_pairs_with_a_value_in_one_method_are_noted_and_left_out_of_the_strata():
+def test_pairs_with_a_value_in_one_method_for_an_unknown_reason_are_noted_and_left_out_of_the_strata():
     comparison = compare(two([NAN, 0.5, NAN], [0.0, 0.6, NAN]), n_resamples=0)
 
     assert len(comparison.notes) == 1
     assert "1 pair has a value in one method only" in comparison.notes[0]
-    assert "ERM has none for c00 (one)" in comparison.notes[0]
+    assert "unknown reason, and the pair is left out: ERM in c00 (one)" in comparison.notes[0]
     assert comparison.strata[["method", "n", "n_undefined", "mean"]].to_numpy().tolist() == [
         ["ERM", 3, 2, 0.5],
         ["DRO", 3, 2, 0.6],

@@ -215,7 +215,7 @@ def test_unknown_rules_are_refused_from_python_too(tmp_path):
     write_study(tmp_path)
     folders = (tmp_path / "reference", tmp_path / "prediction")
 
-    with pytest.raises(ValueError, match=r"`empty` must be one of undefined, one, brats, got 'zero'"):
+    with pytest.raises(ValueError, match=r"`empty` must be one of undefined, one, brats, diagonal, got 'zero'"):
         evaluate(*folders, empty="zero")
     with pytest.raises(ValueError, match=r"`missing` must be one of error, worst, got 'skip'"):
         evaluate(*folders, missing="skip")

@@ -2,7 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.requirements import Requirement, check_requirements, parse_requirement, read_requirements
+from nnunet_dro.evaluation.outcomes import check_requirements
+from nnunet_dro.evaluation.requirements import Requirement, parse_requirement, read_requirements
 
 COLUMNS = ["attribute", "stratum", "label", "metric", "n", "n_undefined", "mean", "p5", "p5_low"]
 
@@ -142,7 +143,10 @@ def test_requirement_about_what_is_not_there_is_refused(text, message):
         ("", "one condition"),
         ("pathology=a label=b", "one condition"),
         ("p5>=0.7 mean>=0.8", "one condition"),
-        ("p7>=0.7", "statistic of strata.csv, not 'p7'.*Choose from: n, n_undefined, mean"),
+        (
+            "p7>=0.7",
+            "statistic of strata.csv, not 'p7'.*Choose from: n, n_undefined, n_missed, n_invented, n_left_out, mean",
+        ),
         ("p5>=70%", "a number, not '70%'"),
         ("p5>=nan", "a number, not 'nan'"),
         ("p5>=", "a number, not ''"),

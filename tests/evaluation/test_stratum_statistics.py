@@ -34,7 +34,7 @@ def test_statistics_of_eleven_values_by_hand():
 def test_columns_are_in_the_documented_order():
     statistics = "mean,std,median,iqr,p75,p25,p10,p5,min,max"
     bounds = ",".join(f"{name}_low,{name}_high" for name in statistics.split(","))
-    columns = f"attribute,stratum,label,metric,n,n_undefined,{statistics},{bounds}"
+    columns = f"attribute,stratum,label,metric,n,n_undefined,n_missed,n_invented,n_left_out,{statistics},{bounds}"
     assert ",".join(summarise(scores([1.0])).columns) == columns
 
 

@@ -20,6 +20,7 @@ from nnunet_dro.evaluation.report.evaluation_page import (
 from nnunet_dro.evaluation.report.findings import all_notes
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
+    counted_as_worst,
     difference,
     difference_unit,
     interval,
@@ -102,6 +103,8 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
     if metric.unit == "fraction":
         key += "Blue with ▲: an improvement of 5 percentage points or more; orange with ▼: a loss of as much. "
     key += "W / T / L: cases better, equal, worse. † Too few cases for this statistic."
+    if any(counted_as_worst(row) for row in rows):
+        key += " As worst: only one method missed or invented the label, and the case counts as the worst for it."
     return {
         "metric": metric,
         "method": method,
@@ -138,7 +141,7 @@ def _row(row: dict[Hashable, Any], metric: Metric, statistics: Sequence[str]) ->
         )
     record = " / ".join(str(int(row[name])) for name in ("wins", "ties", "losses"))
     stratum = stratum_title(str(row["attribute"]), str(row["stratum"]))
-    names = {"stratum": stratum, "n": n, "n_undefined": n_undefined}
+    names = {"stratum": stratum, "n": n, "n_undefined": n_undefined, "as_worst": counted_as_worst(row)}
     return names | {"changes": changes, "p": p_value(float(row["holm_p"])), "record": record}
 
 

@@ -1,6 +1,8 @@
 """How numbers, names and statistics are written in every report."""
 
 import math
+from collections.abc import Hashable, Mapping
+from typing import Any
 
 from nnunet_dro.evaluation.metrics import METRICS, Metric
 from nnunet_dro.evaluation.strata import ALL
@@ -67,6 +69,18 @@ def p_value(value: float) -> str:
     if math.isnan(value):
         return NO_VALUE
     return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def counted_as_worst(row: "Mapping[Hashable, Any]") -> str:
+    """How many cases of a comparison's row count as the worst for a method, such as ``2 as worst``; empty for none."""
+    n = sum(int(row.get(f"n_worst_{which}", 0)) for which in ("baseline", "method"))
+    return f"{n} as worst" if n else ""
+
+
+def counted(row: "Mapping[Hashable, Any]") -> str:
+    """The number of cases of a comparison's row, such as ``10`` or ``10 (2 as worst)``."""
+    worst = counted_as_worst(row)
+    return f"{int(row['n'])} ({worst})" if worst else str(int(row["n"]))
 
 
 def volume(value: float) -> str:
