@@ -17,9 +17,9 @@ Output = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to the output folder.")]
 Bootstrap = Annotated[
-    int, typer.Option(min=0, help="Number of bootstrap resamples for the 95 % intervals; 0 for none.")
+    int, typer.Option(min=0, help="Number of random draws for the 95 % intervals of means; 0 for no intervals.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed of the bootstrap.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the intervals.")]
 CaseTable = Annotated[
     Path | None, typer.Option(help="Case table with a row per case: CSV, TSV, XLSX or JSON.", readable=False)
 ]

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.bootstrap import difference_intervals
 from nnunet_dro.evaluation.common_ground import CommonGround, find_common_ground, find_common_strata
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.failures import BoolArray, failed_rows
-from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.intervals import difference_intervals
+from nnunet_dro.evaluation.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.one_sided import MethodValues, completed, method_values, notes_on_one_sided
 from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
@@ -53,7 +53,7 @@ class Comparison:
         methods: Their names, the baseline first.
         table: A row per attribute, stratum, label, metric and method, with `COLUMNS`. Differences are method minus
             baseline, over the ``n`` cases of the stratum less the ``n_undefined`` without a value; their bounds are
-            95 % intervals of the paired bootstrap. A method that missed or invented the label, while the other did not,
+            95 % intervals (see `intervals`). A method that missed or invented the label, while the other did not,
             counts as the worst where it has no value: in ``n_worst_baseline`` or ``n_worst_method`` cases (see
             `one_sided.completed`). ``wins``, ``ties`` and ``losses`` count the cases where the method is better, equal
             and worse.
@@ -92,8 +92,8 @@ def compare(
         by: Attributes of the first evaluation, or specs over the columns of its case table (see `parse_by`). None for
             the first evaluation's attributes.
         intersect: Whether to compare only the cases that all have, instead of refusing evaluations of different cases.
-        n_resamples: Number of bootstrap resamples; 0 makes the intervals NaN.
-        seed: Random seed of the bootstrap, >= 0.
+        n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
+        seed: Random seed of the draws, >= 0.
 
     Returns:
         The comparison.
@@ -194,7 +194,8 @@ def _table(
                     pairs.append((baseline, other))
                     key |= {"baseline": methods[0], "method": method}
                     rows.append(key | _pair_row(baseline, other, (failed[0], failed[1]), metric))
-    bounds = difference_intervals(pairs, n_resamples=n_resamples, seed=seed)
+    bounded = [is_bounded(str(row["metric"])) for row in rows]
+    bounds = difference_intervals(pairs, bounded=bounded, n_resamples=n_resamples, seed=seed)
     for row, of_row in zip(rows, bounds, strict=True):
         for statistic, (low, high) in zip(STATISTICS, of_row, strict=True):
             row |= {f"{statistic}_difference_low": low, f"{statistic}_difference_high": high}

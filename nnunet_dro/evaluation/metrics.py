@@ -98,6 +98,11 @@ METRICS: dict[str, Metric] = {
 }
 
 
+def is_bounded(name: str) -> bool:
+    """Whether the values of a metric lie between 0 and 1; not known of metrics that are not in `METRICS`."""
+    return name in METRICS and METRICS[name].unit == "fraction"
+
+
 def check_metrics(names: Collection[str]) -> tuple[str, ...]:
     """Check the names of metrics.
 

@@ -18,7 +18,9 @@ _DEFINITIONS = {
     "std": "sample standard deviation (n - 1)",
     "percentiles": "linear interpolation between order statistics; p5 is the value that 5 % of the cases lie below",
     "iqr": "p75 - p25",
-    "interval": "95 % percentile bootstrap interval: the stratum's cases with a value, drawn with replacement",
+    "interval": "95 % interval. Percentiles: exact order statistics. iqr: the bounds of p75 and p25. Mean and std of "
+    "fractions: random weights on the cases and on one more case that is as bad or as good as can be. Mean of "
+    "distances: bootstrap of Student's t, from 50 cases on",
 }
 
 #: How a label is scored that reference or prediction lacks.

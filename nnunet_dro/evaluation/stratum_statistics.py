@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.bootstrap import intervals
 from nnunet_dro.evaluation.failures import KINDS, BoolArray, failed_rows
-from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.intervals import intervals
+from nnunet_dro.evaluation.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL, stratify
 from nnunet_dro.naming import name_some
@@ -43,15 +43,15 @@ def summarise(
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Statistics per attribute, stratum, label and metric, with their 95 % bootstrap intervals.
+    """Statistics per attribute, stratum, label and metric, with their 95 % intervals.
 
     Args:
         scores: A row per case and label: ``case``, ``label`` and a column per metric; NaN is undefined.
         strata: Attribute to the stratum of each case (a series indexed by case; cases that are not in ``scores`` are
             ignored). None makes all cases one stratum, whose attribute and name are ``all``.
         metrics: Columns of ``scores``.
-        n_resamples: Number of bootstrap resamples of each stratum's cases; 0 makes the intervals NaN.
-        seed: Random seed of the bootstrap, >= 0.
+        n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
+        seed: Random seed of the draws, >= 0.
 
     Returns:
         A row per attribute, stratum (in the order of its categories; text in natural order, ``missing`` last), label
@@ -59,7 +59,7 @@ def summarise(
         `COUNTS`, `STATISTICS` and `INTERVALS`. ``n_missed`` and ``n_invented`` are the cases of the stratum whose label
         was missed or invented (NaN where ``scores`` have no ``n_reference`` and ``n_prediction``), and ``n_left_out``
         those of them without a value, which the statistics leave out. Fractions, or mm. The intervals are those of the
-        defined values; see `bootstrap.intervals`.
+        defined values; see `intervals.intervals`.
 
     Raises:
         ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a label, or a case
@@ -80,6 +80,7 @@ def summarise(
     failed = failed_rows(scores)
     rows: list[dict[str, object]] = []
     samples: list[npt.NDArray[np.float64]] = []
+    bounded: list[bool] = []
     for attribute, stratum_of_case in (strata or {ALL: pd.Series(ALL, index=cases)}).items():
         codes, names = divide(stratum_of_case, cases, attribute=attribute)
         group_of_row = codes[case_of_row] * len(labels) + label_of_row
@@ -91,10 +92,11 @@ def summarise(
             failed_here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
             for metric in metrics:
                 samples.append(values[metric][inside])
+                bounded.append(is_bounded(metric))
                 key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
                 rows.append(key | describe(samples[-1]) | _failures(samples[-1], failed_here))
     columns = ["attribute", "stratum", "label", "metric", *COUNTS, *STATISTICS]
-    bounds = intervals(samples, n_resamples=n_resamples, seed=seed).reshape(-1, len(INTERVALS))
+    bounds = intervals(samples, bounded=bounded, n_resamples=n_resamples, seed=seed).reshape(-1, len(INTERVALS))
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns).join(pd.DataFrame(bounds, columns=list(INTERVALS)))
     return table
 

@@ -114,9 +114,11 @@ def _finding(
     low, high = (float(row.get(f"{statistic}_{end}", math.nan)) for end in ("low", "high"))
     words = share_in_words(metric, statistic, value)
     sentence = words[0].upper() + words[1:]
+    n_defined = _n_defined(row) if row else 0
     if ends := interval(low, high, metric):
         sentence += f" (95 % interval {ends})"
-    n_defined = _n_defined(row) if row else 0
+    elif not math.isnan(high):
+        sentence += f" (no lower bound with n = {n_defined})"
     sentence += f", among {count(n_defined, 'case')} with a value."
     if not enough_cases(metric.tail, n_defined):
         sentence += f" The mean is given because so few cases cannot show {_rare(metric)}."

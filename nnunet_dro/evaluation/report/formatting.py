@@ -64,6 +64,37 @@ def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -
     return f"[{write(low, metric)}, {write(high, metric)}]"
 
 
+def bounds(low: float, high: float, metric: Metric, *, n: int, signed: bool = False) -> str:
+    """An interval, or what there is of it and why a bound is missing, for a statistic that can have one.
+
+    Args:
+        low: Lower bound; NaN if there is none.
+        high: Upper bound; NaN if there is none.
+        metric: The metric.
+        n: Number of cases with a value.
+        signed: Whether the bounds are those of a difference.
+
+    Returns:
+        Such as ``[50.1, 70.3]``, ``(at most 70.3; no lower bound with n = 12)`` or ``(no bounds with n = 3)``.
+    """
+    if both := interval(low, high, metric, signed=signed):
+        return both
+    write = difference if signed else number
+    if not math.isnan(high):
+        return f"(at most {write(high, metric)}; no lower bound with n = {n})"
+    if not math.isnan(low):
+        return f"(at least {write(low, metric)}; no upper bound with n = {n})"
+    return f"(no bounds with n = {n})"
+
+
+def change_bounds(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:
+    """`bounds` of a difference in a comparison's row; empty where none were asked for."""
+    low, high = (float(row[f"{statistic}_difference_{end}"]) for end in ("low", "high"))
+    n = int(row["n"]) - int(row["n_undefined"])
+    asked = any(not math.isnan(float(v)) for k, v in row.items() if str(k).endswith(("_low", "_high")))
+    return bounds(low, high, metric, n=n, signed=True) if asked else ""
+
+
 def p_value(value: float) -> str:
     """A p value with three decimals, ``<0.001`` below that; `NO_VALUE` for NaN."""
     if math.isnan(value):

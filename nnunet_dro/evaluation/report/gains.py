@@ -88,7 +88,8 @@ def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_C
             value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
             if math.isnan(value) or not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"])):
                 continue
-            worst, best = sorted((sign * low, sign * high))
+            # Not sorted: one of the bounds may be missing.
+            worst, best = (low, high) if sign > 0 else (-high, -low)
             yield _Change(row, statistic, sign * value, worst, best)
 
 

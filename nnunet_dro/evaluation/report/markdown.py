@@ -8,10 +8,10 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
+    change_bounds,
     counted,
     difference,
     difference_unit,
-    interval,
     metric_named,
     number,
     p_value,
@@ -107,9 +107,9 @@ def _differences(comparison: "Comparison") -> list[str]:
             for row in rows:
                 cells = []
                 for statistic in ("mean", metric.tail):
-                    value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
+                    value = float(row[f"{statistic}_difference"])
                     before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
-                    ends = escape(interval(low, high, metric, signed=True))
+                    ends = escape(change_bounds(row, statistic, metric))
                     cells.append(f"{before} → {after}: {difference(value, metric)} {ends}".rstrip())
                 first = (stratum_title(str(attribute), str(row["stratum"])), str(row["label"]), str(row["method"]))
                 record = " / ".join(str(int(row[column])) for column in ("wins", "ties", "losses"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.formatting import interval, metric_named, number, shown_statistics
+from nnunet_dro.evaluation.report.formatting import bounds, metric_named, number, shown_statistics
 from nnunet_dro.evaluation.statistics import COUNTS, STATISTICS, enough_cases
 
 #: Shades of the strata table: 0 (none) to this.
@@ -33,7 +33,7 @@ class Cell:
         statistic: Its name.
         value: Fraction or mm; NaN if undefined.
         text: The value as text, without its unit.
-        interval: Its interval as text; empty without one.
+        interval: Its interval as text, or why it has none; empty where none was asked for.
         shade: 0 (good, or not defined) to `DARKEST` (bad).
         too_few: Whether it rests on too few cases to mean what its name says.
         left_out: Number of cases whose label was missed or invented and that the statistic leaves out.
@@ -147,6 +147,8 @@ def _table(attribute: str, metric_name: str, group: pd.DataFrame) -> Table:
         float(v) for v in group[[s for s in statistics if s != "max"]].to_numpy(dtype=float).ravel() if math.isfinite(v)
     ]
     largest = max(finite, default=0.0)
+    # Without any bound intervals were not asked for.
+    intervals = any(group[c].notna().any() for c in group.columns if str(c).endswith(("_low", "_high")))
     rows = []
     for record in group.to_dict("records"):
         n, n_undefined, n_missed, n_invented, left_out = (_whole(record.get(name)) for name in COUNTS)
@@ -156,7 +158,8 @@ def _table(attribute: str, metric_name: str, group: pd.DataFrame) -> Table:
             low, high = (float(record.get(f"{statistic}_{end}", float("nan"))) for end in ("low", "high"))
             too_few = n > n_undefined and not enough_cases(statistic, n - n_undefined)
             shade = shade_of(value, metric, statistic, largest=largest)
-            written = number(value, metric), interval(low, high, metric)
+            has_bounds = intervals and statistic != "max" and n > n_undefined
+            written = number(value, metric), bounds(low, high, metric, n=n - n_undefined) if has_bounds else ""
             cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few, left_out=left_out))
         names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
         rows.append(Row(*names, n, n_undefined, n_missed, n_invented, tuple(cells)))

@@ -13,9 +13,9 @@ from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
+    change_bounds,
     counted,
     difference,
-    interval,
     metric_named,
     number,
     p_value,
@@ -150,7 +150,7 @@ def _difference_table(
         value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
         before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
         few = not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"]))
-        change = f"{difference(value, metric)} {interval(low, high, metric, signed=True)}".rstrip()
+        change = f"{difference(value, metric)} {change_bounds(row, statistic, metric)}".rstrip()
         cells = [*(Text(plain(name)) for name in names), Text(counted(row))]
         cells.append(Text(f"{before} → {after}", style="dim" if few else ""))
         cells.append(Text(change, style="dim" if few else _colour(value, low, high, metric.more_is_better)))
