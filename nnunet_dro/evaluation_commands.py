@@ -46,6 +46,9 @@ def evaluate(
             "or volume:q3 to cut numbers."
         ),
     ] = None,
+    overall: Annotated[
+        bool, typer.Option("--overall/--no-overall", help="Report all cases together, too, where --by divides them.")
+    ] = True,
     metrics: Annotated[
         str, typer.Option(help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd.")
     ] = "dice",
@@ -95,6 +98,7 @@ def evaluate(
             dataset_json=dataset_json,
             cases=cases,
             by=by or (),
+            overall=overall,
             metrics=[name.strip() for name in metrics.split(",") if name.strip()],
             nsd_tolerance_mm=nsd_tolerance_mm,
             empty=empty,

@@ -17,6 +17,7 @@ from nnunet_dro.evaluation.one_sided import MethodValues, completed, method_valu
 from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.evaluation.stratum_statistics import describe, divide, percentile_notes, summarise
 
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
@@ -253,8 +254,9 @@ def _changed(
     values: _Values, methods: tuple[str, ...], ground: CommonGround, strata: "Mapping[str, pd.Series[str]]"
 ) -> pd.DataFrame:
     # An attribute may have the name of a column.
-    column_of = {a: f"{a} (stratum)" if a in _CHANGED_COLUMNS else a for a in strata}
-    stratum_of = {column_of[a]: strata[a].astype(str).to_dict() for a in strata}
+    attributes = [a for a in strata if a != ALL] or list(strata)
+    column_of = {a: f"{a} (stratum)" if a in _CHANGED_COLUMNS else a for a in attributes}
+    stratum_of = {column_of[a]: strata[a].astype(str).to_dict() for a in attributes}
     rows = []
     for method in methods[1:]:
         for metric in ground.metrics:

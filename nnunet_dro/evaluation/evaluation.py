@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.outcomes import check_requirements
 from nnunet_dro.evaluation.provenance import about_evaluation
 from nnunet_dro.evaluation.requirements import Requirement
 from nnunet_dro.evaluation.score_arrays import Scoring
-from nnunet_dro.evaluation.score_files import score_pairs
+from nnunet_dro.evaluation.score_files import score_pairs, sha256_of
 from nnunet_dro.evaluation.strata import stratify_all
 from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
 from nnunet_dro.naming import name_some
@@ -31,6 +31,7 @@ def evaluate(
     dataset_json: Path | None = None,
     cases: Path | None = None,
     by: Sequence[str] = (),
+    overall: bool = False,
     metrics: Sequence[str] = ("dice",),
     nsd_tolerance_mm: float = 1.0,
     empty: EmptyRule | str = EmptyRule.UNDEFINED,
@@ -53,6 +54,7 @@ def evaluate(
             each value in the references is a label.
         cases: The case table.
         by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`.
+        overall: Whether to report all cases together, too, as the attribute ``all``, where ``by`` divides them.
         metrics: Names from `METRICS`.
         nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
         empty: How to score a label that reference or prediction lacks; see `Scoring`.
@@ -96,13 +98,20 @@ def evaluate(
     evaluated = [pair.case for pair in inputs.pairs]
     # Whatever does not fit is reported before the long work.
     table = _case_table(cases, references, evaluated, scoring, ignore_unknown=ignore_unknown_cases)
-    strata = stratify_all(table, list(by), evaluated)
+    strata = stratify_all(table, list(by), evaluated, overall=overall)
     _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
     only_predicted: tuple[str, ...] = ()
+    digests: Mapping[str, tuple[str, str]] = {}
+    contents = {"case_table": cases, "dataset_json": dataset_json}
     if scores is None:
-        scores, only_predicted = score_pairs(
+        scored = score_pairs(
             inputs.pairs, labels, scoring, jobs=jobs, progress=lambda n_done: progress(n_done, len(evaluated))
         )
+        scores, only_predicted, digests = scored.table, scored.only_predicted, scored.sha256
+    else:
+        # Its contents stand for those of the predictions.
+        contents["summary_json"] = prediction
+    sha256 = {name: sha256_of(path) for name, path in contents.items() if path}
     statistics = summarise(scores, strata, metrics=scoring.metrics, n_resamples=n_resamples, seed=seed)
     outcomes = check_requirements(statistics, requirements) if requirements else []
     options = {
@@ -112,6 +121,7 @@ def evaluate(
         "dataset_json": str(dataset_json.absolute()) if dataset_json else None,
         "cases": str(cases) if cases else None,
         "by": list(by),
+        "overall": overall,
         "metrics": list(scoring.metrics),
         "nsd_tolerance_mm": nsd_tolerance_mm,
         "empty": EmptyRule(scoring.empty).value,
@@ -126,7 +136,7 @@ def evaluate(
         stratum_of_case=strata,
         worst=worst_strata(statistics),
         false_positives=false_positives(scores),
-        about=about_evaluation(options, scoring, inputs)
+        about=about_evaluation(options, scoring, inputs, sha256_of_cases=digests, sha256_of_files=sha256)
         | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
         notes=tuple(_notes(inputs, scores, scoring, only_predicted, statistics)),
     )

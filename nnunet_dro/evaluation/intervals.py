@@ -112,11 +112,12 @@ def _own(ascending: FloatArray, *, bounded: bool, n_resamples: int, seed: int) -
     found = {name: percentile_bounds(ascending, percent, tail=TAIL) for name, percent in PERCENTILES.items()}
     spread = found["p75"] - found["p25"][:, ::-1]
     found["iqr"] = np.where(np.isnan(spread), np.nan, np.maximum(spread, 0))
-    options = {"tail": TAIL, "n_resamples": n_resamples, "seed": seed}
     if bounded:
-        found["mean"], found["std"] = bounded_mean_and_std(ascending, low=0.0, high=1.0, **options)
+        found["mean"], found["std"] = bounded_mean_and_std(
+            ascending, low=0.0, high=1.0, tail=TAIL, n_resamples=n_resamples, seed=seed
+        )
     elif ascending.shape[1] >= N_FOR_T:
-        found["mean"] = mean_by_bootstrap_t(ascending, **options)
+        found["mean"] = mean_by_bootstrap_t(ascending, tail=TAIL, n_resamples=n_resamples, seed=seed)
     return found
 
 

@@ -163,7 +163,7 @@ def _rows_of(strata: pd.DataFrame, requirement: Requirement) -> pd.DataFrame:
     is_fraction = known is not None and known.unit == "fraction" and requirement.statistic not in COUNTS
     if is_fraction and abs(float(requirement.bound)) > 1:
         raise refusal(f"compare {metric} with a fraction", requirement.text, "Write 0.70 for 70 %.")
-    attribute = requirement.attribute or (ALL if ALL in _names(rows, "attribute") else None)
+    attribute = requirement.attribute
     if attribute is not None:
         cure = f"Add --by {_quoted(attribute)}, or choose from: {{}}."
         rows = _matching(rows, "attribute", attribute, requirement, cure)

@@ -36,13 +36,22 @@ _EMPTY = {
 }
 
 
-def about_evaluation(options: Mapping[str, Any], scoring: Scoring, inputs: Inputs) -> dict[str, Any]:
+def about_evaluation(
+    options: Mapping[str, Any],
+    scoring: Scoring,
+    inputs: Inputs,
+    *,
+    sha256_of_cases: Mapping[str, tuple[str, str]],
+    sha256_of_files: Mapping[str, str],
+) -> dict[str, Any]:
     """What is said of an evaluation.
 
     Args:
         options: The options that it was run with.
         scoring: The metrics and their options.
         inputs: The files.
+        sha256_of_cases: Case to the SHA-256 of its reference and of its prediction (empty where it is missing).
+        sha256_of_files: What the other files are to their SHA-256.
 
     Returns:
         ``versions``, ``options``, ``definitions`` and ``inputs``, for JSON.
@@ -63,7 +72,12 @@ def about_evaluation(options: Mapping[str, Any], scoring: Scoring, inputs: Input
             "missing_predictions": inputs.missing,
             "reference_names_sha256": _digest(pair.reference.name for pair in inputs.pairs),
             "prediction_names_sha256": _digest(pair.prediction.name for pair in inputs.pairs if pair.prediction),
+            # Of a list with a line per case, so that one number stands for all files.
+            "references_sha256": _digest(f"{c} {reference}" for c, (reference, _) in sha256_of_cases.items()),
+            "predictions_sha256": _digest(f"{c} {prediction}" for c, (_, prediction) in sha256_of_cases.items()),
+            **{f"{name}_sha256": digest for name, digest in sha256_of_files.items()},
             "files": files,
+            "files_sha256": {case: list(digests) for case, digests in sha256_of_cases.items()},
         },
     }
 
@@ -75,5 +89,6 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def _digest(names: Iterable[str]) -> str:
-    """SHA-256 of file names, one a line, in the order of the cases."""
-    return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+    """SHA-256 of lines, in the order of the cases; empty without any."""
+    text = "\n".join(names).encode("utf-8", "surrogateescape")
+    return hashlib.sha256(text).hexdigest() if text else ""

@@ -40,8 +40,7 @@ class Requirement:
         statistic: A column of the strata frame: ``p5``, ``p5_low``, ``mean_high``, ``n`` ...
         comparison: ``>=``, ``>``, ``<=`` or ``<``.
         bound: A fraction, mm or number of cases, as written.
-        attribute: Such as ``pathology`` or ``centre,pathology``. None stands for ``all`` if that is reported, and
-            otherwise for every attribute.
+        attribute: Such as ``pathology`` or ``centre,pathology``. None stands for every attribute.
         stratum: A stratum of that attribute; None for each of them (``*``).
         label: A label; None for each of them (``*``).
         metric: A metric; None for Dice, or for the only metric.
@@ -72,7 +71,7 @@ def parse_requirement(text: str) -> Requirement:
             ``metric=NAME`` and ``ATTRIBUTE=STRATUM`` (the attribute ends at the first equals sign; ``*`` is every
             stratum, or every label), and ``n_missed<=2`` or ``n_invented<=1`` beside the condition (that many
             labels may be missed or invented). Quotes go around what holds spaces. Without a label every label has to
-            pass; without an attribute the stratum of all cases or, if it is not reported, every stratum has to.
+            pass; without an attribute every stratum of every attribute has to, and all cases together.
 
     Returns:
         The requirement. Only `outcomes.check_requirements` knows whether its stratum, label and metric are reported.

@@ -105,7 +105,7 @@ def _failures(values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] |
     """How many cases of a stratum missed or invented the label, and how many of those have no value."""
     if failed is None:
         return dict.fromkeys((*(f"n_{kind}" for kind in KINDS), "n_left_out"), float("nan"))
-    counts = {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in failed.items()}
+    counts: dict[str, float] = {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in failed.items()}
     either = failed["missed"] | failed["invented"]
     return counts | {"n_left_out": int(np.count_nonzero(either & np.isnan(values)))}
 

@@ -65,7 +65,11 @@ def findings(evaluation: Evaluation) -> list[Finding]:
     rows = evaluation.strata[evaluation.strata["metric"] == metric.name].to_dict("records")
     of_stratum = {(str(r["attribute"]), str(r["stratum"]), str(r["label"])): r for r in rows}
     found: list[tuple[float, Finding]] = []
+    divided = (evaluation.worst["attribute"] != ALL).any()
     for (attribute, label), group in _pairs(of_metric):
+        # All cases together are not the worst stratum of anything.
+        if attribute == ALL and divided:
+            continue
         by_statistic = {str(record["statistic"]): record for record in group.to_dict("records")}
         tail = by_statistic.get(metric.tail)
         row = of_stratum.get((attribute, str(tail["worst_stratum"]), label)) if tail else None
