@@ -49,6 +49,9 @@ def evaluate(
     overall: Annotated[
         bool, typer.Option("--overall/--no-overall", help="Report all cases together, too, where --by divides them.")
     ] = True,
+    patient: Annotated[
+        str | None, typer.Option(help="Column of the case table that names the patient, where some have several cases.")
+    ] = None,
     metrics: Annotated[
         str, typer.Option(help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd.")
     ] = "dice",
@@ -99,6 +102,7 @@ def evaluate(
             cases=cases,
             by=by or (),
             overall=overall,
+            patient=patient,
             metrics=[name.strip() for name in metrics.split(",") if name.strip()],
             nsd_tolerance_mm=nsd_tolerance_mm,
             empty=empty,

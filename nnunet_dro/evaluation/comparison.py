@@ -14,6 +14,7 @@ from nnunet_dro.evaluation.failures import BoolArray, failed_rows
 from nnunet_dro.evaluation.intervals import difference_intervals
 from nnunet_dro.evaluation.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.one_sided import MethodValues, completed, method_values, notes_on_one_sided
+from nnunet_dro.evaluation.patients import patient_means
 from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics import STATISTICS
@@ -124,6 +125,7 @@ def compare(
         for metric in ground.metrics
     }
     methods = tuple(evaluations)
+    patients = _patients(evaluations[methods[0]], ground)
     notes = [*ground.notes]
     # Which percentiles are uncertain depends on the strata that are compared, and reports judge those.
     own = {m: [n for n in e.notes if n not in percentile_notes(e.strata)] for m, e in evaluations.items()}
@@ -131,10 +133,11 @@ def compare(
     # A note that all methods share is given once.
     notes += shared + [f"{method}: {note}" for method in methods for note in own[method] if note not in shared]
     options = {"by": list(strata), "intersect": intersect, "n_resamples": n_resamples, "seed": seed}
+    options["patient"] = None if patients is None else patients.name
     return Comparison(
         methods=methods,
-        table=_table(values, methods, ground, strata, n_resamples=n_resamples, seed=seed),
-        strata=_strata_of_methods(values, evaluations, ground, strata, n_resamples=n_resamples, seed=seed),
+        table=_table(values, methods, ground, strata, patients, n_resamples=n_resamples, seed=seed),
+        strata=_strata_of_methods(values, evaluations, ground, strata, patients, n_resamples=n_resamples, seed=seed),
         changed=_changed(values, methods, ground, strata),
         scores=_scores(evaluations, ground),
         stratum_of_case=strata,
@@ -166,17 +169,29 @@ def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:
     return bool(gain >= NOTABLE - 1e-9)
 
 
+def _patients(baseline: Evaluation, ground: CommonGround) -> "pd.Series[str] | None":
+    """The patient of each compared case, if the baseline was evaluated with patients."""
+    column = baseline.about.get("options", {}).get("patient")
+    if column is None:
+        return None
+    of_case = baseline.scores.drop_duplicates("case").set_index("case")[column]
+    return of_case.reindex(list(ground.cases)).astype(str)
+
+
 def _table(
     values: _Values,
     methods: tuple[str, ...],
     ground: CommonGround,
     strata: "Mapping[str, pd.Series[str]]",
+    patient_of_case: "pd.Series[str] | None",
     *,
     n_resamples: int,
     seed: int,
 ) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     pairs: list[tuple[_FloatArray, _FloatArray]] = []
+    numbers = np.arange(len(ground.cases)) if patient_of_case is None else pd.factorize(patient_of_case)[0]
+    patients: list[npt.NDArray[np.intp]] = []
     complete = {
         (metric, method): completed(of_metric, metric, among=(methods[0], method))
         for metric, of_metric in values.items()
@@ -193,10 +208,12 @@ def _table(
                     baseline, other = (complete[metric, method][name][inside, position] for name in both)
                     failed = [values[metric][name].failed[inside, position] for name in both]
                     pairs.append((baseline, other))
+                    patients.append(numbers[inside])
                     key |= {"baseline": methods[0], "method": method}
-                    rows.append(key | _pair_row(baseline, other, (failed[0], failed[1]), metric))
+                    rows.append(key | _pair_row(baseline, other, (failed[0], failed[1]), patients[-1], metric))
     bounded = [is_bounded(str(row["metric"])) for row in rows]
-    bounds = difference_intervals(pairs, bounded=bounded, n_resamples=n_resamples, seed=seed)
+    of_patients = None if patient_of_case is None else patients
+    bounds = difference_intervals(pairs, bounded=bounded, patients=of_patients, n_resamples=n_resamples, seed=seed)
     for row, of_row in zip(rows, bounds, strict=True):
         for statistic, (low, high) in zip(STATISTICS, of_row, strict=True):
             row |= {f"{statistic}_difference_low": low, f"{statistic}_difference_high": high}
@@ -208,7 +225,11 @@ def _table(
 
 
 def _pair_row(
-    baseline: _FloatArray, method: _FloatArray, failed: tuple[BoolArray, BoolArray], metric: str
+    baseline: _FloatArray,
+    method: _FloatArray,
+    failed: tuple[BoolArray, BoolArray],
+    patients: npt.NDArray[np.intp],
+    metric: str,
 ) -> dict[str, Any]:
     """The row of one stratum, label, metric and method, but for intervals and correction."""
     both = ~np.isnan(baseline) & ~np.isnan(method)
@@ -223,7 +244,7 @@ def _pair_row(
     differences = np.select([failed[0], failed[1]], [sign * np.inf, -sign * np.inf], method - baseline)[both]
     gains = sign * differences
     counts = {"wins": int((gains > 0).sum()), "ties": int((gains == 0).sum()), "losses": int((gains < 0).sum())}
-    return row | {"wilcoxon_p": wilcoxon_p(differences)} | counts
+    return row | {"wilcoxon_p": wilcoxon_p(patient_means(differences, patients[both]))} | counts
 
 
 def _strata_of_methods(
@@ -231,6 +252,7 @@ def _strata_of_methods(
     evaluations: Mapping[str, Evaluation],
     ground: CommonGround,
     strata: "Mapping[str, pd.Series[str]]",
+    patient_of_case: "pd.Series[str] | None",
     *,
     n_resamples: int,
     seed: int,
@@ -244,7 +266,9 @@ def _strata_of_methods(
         if failed_rows(evaluation.scores) is not None:
             columns |= {c: ground.align(evaluation.scores, c).ravel() for c in ("n_reference", "n_prediction")}
         scores = pd.DataFrame(columns, index=pairs).reset_index()
-        part = summarise(scores, strata, metrics=ground.metrics, n_resamples=n_resamples, seed=seed)
+        part = summarise(
+            scores, strata, metrics=ground.metrics, patient_of_case=patient_of_case, n_resamples=n_resamples, seed=seed
+        )
         part.insert(0, "method", method)
         parts.append(part)
     return pd.concat(parts, ignore_index=True)

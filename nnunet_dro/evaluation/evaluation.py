@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from nnunet_dro.case_table import attributes_of, check_cases, read_cases
+from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
@@ -14,6 +14,7 @@ from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, read_labels
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.outcomes import check_requirements
+from nnunet_dro.evaluation.patients import note_on_patients, note_on_repeated_patients
 from nnunet_dro.evaluation.provenance import about_evaluation
 from nnunet_dro.evaluation.requirements import Requirement
 from nnunet_dro.evaluation.score_arrays import Scoring
@@ -32,6 +33,7 @@ def evaluate(
     cases: Path | None = None,
     by: Sequence[str] = (),
     overall: bool = False,
+    patient: str | None = None,
     metrics: Sequence[str] = ("dice",),
     nsd_tolerance_mm: float = 1.0,
     empty: EmptyRule | str = EmptyRule.UNDEFINED,
@@ -55,6 +57,7 @@ def evaluate(
         cases: The case table.
         by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`.
         overall: Whether to report all cases together, too, as the attribute ``all``, where ``by`` divides them.
+        patient: Column of the case table that names the patient of each case. None takes all cases for independent.
         metrics: Names from `METRICS`.
         nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
         empty: How to score a label that reference or prediction lacks; see `Scoring`.
@@ -99,6 +102,7 @@ def evaluate(
     # Whatever does not fit is reported before the long work.
     table = _case_table(cases, references, evaluated, scoring, ignore_unknown=ignore_unknown_cases)
     strata = stratify_all(table, list(by), evaluated, overall=overall)
+    patient_of_case = _patients(table, patient, evaluated)
     _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
     only_predicted: tuple[str, ...] = ()
     digests: Mapping[str, tuple[str, str]] = {}
@@ -112,7 +116,9 @@ def evaluate(
         # Its contents stand for those of the predictions.
         contents["summary_json"] = prediction
     sha256 = {name: sha256_of(path) for name, path in contents.items() if path}
-    statistics = summarise(scores, strata, metrics=scoring.metrics, n_resamples=n_resamples, seed=seed)
+    statistics = summarise(
+        scores, strata, metrics=scoring.metrics, patient_of_case=patient_of_case, n_resamples=n_resamples, seed=seed
+    )
     outcomes = check_requirements(statistics, requirements) if requirements else []
     options = {
         "reference": str(reference),
@@ -122,6 +128,7 @@ def evaluate(
         "cases": str(cases) if cases else None,
         "by": list(by),
         "overall": overall,
+        "patient": patient,
         "metrics": list(scoring.metrics),
         "nsd_tolerance_mm": nsd_tolerance_mm,
         "empty": EmptyRule(scoring.empty).value,
@@ -138,7 +145,10 @@ def evaluate(
         false_positives=false_positives(scores),
         about=about_evaluation(options, scoring, inputs, sha256_of_cases=digests, sha256_of_files=sha256)
         | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
-        notes=tuple(_notes(inputs, scores, scoring, only_predicted, statistics)),
+        notes=(
+            *_notes(inputs, scores, scoring, only_predicted, statistics),
+            *(note_on_repeated_patients(evaluated) if patient is None else note_on_patients(patient, patient_of_case)),
+        ),
     )
 
 
@@ -174,6 +184,21 @@ def _case_table(
         cure = "Rename the column."
         raise ValueError(f"`cases` must have columns of other names than the scores, got {name_some(both)}. {cure}")
     return table
+
+
+def _patients(table: pd.DataFrame | None, column: str | None, cases: Sequence[str]) -> "pd.Series[str] | None":
+    """The patient of each evaluated case."""
+    if column is None:
+        return None
+    if table is None:
+        raise ValueError(f"`patient` must come with a case table, got {column!r} alone. Name the table with --cases.")
+    if column not in attributes_of(table):
+        known = name_some(attributes_of(table), at_most=20)
+        raise ValueError(f"`patient` must be a column of the case table, got {column!r}. Choose from: {known}.")
+    patients = table.set_index("case")[column].reindex(list(cases))
+    if without := [str(case) for case in patients.index[patients == MISSING]]:
+        raise ValueError(f"`{column}` must name a patient for every case, got none for {name_some(without)}. Add it.")
+    return patients
 
 
 def _check_requirements_apply(

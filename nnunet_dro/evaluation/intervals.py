@@ -17,6 +17,13 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.mean_bounds import bounded_mean_and_std, mean_by_bootstrap_t, mean_by_students_t
 from nnunet_dro.evaluation.order_statistics import percentile_bounds
+from nnunet_dro.evaluation.patients import (
+    BoolArray,
+    CodeArray,
+    clustered_mean_and_std,
+    clustered_percentile_bounds,
+    clustered_students_t,
+)
 from nnunet_dro.evaluation.statistics import STATISTICS
 
 FloatArray = npt.NDArray[np.float64]
@@ -29,18 +36,27 @@ N_FOR_T = 50
 
 PERCENTILES = {"median": 50, "p75": 75, "p25": 25, "p10": 10, "p5": 5}
 
+#: Stands for a sample without values.
+_NOTHING: FloatArray = np.empty((1, 0))
+
 #: The most numbers in an array at a time (32 MB).
 _MOST_NUMBERS = 1 << 22
 
 
 def intervals(
-    samples: Sequence[FloatArray], *, bounded: Sequence[bool], n_resamples: int = 2000, seed: int = 0
+    samples: Sequence[FloatArray],
+    *,
+    bounded: Sequence[bool],
+    patients: Sequence[CodeArray] | None = None,
+    n_resamples: int = 2000,
+    seed: int = 0,
 ) -> FloatArray:
     """95 % intervals of each sample's `STATISTICS`.
 
     Args:
         samples: One array of shape (n,) each, of any size; NaN (undefined) is left out first, infinite is an error.
         bounded: For each sample, whether its values lie between 0 and 1.
+        patients: For each sample, the number of each value's patient, shape (n,). None takes all for independent.
         n_resamples: Number of random draws for the bounds of means and standard deviations; 0 gives no intervals.
         seed: Random seed of the draws, >= 0.
 
@@ -56,17 +72,31 @@ def intervals(
         >>> bool(low < 0.75 < high)
         True
     """
-    ascending = [np.sort(sample[~np.isnan(sample)]).reshape(1, -1) for sample in map(np.asarray, samples)]
+    samples = [np.asarray(sample, dtype=np.float64) for sample in samples]
+    clusters = _clusters([np.isnan(sample) for sample in samples], patients)
+    ascending = [
+        np.sort(sample[~np.isnan(sample)]).reshape(1, -1) if position not in clusters else _NOTHING
+        for position, sample in enumerate(samples)
+    ]
     bounds: FloatArray = np.full((len(ascending), len(STATISTICS), 2), np.nan)
     for block, is_bounded in _blocks(ascending, bounded, n_resamples=n_resamples, seed=seed):
         of_size = np.concatenate([ascending[position] for position in block])
         found = _own(of_size, bounded=is_bounded, n_resamples=n_resamples, seed=seed)
         bounds[block] = _in_order(found, len(block))
+    for position, of_patients in clusters.items() if n_resamples else ():
+        values = samples[position][~np.isnan(samples[position])]
+        found = _own_of_clusters(values, of_patients, bounded=bounded[position], n_resamples=n_resamples, seed=seed)
+        bounds[position] = _in_order(found, 1)[0]
     return bounds
 
 
 def difference_intervals(
-    pairs: Sequence[tuple[FloatArray, FloatArray]], *, bounded: Sequence[bool], n_resamples: int = 2000, seed: int = 0
+    pairs: Sequence[tuple[FloatArray, FloatArray]],
+    *,
+    bounded: Sequence[bool],
+    patients: Sequence[CodeArray] | None = None,
+    n_resamples: int = 2000,
+    seed: int = 0,
 ) -> FloatArray:
     """95 % intervals of the differences of paired samples' `STATISTICS`.
 
@@ -76,6 +106,7 @@ def difference_intervals(
         pairs: Two arrays of shape (n,) each, a value per case in the same order of cases. Cases in which either is NaN
             are left out first.
         bounded: For each pair, whether its values lie between 0 and 1.
+        patients: For each pair, the number of each case's patient, shape (n,). None takes all for independent.
         n_resamples: Number of random draws; 0 gives no intervals.
         seed: Random seed of the draws, >= 0.
 
@@ -94,9 +125,11 @@ def difference_intervals(
             )
         both = np.stack([first, second]).astype(np.float64)
         complete.append(both[:, ~np.isnan(both).any(axis=0)])
+    clusters = _clusters([np.isnan(first) | np.isnan(second) for first, second in pairs], patients)
+    alone = [_NOTHING if position in clusters else pair for position, pair in enumerate(complete)]
     bounds: FloatArray = np.full((len(complete), len(STATISTICS), 2), np.nan)
     options = {"n_resamples": n_resamples, "seed": seed}
-    for block, is_bounded in _blocks(complete, bounded, **options):
+    for block, is_bounded in _blocks(alone, bounded, **options):
         of_size = np.stack([complete[position] for position in block])
         # Sorted, so that the order of the cases does not matter.
         changes = np.sort(of_size[:, 1] - of_size[:, 0], axis=1)
@@ -104,6 +137,15 @@ def difference_intervals(
         found = {name: after[name] - before[name][:, ::-1] for name in before}
         found["mean"] = _mean_change(changes, bounded=is_bounded, **options)
         bounds[block] = _in_order(found, len(block))
+    for position, of_patients in clusters.items() if n_resamples else ():
+        first, second = complete[position]
+        is_bounded = bounded[position]
+        before, after = (
+            _own_of_clusters(values, of_patients, bounded=is_bounded, **options) for values in (first, second)
+        )
+        found = {name: after[name] - before[name][:, ::-1] for name in before}
+        found["mean"] = _mean_change_of_clusters(second - first, of_patients, bounded=is_bounded, **options)
+        bounds[position] = _in_order(found, 1)[0]
     return bounds
 
 
@@ -129,6 +171,46 @@ def _mean_change(changes: FloatArray, *, bounded: bool, n_resamples: int, seed: 
         return np.full((len(changes), 2), np.nan)
     limits = {"low": -1.0, "high": 1.0}
     return bounded_mean_and_std(changes, **limits, tail=TAIL, n_resamples=n_resamples, seed=seed)[0]
+
+
+def _clusters(undefined: Sequence[BoolArray], patients: Sequence[CodeArray] | None) -> dict[int, CodeArray]:
+    """The patients' numbers of the defined values, for the samples in which a patient has several."""
+    found: dict[int, CodeArray] = {}
+    for position, (absent, of_sample) in enumerate(zip(undefined, patients or (), strict=patients is not None)):
+        names, codes = np.unique(of_sample[~absent], return_inverse=True)
+        if len(names) < len(codes):
+            found[position] = codes
+    return found
+
+
+def _own_of_clusters(
+    values: FloatArray, patients: CodeArray, *, bounded: bool, n_resamples: int, seed: int
+) -> dict[str, FloatArray]:
+    """Statistic to bounds, shape (1, 2), where patients have several cases; without those that have none."""
+    if patients.max() == 0:
+        return {}
+    found = {
+        name: np.array([clustered_percentile_bounds(values, patients, percent, tail=TAIL)])
+        for name, percent in PERCENTILES.items()
+    }
+    found["iqr"] = np.maximum(found["p75"] - found["p25"][:, ::-1], [[0, -np.inf]])
+    if bounded:
+        limits = {"low": 0.0, "high": 1.0, "tail": TAIL}
+        both = clustered_mean_and_std(values, patients, **limits, n_resamples=n_resamples, seed=seed)
+        found["mean"], found["std"] = (np.array([ends]) for ends in both)
+    return found
+
+
+def _mean_change_of_clusters(
+    changes: FloatArray, patients: CodeArray, *, bounded: bool, n_resamples: int, seed: int
+) -> FloatArray:
+    """Bounds of the mean of differences, shape (1, 2)."""
+    if patients.max() + 1 >= N_FOR_T:
+        return np.array([clustered_students_t(changes, patients, tail=TAIL)])
+    if not bounded or patients.max() == 0:
+        return np.full((1, 2), np.nan)
+    limits = {"low": -1.0, "high": 1.0, "tail": TAIL}
+    return np.array([clustered_mean_and_std(changes, patients, **limits, n_resamples=n_resamples, seed=seed)[0]])
 
 
 def _in_order(found: Mapping[str, FloatArray], n_samples: int) -> FloatArray:

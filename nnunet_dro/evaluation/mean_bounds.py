@@ -46,7 +46,7 @@ def bounded_mean_and_std(
     centre = samples[:, n // 2, None]
     powers = _powers(samples - centre)
     extra, first, second = np.empty(n_resamples), np.empty((n_resamples, n_samples)), np.empty((n_resamples, n_samples))
-    for rows, weights in _uniform_weights(n, n_resamples, seed=seed):
+    for rows, weights in uniform_weights(n, n_resamples, seed=seed):
         extra[rows] = weights[:, 0]
         moments = weights[:, 1:] @ powers
         first[rows], second[rows] = moments[:, :n_samples], moments[:, n_samples : 2 * n_samples]
@@ -117,7 +117,7 @@ def _powers(deviations: FloatArray) -> FloatArray:
     return powers
 
 
-def _uniform_weights(n: int, n_resamples: int, *, seed: int) -> Iterator[tuple[slice, FloatArray]]:
+def uniform_weights(n: int, n_resamples: int, *, seed: int) -> Iterator[tuple[slice, FloatArray]]:
     """Weights of n + 1 cases that are uniform on the simplex, in chunks of rows."""
     rng = np.random.default_rng([seed, n])
     for rows in _chunks(n, n_resamples):

@@ -40,6 +40,7 @@ def summarise(
     strata: "Mapping[str, pd.Series[str]] | None" = None,
     *,
     metrics: Sequence[str] = ("dice",),
+    patient_of_case: "pd.Series[str] | None" = None,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -50,6 +51,8 @@ def summarise(
         strata: Attribute to the stratum of each case (a series indexed by case; cases that are not in ``scores`` are
             ignored). None makes all cases one stratum, whose attribute and name are ``all``.
         metrics: Columns of ``scores``.
+        patient_of_case: The patient of each case (indexed by case): a patient's cases are not independent. None takes
+            every case for another patient; otherwise there is a column ``n_patients`` after ``n``.
         n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
         seed: Random seed of the draws, >= 0.
 
@@ -78,6 +81,8 @@ def summarise(
     label_of_row, labels = pd.factorize(scores["label"])
     values = {metric: scores[metric].to_numpy(dtype=np.float64) for metric in metrics}
     failed = failed_rows(scores)
+    patient_of_row = _patient_numbers(patient_of_case, cases)[case_of_row]
+    patients: list[npt.NDArray[np.intp]] = []
     rows: list[dict[str, object]] = []
     samples: list[npt.NDArray[np.float64]] = []
     bounded: list[bool] = []
@@ -90,15 +95,30 @@ def summarise(
         for group, inside in enumerate(np.split(order, ends[:-1])):
             stratum, label = names[group // len(labels)], labels[group % len(labels)]
             failed_here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
+            n_patients = len(np.unique(patient_of_row[inside]))
             for metric in metrics:
+                patients.append(patient_of_row[inside])
                 samples.append(values[metric][inside])
                 bounded.append(is_bounded(metric))
                 key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
-                rows.append(key | describe(samples[-1]) | _failures(samples[-1], failed_here))
-    columns = ["attribute", "stratum", "label", "metric", *COUNTS, *STATISTICS]
-    bounds = intervals(samples, bounded=bounded, n_resamples=n_resamples, seed=seed).reshape(-1, len(INTERVALS))
+                rows.append(
+                    key | {"n_patients": n_patients} | describe(samples[-1]) | _failures(samples[-1], failed_here)
+                )
+    counts = [COUNTS[0], *(["n_patients"] if patient_of_case is not None else []), *COUNTS[1:]]
+    columns = ["attribute", "stratum", "label", "metric", *counts, *STATISTICS]
+    of_patients = patients if patient_of_case is not None else None
+    bounds = intervals(samples, bounded=bounded, patients=of_patients, n_resamples=n_resamples, seed=seed)
+    bounds = bounds.reshape(-1, len(INTERVALS))
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns).join(pd.DataFrame(bounds, columns=list(INTERVALS)))
     return table
+
+
+def _patient_numbers(patient_of_case: "pd.Series[str] | None", cases: Sequence[str]) -> npt.NDArray[np.intp]:
+    """The number of each case's patient."""
+    if patient_of_case is None:
+        return np.arange(len(cases))
+    codes, _ = pd.factorize(patient_of_case.reindex(pd.Index(cases)))
+    return codes
 
 
 def _failures(values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None) -> dict[str, float]:

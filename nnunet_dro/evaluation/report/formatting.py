@@ -64,14 +64,14 @@ def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -
     return f"[{write(low, metric)}, {write(high, metric)}]"
 
 
-def bounds(low: float, high: float, metric: Metric, *, n: int, signed: bool = False) -> str:
+def bounds(low: float, high: float, metric: Metric, *, size: str, signed: bool = False) -> str:
     """An interval, or what there is of it and why a bound is missing, for a statistic that can have one.
 
     Args:
         low: Lower bound; NaN if there is none.
         high: Upper bound; NaN if there is none.
         metric: The metric.
-        n: Number of cases with a value.
+        size: What the bounds rest on, such as ``n = 12`` or ``6 patients``.
         signed: Whether the bounds are those of a difference.
 
     Returns:
@@ -81,10 +81,10 @@ def bounds(low: float, high: float, metric: Metric, *, n: int, signed: bool = Fa
         return both
     write = difference if signed else number
     if not math.isnan(high):
-        return f"(at most {write(high, metric)}; no lower bound with n = {n})"
+        return f"(at most {write(high, metric)}; no lower bound with {size})"
     if not math.isnan(low):
-        return f"(at least {write(low, metric)}; no upper bound with n = {n})"
-    return f"(no bounds with n = {n})"
+        return f"(at least {write(low, metric)}; no upper bound with {size})"
+    return f"(no bounds with {size})"
 
 
 def change_bounds(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:
@@ -92,7 +92,7 @@ def change_bounds(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric)
     low, high = (float(row[f"{statistic}_difference_{end}"]) for end in ("low", "high"))
     n = int(row["n"]) - int(row["n_undefined"])
     asked = any(not math.isnan(float(v)) for k, v in row.items() if str(k).endswith(("_low", "_high")))
-    return bounds(low, high, metric, n=n, signed=True) if asked else ""
+    return bounds(low, high, metric, size=f"n = {n}", signed=True) if asked else ""
 
 
 def p_value(value: float) -> str:

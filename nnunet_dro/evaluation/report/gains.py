@@ -18,6 +18,7 @@ from nnunet_dro.evaluation.report.formatting import (
     stratum_title,
 )
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], me
 
 
 def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Finding]:
+    # All cases together are no stratum among others.
+    changes = [change for change in changes if change.row["attribute"] != ALL] or changes
     if not changes:
         return
     most, least = max(changes, key=lambda c: c.gain), min(changes, key=lambda c: c.gain)

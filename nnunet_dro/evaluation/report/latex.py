@@ -103,7 +103,8 @@ def _table(table: Table, methods: Sequence[str]) -> str:
 
 
 def _headings(table: Table) -> list[str]:
-    return [*(["Missed", "Invented"] if table.has_failures else []), *table.headings]
+    patients = ["Cases", "Patients"] if table.has_patients else []
+    return [*patients, *(["Missed", "Invented"] if table.has_failures else []), *table.headings]
 
 
 def _by_stratum(table: Table, methods: Sequence[str]) -> list[str]:
@@ -152,8 +153,9 @@ def _line(names: Sequence[str], row: Row, inside: Sequence[Row], table: Table) -
         if _stands_out(cell.value, rivals, table.metric, cell.statistic):
             text = rf"\textbf{{{text}}}"
         cells.append(text + escape(cell.marks))
+    sizes = [str(row.n), str(row.n_patients)] if table.has_patients else []
     failures = [str(row.n_missed), str(row.n_invented)] if table.has_failures else []
-    return " & ".join([*names, *failures, *cells]) + r" \\"
+    return " & ".join([*names, *sizes, *failures, *cells]) + r" \\"
 
 
 def _stands_out(value: float, rivals: Sequence[float], metric: Metric, statistic: str) -> bool:

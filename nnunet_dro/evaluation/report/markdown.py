@@ -84,12 +84,18 @@ def _strata_section(table: Table, *, with_method: bool) -> list[str]:
     heading = f"{attribute_title(table.attribute)}: {table.metric.title} ({unit_sign(table.metric)})"
     names = ["Stratum", "Method", "Label"] if with_method else ["Stratum", "Label"]
     failures = ["missed", "invented"] if table.has_failures else []
-    lines = [f"## {escape(heading)}", "", *_head(names, ["n", "undefined", *failures, *table.headings])]
+    patients = ["patients"] if table.has_patients else []
+    lines = [f"## {escape(heading)}", "", *_head(names, ["n", *patients, "undefined", *failures, *table.headings])]
     for row in table.rows:
         stratum = stratum_title(table.attribute, row.stratum)
         first = [stratum, row.method, row.label] if with_method else [stratum, row.label]
         cells = [" ".join(filter(None, (cell.text + cell.marks, escape(cell.interval)))) for cell in row.cells]
-        counts = [row.n, row.n_undefined, *([row.n_missed, row.n_invented] if failures else [])]
+        counts = [
+            row.n,
+            *([row.n_patients] if patients else []),
+            row.n_undefined,
+            *([row.n_missed, row.n_invented] if failures else []),
+        ]
         lines.append(_line([*map(escape, first), *map(str, counts), *cells]))
     return [*lines, "", *(line for note in table.footnotes for line in (note, ""))]
 

@@ -62,6 +62,7 @@ class Row:
         method: Name; empty where there is one method only.
         label: Name.
         n: Cases of the stratum.
+        n_patients: Their patients; 0 where cases were taken for independent.
         n_undefined: Those of them without a value.
         n_missed: Cases whose label was missed; 0 where that is not known.
         n_invented: Cases in which the label was predicted where the reference lacks it.
@@ -72,6 +73,7 @@ class Row:
     method: str
     label: str
     n: int
+    n_patients: int
     n_undefined: int
     n_missed: int
     n_invented: int
@@ -104,6 +106,11 @@ class Table:
         """The footnotes that the marks of the cells need, in plain text."""
         marks = {mark for row in self.rows for cell in row.cells for mark in cell.marks}
         return [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
+
+    @property
+    def has_patients(self) -> bool:
+        """Whether the rows say how many patients there are."""
+        return any(row.n_patients for row in self.rows)
 
     @property
     def has_failures(self) -> bool:
@@ -152,6 +159,8 @@ def _table(attribute: str, metric_name: str, group: pd.DataFrame) -> Table:
     rows = []
     for record in group.to_dict("records"):
         n, n_undefined, n_missed, n_invented, left_out = (_whole(record.get(name)) for name in COUNTS)
+        n_patients = _whole(record.get("n_patients"))
+        size = f"{n_patients} patients" if n_patients else f"n = {n - n_undefined}"
         cells = []
         for statistic in statistics:
             value = float(record[statistic])
@@ -159,10 +168,10 @@ def _table(attribute: str, metric_name: str, group: pd.DataFrame) -> Table:
             too_few = n > n_undefined and not enough_cases(statistic, n - n_undefined)
             shade = shade_of(value, metric, statistic, largest=largest)
             has_bounds = intervals and statistic != "max" and n > n_undefined
-            written = number(value, metric), bounds(low, high, metric, n=n - n_undefined) if has_bounds else ""
+            written = number(value, metric), bounds(low, high, metric, size=size) if has_bounds else ""
             cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few, left_out=left_out))
         names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
-        rows.append(Row(*names, n, n_undefined, n_missed, n_invented, tuple(cells)))
+        rows.append(Row(*names, n, n_patients, n_undefined, n_missed, n_invented, tuple(cells)))
     # The methods of a stratum and label stand one below the other; without methods the order stays.
     places = [list(dict.fromkeys(names)) for names in zip(*((r.stratum, r.label, r.method) for r in rows), strict=True)]
     rows.sort(key=lambda r: tuple(p.index(n) for p, n in zip(places, (r.stratum, r.label, r.method), strict=True)))

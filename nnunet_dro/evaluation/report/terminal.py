@@ -104,7 +104,7 @@ def _strata_table(table: Table) -> RichTable:
     shown.add_column("label", overflow="fold")
     if table.attribute != ALL:
         shown.add_column("stratum", overflow="fold")
-    for name in ("n", *table.headings):
+    for name in ("n", *(["patients"] if table.has_patients else []), *table.headings):
         shown.add_column(name, justify="right", no_wrap=True)
     undefined = any(row.n_undefined for row in table.rows)
     for heading in (*(["undefined"] if undefined else []), *(["missed", "invented"] if table.has_failures else [])):
@@ -121,8 +121,9 @@ def _strata_table(table: Table) -> RichTable:
         ]
         counts = [Text(str(row.n_undefined))] if undefined else []
         counts += [Text(str(n), style="red" if n else "") for n in (row.n_missed, row.n_invented) if table.has_failures]
+        sizes = [Text(str(n)) for n in (row.n, *([row.n_patients] if table.has_patients else []))]
         last = place + 1 == len(rows) or rows[place + 1].label != row.label
-        shown.add_row(*names, Text(str(row.n)), *cells, *counts, end_section=last)
+        shown.add_row(*names, *sizes, *cells, *counts, end_section=last)
     if any(cell.left_out for row in rows for cell in row.cells):
         shown.caption, shown.caption_justify = Text(f"{LEFT_OUT} {FOOTNOTES[LEFT_OUT]}", style="dim"), "left"
     return shown
