@@ -24,9 +24,9 @@ from scipy import stats
 from scipy.special import ndtr
 
 from nnunet_dro.evaluation import bootstrap
-from nnunet_dro.evaluation.intervals import PERCENTILES, difference_intervals, intervals
+from nnunet_dro.evaluation.intervals import difference_intervals, intervals
 from nnunet_dro.evaluation.mean_bounds import bounded_mean_and_std, mean_by_bootstrap_t
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.statistics import PERCENTILES, STATISTICS
 
 SIZES = (5, 10, 20, 30, 50, 75, 100, 200, 500)
 N_RESAMPLES = 1000

@@ -174,6 +174,33 @@ def report(
     typer.echo(evaluation / "report.html")
 
 
+def plan(
+    requirement: Annotated[
+        str, typer.Argument(help='Quality requirement with confidence: "pathology=* label=tumour p5>=0.70@95".')
+    ],
+    pilot: Annotated[
+        Path | None, typer.Option(help="Output folder of evaluate, to estimate the chance to pass.", readable=False)
+    ] = None,
+    n: Annotated[list[int] | None, typer.Option(min=1, help="Number of cases in each stratum (repeatable).")] = None,
+) -> None:
+    """Say how many cases a requirement with confidence needs, and the chance that it is met."""
+    from rich.console import Console
+
+    from nnunet_dro.evaluation.outcomes import rows_of
+    from nnunet_dro.evaluation.planning import chances
+    from nnunet_dro.evaluation.report.plan import plan_table, planned_sizes
+    from nnunet_dro.evaluation.requirements import parse_requirement
+    from nnunet_dro.evaluation.result_files import read_evaluation
+
+    parsed = parse_requirement(requirement)
+    sizes = planned_sizes(parsed, n or [])
+    found = None
+    if pilot is not None:
+        evaluation = read_evaluation(pilot)
+        found = chances(evaluation, parsed, rows_of(evaluation.strata, parsed, planned=True), sizes)
+    Console(highlight=False).print(plan_table(parsed, sizes, found))
+
+
 def splits(
     dataset: Annotated[str, typer.Argument(metavar="RAW_DATASET", help="Folder, name or number of a raw dataset.")],
     cases: CaseTable = None,

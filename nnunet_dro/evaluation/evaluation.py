@@ -16,7 +16,7 @@ from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.outcomes import check_requirements
 from nnunet_dro.evaluation.patients import note_on_patients, note_on_repeated_patients
 from nnunet_dro.evaluation.provenance import about_evaluation
-from nnunet_dro.evaluation.requirements import Requirement
+from nnunet_dro.evaluation.requirements import Requirement, one_sided_of
 from nnunet_dro.evaluation.score_arrays import Scoring
 from nnunet_dro.evaluation.score_files import score_pairs, sha256_of
 from nnunet_dro.evaluation.strata import stratify_all
@@ -117,7 +117,13 @@ def evaluate(
         contents["summary_json"] = prediction
     sha256 = {name: sha256_of(path) for name, path in contents.items() if path}
     statistics = summarise(
-        scores, strata, metrics=scoring.metrics, patient_of_case=patient_of_case, n_resamples=n_resamples, seed=seed
+        scores,
+        strata,
+        metrics=scoring.metrics,
+        patient_of_case=patient_of_case,
+        one_sided=one_sided_of(requirements),
+        n_resamples=n_resamples,
+        seed=seed,
     )
     outcomes = check_requirements(statistics, requirements) if requirements else []
     options = {
@@ -219,7 +225,9 @@ def _check_requirements_apply(
     names = labels.values if labels else ["any"]
     rows = pd.MultiIndex.from_product([cases, names], names=["case", "label"]).to_frame(index=False)
     unknown = rows.assign(**dict.fromkeys(scoring.metrics, float("nan")))
-    statistics = summarise(unknown, strata, metrics=scoring.metrics, n_resamples=0)
+    statistics = summarise(
+        unknown, strata, metrics=scoring.metrics, one_sided=one_sided_of(requirements), n_resamples=0
+    )
     if not with_intervals:
         statistics = statistics.drop(columns=[c for c in statistics.columns if c.endswith(("_low", "_high"))])
     check_requirements(statistics, requirements)

@@ -24,7 +24,7 @@ from nnunet_dro.evaluation.patients import (
     clustered_percentile_bounds,
     clustered_students_t,
 )
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.statistics import PERCENTILES, STATISTICS
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -33,8 +33,6 @@ TAIL = 0.025
 
 #: The least number of cases for intervals that follow Student's t distribution.
 N_FOR_T = 50
-
-PERCENTILES = {"median": 50, "p75": 75, "p25": 25, "p10": 10, "p5": 5}
 
 #: Stands for a sample without values.
 _NOTHING: FloatArray = np.empty((1, 0))
@@ -171,6 +169,30 @@ def _mean_change(changes: FloatArray, *, bounded: bool, n_resamples: int, seed: 
         return np.full((len(changes), 2), np.nan)
     limits = {"low": -1.0, "high": 1.0}
     return bounded_mean_and_std(changes, **limits, tail=TAIL, n_resamples=n_resamples, seed=seed)[0]
+
+
+def one_sided_bound(
+    sample: FloatArray, percent: float, *, end: str, confidence: float, patients: CodeArray | None = None
+) -> float:
+    """The exact one-sided bound of a percentile.
+
+    Args:
+        sample: Shape (n,); NaN is left out.
+        percent: The percentile, between 0 and 100.
+        end: ``low`` or ``high``.
+        confidence: In per cent: the bound is wrong in at most 100 - ``confidence`` per cent of the samples.
+        patients: The number of each value's patient, shape (n,). None takes all for independent.
+
+    Returns:
+        The bound; NaN where there are too few cases, or patients, for one.
+    """
+    defined = ~np.isnan(sample)
+    if not defined.any():
+        return float("nan")
+    of_value = np.arange(len(sample)) if patients is None else patients
+    codes = np.unique(of_value[defined], return_inverse=True)[1]
+    ends = clustered_percentile_bounds(sample[defined], codes, percent, tail=1 - confidence / 100)
+    return ends[0] if end == "low" else ends[1]
 
 
 def _clusters(undefined: Sequence[BoolArray], patients: Sequence[CodeArray] | None) -> dict[int, CodeArray]:

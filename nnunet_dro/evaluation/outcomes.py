@@ -9,6 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.failures import IN_WORDS, KINDS
 from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.planning import cases_needed
 from nnunet_dro.evaluation.requirements import Requirement, refusal
 from nnunet_dro.evaluation.statistics import COUNTS
 from nnunet_dro.evaluation.strata import ALL
@@ -58,16 +59,24 @@ class Outcome:
         condition = f"{verb} {self.requirement.comparison} {self.requirement.bound}"
         cases = f"{self.n} case{'' if self.n == 1 else 's'}"
         undefined = f", {self.n_undefined} without a value" if self.n_undefined else ""
-        found = f"{self.statistic} {self._shown_value()} {condition} ({cases}{undefined})"
+        found = f"{self._shown_statistic()} {self._shown_value()} {condition} ({cases}{undefined})"
         return f"{' '.join(where)}: {'; '.join((found, *self._failures()))}"
 
     @property
     def _holds(self) -> bool:
         return self.requirement.holds_for(self.value)
 
+    def _shown_statistic(self) -> str:
+        if self.requirement.confidence is None:
+            return self.statistic
+        end = "lower" if self.requirement.end == "low" else "upper"
+        return f"{self.statistic}'s {end} {self.requirement.confidence:g} % bound"
+
     def _failures(self) -> Iterator[str]:
         """What missed and invented labels have to do with the outcome."""
         n_failed = dict(self.n_failed)
+        if self.requirement.confidence is not None and self.value != self.value:
+            yield f"there is a bound from {cases_needed(self.requirement)} cases on"
         for kind, most in self.requirement.allowed:
             verb = "is" if n_failed[kind] <= most else "is not"
             yield f"n_{kind} {n_failed[kind]} {verb} <= {most}"
@@ -114,13 +123,13 @@ def check_requirements(strata: pd.DataFrame, requirements: Sequence[Requirement]
     """
     outcomes: list[Outcome] = []
     for requirement in requirements:
-        rows = _rows_of(strata, requirement)
+        rows = rows_of(strata, requirement)
         outcomes += [_outcome(rows.iloc[position], requirement) for position in range(len(rows))]
     return outcomes
 
 
 def _outcome(row: "pd.Series[Any]", requirement: Requirement) -> Outcome:
-    value = float(row[requirement.statistic])
+    value = float(row[requirement.column])
     n_failed = {kind: _count(row, f"n_{kind}") for kind in KINDS}
     allowed = dict(requirement.allowed)
     metric = METRICS.get(str(row["metric"]))
@@ -149,14 +158,23 @@ def _count(row: "pd.Series[Any]", column: str) -> int:
     return 0 if value != value else int(value)
 
 
-def _rows_of(strata: pd.DataFrame, requirement: Requirement) -> pd.DataFrame:
-    """The rows that a requirement applies to; at least one."""
+def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = False) -> pd.DataFrame:
+    """The rows that a requirement applies to; at least one.
+
+    Args:
+        strata: The strata frame.
+        requirement: The requirement.
+        planned: Whether the statistic itself need not be there.
+
+    Raises:
+        ValueError: As `check_requirements`.
+    """
     metrics = _names(strata, "metric")
     metric = requirement.metric or ("dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None)
     if metric is None:
         raise refusal(f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME.")
     rows = _matching(strata, "metric", metric, requirement, "Compute it with --metrics, or choose from: {}.")
-    if requirement.statistic not in rows.columns:
+    if not planned and requirement.column not in rows.columns:
         cure = "It needs bootstrap intervals, so do not switch them off."
         raise refusal(f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure)
     known = METRICS.get(metric)

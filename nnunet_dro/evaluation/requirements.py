@@ -3,12 +3,12 @@
 import operator
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnunet_dro.evaluation.failures import KINDS
-from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, STATISTICS
+from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, PERCENTILES, STATISTICS, confidence_column
 
 _KNOWN_STATISTICS = (*COUNTS, *STATISTICS, *INTERVALS)
 
@@ -46,6 +46,8 @@ class Requirement:
         metric: A metric; None for Dice, or for the only metric.
         allowed: The most missed and invented labels, by kind (``missed``, ``invented``), that the requirement names
             beside its condition. Of a kind that it does not name, none may be left out of the statistic.
+        confidence: The confidence in per cent with which a percentile has to meet the bound; None for the percentile
+            of the cases as it is.
     """
 
     text: str
@@ -57,6 +59,19 @@ class Requirement:
     label: str | None = None
     metric: str | None = None
     allowed: tuple[tuple[str, int], ...] = ()
+    confidence: float | None = None
+
+    @property
+    def end(self) -> str:
+        """The end of an interval that has to meet the bound: ``low`` or ``high``."""
+        return "low" if self.comparison.startswith(">") else "high"
+
+    @property
+    def column(self) -> str:
+        """The column of the strata frame that is compared."""
+        if self.confidence is None:
+            return self.statistic
+        return confidence_column(self.statistic, self.end, self.confidence)
 
     def holds_for(self, value: float) -> bool:
         """Whether a value meets the bound; NaN does not."""
@@ -67,11 +82,12 @@ def parse_requirement(text: str) -> Requirement:
     """Read a requirement.
 
     Args:
-        text: One condition on a statistic (``p5>=0.70``; >=, >, <= or <) and, each at most once, ``label=NAME``,
-            ``metric=NAME`` and ``ATTRIBUTE=STRATUM`` (the attribute ends at the first equals sign; ``*`` is every
-            stratum, or every label), and ``n_missed<=2`` or ``n_invented<=1`` beside the condition (that many
-            labels may be missed or invented). Quotes go around what holds spaces. Without a label every label has to
-            pass; without an attribute every stratum of every attribute has to, and all cases together.
+        text: One condition on a statistic (``p5>=0.70``; >=, >, <= or <; of a percentile with confidence in per cent,
+            ``p5>=0.70@95``) and, each at most once, ``label=NAME``, ``metric=NAME`` and ``ATTRIBUTE=STRATUM`` (the
+            attribute ends at the first equals sign; ``*`` is every stratum, or every label), and ``n_missed<=2`` or
+            ``n_invented<=1`` beside the condition (that many labels may be missed or invented). Quotes go around what
+            holds spaces. Without a label every label has to pass; without an attribute every stratum of every attribute
+            has to, and all cases together.
 
     Returns:
         The requirement. Only `outcomes.check_requirements` knows whether its stratum, label and metric are reported.
@@ -104,11 +120,13 @@ def parse_requirement(text: str) -> Requirement:
             selected[kind] = (name, value)
     condition, allowed = _condition_and_allowed(conditions, text)
     statistic, comparison, bound = condition.groups()
+    bound, at, percent = bound.partition("@")
     if statistic not in _KNOWN_STATISTICS:
         cure = f"Choose from: {', '.join((*COUNTS, *STATISTICS))}, or one of them with _low or _high."
         raise refusal(f"be about a statistic of strata.csv, not {statistic!r}", text, cure)
     if not _NUMBER.fullmatch(bound):
         raise refusal(f"compare with a number, not {bound!r}", text, "Write fractions (0.70, not 70 %), or mm.")
+    confidence = _confidence(statistic, percent, text) if at else None
     attribute, stratum = selected.get("attribute", (None, None))
     _, label = selected.get("label", (None, None))
     _, metric = selected.get("metric", (None, None))
@@ -122,7 +140,17 @@ def parse_requirement(text: str) -> Requirement:
         label=None if label == "*" else label,
         metric=metric,
         allowed=allowed,
+        confidence=confidence,
     )
+
+
+def _confidence(statistic: str, percent: str, text: str) -> float:
+    if statistic not in PERCENTILES:
+        cure = f"Only these have an exact bound: {', '.join(PERCENTILES)}."
+        raise refusal(f"ask for confidence in a percentile, not in {statistic!r}", text, cure)
+    if not _NUMBER.fullmatch(percent) or not 50 <= float(percent) < 100:
+        raise refusal(f"have a confidence from 50 to below 100 per cent, not {percent!r}", text, "Write p5>=0.70@95.")
+    return float(percent)
 
 
 def _condition_and_allowed(
@@ -193,3 +221,9 @@ def read_requirements(path: Path) -> list[Requirement]:
     if not requirements:
         raise ValueError(f"`requirements` must hold at least one requirement, got none in {str(path)!r}. {_EXAMPLE}")
     return requirements
+
+
+def one_sided_of(requirements: Sequence[Requirement]) -> list[tuple[str, str, float]]:
+    """The one-sided bounds that requirements are about, each once: statistic, end and confidence in per cent."""
+    bounds = ((r.statistic, r.end, r.confidence) for r in requirements)
+    return list(dict.fromkeys((s, end, c) for s, end, c in bounds if c is not None))

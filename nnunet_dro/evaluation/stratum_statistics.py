@@ -1,15 +1,15 @@
 """Statistics per stratum, from rows of scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.failures import KINDS, BoolArray, failed_rows
-from nnunet_dro.evaluation.intervals import intervals
+from nnunet_dro.evaluation.intervals import intervals, one_sided_bound
 from nnunet_dro.evaluation.metrics import METRICS, is_bounded
-from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, PERCENTILES, STATISTICS, confidence_column, enough_cases
 from nnunet_dro.evaluation.strata import ALL, stratify
 from nnunet_dro.naming import name_some
 
@@ -41,6 +41,7 @@ def summarise(
     *,
     metrics: Sequence[str] = ("dice",),
     patient_of_case: "pd.Series[str] | None" = None,
+    one_sided: Collection[tuple[str, str, float]] = (),
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -53,6 +54,8 @@ def summarise(
         metrics: Columns of ``scores``.
         patient_of_case: The patient of each case (indexed by case): a patient's cases are not independent. None takes
             every case for another patient; otherwise there is a column ``n_patients`` after ``n``.
+        one_sided: Exact one-sided bounds to add as last columns: the percentile, ``low`` or ``high``, and the
+            confidence in per cent; see `confidence_column`.
         n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
         seed: Random seed of the draws, >= 0.
 
@@ -110,6 +113,12 @@ def summarise(
     bounds = intervals(samples, bounded=bounded, patients=of_patients, n_resamples=n_resamples, seed=seed)
     bounds = bounds.reshape(-1, len(INTERVALS))
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns).join(pd.DataFrame(bounds, columns=list(INTERVALS)))
+    for statistic, end, confidence in one_sided:
+        percent = PERCENTILES[statistic]
+        table[confidence_column(statistic, end, confidence)] = [
+            one_sided_bound(sample, percent, end=end, confidence=confidence, patients=codes)
+            for sample, codes in zip(samples, patients, strict=True)
+        ]
     return table
 
 

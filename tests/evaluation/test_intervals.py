@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nnunet_dro.evaluation.intervals import N_FOR_T, PERCENTILES, TAIL, difference_intervals, intervals
+from nnunet_dro.evaluation.intervals import N_FOR_T, TAIL, difference_intervals, intervals
 from nnunet_dro.evaluation.mean_bounds import bounded_mean_and_std, mean_by_bootstrap_t, mean_by_students_t
 from nnunet_dro.evaluation.order_statistics import bound_ranks, percentile_bounds
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.statistics import PERCENTILES, STATISTICS
 
 NAN = float("nan")
 

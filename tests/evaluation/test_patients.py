@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from nnunet_dro.evaluation.intervals import N_FOR_T, PERCENTILES, difference_intervals, intervals
+from nnunet_dro.evaluation.intervals import N_FOR_T, difference_intervals, intervals
 from nnunet_dro.evaluation.mean_bounds import bounded_mean_and_std, mean_by_students_t
 from nnunet_dro.evaluation.patients import (
     clustered_mean_and_std,
@@ -15,7 +15,7 @@ from nnunet_dro.evaluation.patients import (
     patient_means,
 )
 from nnunet_dro.evaluation.significance import wilcoxon_p
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.statistics import PERCENTILES, STATISTICS
 from tests.evaluation.made_folders import (
     bars,
     read_csv,

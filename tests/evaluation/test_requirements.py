@@ -99,11 +99,12 @@ def test_without_a_stratum_every_row_has_to_pass():
     assert len(check("label=cerebellum p5>=0.7")) == 3
 
 
-def test_without_a_stratum_all_cases_are_meant_where_they_are_reported():
+def test_without_a_stratum_every_stratum_and_all_cases_are_meant():
     strata = pd.DataFrame([*ROWS, ("all", "all", "cerebellum", "dice", 40, 0, 0.8, 0.75, 0.7)], columns=COLUMNS)
-    (outcome,) = check("p5>=0.7", strata)
+    outcomes = check("p5>=0.7", strata)
 
-    assert outcome.line == "label=cerebellum: p5 0.750 is >= 0.7 (40 cases)"
+    assert len(outcomes) == 7
+    assert outcomes[-1].line == "label=cerebellum: p5 0.750 is >= 0.7 (40 cases)"
 
 
 def test_metric_is_dice_or_the_only_one():
