@@ -49,6 +49,9 @@ def evaluate(
     overall: Annotated[
         bool, typer.Option("--overall/--no-overall", help="Report all cases together, too, where --by divides them.")
     ] = True,
+    reference_stratum: Annotated[
+        str | None, typer.Option(help="Stratum that the worst one is compared with, in place of the best one.")
+    ] = None,
     patient: Annotated[
         str | None, typer.Option(help="Column of the case table that names the patient, where some have several cases.")
     ] = None,
@@ -102,6 +105,7 @@ def evaluate(
             cases=cases,
             by=by or (),
             overall=overall,
+            reference_stratum=reference_stratum,
             patient=patient,
             metrics=[name.strip() for name in metrics.split(",") if name.strip()],
             nsd_tolerance_mm=nsd_tolerance_mm,

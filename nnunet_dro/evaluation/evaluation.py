@@ -33,6 +33,7 @@ def evaluate(
     cases: Path | None = None,
     by: Sequence[str] = (),
     overall: bool = False,
+    reference_stratum: str | None = None,
     patient: str | None = None,
     metrics: Sequence[str] = ("dice",),
     nsd_tolerance_mm: float = 1.0,
@@ -57,6 +58,7 @@ def evaluate(
         cases: The case table.
         by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`.
         overall: Whether to report all cases together, too, as the attribute ``all``, where ``by`` divides them.
+        reference_stratum: The stratum to compare the worst with; None for the best. In the attributes that have it.
         patient: Column of the case table that names the patient of each case. None takes all cases for independent.
         metrics: Names from `METRICS`.
         nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
@@ -102,6 +104,7 @@ def evaluate(
     # Whatever does not fit is reported before the long work.
     table = _case_table(cases, references, evaluated, scoring, ignore_unknown=ignore_unknown_cases)
     strata = stratify_all(table, list(by), evaluated, overall=overall)
+    _check_reference_stratum(reference_stratum, strata)
     patient_of_case = _patients(table, patient, evaluated)
     _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
     only_predicted: tuple[str, ...] = ()
@@ -134,6 +137,7 @@ def evaluate(
         "cases": str(cases) if cases else None,
         "by": list(by),
         "overall": overall,
+        "reference_stratum": reference_stratum,
         "patient": patient,
         "metrics": list(scoring.metrics),
         "nsd_tolerance_mm": nsd_tolerance_mm,
@@ -147,7 +151,7 @@ def evaluate(
         scores=scores if table is None else scores.merge(table, on="case", how="left"),
         strata=statistics,
         stratum_of_case=strata,
-        worst=worst_strata(statistics),
+        worst=worst_strata(statistics, reference=reference_stratum),
         false_positives=false_positives(scores),
         about=about_evaluation(options, scoring, inputs, sha256_of_cases=digests, sha256_of_files=sha256)
         | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
@@ -190,6 +194,13 @@ def _case_table(
         cure = "Rename the column."
         raise ValueError(f"`cases` must have columns of other names than the scores, got {name_some(both)}. {cure}")
     return table
+
+
+def _check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:
+    known = list(dict.fromkeys(str(s) for of_case in strata.values() for s in of_case.cat.categories))
+    if name is not None and name not in known:
+        cure = f"Choose from: {name_some(known, at_most=20)}."
+        raise ValueError(f"`reference_stratum` must be a stratum of --by, got {name!r}. {cure}")
 
 
 def _patients(table: pd.DataFrame | None, column: str | None, cases: Sequence[str]) -> "pd.Series[str] | None":

@@ -185,16 +185,20 @@ def _check_scores(scores: pd.DataFrame, metrics: Sequence[str]) -> None:
         raise ValueError(f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}")
 
 
-def worst_strata(strata: pd.DataFrame) -> pd.DataFrame:
+def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.DataFrame:
     """The worst and the best stratum of each attribute, label and metric, and the gap between them.
 
     Args:
         strata: From `summarise`.
+        reference: A stratum to compare with in place of the best, in the attributes that have it.
 
     Returns:
         Rows in the order of ``strata``, for the mean and for the metric's `Metric.tail`: ``attribute``, ``label``,
-        ``metric``, ``statistic``, ``worst_stratum``, ``worst``, ``best_stratum``, ``best`` and ``gap`` (>= 0).
-        Of equal strata the first is named. Strata without a value are left out, and so are rows without any stratum.
+        ``metric``, ``statistic``, ``worst_stratum``, ``worst``, ``best_stratum``, ``best``, and ``gap``, by how much
+        the best is better (negative if even the worst of the others is better than the reference). ``gap_low`` and
+        ``gap_high`` reach from bound to bound of the two strata, NaN where one is missing; they hold for two strata
+        that are chosen beforehand, and the largest of several gaps is biased upwards. Of equal strata the first is
+        named. Strata without a value are left out, and so are rows without any stratum.
     """
     rows = []
     for (attribute, label, metric), group in strata.groupby(["attribute", "label", "metric"], sort=False):
@@ -203,15 +207,30 @@ def worst_strata(strata: pd.DataFrame) -> pd.DataFrame:
             values = group[statistic].to_numpy(dtype=np.float64)
             if np.isnan(values).all():
                 continue
-            ends = int(np.nanargmin(values)), int(np.nanargmax(values))
-            worst, best = ends if METRICS[str(metric)].more_is_better else ends[::-1]
+            sign = 1.0 if METRICS[str(metric)].more_is_better else -1.0
+            best = int(np.nanargmax(sign * values))
+            if reference in names and not np.isnan(values[names.index(reference)]):
+                best = names.index(reference)
+            others = np.where(np.arange(len(values)) == best, np.nan, values) if names[best] == reference else values
+            worst = int(np.nanargmin(sign * others)) if not np.isnan(others).all() else best
             key = {"attribute": attribute, "label": label, "metric": metric, "statistic": statistic}
             found = {"worst_stratum": names[worst], "worst": values[worst]}
-            found |= {"best_stratum": names[best], "best": values[best], "gap": abs(values[best] - values[worst])}
-            rows.append(key | found)
-    columns = ["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best", "gap"]
+            found |= {"best_stratum": names[best], "best": values[best], "gap": sign * (values[best] - values[worst])}
+            rows.append(key | found | _gap_bounds(group, statistic, worst, best, sign))
+    columns = ["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best"]
+    columns += ["gap", "gap_low", "gap_high"]
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
     return table
+
+
+def _gap_bounds(group: pd.DataFrame, statistic: str, worst: int, best: int, sign: float) -> dict[str, float]:
+    """Bounds of the difference between two strata of a group that are chosen beforehand."""
+    columns = [f"{statistic}_{end}" for end in ("low", "high")]
+    if worst == best or not set(columns) <= set(group.columns):
+        return {"gap_low": float("nan"), "gap_high": float("nan")}
+    bounds = group[columns].to_numpy(dtype=np.float64)
+    gap = bounds[best] - bounds[worst][::-1] if sign > 0 else bounds[worst] - bounds[best][::-1]
+    return {"gap_low": float(gap[0]), "gap_high": float(gap[1])}
 
 
 def false_positives(scores: pd.DataFrame) -> pd.DataFrame:

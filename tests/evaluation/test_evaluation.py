@@ -394,3 +394,22 @@ def test_summary_has_the_digests_of_all_contents(tmp_path):
     assert second["predictions_sha256"] != first["predictions_sha256"]
     assert second["references_sha256"] == first["references_sha256"]
     assert second["prediction_names_sha256"] == first["prediction_names_sha256"]
+
+
+def test_findings_name_the_reference_stratum(tmp_path):
+    write_study(tmp_path, shifts=[0] * 5 + [2] * 5 + [4] * 5)
+    cases = write_cases(tmp_path, centre=["A"] * 5 + ["B"] * 5 + ["C"] * 5)
+    options = ("--cases", cases, "--by", "centre", "--reference-stratum")
+
+    result = run_evaluate(tmp_path, *options, "B", bootstrap=50)
+
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "Tumour is worst in C (centre)" in text
+    assert "The reference stratum is B with 50.0 %: a gap of 50.0 points" in text
+    assert "biased upwards" in text
+    run("report", tmp_path / "out")
+    assert "The reference stratum is B" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    refused = run_evaluate(tmp_path, *options, "D", out="refused")
+    assert refused.exit_code == 2
+    assert "`reference_stratum` must be a stratum of --by, got 'D'. Choose from: all, A, B, C." in refused.stderr

@@ -78,8 +78,10 @@ def findings(evaluation: Evaluation) -> list[Finding]:
         if tail is None or math.isnan(float(tail["worst"])):
             continue
         stratum_row = of_stratum.get((attribute, str(tail["worst_stratum"]), label), {})
+        reference = evaluation.about.get("options", {}).get("reference_stratum")
+        other = "reference" if str(tail["best_stratum"]) == reference else "best"
         badness = float(tail["worst"]) * (-1 if metric.more_is_better else 1)
-        found.append((badness, _finding(metric, attribute, label, tail, stratum_row)))
+        found.append((badness, _finding(metric, attribute, label, tail, stratum_row, other)))
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
 
 
@@ -109,7 +111,7 @@ def all_notes(given: Sequence[str], strata: pd.DataFrame) -> list[str]:
 
 
 def _finding(
-    metric: Metric, attribute: str, label: str, worst: "dict[Hashable, Any]", row: "dict[Hashable, Any]"
+    metric: Metric, attribute: str, label: str, worst: "dict[Hashable, Any]", row: "dict[Hashable, Any]", other: str
 ) -> Finding:
     statistic = str(worst["statistic"])
     value, best = float(worst["worst"]), float(worst["best"])
@@ -129,7 +131,11 @@ def _finding(
     alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
     if not alone:
         gap = f"{number(float(worst['gap']), metric)} {difference_unit(metric)}"
-        sentence += f" The best stratum is {names[1]} with {quantity(best, metric)}: a gap of {gap}."
+        sentence += f" The {other} stratum is {names[1]} with {quantity(best, metric)}: a gap of {gap}"
+        low, high = (float(worst.get(f"gap_{end}", math.nan)) for end in ("low", "high"))
+        if between := interval(low, high, metric, signed=True):
+            sentence += f" ({between} for two strata chosen beforehand; the largest gap of several is biased upwards)"
+        sentence += "."
     title = f"{at_start(label)}, {names[0]}" if alone else f"{at_start(label)} is worst in {names[0]}"
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
     return Finding(title, sentence, written, caption, attribute_title(attribute), tone="worse")
