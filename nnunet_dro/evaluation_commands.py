@@ -136,6 +136,10 @@ def compare(
     intersect: Annotated[
         bool, typer.Option("--intersect", help="Compare only the cases that all evaluations have.")
     ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="How much worse the mean may be, in percentage points (distances: mm), to be not worse."),
+    ] = None,
     bootstrap: Bootstrap = 2000,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -149,7 +153,9 @@ def compare(
     folders = named_evaluations(evaluations)
     check_output(output, overwrite=overwrite)
     read = {name: read_evaluation(folder) for name, folder in folders.items()}
-    comparison = compare_evaluations(read, by=by or None, intersect=intersect, n_resamples=bootstrap, seed=seed)
+    comparison = compare_evaluations(
+        read, by=by or None, intersect=intersect, margin=margin, n_resamples=bootstrap, seed=seed
+    )
     write_files(output, {**comparison_files(comparison), **comparison_reports(comparison)})
     show(comparison_table(comparison), output / "report.html")
 

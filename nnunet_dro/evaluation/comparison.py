@@ -12,6 +12,7 @@ from nnunet_dro.evaluation.common_ground import CommonGround, find_common_ground
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.failures import BoolArray, failed_rows
 from nnunet_dro.evaluation.intervals import difference_intervals
+from nnunet_dro.evaluation.margins import check_margin, margin_verdicts
 from nnunet_dro.evaluation.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.one_sided import MethodValues, completed, method_values, notes_on_one_sided
 from nnunet_dro.evaluation.patients import patient_means
@@ -84,6 +85,7 @@ def compare(
     *,
     by: Sequence[str] | None = None,
     intersect: bool = False,
+    margin: float | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> Comparison:
@@ -94,6 +96,8 @@ def compare(
         by: Attributes of the first evaluation, or specs over the columns of its case table (see `parse_by`). None for
             the first evaluation's attributes.
         intersect: Whether to compare only the cases that all have, instead of refusing evaluations of different cases.
+        margin: How much worse the mean may be, in percentage points (mm for distances); the table then has a last
+            column ``margin``, see `margin_verdicts`. None for none.
         n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
         seed: Random seed of the draws, >= 0.
 
@@ -118,6 +122,8 @@ def compare(
         >>> compare(evaluations).table[["method", "mean_difference"]].round(3).to_dict("records")
         [{'method': 'dro', 'mean_difference': 0.457}]
     """
+    if margin is not None:
+        check_margin(margin)
     ground = find_common_ground(evaluations, intersect=intersect)
     strata = find_common_strata(evaluations, ground, by=by)
     values = {
@@ -132,11 +138,12 @@ def compare(
     shared = [note for note in own[methods[0]] if all(note in notes_of for notes_of in own.values())]
     # A note that all methods share is given once.
     notes += shared + [f"{method}: {note}" for method in methods for note in own[method] if note not in shared]
-    options = {"by": list(strata), "intersect": intersect, "n_resamples": n_resamples, "seed": seed}
+    options = {"by": list(strata), "intersect": intersect, "margin": margin, "n_resamples": n_resamples, "seed": seed}
     options["patient"] = None if patients is None else patients.name
+    table = _table(values, methods, ground, strata, patients, n_resamples=n_resamples, seed=seed)
     return Comparison(
         methods=methods,
-        table=_table(values, methods, ground, strata, patients, n_resamples=n_resamples, seed=seed),
+        table=table if margin is None else table.assign(margin=margin_verdicts(table, margin)),
         strata=_strata_of_methods(values, evaluations, ground, strata, patients, n_resamples=n_resamples, seed=seed),
         changed=_changed(values, methods, ground, strata),
         scores=_scores(evaluations, ground),
