@@ -10,6 +10,7 @@ class EmptyRule(str, Enum):
     UNDEFINED = "undefined"
     ONE = "one"
     BRATS = "brats"
+    DIAGONAL = "diagonal"
 
 
 class MissingRule(str, Enum):

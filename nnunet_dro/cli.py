@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from nnunet_dro import __version__
-from nnunet_dro.evaluation_commands import compare, evaluate, report, show, splits
+from nnunet_dro.evaluation_commands import compare, evaluate, plan, report, show, splits
 from nnunet_dro.finetuning import finetune
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
@@ -100,7 +100,7 @@ def trainers(
     console.print(f"\n[green]nnU-Net finds them[/] through {found.where}")
 
 
-for _command in (evaluate, compare, report, splits):
+for _command in (evaluate, compare, plan, report, splits):
     app.command()(_command)
 
 

@@ -17,9 +17,9 @@ Output = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to the output folder.")]
 Bootstrap = Annotated[
-    int, typer.Option(min=0, help="Number of bootstrap resamples for the 95 % intervals; 0 for none.")
+    int, typer.Option(min=0, help="Number of random draws for the 95 % intervals of means; 0 for no intervals.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed of the bootstrap.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the intervals.")]
 CaseTable = Annotated[
     Path | None, typer.Option(help="Case table with a row per case: CSV, TSV, XLSX or JSON.", readable=False)
 ]
@@ -46,12 +46,21 @@ def evaluate(
             "or volume:q3 to cut numbers."
         ),
     ] = None,
+    overall: Annotated[
+        bool, typer.Option("--overall/--no-overall", help="Report all cases together, too, where --by divides them.")
+    ] = True,
+    reference_stratum: Annotated[
+        str | None, typer.Option(help="Stratum that the worst one is compared with, in place of the best one.")
+    ] = None,
+    patient: Annotated[
+        str | None, typer.Option(help="Column of the case table that names the patient, where some have several cases.")
+    ] = None,
     metrics: Annotated[
         str, typer.Option(help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd.")
     ] = "dice",
     nsd_tolerance_mm: Annotated[float, typer.Option(help="Tolerance of the normalised surface distance, in mm.")] = 1.0,
     empty: Annotated[
-        EmptyRule, typer.Option(help="Score of a label that is in neither reference nor prediction.")
+        EmptyRule, typer.Option(help="Score of a label that reference, prediction or both lack.")
     ] = EmptyRule.UNDEFINED,
     missing: Annotated[
         MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")
@@ -95,6 +104,9 @@ def evaluate(
             dataset_json=dataset_json,
             cases=cases,
             by=by or (),
+            overall=overall,
+            reference_stratum=reference_stratum,
+            patient=patient,
             metrics=[name.strip() for name in metrics.split(",") if name.strip()],
             nsd_tolerance_mm=nsd_tolerance_mm,
             empty=empty,
@@ -124,6 +136,10 @@ def compare(
     intersect: Annotated[
         bool, typer.Option("--intersect", help="Compare only the cases that all evaluations have.")
     ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="How much worse the mean may be, in percentage points (distances: mm), to be not worse."),
+    ] = None,
     bootstrap: Bootstrap = 2000,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -137,7 +153,9 @@ def compare(
     folders = named_evaluations(evaluations)
     check_output(output, overwrite=overwrite)
     read = {name: read_evaluation(folder) for name, folder in folders.items()}
-    comparison = compare_evaluations(read, by=by or None, intersect=intersect, n_resamples=bootstrap, seed=seed)
+    comparison = compare_evaluations(
+        read, by=by or None, intersect=intersect, margin=margin, n_resamples=bootstrap, seed=seed
+    )
     write_files(output, {**comparison_files(comparison), **comparison_reports(comparison)})
     show(comparison_table(comparison), output / "report.html")
 
@@ -164,6 +182,33 @@ def report(
             gallery = pictures_of(read, images, per_stratum=per_stratum, progress=progress)
     write_files(evaluation, evaluation_reports(read, gallery))
     typer.echo(evaluation / "report.html")
+
+
+def plan(
+    requirement: Annotated[
+        str, typer.Argument(help='Quality requirement with confidence: "pathology=* label=tumour p5>=0.70@95".')
+    ],
+    pilot: Annotated[
+        Path | None, typer.Option(help="Output folder of evaluate, to estimate the chance to pass.", readable=False)
+    ] = None,
+    n: Annotated[list[int] | None, typer.Option(min=1, help="Number of cases in each stratum (repeatable).")] = None,
+) -> None:
+    """Say how many cases a requirement with confidence needs, and the chance that it is met."""
+    from rich.console import Console
+
+    from nnunet_dro.evaluation.outcomes import rows_of
+    from nnunet_dro.evaluation.planning import chances
+    from nnunet_dro.evaluation.report.plan import plan_table, planned_sizes
+    from nnunet_dro.evaluation.requirements import parse_requirement
+    from nnunet_dro.evaluation.result_files import read_evaluation
+
+    parsed = parse_requirement(requirement)
+    sizes = planned_sizes(parsed, n or [])
+    found = None
+    if pilot is not None:
+        evaluation = read_evaluation(pilot)
+        found = chances(evaluation, parsed, rows_of(evaluation.strata, parsed, planned=True), sizes)
+    Console(highlight=False).print(plan_table(parsed, sizes, found))
 
 
 def splits(

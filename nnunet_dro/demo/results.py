@@ -64,6 +64,7 @@ def compare_methods(
             dataset_json=dataset / "dataset.json",
             cases=dataset / "cases.csv",
             by=[by],
+            overall=True,
             metrics=metrics,
             ignore_unknown_cases=True,
             jobs=jobs,

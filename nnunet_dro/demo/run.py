@@ -272,7 +272,8 @@ class _Run:
                 jobs=int(self.environment["nnUNet_def_n_proc"]),
                 progress=progress,
             )
-        table = comparison.strata[comparison.strata["metric"] == "dice"].reset_index(drop=True)
+        shown = (comparison.strata["metric"] == "dice") & (comparison.strata["attribute"] == self.settings.by)
+        table = comparison.strata[shown].reset_index(drop=True)
         n_training = Counter(self.stratum_of_case[list(self.division.train)])
         self.console.print(render_table(table, n_training))
         if not self.settings.data:

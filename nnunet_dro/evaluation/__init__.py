@@ -10,7 +10,8 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.requirements import check_requirements, parse_requirement
+from nnunet_dro.evaluation.outcomes import check_requirements
+from nnunet_dro.evaluation.requirements import parse_requirement
 from nnunet_dro.evaluation.result_files import read_evaluation
 from nnunet_dro.evaluation.score_arrays import Scoring, score_case
 from nnunet_dro.evaluation.splits import make_splits

@@ -1,5 +1,8 @@
 """Percentile bootstrap intervals of a sample's statistics, and of the differences of paired samples.
 
+Reports print other intervals, which hold with few cases too (`intervals`). The experiments use these for differences
+over the cases of all their seeds, and `benchmarks/coverage.py` compares the two.
+
 The statistics of a resample depend only on which order statistics were drawn. So the *ranks* are drawn, not the values:
 one draw of ranks, sorted, serves every sample of the same size. A percentile is then read from two of its columns, and
 mean and standard deviation follow from how often each rank was drawn, for all samples in one matrix product.

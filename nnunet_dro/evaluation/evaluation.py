@@ -6,17 +6,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from nnunet_dro.case_table import attributes_of, check_cases, read_cases
+from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, read_labels
 from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.outcomes import check_requirements
+from nnunet_dro.evaluation.patients import note_on_patients, note_on_repeated_patients
 from nnunet_dro.evaluation.provenance import about_evaluation
-from nnunet_dro.evaluation.requirements import Requirement, check_requirements
+from nnunet_dro.evaluation.requirements import Requirement, one_sided_of
 from nnunet_dro.evaluation.score_arrays import Scoring
-from nnunet_dro.evaluation.score_files import score_pairs
+from nnunet_dro.evaluation.score_files import score_pairs, sha256_of
 from nnunet_dro.evaluation.strata import stratify_all
 from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
 from nnunet_dro.naming import name_some
@@ -30,6 +32,9 @@ def evaluate(
     dataset_json: Path | None = None,
     cases: Path | None = None,
     by: Sequence[str] = (),
+    overall: bool = False,
+    reference_stratum: str | None = None,
+    patient: str | None = None,
     metrics: Sequence[str] = ("dice",),
     nsd_tolerance_mm: float = 1.0,
     empty: EmptyRule | str = EmptyRule.UNDEFINED,
@@ -52,6 +57,9 @@ def evaluate(
             each value in the references is a label.
         cases: The case table.
         by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`.
+        overall: Whether to report all cases together, too, as the attribute ``all``, where ``by`` divides them.
+        reference_stratum: The stratum to compare the worst with; None for the best. In the attributes that have it.
+        patient: Column of the case table that names the patient of each case. None takes all cases for independent.
         metrics: Names from `METRICS`.
         nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
         empty: How to score a label that reference or prediction lacks; see `Scoring`.
@@ -95,14 +103,31 @@ def evaluate(
     evaluated = [pair.case for pair in inputs.pairs]
     # Whatever does not fit is reported before the long work.
     table = _case_table(cases, references, evaluated, scoring, ignore_unknown=ignore_unknown_cases)
-    strata = stratify_all(table, list(by), evaluated)
+    strata = stratify_all(table, list(by), evaluated, overall=overall)
+    _check_reference_stratum(reference_stratum, strata)
+    patient_of_case = _patients(table, patient, evaluated)
     _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
     only_predicted: tuple[str, ...] = ()
+    digests: Mapping[str, tuple[str, str]] = {}
+    contents = {"case_table": cases, "dataset_json": dataset_json}
     if scores is None:
-        scores, only_predicted = score_pairs(
+        scored = score_pairs(
             inputs.pairs, labels, scoring, jobs=jobs, progress=lambda n_done: progress(n_done, len(evaluated))
         )
-    statistics = summarise(scores, strata, metrics=scoring.metrics, n_resamples=n_resamples, seed=seed)
+        scores, only_predicted, digests = scored.table, scored.only_predicted, scored.sha256
+    else:
+        # Its contents stand for those of the predictions.
+        contents["summary_json"] = prediction
+    sha256 = {name: sha256_of(path) for name, path in contents.items() if path}
+    statistics = summarise(
+        scores,
+        strata,
+        metrics=scoring.metrics,
+        patient_of_case=patient_of_case,
+        one_sided=one_sided_of(requirements),
+        n_resamples=n_resamples,
+        seed=seed,
+    )
     outcomes = check_requirements(statistics, requirements) if requirements else []
     options = {
         "reference": str(reference),
@@ -111,6 +136,9 @@ def evaluate(
         "dataset_json": str(dataset_json.absolute()) if dataset_json else None,
         "cases": str(cases) if cases else None,
         "by": list(by),
+        "overall": overall,
+        "reference_stratum": reference_stratum,
+        "patient": patient,
         "metrics": list(scoring.metrics),
         "nsd_tolerance_mm": nsd_tolerance_mm,
         "empty": EmptyRule(scoring.empty).value,
@@ -123,11 +151,14 @@ def evaluate(
         scores=scores if table is None else scores.merge(table, on="case", how="left"),
         strata=statistics,
         stratum_of_case=strata,
-        worst=worst_strata(statistics),
+        worst=worst_strata(statistics, reference=reference_stratum),
         false_positives=false_positives(scores),
-        about=about_evaluation(options, scoring, inputs)
+        about=about_evaluation(options, scoring, inputs, sha256_of_cases=digests, sha256_of_files=sha256)
         | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
-        notes=tuple(_notes(inputs, scores, scoring, only_predicted, statistics)),
+        notes=(
+            *_notes(inputs, scores, scoring, only_predicted, statistics),
+            *(note_on_repeated_patients(evaluated) if patient is None else note_on_patients(patient, patient_of_case)),
+        ),
     )
 
 
@@ -165,6 +196,28 @@ def _case_table(
     return table
 
 
+def _check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:
+    known = list(dict.fromkeys(str(s) for of_case in strata.values() for s in of_case.cat.categories))
+    if name is not None and name not in known:
+        cure = f"Choose from: {name_some(known, at_most=20)}."
+        raise ValueError(f"`reference_stratum` must be a stratum of --by, got {name!r}. {cure}")
+
+
+def _patients(table: pd.DataFrame | None, column: str | None, cases: Sequence[str]) -> "pd.Series[str] | None":
+    """The patient of each evaluated case."""
+    if column is None:
+        return None
+    if table is None:
+        raise ValueError(f"`patient` must come with a case table, got {column!r} alone. Name the table with --cases.")
+    if column not in attributes_of(table):
+        known = name_some(attributes_of(table), at_most=20)
+        raise ValueError(f"`patient` must be a column of the case table, got {column!r}. Choose from: {known}.")
+    patients = table.set_index("case")[column].reindex(list(cases))
+    if without := [str(case) for case in patients.index[patients == MISSING]]:
+        raise ValueError(f"`{column}` must name a patient for every case, got none for {name_some(without)}. Add it.")
+    return patients
+
+
 def _check_requirements_apply(
     requirements: Sequence[Requirement],
     cases: Sequence[str],
@@ -183,7 +236,9 @@ def _check_requirements_apply(
     names = labels.values if labels else ["any"]
     rows = pd.MultiIndex.from_product([cases, names], names=["case", "label"]).to_frame(index=False)
     unknown = rows.assign(**dict.fromkeys(scoring.metrics, float("nan")))
-    statistics = summarise(unknown, strata, metrics=scoring.metrics, n_resamples=0)
+    statistics = summarise(
+        unknown, strata, metrics=scoring.metrics, one_sided=one_sided_of(requirements), n_resamples=0
+    )
     if not with_intervals:
         statistics = statistics.drop(columns=[c for c in statistics.columns if c.endswith(("_low", "_high"))])
     check_requirements(statistics, requirements)

@@ -42,7 +42,12 @@ class Grid:
     @property
     def diagonal_mm(self) -> float:
         """Length of the image's diagonal, mm: no two voxels lie farther apart."""
-        return float(np.linalg.norm((np.array(self.shape) - 1) * np.array(self.spacing)))
+        return diagonal_mm(self.shape, self.spacing)
+
+
+def diagonal_mm(shape: tuple[int, ...], spacing: tuple[float, ...]) -> float:
+    """Length of the diagonal of an image between the centres of its corner voxels, mm."""
+    return float(np.linalg.norm((np.array(shape) - 1) * np.array(spacing)))
 
 
 def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:

@@ -17,6 +17,8 @@ class Metric:
         more_is_better: Whether larger values are better.
         definition: Its definition in one line.
         on_surfaces: Whether it needs the distances between the two borders.
+        undefined_if: The failures (``missed``, ``invented``) of a label for which it has no value, unless ``--empty``
+            gives it one.
     """
 
     name: str
@@ -25,12 +27,18 @@ class Metric:
     more_is_better: bool
     definition: str
     on_surfaces: bool = False
+    undefined_if: tuple[str, ...] = ()
 
     @property
     def tail(self) -> str:
         """The statistic in strata.csv that reaches furthest into the bad cases without being a single case."""
         return "p5" if self.more_is_better else "p75"
 
+
+_MISSED, _INVENTED = ("missed",), ("invented",)
+
+#: Distances have no value where only one of reference and prediction has the label.
+_EITHER = (*_MISSED, *_INVENTED)
 
 _BORDER = "border: voxels of the label with a face neighbour outside it, or at the image's edge"
 
@@ -40,8 +48,8 @@ METRICS: dict[str, Metric] = {
     for metric in (
         Metric("dice", "Dice", "fraction", True, "2 TP / (2 TP + FP + FN), over voxels"),
         Metric("iou", "IoU", "fraction", True, "TP / (TP + FP + FN), over voxels"),
-        Metric("sensitivity", "Sensitivity", "fraction", True, "TP / (TP + FN), over voxels"),
-        Metric("precision", "Precision", "fraction", True, "TP / (TP + FP), over voxels"),
+        Metric("sensitivity", "Sensitivity", "fraction", True, "TP / (TP + FN), over voxels", undefined_if=_INVENTED),
+        Metric("precision", "Precision", "fraction", True, "TP / (TP + FP), over voxels", undefined_if=_MISSED),
         Metric(
             "hd95",
             "HD95",
@@ -49,6 +57,7 @@ METRICS: dict[str, Metric] = {
             False,
             f"larger of the directed 95th percentiles of the border voxels' distances to the other border ({_BORDER})",
             on_surfaces=True,
+            undefined_if=_EITHER,
         ),
         Metric(
             "hd95_pooled",
@@ -57,6 +66,7 @@ METRICS: dict[str, Metric] = {
             False,
             f"95th percentile of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
             on_surfaces=True,
+            undefined_if=_EITHER,
         ),
         Metric(
             "hd",
@@ -65,6 +75,7 @@ METRICS: dict[str, Metric] = {
             False,
             f"largest distance of a border voxel of one label map to the other's border ({_BORDER})",
             on_surfaces=True,
+            undefined_if=_EITHER,
         ),
         Metric(
             "assd",
@@ -73,6 +84,7 @@ METRICS: dict[str, Metric] = {
             False,
             f"mean of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
             on_surfaces=True,
+            undefined_if=_EITHER,
         ),
         Metric(
             "nsd",
@@ -84,6 +96,11 @@ METRICS: dict[str, Metric] = {
         ),
     )
 }
+
+
+def is_bounded(name: str) -> bool:
+    """Whether the values of a metric lie between 0 and 1; not known of metrics that are not in `METRICS`."""
+    return name in METRICS and METRICS[name].unit == "fraction"
 
 
 def check_metrics(names: Collection[str]) -> tuple[str, ...]:

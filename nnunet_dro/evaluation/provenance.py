@@ -18,7 +18,9 @@ _DEFINITIONS = {
     "std": "sample standard deviation (n - 1)",
     "percentiles": "linear interpolation between order statistics; p5 is the value that 5 % of the cases lie below",
     "iqr": "p75 - p25",
-    "interval": "95 % percentile bootstrap interval: the stratum's cases with a value, drawn with replacement",
+    "interval": "95 % interval. Percentiles: exact order statistics. iqr: the bounds of p75 and p25. Mean and std of "
+    "fractions: random weights on the cases and on one more case that is as bad or as good as can be. Mean of "
+    "distances: bootstrap of Student's t, from 50 cases on",
 }
 
 #: How a label is scored that reference or prediction lacks.
@@ -29,16 +31,27 @@ _EMPTY = {
     "has Dice 0 and no distance",
     EmptyRule.BRATS: "a label in neither reference nor prediction has Dice 1 and distance 0; one in only one of the "
     "two has Dice 0 and distance 374 mm",
+    EmptyRule.DIAGONAL: "a label in neither reference nor prediction has no value and is left out; one in only one of "
+    "the two has Dice 0 and the length of the image's diagonal as distance",
 }
 
 
-def about_evaluation(options: Mapping[str, Any], scoring: Scoring, inputs: Inputs) -> dict[str, Any]:
+def about_evaluation(
+    options: Mapping[str, Any],
+    scoring: Scoring,
+    inputs: Inputs,
+    *,
+    sha256_of_cases: Mapping[str, tuple[str, str]],
+    sha256_of_files: Mapping[str, str],
+) -> dict[str, Any]:
     """What is said of an evaluation.
 
     Args:
         options: The options that it was run with.
         scoring: The metrics and their options.
         inputs: The files.
+        sha256_of_cases: Case to the SHA-256 of its reference and of its prediction (empty where it is missing).
+        sha256_of_files: What the other files are to their SHA-256.
 
     Returns:
         ``versions``, ``options``, ``definitions`` and ``inputs``, for JSON.
@@ -59,7 +72,12 @@ def about_evaluation(options: Mapping[str, Any], scoring: Scoring, inputs: Input
             "missing_predictions": inputs.missing,
             "reference_names_sha256": _digest(pair.reference.name for pair in inputs.pairs),
             "prediction_names_sha256": _digest(pair.prediction.name for pair in inputs.pairs if pair.prediction),
+            # Of a list with a line per case, so that one number stands for all files.
+            "references_sha256": _digest(f"{c} {reference}" for c, (reference, _) in sha256_of_cases.items()),
+            "predictions_sha256": _digest(f"{c} {prediction}" for c, (_, prediction) in sha256_of_cases.items()),
+            **{f"{name}_sha256": digest for name, digest in sha256_of_files.items()},
             "files": files,
+            "files_sha256": {case: list(digests) for case, digests in sha256_of_cases.items()},
         },
     }
 
@@ -71,5 +89,6 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def _digest(names: Iterable[str]) -> str:
-    """SHA-256 of file names, one a line, in the order of the cases."""
-    return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+    """SHA-256 of lines, in the order of the cases; empty without any."""
+    text = "\n".join(names).encode("utf-8", "surrogateescape")
+    return hashlib.sha256(text).hexdigest() if text else ""

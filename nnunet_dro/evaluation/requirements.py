@@ -7,16 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
+from nnunet_dro.evaluation.failures import KINDS
+from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, PERCENTILES, STATISTICS, confidence_column
 
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.statistics import INTERVALS, STATISTICS
-from nnunet_dro.evaluation.strata import ALL
-from nnunet_dro.naming import name_some
-
-_COUNTS = ("n", "n_undefined")
-
-_KNOWN_STATISTICS = (*_COUNTS, *STATISTICS, *INTERVALS)
+_KNOWN_STATISTICS = (*COUNTS, *STATISTICS, *INTERVALS)
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -30,6 +24,10 @@ _CONDITION = re.compile(r"(\w+)(>=|<=|>|<)(.*)", re.DOTALL)
 #: Up to a comment: a # at the start or after a space, outside quotes.
 _BEFORE_COMMENT = re.compile(r"""(?:[^"'#]|"[^"]*"|'[^']*'|(?<=\S)\#)*""")
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+_ALLOWANCE = "Write, for example, metric=hd95 p75<=4 n_missed<=2."
+
 _EXAMPLE = 'Write, for example, pathology="spina bifida" label=cerebellum p5>=0.70.'
 
 
@@ -42,11 +40,14 @@ class Requirement:
         statistic: A column of the strata frame: ``p5``, ``p5_low``, ``mean_high``, ``n`` ...
         comparison: ``>=``, ``>``, ``<=`` or ``<``.
         bound: A fraction, mm or number of cases, as written.
-        attribute: Such as ``pathology`` or ``centre,pathology``. None stands for ``all`` if that is reported, and
-            otherwise for every attribute.
+        attribute: Such as ``pathology`` or ``centre,pathology``. None stands for every attribute.
         stratum: A stratum of that attribute; None for each of them (``*``).
         label: A label; None for each of them (``*``).
         metric: A metric; None for Dice, or for the only metric.
+        allowed: The most missed and invented labels, by kind (``missed``, ``invented``), that the requirement names
+            beside its condition. Of a kind that it does not name, none may be left out of the statistic.
+        confidence: The confidence in per cent with which a percentile has to meet the bound; None for the percentile
+            of the cases as it is.
     """
 
     text: str
@@ -57,81 +58,39 @@ class Requirement:
     stratum: str | None = None
     label: str | None = None
     metric: str | None = None
+    allowed: tuple[tuple[str, int], ...] = ()
+    confidence: float | None = None
+
+    @property
+    def end(self) -> str:
+        """The end of an interval that has to meet the bound: ``low`` or ``high``."""
+        return "low" if self.comparison.startswith(">") else "high"
+
+    @property
+    def column(self) -> str:
+        """The column of the strata frame that is compared."""
+        if self.confidence is None:
+            return self.statistic
+        return confidence_column(self.statistic, self.end, self.confidence)
 
     def holds_for(self, value: float) -> bool:
         """Whether a value meets the bound; NaN does not."""
         return bool(_COMPARE[self.comparison](value, float(self.bound)))
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a requirement in one stratum, for one label.
-
-    Attributes:
-        requirement: The requirement.
-        attribute: The attribute of the row of the strata frame.
-        stratum: The stratum of that row.
-        label: The label of that row.
-        metric: The metric of that row.
-        statistic: The statistic that had to meet the bound.
-        value: The statistic; NaN if no case has a value.
-        n: Number of cases in the stratum.
-        n_undefined: Number of them without a value.
-        passed: Whether the bound is met.
-    """
-
-    requirement: Requirement
-    attribute: str
-    stratum: str
-    label: str
-    metric: str
-    statistic: str
-    value: float
-    n: int
-    n_undefined: int
-    passed: bool
-
-    @property
-    def line(self) -> str:
-        """One sentence: ``pathology=spina_bifida label=cerebellum: p5 0.612 is not >= 0.70 (23 cases)``."""
-        where = [] if self.attribute == ALL else [f"{self.attribute}={_quoted(self.stratum)}"]
-        where.append(f"label={_quoted(self.label)}")
-        if self.requirement.metric or self.metric != "dice":
-            where.append(f"metric={self.metric}")
-        verb = "is" if self.passed else "is not"
-        condition = f"{verb} {self.requirement.comparison} {self.requirement.bound}"
-        cases = f"{self.n} case{'' if self.n == 1 else 's'}"
-        undefined = f", {self.n_undefined} without a value" if self.n_undefined else ""
-        return f"{' '.join(where)}: {self.statistic} {self._shown_value()} {condition} ({cases}{undefined})"
-
-    def _shown_value(self) -> str:
-        if self.value != self.value:
-            return "(undefined)"
-        if self.statistic in _COUNTS:
-            return str(int(self.value))
-        metric = METRICS.get(self.metric)
-        unit = " mm" if metric is not None and metric.unit == "mm" else ""
-        # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
-        shown = (f"{self.value:.{digits}f}" for digits in range(3, 18))
-        agreeing = (text for text in shown if self.requirement.holds_for(float(text)) == self.passed)
-        return next(agreeing, repr(self.value)) + unit
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if re.search(r"\s", name) else name
-
-
 def parse_requirement(text: str) -> Requirement:
     """Read a requirement.
 
     Args:
-        text: One condition on a statistic (``p5>=0.70``; >=, >, <= or <) and, each at most once, ``label=NAME``,
-            ``metric=NAME`` and ``ATTRIBUTE=STRATUM`` (the attribute ends at the first equals sign; ``*`` is every
-            stratum, or every label). Quotes go around what holds spaces. Without a label every label has to pass;
-            without an attribute the stratum of all cases or, if it is not reported, every stratum has to.
+        text: One condition on a statistic (``p5>=0.70``; >=, >, <= or <; of a percentile with confidence in per cent,
+            ``p5>=0.70@95``) and, each at most once, ``label=NAME``, ``metric=NAME`` and ``ATTRIBUTE=STRATUM`` (the
+            attribute ends at the first equals sign; ``*`` is every stratum, or every label), and ``n_missed<=2`` or
+            ``n_invented<=1`` beside the condition (that many labels may be missed or invented). Quotes go around what
+            holds spaces. Without a label every label has to pass; without an attribute every stratum of every attribute
+            has to, and all cases together.
 
     Returns:
-        The requirement. Only `check_requirements` knows whether its stratum, label and metric are reported.
+        The requirement. Only `outcomes.check_requirements` knows whether its stratum, label and metric are reported.
 
     Raises:
         ValueError: If it is written in another way, or the statistic is not in strata.csv.
@@ -144,7 +103,7 @@ def parse_requirement(text: str) -> Requirement:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise _refusal("have a closing quote for every quote", text) from error
+        raise refusal("have a closing quote for every quote", text) from error
     conditions: list[re.Match[str]] = []
     selected: dict[str, tuple[str, str]] = {}
     for word in _joined(words):
@@ -152,21 +111,22 @@ def parse_requirement(text: str) -> Requirement:
         if condition := _CONDITION.fullmatch(word):
             conditions.append(condition)
         elif not equals or not name or not value:
-            raise _refusal(f"consist of NAME=VALUE and a condition, not {word!r}", text)
+            raise refusal(f"consist of NAME=VALUE and a condition, not {word!r}", text)
         else:
             kind = name if name in ("label", "metric") else "attribute"
             if kind in selected:
                 cure = "Write centre,pathology=A,tumour for an intersection, and one requirement for each of several."
-                raise _refusal(f"name one {kind} at most", text, cure)
+                raise refusal(f"name one {kind} at most", text, cure)
             selected[kind] = (name, value)
-    if len(conditions) != 1:
-        raise _refusal("have one condition on a statistic", text)
-    statistic, comparison, bound = conditions[0].groups()
+    condition, allowed = _condition_and_allowed(conditions, text)
+    statistic, comparison, bound = condition.groups()
+    bound, at, percent = bound.partition("@")
     if statistic not in _KNOWN_STATISTICS:
-        cure = f"Choose from: {', '.join((*_COUNTS, *STATISTICS))}, or one of them with _low or _high."
-        raise _refusal(f"be about a statistic of strata.csv, not {statistic!r}", text, cure)
-    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", bound, re.ASCII):
-        raise _refusal(f"compare with a number, not {bound!r}", text, "Write fractions (0.70, not 70 %), or mm.")
+        cure = f"Choose from: {', '.join((*COUNTS, *STATISTICS))}, or one of them with _low or _high."
+        raise refusal(f"be about a statistic of strata.csv, not {statistic!r}", text, cure)
+    if not _NUMBER.fullmatch(bound):
+        raise refusal(f"compare with a number, not {bound!r}", text, "Write fractions (0.70, not 70 %), or mm.")
+    confidence = _confidence(statistic, percent, text) if at else None
     attribute, stratum = selected.get("attribute", (None, None))
     _, label = selected.get("label", (None, None))
     _, metric = selected.get("metric", (None, None))
@@ -179,7 +139,32 @@ def parse_requirement(text: str) -> Requirement:
         stratum=None if stratum == "*" else stratum,
         label=None if label == "*" else label,
         metric=metric,
+        allowed=allowed,
+        confidence=confidence,
     )
+
+
+def _confidence(statistic: str, percent: str, text: str) -> float:
+    if statistic not in PERCENTILES:
+        cure = f"Only these have an exact bound: {', '.join(PERCENTILES)}."
+        raise refusal(f"ask for confidence in a percentile, not in {statistic!r}", text, cure)
+    if not _NUMBER.fullmatch(percent) or not 50 <= float(percent) < 100:
+        raise refusal(f"have a confidence from 50 to below 100 per cent, not {percent!r}", text, "Write p5>=0.70@95.")
+    return float(percent)
+
+
+def _condition_and_allowed(
+    conditions: list[re.Match[str]], text: str
+) -> tuple[re.Match[str], tuple[tuple[str, int], ...]]:
+    """The condition, and beside it the most labels of each kind that may be missed or invented."""
+    limits = {c: kind for c in conditions for kind in KINDS if c[1] == f"n_{kind}" and c[2] == "<="}
+    main = [c for c in conditions if c not in limits] or list(limits)[:1]
+    if len(main) != 1:
+        raise refusal("have one condition on a statistic", text)
+    beside = [c for c in limits if c is not main[0]]
+    if len({limits[c] for c in beside}) < len(beside) or not all(re.fullmatch(r"\d+", c[3], re.ASCII) for c in beside):
+        raise refusal("allow a number of cases, once for each of n_missed and n_invented", text, _ALLOWANCE)
+    return main[0], tuple((limits[c], int(c[3])) for c in beside)
 
 
 def _joined(words: list[str]) -> list[str]:
@@ -195,7 +180,8 @@ def _joined(words: list[str]) -> list[str]:
     return joined
 
 
-def _refusal(rule: str, text: str, cure: str = _EXAMPLE) -> ValueError:
+def refusal(rule: str, text: str, cure: str = _EXAMPLE) -> ValueError:
+    """The error of a requirement that does not follow a rule."""
     return ValueError(f"`requirement` must {rule}, got {text.strip()!r}. {cure}")
 
 
@@ -237,76 +223,7 @@ def read_requirements(path: Path) -> list[Requirement]:
     return requirements
 
 
-def check_requirements(strata: pd.DataFrame, requirements: Sequence[Requirement]) -> list[Outcome]:
-    """Check the statistics of strata against requirements.
-
-    Args:
-        strata: The strata frame: a row per attribute, stratum, label and metric, a column per statistic.
-        requirements: From `parse_requirement` or `read_requirements`.
-
-    Returns:
-        An outcome per requirement and row that it applies to, in the order of both. A statistic that is NaN, because no
-        case has a value, does not pass.
-
-    Raises:
-        ValueError: If a requirement names an attribute, stratum, label, metric or statistic that is not reported, or
-            compares a fraction with a percentage; the message names what is reported.
-    """
-    outcomes: list[Outcome] = []
-    for requirement in requirements:
-        rows = _rows_of(strata, requirement)
-        for position in range(len(rows)):
-            row = rows.iloc[position]
-            value = float(row[requirement.statistic])
-            outcomes.append(
-                Outcome(
-                    requirement=requirement,
-                    attribute=str(row["attribute"]),
-                    stratum=str(row["stratum"]),
-                    label=str(row["label"]),
-                    metric=str(row["metric"]),
-                    statistic=requirement.statistic,
-                    value=value,
-                    n=int(row["n"]),
-                    n_undefined=int(row["n_undefined"]),
-                    passed=requirement.holds_for(value),
-                )
-            )
-    return outcomes
-
-
-def _rows_of(strata: pd.DataFrame, requirement: Requirement) -> pd.DataFrame:
-    """The rows that a requirement applies to; at least one."""
-    metrics = _names(strata, "metric")
-    metric = requirement.metric or ("dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None)
-    if metric is None:
-        raise _refusal(f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME.")
-    rows = _matching(strata, "metric", metric, requirement, "Compute it with --metrics, or choose from: {}.")
-    if requirement.statistic not in rows.columns:
-        cure = "It needs bootstrap intervals, so do not switch them off."
-        raise _refusal(f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure)
-    known = METRICS.get(metric)
-    is_fraction = known is not None and known.unit == "fraction" and requirement.statistic not in _COUNTS
-    if is_fraction and abs(float(requirement.bound)) > 1:
-        raise _refusal(f"compare {metric} with a fraction", requirement.text, "Write 0.70 for 70 %.")
-    attribute = requirement.attribute or (ALL if ALL in _names(rows, "attribute") else None)
-    if attribute is not None:
-        cure = f"Add --by {_quoted(attribute)}, or choose from: {{}}."
-        rows = _matching(rows, "attribute", attribute, requirement, cure)
-    if requirement.stratum is not None:
-        rows = _matching(rows, "stratum", requirement.stratum, requirement, "Choose from: {}, or * for each of them.")
-    if requirement.label is not None:
-        rows = _matching(rows, "label", requirement.label, requirement, "Choose from: {}.")
-    return rows
-
-
-def _matching(rows: pd.DataFrame, column: str, name: str, requirement: Requirement, cure: str) -> pd.DataFrame:
-    names = _names(rows, column)
-    if name not in names:
-        cure = cure.replace("{}", name_some(names, at_most=20))
-        raise _refusal(f"name a reported {column}, not {name!r}", requirement.text, cure)
-    return rows[rows[column].astype(str) == name]
-
-
-def _names(rows: pd.DataFrame, column: str) -> list[str]:
-    return list(dict.fromkeys(rows[column].astype(str)))
+def one_sided_of(requirements: Sequence[Requirement]) -> list[tuple[str, str, float]]:
+    """The one-sided bounds that requirements are about, each once: statistic, end and confidence in per cent."""
+    bounds = ((r.statistic, r.end, r.confidence) for r in requirements)
+    return list(dict.fromkeys((s, end, c) for s, end, c in bounds if c is not None))

@@ -106,12 +106,13 @@ def read_evaluation(folder: Path) -> Evaluation:
             attribute: pd.Series(entry["cases"], dtype=object).astype(pd.CategoricalDtype(entry["order"], ordered=True))
             for attribute, entry in summary["stratum_of_case"].items()
         }
+        reference = summary["options"].get("reference_stratum")
         about = {name: summary[name] for name in ("versions", "options", "definitions", "inputs", "requirements")}
         return Evaluation(
             method=summary["method"],
             stratum_of_case=strata,
             # Where no value is defined there is no row, and the file does not tell the columns.
-            worst=worst_strata(tables["strata"]),
+            worst=worst_strata(tables["strata"], reference=reference),
             about=about,
             notes=tuple(summary["notes"]),
             **tables,

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnunet_dro.choices import EmptyRule, choice_of
 from nnunet_dro.evaluation.foreground import Box, Foreground
-from nnunet_dro.evaluation.grid import IntegerArray
+from nnunet_dro.evaluation.grid import IntegerArray, diagonal_mm
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.metrics import METRICS, check_metrics
 
@@ -31,7 +31,8 @@ class Scoring:
         nsd_tolerance_mm: Border voxels count as agreeing up to this distance, mm, > 0.
         empty: How to score a label that a map lacks. ``undefined``: a label in neither map has no value, one in a
             single map has Dice 0 and no distance. ``one``: a label in neither map has Dice 1 and distance 0. ``brats``:
-            as ``one``, and a label in a single map has distance 374 mm.
+            as ``one``, and a label in a single map has distance 374 mm. ``diagonal``: as ``undefined``, and a label in
+            a single map has the length of the image's diagonal as distance.
 
     Raises:
         ValueError: If a value is not allowed.
@@ -52,11 +53,13 @@ class Scoring:
         """The columns of a row, after ``case``."""
         return ["label", *self.metrics, *COUNTS, "reference_ml", "prediction_ml"]
 
-    def of_counts(self, n_reference: int, n_prediction: int, n_intersection: int) -> dict[str, float]:
+    def of_counts(
+        self, n_reference: int, n_prediction: int, n_intersection: int, *, diagonal_mm: float = _NAN
+    ) -> dict[str, float]:
         """The metrics that follow from counts alone; distances are among them only where a map lacks the label."""
         n_both = n_reference + n_prediction
         if n_both == 0:
-            is_undefined = self.empty == EmptyRule.UNDEFINED
+            is_undefined = self.empty in (EmptyRule.UNDEFINED, EmptyRule.DIAGONAL)
             return {m: _NAN if is_undefined else float(METRICS[m].more_is_better) for m in self.metrics}
         values = {
             "dice": 2 * n_intersection / n_both,
@@ -65,7 +68,8 @@ class Scoring:
             "precision": n_intersection / n_prediction if n_prediction else _NAN,
             "nsd": 0.0,
         }
-        distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else _NAN
+        distances = {EmptyRule.BRATS: BRATS_DISTANCE_MM, EmptyRule.DIAGONAL: diagonal_mm}
+        distance = distances.get(EmptyRule(self.empty), _NAN)
         return {metric: values.get(metric, distance) for metric in self.metrics}
 
     def worst(self, diagonal_mm: float) -> dict[str, float]:
@@ -127,11 +131,13 @@ def score_volumes(
     n_voxels = counts.n_voxels
     if labels.ignore is not None:
         n_voxels = np.where(counts.reference == labels.ignore, 0, n_voxels)
+    diagonal = diagonal_mm(reference.shape, spacing)
     rows = []
     for name, values in labels.values.items():
         in_reference, in_prediction = np.isin(counts.reference, values), np.isin(counts.prediction, values)
         voxels = [int(n_voxels[where].sum()) for where in (in_reference, in_prediction, in_reference & in_prediction)]
-        rows.append({"label": name} | scoring.of_counts(*voxels) | dict(zip(COUNTS, voxels, strict=True)))
+        values_of_counts = scoring.of_counts(*voxels, diagonal_mm=diagonal)
+        rows.append({"label": name} | values_of_counts | dict(zip(COUNTS, voxels, strict=True)))
     wanted = [metric for metric in scoring.metrics if METRICS[metric].on_surfaces]
     with_surfaces = [row for row in rows if row["n_reference"] and row["n_prediction"]] if wanted else []
     if with_surfaces:

@@ -1,7 +1,8 @@
 """The scores of files of label maps, a row per case and label."""
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,14 @@ class ScoredPair:
         rows: A row per label.
         reference_values: The foreground values of its reference.
         absent: The values of a row for a label that neither map has.
+        sha256: SHA-256 of the contents of the reference's file and of the prediction's; empty where it is missing.
     """
 
     case: str
     rows: list[dict[str, Any]] = field(repr=False)
     reference_values: tuple[int, ...]
     absent: Mapping[str, float] = field(repr=False)
+    sha256: tuple[str, str]
 
 
 def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
@@ -89,7 +92,29 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
         row["prediction_ml"] = row["n_prediction"] * reference.grid.voxel_ml
     empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(("reference_ml", "prediction_ml"), 0 * reference.grid.voxel_ml)
     absent = scoring.of_counts(0, 0, 0) | worst | empty
-    return ScoredPair(pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent)
+    digests = (sha256_of(pair.reference), sha256_of(pair.prediction) if pair.prediction else "")
+    return ScoredPair(pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, digests)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's contents, in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """The scores of many cases.
+
+    Attributes:
+        table: A row per case and label, sorted by case: ``case`` and `Scoring.columns`.
+        only_predicted: The values that occur only in predictions and are not scored, where every value in a reference
+            is a label.
+        sha256: Case to the SHA-256 of the contents of its reference and its prediction; see `ScoredPair`.
+    """
+
+    table: pd.DataFrame
+    only_predicted: tuple[str, ...] = ()
+    sha256: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def score_pairs(
@@ -99,7 +124,7 @@ def score_pairs(
     *,
     jobs: int | None = None,
     progress: Callable[[int], None] = lambda n_done: None,
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+) -> ScoredPairs:
     """Score many cases, several at a time.
 
     Args:
@@ -111,8 +136,7 @@ def score_pairs(
         progress: Called with the number of finished cases.
 
     Returns:
-        A row per case and label, sorted by case: ``case`` and `Scoring.columns`. And, if ``labels`` is None, the values
-        that occur only in predictions, which are not scored.
+        The scores, and the digests of the files.
 
     Raises:
         ValueError: If a file cannot be used; the message names it.
@@ -131,7 +155,7 @@ def score_pairs(
         scored, left_out = _same_labels(scored)
     rows = [{"case": one.case} | row for one in scored for row in one.rows]
     scores: pd.DataFrame = pd.DataFrame(rows, columns=["case", *scoring.columns])
-    return scores, left_out
+    return ScoredPairs(scores, left_out, {one.case: one.sha256 for one in scored})
 
 
 def _same_labels(scored: list[ScoredPair]) -> tuple[list[ScoredPair], tuple[str, ...]]:
@@ -144,5 +168,5 @@ def _same_labels(scored: list[ScoredPair]) -> tuple[list[ScoredPair], tuple[str,
         by_label = {row["label"]: row for row in one.rows}
         only_predicted |= by_label.keys() - {str(v) for v in values}
         rows = [by_label.get(str(v), {"label": str(v)} | dict(one.absent)) for v in values]
-        complete.append(ScoredPair(one.case, rows, one.reference_values, one.absent))
+        complete.append(replace(one, rows=rows))
     return complete, tuple(sorted(only_predicted, key=int))

@@ -69,8 +69,26 @@ STATISTICS: dict[str, Statistic] = {
     )
 }
 
+#: The numbers of cases in a row of the strata frame, in the order of columns.
+COUNTS = ("n", "n_undefined", "n_missed", "n_invented", "n_left_out")
+
 #: The bounds of their 95 % bootstrap intervals, in the order of columns.
 INTERVALS = tuple(f"{name}_{bound}" for name in STATISTICS for bound in ("low", "high"))
+
+
+#: The statistics that are percentiles, and which.
+PERCENTILES = {"median": 50, "p75": 75, "p25": 25, "p10": 10, "p5": 5}
+
+
+def confidence_column(statistic: str, end: str, confidence: float) -> str:
+    """The column of a one-sided bound in the strata frame, such as ``p5_low_95``.
+
+    Args:
+        statistic: One of `PERCENTILES`.
+        end: ``low`` or ``high``.
+        confidence: In per cent.
+    """
+    return f"{statistic}_{end}_{confidence:g}"
 
 
 def enough_cases(statistic: str, n_defined: int) -> bool:

@@ -219,7 +219,7 @@ def _in_order(names: Collection[str]) -> list[str]:
 
 
 def stratify_all(
-    table: pd.DataFrame | None, specs: Sequence[str], cases: Collection[str]
+    table: pd.DataFrame | None, specs: Sequence[str], cases: Collection[str], *, overall: bool = False
 ) -> "dict[str, pd.Series[str]]":
     """The strata of every `--by`.
 
@@ -227,6 +227,7 @@ def stratify_all(
         table: From `read_cases`; rows of other cases are ignored.
         specs: As for `parse_by`; without any, all cases are in one stratum, ``all``.
         cases: The cases to divide.
+        overall: Whether to add the stratum of all cases, as first attribute ``all``.
 
     Returns:
         Attribute to the stratum of each of the cases, in their order, as from `stratify`. A repeated spec counts
@@ -234,11 +235,13 @@ def stratify_all(
         given uncut.
 
     Raises:
-        ValueError: If there are specs and no table, a case has no row, or for the reasons of `stratify`.
+        ValueError: If there are specs and no table, a case has no row, an attribute is called ``all`` beside the
+            stratum of all cases, or for the reasons of `stratify`.
     """
+    every_case = pd.Categorical([ALL] * len(cases), categories=[ALL], ordered=True)
+    all_cases = {ALL: pd.Series(every_case, index=pd.Index(list(cases), name="case"), name=ALL)}
     if not specs:
-        strata = pd.Categorical([ALL] * len(cases), categories=[ALL], ordered=True)
-        return {ALL: pd.Series(strata, index=pd.Index(list(cases), name="case"), name=ALL)}
+        return all_cases
     if table is None:
         raise ValueError(f"`by` must come with a case table, got {specs[0]!r} alone. Name the table with --cases.")
     check_cases(table, cases, unknown="ignore")
@@ -252,4 +255,7 @@ def stratify_all(
         if attribute in stratum_of_case or (attribute != spec and attribute in spec_of.values()):
             attribute = spec
         stratum_of_case[attribute] = strata_of_spec.rename(attribute)
-    return stratum_of_case
+    if overall and ALL in stratum_of_case:
+        cure = "Rename the column, or add --no-overall."
+        raise ValueError(f"`by` must not be a column {ALL!r} beside the row of all cases, got {specs!r}. {cure}")
+    return all_cases | stratum_of_case if overall else stratum_of_case

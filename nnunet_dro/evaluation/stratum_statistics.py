@@ -1,14 +1,15 @@
 """Statistics per stratum, from rows of scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.bootstrap import intervals
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.statistics import INTERVALS, STATISTICS, enough_cases
+from nnunet_dro.evaluation.failures import KINDS, BoolArray, failed_rows
+from nnunet_dro.evaluation.intervals import intervals, one_sided_bound
+from nnunet_dro.evaluation.metrics import METRICS, is_bounded
+from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, PERCENTILES, STATISTICS, confidence_column, enough_cases
 from nnunet_dro.evaluation.strata import ALL, stratify
 from nnunet_dro.naming import name_some
 
@@ -39,24 +40,32 @@ def summarise(
     strata: "Mapping[str, pd.Series[str]] | None" = None,
     *,
     metrics: Sequence[str] = ("dice",),
+    patient_of_case: "pd.Series[str] | None" = None,
+    one_sided: Collection[tuple[str, str, float]] = (),
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Statistics per attribute, stratum, label and metric, with their 95 % bootstrap intervals.
+    """Statistics per attribute, stratum, label and metric, with their 95 % intervals.
 
     Args:
         scores: A row per case and label: ``case``, ``label`` and a column per metric; NaN is undefined.
         strata: Attribute to the stratum of each case (a series indexed by case; cases that are not in ``scores`` are
             ignored). None makes all cases one stratum, whose attribute and name are ``all``.
         metrics: Columns of ``scores``.
-        n_resamples: Number of bootstrap resamples of each stratum's cases; 0 makes the intervals NaN.
-        seed: Random seed of the bootstrap, >= 0.
+        patient_of_case: The patient of each case (indexed by case): a patient's cases are not independent. None takes
+            every case for another patient; otherwise there is a column ``n_patients`` after ``n``.
+        one_sided: Exact one-sided bounds to add as last columns: the percentile, ``low`` or ``high``, and the
+            confidence in per cent; see `confidence_column`.
+        n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
+        seed: Random seed of the draws, >= 0.
 
     Returns:
         A row per attribute, stratum (in the order of its categories; text in natural order, ``missing`` last), label
         (in the order of ``scores``) and metric, with the columns ``attribute``, ``stratum``, ``label``, ``metric``,
-        ``n``, ``n_undefined``, `STATISTICS` and `INTERVALS`. Fractions, or mm. The intervals are those of the defined
-        values; see `bootstrap.intervals`.
+        `COUNTS`, `STATISTICS` and `INTERVALS`. ``n_missed`` and ``n_invented`` are the cases of the stratum whose label
+        was missed or invented (NaN where ``scores`` have no ``n_reference`` and ``n_prediction``), and ``n_left_out``
+        those of them without a value, which the statistics leave out. Fractions, or mm. The intervals are those of the
+        defined values; see `intervals.intervals`.
 
     Raises:
         ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a label, or a case
@@ -74,8 +83,12 @@ def summarise(
     case_of_row = pd.Index(cases).get_indexer(pd.Index(scores["case"]))
     label_of_row, labels = pd.factorize(scores["label"])
     values = {metric: scores[metric].to_numpy(dtype=np.float64) for metric in metrics}
+    failed = failed_rows(scores)
+    patient_of_row = _patient_numbers(patient_of_case, cases)[case_of_row]
+    patients: list[npt.NDArray[np.intp]] = []
     rows: list[dict[str, object]] = []
     samples: list[npt.NDArray[np.float64]] = []
+    bounded: list[bool] = []
     for attribute, stratum_of_case in (strata or {ALL: pd.Series(ALL, index=cases)}).items():
         codes, names = divide(stratum_of_case, cases, attribute=attribute)
         group_of_row = codes[case_of_row] * len(labels) + label_of_row
@@ -84,14 +97,46 @@ def summarise(
         ends = np.searchsorted(group_of_row[order], np.arange(len(names) * len(labels)), side="right")
         for group, inside in enumerate(np.split(order, ends[:-1])):
             stratum, label = names[group // len(labels)], labels[group % len(labels)]
+            failed_here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
+            n_patients = len(np.unique(patient_of_row[inside]))
             for metric in metrics:
+                patients.append(patient_of_row[inside])
                 samples.append(values[metric][inside])
+                bounded.append(is_bounded(metric))
                 key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
-                rows.append(key | describe(samples[-1]))
-    columns = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
-    bounds = intervals(samples, n_resamples=n_resamples, seed=seed).reshape(-1, len(INTERVALS))
+                rows.append(
+                    key | {"n_patients": n_patients} | describe(samples[-1]) | _failures(samples[-1], failed_here)
+                )
+    counts = [COUNTS[0], *(["n_patients"] if patient_of_case is not None else []), *COUNTS[1:]]
+    columns = ["attribute", "stratum", "label", "metric", *counts, *STATISTICS]
+    of_patients = patients if patient_of_case is not None else None
+    bounds = intervals(samples, bounded=bounded, patients=of_patients, n_resamples=n_resamples, seed=seed)
+    bounds = bounds.reshape(-1, len(INTERVALS))
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns).join(pd.DataFrame(bounds, columns=list(INTERVALS)))
+    for statistic, end, confidence in one_sided:
+        percent = PERCENTILES[statistic]
+        table[confidence_column(statistic, end, confidence)] = [
+            one_sided_bound(sample, percent, end=end, confidence=confidence, patients=codes)
+            for sample, codes in zip(samples, patients, strict=True)
+        ]
     return table
+
+
+def _patient_numbers(patient_of_case: "pd.Series[str] | None", cases: Sequence[str]) -> npt.NDArray[np.intp]:
+    """The number of each case's patient."""
+    if patient_of_case is None:
+        return np.arange(len(cases))
+    codes, _ = pd.factorize(patient_of_case.reindex(pd.Index(cases)))
+    return codes
+
+
+def _failures(values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None) -> dict[str, float]:
+    """How many cases of a stratum missed or invented the label, and how many of those have no value."""
+    if failed is None:
+        return dict.fromkeys((*(f"n_{kind}" for kind in KINDS), "n_left_out"), float("nan"))
+    counts: dict[str, float] = {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in failed.items()}
+    either = failed["missed"] | failed["invented"]
+    return counts | {"n_left_out": int(np.count_nonzero(either & np.isnan(values)))}
 
 
 def divide(
@@ -140,16 +185,20 @@ def _check_scores(scores: pd.DataFrame, metrics: Sequence[str]) -> None:
         raise ValueError(f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}")
 
 
-def worst_strata(strata: pd.DataFrame) -> pd.DataFrame:
+def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.DataFrame:
     """The worst and the best stratum of each attribute, label and metric, and the gap between them.
 
     Args:
         strata: From `summarise`.
+        reference: A stratum to compare with in place of the best, in the attributes that have it.
 
     Returns:
         Rows in the order of ``strata``, for the mean and for the metric's `Metric.tail`: ``attribute``, ``label``,
-        ``metric``, ``statistic``, ``worst_stratum``, ``worst``, ``best_stratum``, ``best`` and ``gap`` (>= 0).
-        Of equal strata the first is named. Strata without a value are left out, and so are rows without any stratum.
+        ``metric``, ``statistic``, ``worst_stratum``, ``worst``, ``best_stratum``, ``best``, and ``gap``, by how much
+        the best is better (negative if even the worst of the others is better than the reference). ``gap_low`` and
+        ``gap_high`` reach from bound to bound of the two strata, NaN where one is missing; they hold for two strata
+        that are chosen beforehand, and the largest of several gaps is biased upwards. Of equal strata the first is
+        named. Strata without a value are left out, and so are rows without any stratum.
     """
     rows = []
     for (attribute, label, metric), group in strata.groupby(["attribute", "label", "metric"], sort=False):
@@ -158,15 +207,30 @@ def worst_strata(strata: pd.DataFrame) -> pd.DataFrame:
             values = group[statistic].to_numpy(dtype=np.float64)
             if np.isnan(values).all():
                 continue
-            ends = int(np.nanargmin(values)), int(np.nanargmax(values))
-            worst, best = ends if METRICS[str(metric)].more_is_better else ends[::-1]
+            sign = 1.0 if METRICS[str(metric)].more_is_better else -1.0
+            best = int(np.nanargmax(sign * values))
+            if reference in names and not np.isnan(values[names.index(reference)]):
+                best = names.index(reference)
+            others = np.where(np.arange(len(values)) == best, np.nan, values) if names[best] == reference else values
+            worst = int(np.nanargmin(sign * others)) if not np.isnan(others).all() else best
             key = {"attribute": attribute, "label": label, "metric": metric, "statistic": statistic}
             found = {"worst_stratum": names[worst], "worst": values[worst]}
-            found |= {"best_stratum": names[best], "best": values[best], "gap": abs(values[best] - values[worst])}
-            rows.append(key | found)
-    columns = ["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best", "gap"]
+            found |= {"best_stratum": names[best], "best": values[best], "gap": sign * (values[best] - values[worst])}
+            rows.append(key | found | _gap_bounds(group, statistic, worst, best, sign))
+    columns = ["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best"]
+    columns += ["gap", "gap_low", "gap_high"]
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
     return table
+
+
+def _gap_bounds(group: pd.DataFrame, statistic: str, worst: int, best: int, sign: float) -> dict[str, float]:
+    """Bounds of the difference between two strata of a group that are chosen beforehand."""
+    columns = [f"{statistic}_{end}" for end in ("low", "high")]
+    if worst == best or not set(columns) <= set(group.columns):
+        return {"gap_low": float("nan"), "gap_high": float("nan")}
+    bounds = group[columns].to_numpy(dtype=np.float64)
+    gap = bounds[best] - bounds[worst][::-1] if sign > 0 else bounds[worst] - bounds[best][::-1]
+    return {"gap_low": float(gap[0]), "gap_high": float(gap[1])}
 
 
 def false_positives(scores: pd.DataFrame) -> pd.DataFrame:

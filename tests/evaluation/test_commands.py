@@ -124,7 +124,7 @@ def test_compare_writes_paired_differences(tmp_path):
     assert names_in(tmp_path / "out") == COMPARISON_FILES
     table = read_csv(tmp_path / "out" / "comparison.csv")
     tumour = table[table["label"] == "tumour"].set_index("stratum")
-    assert tumour["mean_difference"].to_dict() == {"A": 0, "B": 0.125}
+    assert tumour["mean_difference"].to_dict() == {"all": 0.0625, "A": 0, "B": 0.125}
     assert tumour.loc["B", ["wins", "ties", "losses"]].tolist() == [1, 1, 0]
     assert read_csv(tmp_path / "out" / "changed.csv")["case"].tolist() == ["case_01"]
     assert summary_of(tmp_path / "out")["methods"] == ["ERM", "DRO"]
@@ -166,7 +166,7 @@ def test_compare_of_different_cases_lists_them_unless_intersected(tmp_path):
     assert not (tmp_path / "out").exists()
     allowed = run("compare", *both, "-o", tmp_path / "out", "--intersect", "--bootstrap", 0)
     assert allowed.exit_code == 0, allowed.output
-    assert read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [2, 2, 1, 1]
+    assert read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [3, 3, 2, 2, 1, 1]
     assert any("case_03" in note for note in summary_of(tmp_path / "out")["notes"])
 
 

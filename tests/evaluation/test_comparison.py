@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.bootstrap import difference_intervals
 from nnunet_dro.evaluation.comparison import COLUMNS, compare, notable
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.intervals import difference_intervals
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
@@ -60,6 +60,7 @@ def test_columns_are_in_the_documented_order():
     parts = ("baseline", "method", "difference", "difference_low", "difference_high")
     statistics = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
     expected = ["attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"]
+    expected += ["n_worst_baseline", "n_worst_method"]
     expected += [f"{s}_{part}" for s in statistics for part in parts]
     expected += ["wilcoxon_p", "holm_p", "wins", "ties", "losses"]
 
@@ -68,8 +69,8 @@ def test_columns_are_in_the_documented_order():
     assert table.columns.tolist() == expected
 
 
-def test_bootstrap_is_paired():
-    values = np.linspace(0.1, 0.9, 30)
+def test_the_interval_of_the_mean_difference_is_paired():
+    values = np.linspace(0.1, 0.9, 60)
     row = compare(two(values, values + 0.05)).table.iloc[0]
 
     assert row["mean_difference_low"] == pytest.approx(0.05)
@@ -82,18 +83,18 @@ def test_intervals_are_those_of_the_complete_pairs():
     baseline[3], method[7], baseline[9], method[9] = NAN, NAN, NAN, NAN
     row = compare(two(baseline, method), n_resamples=200, seed=5).table.iloc[0]
 
-    expected = difference_intervals([(baseline, method)], n_resamples=200, seed=5)[0]
+    expected = difference_intervals([(baseline, method)], bounded=[True], n_resamples=200, seed=5)[0]
     found = [[row[f"{s}_difference_low"], row[f"{s}_difference_high"]] for s in STATISTICS]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
     assert (row["n"], row["n_undefined"]) == (20, 3)
 
 
-def test_pairs_with_a_value_in_one_method_are_noted_and_left_out_of_the_strata():
+def test_pairs_with_a_value_in_one_method_for_an_unknown_reason_are_noted_and_left_out_of_the_strata():
     comparison = compare(two([NAN, 0.5, NAN], [0.0, 0.6, NAN]), n_resamples=0)
 
     assert len(comparison.notes) == 1
     assert "1 pair has a value in one method only" in comparison.notes[0]
-    assert "ERM has none for c00 (one)" in comparison.notes[0]
+    assert "unknown reason, and the pair is left out: ERM in c00 (one)" in comparison.notes[0]
     assert comparison.strata[["method", "n", "n_undefined", "mean"]].to_numpy().tolist() == [
         ["ERM", 3, 2, 0.5],
         ["DRO", 3, 2, 0.6],

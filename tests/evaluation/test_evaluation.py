@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from hashlib import sha256
 
 import joblib
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from nnunet_dro.evaluation.evaluation import evaluate
 from tests.evaluation.made_folders import (
     bars,
+    read_csv,
     run,
     run_evaluate,
     scores_of,
@@ -215,7 +217,7 @@ def test_unknown_rules_are_refused_from_python_too(tmp_path):
     write_study(tmp_path)
     folders = (tmp_path / "reference", tmp_path / "prediction")
 
-    with pytest.raises(ValueError, match=r"`empty` must be one of undefined, one, brats, got 'zero'"):
+    with pytest.raises(ValueError, match=r"`empty` must be one of undefined, one, brats, diagonal, got 'zero'"):
         evaluate(*folders, empty="zero")
     with pytest.raises(ValueError, match=r"`missing` must be one of error, worst, got 'skip'"):
         evaluate(*folders, missing="skip")
@@ -320,3 +322,94 @@ def test_file_that_cannot_be_used_is_named_on_a_cluster_too(tmp_path, cluster):
 
     with joblib.parallel_config(backend="dask"), pytest.raises(ValueError, match=r"case_01\.nii\.gz"):
         evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0)
+
+
+def table_of(folder):
+    return read_csv(folder / "strata.csv")
+
+
+def test_all_cases_are_reported_beside_the_strata(tmp_path):
+    write_study(tmp_path, shifts=(0, 0, 4, 4))
+    cases = write_cases(tmp_path, centre=["A", "A", "B", "B"])
+
+    run_evaluate(tmp_path, "--cases", cases, "--by", "centre")
+    run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--no-overall", out="without")
+
+    rows = table_of(tmp_path / "out").query("label == 'tumour'")
+    assert rows[["attribute", "stratum", "n", "mean"]].to_numpy().tolist() == [
+        ["all", "all", 4, 0.5],
+        ["centre", "A", 2, 1.0],
+        ["centre", "B", 2, 0.0],
+    ]
+    assert set(table_of(tmp_path / "without")["attribute"]) == {"centre"}
+
+
+def test_a_requirement_without_an_attribute_is_about_every_stratum_and_all_cases(tmp_path):
+    write_study(tmp_path, shifts=(0, 0, 4, 4))
+    cases = write_cases(tmp_path, centre=["A", "A", "B", "B"])
+
+    result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--require", "label=tumour mean>=0.6")
+
+    assert result.exit_code == 3
+    assert "not met: label=tumour: mean 0.500" in result.output
+    assert "not met: centre=B label=tumour: mean 0.000" in result.output
+    assert "centre=A" not in result.output.split("requirement not met")[-1]
+
+
+def test_a_stratum_may_be_called_all_but_a_column_only_alone(tmp_path):
+    write_study(tmp_path, shifts=(0, 0, 4, 4))
+    cases = write_cases(tmp_path, centre=["all", "all", "B", "B"], all=["x", "x", "y", "y"])
+
+    assert run_evaluate(tmp_path, "--cases", cases, "--by", "centre").exit_code == 0
+    rows = table_of(tmp_path / "out").query("label == 'tumour'")
+    assert rows[["attribute", "stratum", "n"]].to_numpy().tolist() == [
+        ["all", "all", 4],
+        ["centre", "all", 2],
+        ["centre", "B", 2],
+    ]
+
+    refused = run_evaluate(tmp_path, "--cases", cases, "--by", "all", out="refused")
+    assert refused.exit_code == 2
+    assert "--no-overall" in refused.output
+    assert run_evaluate(tmp_path, "--cases", cases, "--by", "all", "--no-overall", out="alone").exit_code == 0
+    assert table_of(tmp_path / "alone")["stratum"].unique().tolist() == ["x", "y"]
+
+
+def test_summary_has_the_digests_of_all_contents(tmp_path):
+    write_study(tmp_path)
+    cases = write_cases(tmp_path, centre=["A", "A", "B", "B"])
+    run_evaluate(tmp_path, "--cases", cases)
+    first = summary_of(tmp_path / "out")["inputs"]
+
+    digest = sha256((tmp_path / "prediction" / "case_01.nii.gz").read_bytes()).hexdigest()
+    assert first["files_sha256"]["case_01"][1] == digest
+    assert first["case_table_sha256"] == sha256(cases.read_bytes()).hexdigest()
+    assert first["dataset_json_sha256"] == sha256((tmp_path / "reference" / "dataset.json").read_bytes()).hexdigest()
+    assert digest not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert first["predictions_sha256"] in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+    write_map(tmp_path / "prediction" / "case_01.nii.gz", bars(3))
+    run_evaluate(tmp_path, "--cases", cases, out="again")
+    second = summary_of(tmp_path / "again")["inputs"]
+    assert second["predictions_sha256"] != first["predictions_sha256"]
+    assert second["references_sha256"] == first["references_sha256"]
+    assert second["prediction_names_sha256"] == first["prediction_names_sha256"]
+
+
+def test_findings_name_the_reference_stratum(tmp_path):
+    write_study(tmp_path, shifts=[0] * 5 + [2] * 5 + [4] * 5)
+    cases = write_cases(tmp_path, centre=["A"] * 5 + ["B"] * 5 + ["C"] * 5)
+    options = ("--cases", cases, "--by", "centre", "--reference-stratum")
+
+    result = run_evaluate(tmp_path, *options, "B", bootstrap=50)
+
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "Tumour is worst in C (centre)" in text
+    assert "The reference stratum is B with 50.0 %: a gap of 50.0 points" in text
+    assert "biased upwards" in text
+    run("report", tmp_path / "out")
+    assert "The reference stratum is B" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    refused = run_evaluate(tmp_path, *options, "D", out="refused")
+    assert refused.exit_code == 2
+    assert "`reference_stratum` must be a stratum of --by, got 'D'. Choose from: all, A, B, C." in refused.stderr

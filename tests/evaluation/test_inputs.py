@@ -177,7 +177,7 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
     result = run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--cases", cases, "--by", "centre")
 
     assert result.exit_code == 0, result.output
-    assert strata_of(tmp_path / "out")["n"].tolist() == [2, 1]
+    assert strata_of(tmp_path / "out")["n"].tolist() == [3, 2, 1]
 
 
 def test_unknown_cases_can_be_let_be(tmp_path):
@@ -187,7 +187,7 @@ def test_unknown_cases_can_be_let_be(tmp_path):
     result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--ignore-unknown-cases")
 
     assert result.exit_code == 0, result.output
-    assert strata_of(tmp_path / "out").index.tolist() == [("centre", "A"), ("centre", "B")]
+    assert strata_of(tmp_path / "out").index.tolist() == [("all", "all"), ("centre", "A"), ("centre", "B")]
 
 
 @pytest.fixture

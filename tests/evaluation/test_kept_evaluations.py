@@ -20,7 +20,13 @@ def test_a_comparison_of_evaluations_of_version_0_1_has_its_numbers(tmp_path):
     methods = (f"{name.upper()}={KEPT / name}" for name in ("erm", "dro"))
     run("compare", *methods, "-o", tmp_path / "comparison", "--bootstrap", 200)
     table = pd.read_csv(tmp_path / "comparison" / "comparison.csv")
-    pd.testing.assert_frame_equal(table, pd.read_csv(KEPT / "comparison.csv"), rtol=1e-12)
+    kept = pd.read_csv(KEPT / "comparison.csv")
+    # Since then, pairs that one method has no value for count, which changes the correction of all others too, and
+    # other intervals are computed.
+    same = (table["n_undefined"] == kept["n_undefined"]).to_numpy()
+    columns = [name for name in kept.columns if name != "holm_p" and not name.endswith(("_low", "_high"))]
+    assert same.sum() == 62
+    pd.testing.assert_frame_equal(table.loc[same, columns], kept.loc[same, columns], rtol=1e-12)
 
 
 def test_the_report_of_an_evaluation_of_version_0_1_is_made_again(tmp_path):

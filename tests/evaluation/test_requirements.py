@@ -2,7 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.requirements import Requirement, check_requirements, parse_requirement, read_requirements
+from nnunet_dro.evaluation.outcomes import check_requirements
+from nnunet_dro.evaluation.requirements import Requirement, parse_requirement, read_requirements
 
 COLUMNS = ["attribute", "stratum", "label", "metric", "n", "n_undefined", "mean", "p5", "p5_low"]
 
@@ -98,11 +99,12 @@ def test_without_a_stratum_every_row_has_to_pass():
     assert len(check("label=cerebellum p5>=0.7")) == 3
 
 
-def test_without_a_stratum_all_cases_are_meant_where_they_are_reported():
+def test_without_a_stratum_every_stratum_and_all_cases_are_meant():
     strata = pd.DataFrame([*ROWS, ("all", "all", "cerebellum", "dice", 40, 0, 0.8, 0.75, 0.7)], columns=COLUMNS)
-    (outcome,) = check("p5>=0.7", strata)
+    outcomes = check("p5>=0.7", strata)
 
-    assert outcome.line == "label=cerebellum: p5 0.750 is >= 0.7 (40 cases)"
+    assert len(outcomes) == 7
+    assert outcomes[-1].line == "label=cerebellum: p5 0.750 is >= 0.7 (40 cases)"
 
 
 def test_metric_is_dice_or_the_only_one():
@@ -142,7 +144,10 @@ def test_requirement_about_what_is_not_there_is_refused(text, message):
         ("", "one condition"),
         ("pathology=a label=b", "one condition"),
         ("p5>=0.7 mean>=0.8", "one condition"),
-        ("p7>=0.7", "statistic of strata.csv, not 'p7'.*Choose from: n, n_undefined, mean"),
+        (
+            "p7>=0.7",
+            "statistic of strata.csv, not 'p7'.*Choose from: n, n_undefined, n_missed, n_invented, n_left_out, mean",
+        ),
         ("p5>=70%", "a number, not '70%'"),
         ("p5>=nan", "a number, not 'nan'"),
         ("p5>=", "a number, not ''"),

@@ -16,7 +16,7 @@ def write(path, values, dtype=np.uint8):
 
 
 def score_folders(reference, prediction, labels):
-    return score_pairs(find_inputs(reference, prediction).pairs, labels, Scoring())[0]
+    return score_pairs(find_inputs(reference, prediction).pairs, labels, Scoring()).table
 
 
 def test_labels_read_names_regions_and_ignore():

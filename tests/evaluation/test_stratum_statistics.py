@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.bootstrap import intervals
+from nnunet_dro.evaluation.intervals import intervals
 from nnunet_dro.evaluation.statistics import INTERVALS, STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import (
     false_positives,
@@ -34,7 +34,7 @@ def test_statistics_of_eleven_values_by_hand():
 def test_columns_are_in_the_documented_order():
     statistics = "mean,std,median,iqr,p75,p25,p10,p5,min,max"
     bounds = ",".join(f"{name}_low,{name}_high" for name in statistics.split(","))
-    columns = f"attribute,stratum,label,metric,n,n_undefined,{statistics},{bounds}"
+    columns = f"attribute,stratum,label,metric,n,n_undefined,n_missed,n_invented,n_left_out,{statistics},{bounds}"
     assert ",".join(summarise(scores([1.0])).columns) == columns
 
 
@@ -89,8 +89,8 @@ def test_intervals_are_those_of_the_stratum_alone():
     centre = pd.Series(["A", "B"] * 30, index=[f"c{n}" for n in range(60)])
     table = summarise(scores(values), {"centre": centre}, n_resamples=300, seed=3).set_index("stratum")
 
-    expected = intervals([values[1::2]], n_resamples=300, seed=3).ravel()
-    assert table.loc["B", list(INTERVALS)].to_numpy(dtype=float) == pytest.approx(expected, rel=1e-11)
+    expected = intervals([values[1::2]], bounded=[True], n_resamples=300, seed=3).ravel()
+    assert table.loc["B", list(INTERVALS)].to_numpy(dtype=float) == pytest.approx(expected, rel=1e-11, nan_ok=True)
 
 
 def test_no_resamples_give_no_intervals():
@@ -159,7 +159,7 @@ def test_worst_strata_by_hand():
     centre = pd.Series(["A", "A", "B", "B", "C"], index=rows["case"])
     worst = worst_strata(summarise(rows, {"centre": centre}, metrics=("dice", "hd95"), n_resamples=0))
 
-    columns = "attribute,label,metric,statistic,worst_stratum,worst,best_stratum,best,gap"
+    columns = "attribute,label,metric,statistic,worst_stratum,worst,best_stratum,best,gap,gap_low,gap_high"
     assert ",".join(worst.columns) == columns
     by_statistic = worst.set_index(["metric", "statistic"])
     assert by_statistic.index.tolist() == [("dice", "mean"), ("dice", "p5"), ("hd95", "mean"), ("hd95", "p75")]
@@ -213,3 +213,50 @@ def test_notes_name_the_strata_with_too_few_cases():
     ]
     assert percentile_notes(summarise(scores([np.nan]), n_resamples=0)) == []
     assert percentile_notes(summarise(scores(np.zeros(20)), n_resamples=0)) == []
+
+
+def two_strata(n=200, *, by=("A", "B", "C")):
+    rng = np.random.default_rng(0)
+    levels = {"A": 0.9, "B": 0.5, "C": 0.7}
+    names = np.repeat(by, n)
+    values = np.clip(np.array([levels[s] for s in names]) + rng.uniform(-0.05, 0.05, len(names)), 0, 1)
+    frame = scores(values)
+    return summarise(frame, {"centre": pd.Series(names, index=frame["case"])}, n_resamples=500)
+
+
+def test_the_gap_reaches_from_bound_to_bound():
+    table = two_strata()
+    of_stratum = table.set_index("stratum")
+    row = worst_strata(table).iloc[0]
+
+    assert (row["worst_stratum"], row["best_stratum"]) == ("B", "A")
+    assert row["gap_low"] == of_stratum.loc["A", "mean_low"] - of_stratum.loc["B", "mean_high"]
+    assert row["gap_high"] == of_stratum.loc["A", "mean_high"] - of_stratum.loc["B", "mean_low"]
+    assert 0.3 < row["gap_low"] < row["gap"] < row["gap_high"] < 0.5
+
+
+def test_the_worst_is_compared_with_the_reference_stratum():
+    table = two_strata()
+
+    row = worst_strata(table, reference="C").iloc[0]
+    assert (row["worst_stratum"], row["best_stratum"]) == ("B", "C")
+    assert row["gap"] == pytest.approx(0.2, abs=0.02)
+    below = worst_strata(table, reference="B").iloc[0]
+    assert (below["worst_stratum"], below["best_stratum"]) == ("C", "B")
+    assert below["gap"] == pytest.approx(-0.2, abs=0.02)
+    assert below["gap_low"] < below["gap"] < below["gap_high"] < 0
+    assert worst_strata(table, reference="other").equals(worst_strata(table))
+
+
+def test_the_gap_of_distances_is_positive_where_the_worst_is_farther():
+    frame = scores(np.concatenate([np.full(60, 1.0), np.full(60, 4.0)])).rename(columns={"dice": "hd95"})
+    centre = pd.Series(["A"] * 60 + ["B"] * 60, index=frame["case"])
+    row = worst_strata(summarise(frame, {"centre": centre}, metrics=["hd95"], n_resamples=50)).iloc[-1]
+
+    assert (row["statistic"], row["worst_stratum"], row["gap"], row["gap_low"], row["gap_high"]) == (
+        "p75",
+        "B",
+        3,
+        3,
+        3,
+    )

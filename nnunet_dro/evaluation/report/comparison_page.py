@@ -20,9 +20,10 @@ from nnunet_dro.evaluation.report.evaluation_page import (
 from nnunet_dro.evaluation.report.findings import all_notes
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
+    change_bounds,
+    counted_as_worst,
     difference,
     difference_unit,
-    interval,
     metric_named,
     number,
     p_value,
@@ -98,10 +99,12 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(str(row["label"]), []).append(_row(row, metric, statistics))
-    key = "In brackets: 95 % bootstrap interval of the difference over the same cases. "
+    key = "In brackets: 95 % interval of the difference over the same cases. "
     if metric.unit == "fraction":
         key += "Blue with ▲: an improvement of 5 percentage points or more; orange with ▼: a loss of as much. "
     key += "W / T / L: cases better, equal, worse. † Too few cases for this statistic."
+    if any(counted_as_worst(row) for row in rows):
+        key += " As worst: only one method missed or invented the label, and the case counts as the worst for it."
     return {
         "metric": metric,
         "method": method,
@@ -123,14 +126,14 @@ def _row(row: dict[Hashable, Any], metric: Metric, statistics: Sequence[str]) ->
     n, n_undefined = int(row["n"]), int(row["n_undefined"])
     changes = []
     for statistic in statistics:
-        value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
+        value = float(row[f"{statistic}_difference"])
         kind = "better" if notable(value, metric.name) else "worse" if notable(-value, metric.name) else ""
         changes.append(
             {
                 "before": number(float(row[f"{statistic}_baseline"]), metric),
                 "after": number(float(row[f"{statistic}_method"]), metric),
                 "text": difference(value, metric),
-                "interval": interval(low, high, metric, signed=True),
+                "interval": change_bounds(row, statistic, metric),
                 "kind": kind,
                 "mark": {"better": "▲ ", "worse": "▼ ", "": ""}[kind],
                 "too_few": n > n_undefined and not enough_cases(statistic, n - n_undefined),
@@ -138,7 +141,7 @@ def _row(row: dict[Hashable, Any], metric: Metric, statistics: Sequence[str]) ->
         )
     record = " / ".join(str(int(row[name])) for name in ("wins", "ties", "losses"))
     stratum = stratum_title(str(row["attribute"]), str(row["stratum"]))
-    names = {"stratum": stratum, "n": n, "n_undefined": n_undefined}
+    names = {"stratum": stratum, "n": n, "n_undefined": n_undefined, "as_worst": counted_as_worst(row)}
     return names | {"changes": changes, "p": p_value(float(row["holm_p"])), "record": record}
 
 

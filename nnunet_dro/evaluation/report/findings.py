@@ -65,7 +65,11 @@ def findings(evaluation: Evaluation) -> list[Finding]:
     rows = evaluation.strata[evaluation.strata["metric"] == metric.name].to_dict("records")
     of_stratum = {(str(r["attribute"]), str(r["stratum"]), str(r["label"])): r for r in rows}
     found: list[tuple[float, Finding]] = []
+    divided = (evaluation.worst["attribute"] != ALL).any()
     for (attribute, label), group in _pairs(of_metric):
+        # All cases together are not the worst stratum of anything.
+        if attribute == ALL and divided:
+            continue
         by_statistic = {str(record["statistic"]): record for record in group.to_dict("records")}
         tail = by_statistic.get(metric.tail)
         row = of_stratum.get((attribute, str(tail["worst_stratum"]), label)) if tail else None
@@ -74,8 +78,10 @@ def findings(evaluation: Evaluation) -> list[Finding]:
         if tail is None or math.isnan(float(tail["worst"])):
             continue
         stratum_row = of_stratum.get((attribute, str(tail["worst_stratum"]), label), {})
+        reference = evaluation.about.get("options", {}).get("reference_stratum")
+        other = "reference" if str(tail["best_stratum"]) == reference else "best"
         badness = float(tail["worst"]) * (-1 if metric.more_is_better else 1)
-        found.append((badness, _finding(metric, attribute, label, tail, stratum_row)))
+        found.append((badness, _finding(metric, attribute, label, tail, stratum_row, other)))
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
 
 
@@ -105,7 +111,7 @@ def all_notes(given: Sequence[str], strata: pd.DataFrame) -> list[str]:
 
 
 def _finding(
-    metric: Metric, attribute: str, label: str, worst: "dict[Hashable, Any]", row: "dict[Hashable, Any]"
+    metric: Metric, attribute: str, label: str, worst: "dict[Hashable, Any]", row: "dict[Hashable, Any]", other: str
 ) -> Finding:
     statistic = str(worst["statistic"])
     value, best = float(worst["worst"]), float(worst["best"])
@@ -114,16 +120,22 @@ def _finding(
     low, high = (float(row.get(f"{statistic}_{end}", math.nan)) for end in ("low", "high"))
     words = share_in_words(metric, statistic, value)
     sentence = words[0].upper() + words[1:]
+    n_defined = _n_defined(row) if row else 0
     if ends := interval(low, high, metric):
         sentence += f" (95 % interval {ends})"
-    n_defined = _n_defined(row) if row else 0
+    elif not math.isnan(high):
+        sentence += f" (no lower bound with n = {n_defined})"
     sentence += f", among {count(n_defined, 'case')} with a value."
     if not enough_cases(metric.tail, n_defined):
         sentence += f" The mean is given because so few cases cannot show {_rare(metric)}."
     alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
     if not alone:
         gap = f"{number(float(worst['gap']), metric)} {difference_unit(metric)}"
-        sentence += f" The best stratum is {names[1]} with {quantity(best, metric)}: a gap of {gap}."
+        sentence += f" The {other} stratum is {names[1]} with {quantity(best, metric)}: a gap of {gap}"
+        low, high = (float(worst.get(f"gap_{end}", math.nan)) for end in ("low", "high"))
+        if between := interval(low, high, metric, signed=True):
+            sentence += f" ({between} for two strata chosen beforehand; the largest gap of several is biased upwards)"
+        sentence += "."
     title = f"{at_start(label)}, {names[0]}" if alone else f"{at_start(label)} is worst in {names[0]}"
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
     return Finding(title, sentence, written, caption, attribute_title(attribute), tone="worse")

@@ -1,6 +1,8 @@
 """How numbers, names and statistics are written in every report."""
 
 import math
+from collections.abc import Hashable, Mapping
+from typing import Any
 
 from nnunet_dro.evaluation.metrics import METRICS, Metric
 from nnunet_dro.evaluation.strata import ALL
@@ -62,11 +64,54 @@ def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -
     return f"[{write(low, metric)}, {write(high, metric)}]"
 
 
+def bounds(low: float, high: float, metric: Metric, *, size: str, signed: bool = False) -> str:
+    """An interval, or what there is of it and why a bound is missing, for a statistic that can have one.
+
+    Args:
+        low: Lower bound; NaN if there is none.
+        high: Upper bound; NaN if there is none.
+        metric: The metric.
+        size: What the bounds rest on, such as ``n = 12`` or ``6 patients``.
+        signed: Whether the bounds are those of a difference.
+
+    Returns:
+        Such as ``[50.1, 70.3]``, ``(at most 70.3; no lower bound with n = 12)`` or ``(no bounds with n = 3)``.
+    """
+    if both := interval(low, high, metric, signed=signed):
+        return both
+    write = difference if signed else number
+    if not math.isnan(high):
+        return f"(at most {write(high, metric)}; no lower bound with {size})"
+    if not math.isnan(low):
+        return f"(at least {write(low, metric)}; no upper bound with {size})"
+    return f"(no bounds with {size})"
+
+
+def change_bounds(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:
+    """`bounds` of a difference in a comparison's row; empty where none were asked for."""
+    low, high = (float(row[f"{statistic}_difference_{end}"]) for end in ("low", "high"))
+    n = int(row["n"]) - int(row["n_undefined"])
+    asked = any(not math.isnan(float(v)) for k, v in row.items() if str(k).endswith(("_low", "_high")))
+    return bounds(low, high, metric, size=f"n = {n}", signed=True) if asked else ""
+
+
 def p_value(value: float) -> str:
     """A p value with three decimals, ``<0.001`` below that; `NO_VALUE` for NaN."""
     if math.isnan(value):
         return NO_VALUE
     return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def counted_as_worst(row: "Mapping[Hashable, Any]") -> str:
+    """How many cases of a comparison's row count as the worst for a method, such as ``2 as worst``; empty for none."""
+    n = sum(int(row.get(f"n_worst_{which}", 0)) for which in ("baseline", "method"))
+    return f"{n} as worst" if n else ""
+
+
+def counted(row: "Mapping[Hashable, Any]") -> str:
+    """The number of cases of a comparison's row, such as ``10`` or ``10 (2 as worst)``."""
+    worst = counted_as_worst(row)
+    return f"{int(row['n'])} ({worst})" if worst else str(int(row["n"]))
 
 
 def volume(value: float) -> str:

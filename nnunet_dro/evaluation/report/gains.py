@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nnunet_dro.evaluation.margins import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.findings import Finding, share_in_words
 from nnunet_dro.evaluation.report.formatting import (
@@ -18,6 +19,7 @@ from nnunet_dro.evaluation.report.formatting import (
     stratum_title,
 )
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
@@ -77,8 +79,31 @@ def verdicts(comparison: "Comparison") -> list[Verdict]:
     for method in comparison.methods[1:]:
         rows = table[(table["method"] == method) & (table["metric"] == metric.name)].to_dict("records")
         changes = list(_changes(rows, metric))
-        found.append(Verdict(method, _summary(changes, rows, metric), tuple(_extremes(changes, metric))))
+        summary = " ".join((_summary(changes, rows, metric), *_margin_sentences(rows, metric, comparison)))
+        found.append(Verdict(method, summary, tuple(_extremes(changes, metric))))
     return found
+
+
+def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, comparison: "Comparison") -> Iterator[str]:
+    """What the intervals of the means say about the margin, in a sentence, if there is one."""
+    margin = comparison.about.get("options", {}).get("margin")
+    if margin is None:
+        return
+    unit = difference_unit(metric) if float(margin) != 1 else difference_unit(metric).removesuffix("s")
+    no_worse = f"not worse by more than {float(margin):g} {unit}"
+    parts = []
+    for verdict, words in ((BETTER, BETTER), (NOT_WORSE, no_worse), (WORSE, WORSE), (CANNOT_TELL, CANNOT_TELL)):
+        inside = [_named(row, metric) for row in rows if row["margin"] == verdict]
+        if inside:
+            parts.append(f"{words}: {', '.join(inside)}")
+    yield f"Mean {metric.title}, {'; '.join(parts)}."
+
+
+def _named(row: dict[Hashable, Any], metric: Metric) -> str:
+    low, high = (float(row[f"mean_difference_{end}"]) for end in ("low", "high"))
+    name = f"{row['label']} in {stratum_title(str(row['attribute']), str(row['stratum']))}"
+    value = difference(float(row["mean_difference"]), metric)
+    return " ".join(filter(None, (name, value, interval(low, high, metric, signed=True))))
 
 
 def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_Change]:
@@ -88,7 +113,8 @@ def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_C
             value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
             if math.isnan(value) or not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"])):
                 continue
-            worst, best = sorted((sign * low, sign * high))
+            # Not sorted: one of the bounds may be missing.
+            worst, best = (low, high) if sign > 0 else (-high, -low)
             yield _Change(row, statistic, sign * value, worst, best)
 
 
@@ -113,6 +139,8 @@ def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], me
 
 
 def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Finding]:
+    # All cases together are no stratum among others.
+    changes = [change for change in changes if change.row["attribute"] != ALL] or changes
     if not changes:
         return
     most, least = max(changes, key=lambda c: c.gain), min(changes, key=lambda c: c.gain)

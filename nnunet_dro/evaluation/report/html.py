@@ -73,7 +73,7 @@ def _page(template: str, content: Mapping[str, Any], metrics: Sequence[str], abo
 
 def _readable(about: Mapping[str, Any]) -> dict[str, Any]:
     """How the run was made, without what the page shows elsewhere and without the paths of all files."""
-    left_out = ("definitions", "requirements", "files")
+    left_out = ("definitions", "requirements", "files", "files_sha256")
     return {
         key: _readable(value) if isinstance(value, Mapping) else value
         for key, value in about.items()

@@ -34,12 +34,11 @@ _SPECIAL = {
     "−": "$-$",
     "–": "--",
     "†": r"\textsuperscript{\textdagger}",
+    "‡": r"\textsuperscript{\textdaggerdbl}",
     "∞": r"$\infty$",
     "→": r"$\rightarrow$",
     '"': r"\textquotedbl{}",
 }
-
-_FEW = r"\textsuperscript{\textdagger}"
 
 
 def evaluation_latex(evaluation: Evaluation) -> str:
@@ -84,8 +83,9 @@ def _table(table: Table, methods: Sequence[str]) -> str:
         names = [r"\textbf{Stratum}", r"\textbf{Method}", r"\textbf{Label}"]
     else:
         names = [r"\textbf{Label}", r"\textbf{Method}"]
-    head = " & ".join([*names, *(rf"\textbf{{{heading}}}" for heading in table.headings)])
-    columns = "l" * len(names) + "r" * len(table.statistics)
+    headings = _headings(table)
+    head = " & ".join([*names, *(rf"\textbf{{{heading}}}" for heading in headings)])
+    columns = "l" * len(names) + "r" * len(headings)
     lines = [
         r"\begin{table}[tb]",
         r"  \centering",
@@ -102,6 +102,11 @@ def _table(table: Table, methods: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _headings(table: Table) -> list[str]:
+    patients = ["Cases", "Patients"] if table.has_patients else []
+    return [*patients, *(["Missed", "Invented"] if table.has_failures else []), *table.headings]
+
+
 def _by_stratum(table: Table, methods: Sequence[str]) -> list[str]:
     """Strata, in them methods, in them labels."""
     strata = list(dict.fromkeys(row.stratum for row in table.rows))
@@ -113,12 +118,12 @@ def _by_stratum(table: Table, methods: Sequence[str]) -> list[str]:
         for n, method in enumerate(methods):
             of_method = [row for row in inside if row.method in ("", method)]
             if n:
-                lines.append(rf"\cmidrule{{2-{3 + len(table.statistics)}}}")
+                lines.append(rf"\cmidrule{{2-{3 + len(_headings(table))}}}")
             for place, row in enumerate(of_method):
                 name = stratum_title(table.attribute, stratum)
                 first = _spanning(len(inside), name) if not n and not place else ""
                 second = _spanning(len(of_method), method) if not place else ""
-                lines.append(_line([first, second, escape(row.label)], row, inside, table.metric))
+                lines.append(_line([first, second, escape(row.label)], row, inside, table))
     return lines
 
 
@@ -131,7 +136,7 @@ def _by_label(table: Table, methods: Sequence[str]) -> list[str]:
             lines.append(r"\midrule")
         for place, row in enumerate(sorted(inside, key=lambda r: methods.index(r.method) if r.method else 0)):
             first = _spanning(len(inside), label) if not place else ""
-            lines.append(_line([first, escape(row.method or methods[0])], row, inside, table.metric))
+            lines.append(_line([first, escape(row.method or methods[0])], row, inside, table))
     return lines
 
 
@@ -139,16 +144,18 @@ def _spanning(n_rows: int, name: str) -> str:
     return rf"\multirow{{{n_rows}}}{{*}}{{{escape(name)}}}" if n_rows > 1 else escape(name)
 
 
-def _line(names: Sequence[str], row: Row, inside: Sequence[Row], metric: Metric) -> str:
+def _line(names: Sequence[str], row: Row, inside: Sequence[Row], table: Table) -> str:
     others = [other for other in inside if other.label == row.label and other is not row]
     cells = []
     for place, cell in enumerate(row.cells):
         text = "--" if cell.text == NO_VALUE else escape(cell.text)
         rivals = [other.cells[place].value for other in others]
-        if _stands_out(cell.value, rivals, metric, cell.statistic):
+        if _stands_out(cell.value, rivals, table.metric, cell.statistic):
             text = rf"\textbf{{{text}}}"
-        cells.append(text + (_FEW if cell.too_few else ""))
-    return " & ".join([*names, *cells]) + r" \\"
+        cells.append(text + escape(cell.marks))
+    sizes = [str(row.n), str(row.n_patients)] if table.has_patients else []
+    failures = [str(row.n_missed), str(row.n_invented)] if table.has_failures else []
+    return " & ".join([*names, *sizes, *failures, *cells]) + r" \\"
 
 
 def _stands_out(value: float, rivals: Sequence[float], metric: Metric, statistic: str) -> bool:
@@ -170,6 +177,6 @@ def _caption(table: Table, methods: Sequence[str]) -> str:
         text += f" Without a value and left out: {undefined} pairs of case and label."
     if len(methods) > 1 and metric.unit == "fraction":
         text += " Bold: better than every other method by 5 percentage points or more."
-    if table.has_few:
-        text += " †: too few cases for this statistic."
-    return escape(text)
+    if table.has_failures:
+        text += " Missed, invented: cases whose label was not predicted, or predicted where the reference lacks it."
+    return escape(" ".join((text, *table.footnotes)))

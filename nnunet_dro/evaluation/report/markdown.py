@@ -8,9 +8,10 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
+    change_bounds,
+    counted,
     difference,
     difference_unit,
-    interval,
     metric_named,
     number,
     p_value,
@@ -23,8 +24,6 @@ from nnunet_dro.evaluation.statistics import STATISTICS
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
-
-_FEW = "† Too few cases for this statistic."
 
 
 def evaluation_markdown(evaluation: Evaluation) -> str:
@@ -84,16 +83,21 @@ def escape(text: str) -> str:
 def _strata_section(table: Table, *, with_method: bool) -> list[str]:
     heading = f"{attribute_title(table.attribute)}: {table.metric.title} ({unit_sign(table.metric)})"
     names = ["Stratum", "Method", "Label"] if with_method else ["Stratum", "Label"]
-    lines = [f"## {escape(heading)}", "", *_head(names, ["n", "undefined", *table.headings])]
+    failures = ["missed", "invented"] if table.has_failures else []
+    patients = ["patients"] if table.has_patients else []
+    lines = [f"## {escape(heading)}", "", *_head(names, ["n", *patients, "undefined", *failures, *table.headings])]
     for row in table.rows:
         stratum = stratum_title(table.attribute, row.stratum)
         first = [stratum, row.method, row.label] if with_method else [stratum, row.label]
-        cells = [
-            " ".join(filter(None, (cell.text + ("†" if cell.too_few else ""), escape(cell.interval))))
-            for cell in row.cells
+        cells = [" ".join(filter(None, (cell.text + cell.marks, escape(cell.interval)))) for cell in row.cells]
+        counts = [
+            row.n,
+            *([row.n_patients] if patients else []),
+            row.n_undefined,
+            *([row.n_missed, row.n_invented] if failures else []),
         ]
-        lines.append(_line([*map(escape, first), str(row.n), str(row.n_undefined), *cells]))
-    return [*lines, "", *([_FEW, ""] if table.has_few else [])]
+        lines.append(_line([*map(escape, first), *map(str, counts), *cells]))
+    return [*lines, "", *(line for note in table.footnotes for line in (note, ""))]
 
 
 def _differences(comparison: "Comparison") -> list[str]:
@@ -109,14 +113,14 @@ def _differences(comparison: "Comparison") -> list[str]:
             for row in rows:
                 cells = []
                 for statistic in ("mean", metric.tail):
-                    value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
+                    value = float(row[f"{statistic}_difference"])
                     before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
-                    ends = escape(interval(low, high, metric, signed=True))
+                    ends = escape(change_bounds(row, statistic, metric))
                     cells.append(f"{before} → {after}: {difference(value, metric)} {ends}".rstrip())
                 first = (stratum_title(str(attribute), str(row["stratum"])), str(row["label"]), str(row["method"]))
                 record = " / ".join(str(int(row[column])) for column in ("wins", "ties", "losses"))
                 p = escape(p_value(float(row["holm_p"])))
-                lines.append(_line([*map(escape, first), str(int(row["n"])), *cells, p, record]))
+                lines.append(_line([*map(escape, first), counted(row), *cells, p, record]))
             lines.append("")
     return lines
 

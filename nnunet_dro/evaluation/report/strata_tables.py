@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.formatting import interval, metric_named, number, shown_statistics
-from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.evaluation.report.formatting import bounds, metric_named, number, shown_statistics
+from nnunet_dro.evaluation.statistics import COUNTS, STATISTICS, enough_cases
 
 #: Shades of the strata table: 0 (none) to this.
 DARKEST = 6
@@ -16,6 +16,13 @@ DARKEST = 6
 #: Where the shades 1 to `DARKEST` begin: per cent below the best possible value, and percentage points of IQR.
 SHADES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
 SPREAD_SHADES = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
+
+#: The marks of statistics that do not mean all that their name says, and what they say.
+FEW, LEFT_OUT = "†", "‡"
+FOOTNOTES = {
+    FEW: "Too few cases for this statistic: it is one of the smallest or largest values rather than a percentile.",
+    LEFT_OUT: "Without the cases in which the label was missed or invented: they have no value.",
+}
 
 
 @dataclass(frozen=True)
@@ -26,9 +33,10 @@ class Cell:
         statistic: Its name.
         value: Fraction or mm; NaN if undefined.
         text: The value as text, without its unit.
-        interval: Its interval as text; empty without one.
+        interval: Its interval as text, or why it has none; empty where none was asked for.
         shade: 0 (good, or not defined) to `DARKEST` (bad).
         too_few: Whether it rests on too few cases to mean what its name says.
+        left_out: Number of cases whose label was missed or invented and that the statistic leaves out.
     """
 
     statistic: str
@@ -37,6 +45,12 @@ class Cell:
     interval: str
     shade: int
     too_few: bool
+    left_out: int = 0
+
+    @property
+    def marks(self) -> str:
+        """The signs of the footnotes that the cell needs: `FEW`, `LEFT_OUT`, both or none."""
+        return (FEW if self.too_few else "") + (LEFT_OUT if self.left_out else "")
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,10 @@ class Row:
         method: Name; empty where there is one method only.
         label: Name.
         n: Cases of the stratum.
+        n_patients: Their patients; 0 where cases were taken for independent.
         n_undefined: Those of them without a value.
+        n_missed: Cases whose label was missed; 0 where that is not known.
+        n_invented: Cases in which the label was predicted where the reference lacks it.
         cells: A cell per statistic of the table.
     """
 
@@ -56,7 +73,10 @@ class Row:
     method: str
     label: str
     n: int
+    n_patients: int
     n_undefined: int
+    n_missed: int
+    n_invented: int
     cells: tuple[Cell, ...]
 
 
@@ -82,9 +102,20 @@ class Table:
         return [STATISTICS[name].title for name in self.statistics]
 
     @property
-    def has_few(self) -> bool:
-        """Whether any cell needs the footnote about too few cases."""
-        return any(cell.too_few for row in self.rows for cell in row.cells)
+    def footnotes(self) -> list[str]:
+        """The footnotes that the marks of the cells need, in plain text."""
+        marks = {mark for row in self.rows for cell in row.cells for mark in cell.marks}
+        return [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
+
+    @property
+    def has_patients(self) -> bool:
+        """Whether the rows say how many patients there are."""
+        return any(row.n_patients for row in self.rows)
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether any label was missed or invented."""
+        return any(row.n_missed or row.n_invented for row in self.rows)
 
     @property
     def has_intervals(self) -> bool:
@@ -123,23 +154,33 @@ def _table(attribute: str, metric_name: str, group: pd.DataFrame) -> Table:
         float(v) for v in group[[s for s in statistics if s != "max"]].to_numpy(dtype=float).ravel() if math.isfinite(v)
     ]
     largest = max(finite, default=0.0)
+    # Without any bound intervals were not asked for.
+    intervals = any(group[c].notna().any() for c in group.columns if str(c).endswith(("_low", "_high")))
     rows = []
     for record in group.to_dict("records"):
-        n, n_undefined = int(record["n"]), int(record["n_undefined"])
+        n, n_undefined, n_missed, n_invented, left_out = (_whole(record.get(name)) for name in COUNTS)
+        n_patients = _whole(record.get("n_patients"))
+        size = f"{n_patients} patients" if n_patients else f"n = {n - n_undefined}"
         cells = []
         for statistic in statistics:
             value = float(record[statistic])
             low, high = (float(record.get(f"{statistic}_{end}", float("nan"))) for end in ("low", "high"))
             too_few = n > n_undefined and not enough_cases(statistic, n - n_undefined)
             shade = shade_of(value, metric, statistic, largest=largest)
-            written = number(value, metric), interval(low, high, metric)
-            cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few))
+            has_bounds = intervals and statistic != "max" and n > n_undefined
+            written = number(value, metric), bounds(low, high, metric, size=size) if has_bounds else ""
+            cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few, left_out=left_out))
         names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
-        rows.append(Row(*names, n, n_undefined, tuple(cells)))
+        rows.append(Row(*names, n, n_patients, n_undefined, n_missed, n_invented, tuple(cells)))
     # The methods of a stratum and label stand one below the other; without methods the order stays.
     places = [list(dict.fromkeys(names)) for names in zip(*((r.stratum, r.label, r.method) for r in rows), strict=True)]
     rows.sort(key=lambda r: tuple(p.index(n) for p, n in zip(places, (r.stratum, r.label, r.method), strict=True)))
     return Table(attribute, metric, statistics, tuple(rows))
+
+
+def _whole(value: object) -> int:
+    """A number of cases; 0 where an evaluation of an earlier version does not tell it."""
+    return int(value) if isinstance(value, int | float) and not math.isnan(value) else 0
 
 
 def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0.0) -> int:

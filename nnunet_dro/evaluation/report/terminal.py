@@ -13,8 +13,9 @@ from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
+    change_bounds,
+    counted,
     difference,
-    interval,
     metric_named,
     number,
     p_value,
@@ -22,7 +23,7 @@ from nnunet_dro.evaluation.report.formatting import (
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
-from nnunet_dro.evaluation.report.strata_tables import Table, strata_tables
+from nnunet_dro.evaluation.report.strata_tables import FEW, FOOTNOTES, LEFT_OUT, Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.wording import NO_VALUE, plain
@@ -103,20 +104,28 @@ def _strata_table(table: Table) -> RichTable:
     shown.add_column("label", overflow="fold")
     if table.attribute != ALL:
         shown.add_column("stratum", overflow="fold")
-    for name in ("n", *table.headings):
+    for name in ("n", *(["patients"] if table.has_patients else []), *table.headings):
         shown.add_column(name, justify="right", no_wrap=True)
     undefined = any(row.n_undefined for row in table.rows)
-    if undefined:
-        shown.add_column("undefined", justify="right", no_wrap=True)
+    for heading in (*(["undefined"] if undefined else []), *(["missed", "invented"] if table.has_failures else [])):
+        shown.add_column(heading, justify="right", no_wrap=True)
     rows = [row for label in dict.fromkeys(r.label for r in table.rows) for row in table.rows if row.label == label]
     for place, row in enumerate(rows):
         names = [Text(plain(row.label))]
         if table.attribute != ALL:
             names.append(Text(plain(stratum_title(table.attribute, row.stratum))))
-        cells = [Text(cell.text, style="dim" if cell.too_few or cell.text == NO_VALUE else "") for cell in row.cells]
+        # Too few cases are dim here; the other mark stays.
+        cells = [
+            Text(cell.text + cell.marks.replace(FEW, ""), style="dim" if cell.too_few or cell.text == NO_VALUE else "")
+            for cell in row.cells
+        ]
         counts = [Text(str(row.n_undefined))] if undefined else []
+        counts += [Text(str(n), style="red" if n else "") for n in (row.n_missed, row.n_invented) if table.has_failures]
+        sizes = [Text(str(n)) for n in (row.n, *([row.n_patients] if table.has_patients else []))]
         last = place + 1 == len(rows) or rows[place + 1].label != row.label
-        shown.add_row(*names, Text(str(row.n)), *cells, *counts, end_section=last)
+        shown.add_row(*names, *sizes, *cells, *counts, end_section=last)
+    if any(cell.left_out for row in rows for cell in row.cells):
+        shown.caption, shown.caption_justify = Text(f"{LEFT_OUT} {FOOTNOTES[LEFT_OUT]}", style="dim"), "left"
     return shown
 
 
@@ -142,8 +151,8 @@ def _difference_table(
         value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
         before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
         few = not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"]))
-        change = f"{difference(value, metric)} {interval(low, high, metric, signed=True)}".rstrip()
-        cells = [Text(plain(name)) for name in names] + [Text(str(int(row["n"])))]
+        change = f"{difference(value, metric)} {change_bounds(row, statistic, metric)}".rstrip()
+        cells = [*(Text(plain(name)) for name in names), Text(counted(row))]
         cells.append(Text(f"{before} → {after}", style="dim" if few else ""))
         cells.append(Text(change, style="dim" if few else _colour(value, low, high, metric.more_is_better)))
         if statistic == "mean":

@@ -106,7 +106,7 @@ def test_caption_says_cases_and_definitions():
     text = evaluation_latex(evaluation_of(*scores_of(30)))
     assert r"\caption{Dice (per cent), by pathology. Cases: control (10), other (10), spina\_bifida (10)." in text
     assert "2 TP / (2 TP + FP + FN), over voxels" in text
-    assert r"\textsuperscript{\textdagger}: too few cases" in text
+    assert r"\textsuperscript{\textdagger} Too few cases" in text
 
 
 def test_undefined_statistics_are_dashes():

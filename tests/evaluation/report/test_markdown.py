@@ -42,7 +42,7 @@ def test_special_characters_are_escaped():
 
 def test_few_cases_have_a_footnote():
     text = evaluation_markdown(evaluation_of(*scores_of(12)))
-    assert "† Too few cases for this statistic." in text
+    assert "† Too few cases for this statistic: " in text
     assert "†" not in evaluation_markdown(evaluation_of(*scores_of(300)))
 
 

@@ -61,7 +61,7 @@ def test_stratum_without_values_is_not_called_small():
     table = strata_tables(evaluation_of(scores, strata).strata)[0]
 
     assert {cell.text for row in table.rows for cell in row.cells} == {"–"}
-    assert not table.has_few
+    assert not table.footnotes
     assert not table.has_intervals
 
 
