@@ -11,7 +11,7 @@ from nnunet_dro.doctor.examination import Answer, duration
 from nnunet_dro.doctor.figure import dice_figure
 from nnunet_dro.doctor.measurements import CASES_FILE, DICE, LOSS
 from nnunet_dro.doctor.rules import State, Stratum
-from nnunet_dro.doctor.words import advice, heading, members, notes, points, why
+from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, why
 from nnunet_dro.pages.page import page_assets, page_environment
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.pages.svg import legend_mark
@@ -28,6 +28,9 @@ _CONTENTS = {
     "cases": "Cases",
     "methods": "Rules",
 }
+
+#: More outliers than this are in the table of cases only.
+_MOST_OUTLIERS = 20
 
 #: Figures of more columns than this are left out; their strata are in the table.
 _MOST_FIGURES = 4
@@ -47,15 +50,16 @@ def doctor_html(answer: Answer) -> str:
         "finding": heading(answer),
         "why": why(answer),
         "advice": advice(answer),
-        "command": _command(answer),
+        "command": command(answer),
         "notes": notes(answer),
         "strata": [_stratum_row(answer, stratum) for stratum in diagnosis.strata],
         "figures": _figures(answer),
         "figure_legend": [((legend_mark(0),), "training case"), ((legend_mark(1),), "validation case")],
         "outliers": [
             {"case": o.case, "label": o.label, "dice": points(o.dice), "limit": points(o.limit)}
-            for o in diagnosis.outliers
+            for o in diagnosis.outliers[:_MOST_OUTLIERS]
         ],
+        "n_outliers": len(diagnosis.outliers),
         "spread": _spread(answer),
         "cost": _cost(answer),
         "limits": _limits(answer),
@@ -67,15 +71,6 @@ def doctor_html(answer: Answer) -> str:
     }
     template = page_environment(_ASSETS).get_template("doctor.html")
     return template.render({**page_assets(), **content})
-
-
-def _command(answer: Answer) -> str:
-    if answer.diagnosis.finding != rules.Finding.HARD or not answer.trainer:
-        return ""
-    fold = answer.fold
-    plans = "" if fold.plans == "nnUNetPlans" else f" -p {fold.plans}"
-    number = fold.folder.name.removeprefix("fold_")
-    return f"nnUNetv2_train {fold.dataset} {fold.configuration} {number} -tr {answer.trainer}{plans}"
 
 
 def _stratum_row(answer: Answer, stratum: Stratum) -> dict[str, Any]:

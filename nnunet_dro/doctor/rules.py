@@ -125,7 +125,8 @@ class Diagnosis:
     Attributes:
         finding: The finding.
         strata: Every stratum of every column, and all cases last.
-        outliers: Training cases far below the others that are in no stratum that is behind, worst first.
+        outliers: Training cases far below the others that no stratum explains, worst first. A stratum explains its
+            cases if it is behind, or may be, and half of its training cases or more are that far below.
         medians: Median Dice of each label over the training cases.
         n_comparisons: Number of comparisons of groups, by which `LEVEL` is divided.
         n_training: Number of training cases.
@@ -167,13 +168,17 @@ def diagnose(cases: pd.DataFrame, *, by: Sequence[str] = ()) -> Diagnosis:
     n_comparisons = max(1, len(learnt) * (2 * (len(groups) - 1) + 1))
     limit = LEVEL / n_comparisons
     strata = [_stratum(cases, members, column, name, learnt, limit) for column, name, members in groups]
-    behind = np.zeros(len(cases), dtype=bool)
+    low = _outliers(training, learnt)
+    is_low, explained, behind = training["case"].isin([outlier.case for outlier in low]).to_numpy(), set(), set()
     for stratum, (_, _, members) in zip(strata, groups, strict=True):
+        of_stratum = members[(cases["set"] == TRAINING).to_numpy()]
+        names = set(training["case"][of_stratum])
         if stratum.state == State.BEHIND:
-            behind |= members
-    behind = behind[(cases["set"] == TRAINING).to_numpy()]
-    outliers = _outliers(training, behind, learnt)
-    finding = _finding(len(training), strata, len(outliers), int(behind.sum()), n_labels=len(learnt))
+            behind |= names
+        if stratum.state in (State.BEHIND, State.SUSPICION) and 2 * is_low[of_stratum].sum() >= of_stratum.sum():
+            explained |= names
+    outliers = tuple(outlier for outlier in low if outlier.case not in explained)
+    finding = _finding(len(training), strata, len(outliers), len(behind), n_labels=len(learnt))
     return Diagnosis(finding, tuple(strata), outliers, medians, n_comparisons, len(training))
 
 
@@ -252,15 +257,14 @@ def _worst(comparisons: Sequence[Comparison]) -> Comparison | None:
     return max(comparisons, key=lambda comparison: comparison.difference, default=None)
 
 
-def _outliers(training: pd.DataFrame, behind: npt.NDArray[np.bool_], labels: Sequence[str]) -> tuple[Outlier, ...]:
-    rest = training[~behind]
+def _outliers(training: pd.DataFrame, labels: Sequence[str]) -> tuple[Outlier, ...]:
     found: dict[str, Outlier] = {}
     for label in labels:
-        dice = rest[label]
+        dice = training[label]
         median = float(dice.median())
         deviation = 1.4826 * float((dice - median).abs().median())
         limit = median - max(OUTLIER, OUTLIER_SD * deviation)
-        for case, value in zip(rest["case"], dice, strict=True):
+        for case, value in zip(training["case"], dice, strict=True):
             outlier = Outlier(str(case), label.removeprefix("dice_"), float(value), limit)
             before = found.get(outlier.case)
             if value < limit and (before is None or value - limit < before.dice - before.limit):

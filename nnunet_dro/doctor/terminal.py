@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nnunet_dro.doctor.examination import Answer, duration
-from nnunet_dro.doctor.words import advice, heading, notes, why
+from nnunet_dro.doctor.words import advice, command, heading, notes, why
 from nnunet_dro.pages.wording import count, plain
 
 
@@ -17,6 +17,8 @@ def answer_lines(answer: Answer) -> RenderableType:
     lines = [Text(heading(answer), style="bold")]
     lines += [Text(plain(sentence)) for sentence in why(answer)]
     lines += [Text(plain(sentence), style="bold" if n == 0 else "") for n, sentence in enumerate(advice(answer))]
+    if shown := command(answer):
+        lines.append(Text(f"    {plain(shown)}"))
     if (spread := answer.spread) is not None:
         lines.append(
             Text(

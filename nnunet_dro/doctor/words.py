@@ -1,5 +1,7 @@
 """The answer in sentences, for the page and for the terminal."""
 
+import shlex
+
 from nnunet_dro.doctor.examination import Answer
 from nnunet_dro.doctor.rules import BEHIND, FEWEST_CASES, Comparison, Finding, State, Stratum
 from nnunet_dro.naming import name_some
@@ -41,15 +43,10 @@ def why(answer: Answer) -> list[str]:
         )
     if _is_untrained(answer):
         sentences.append("No label has a median Dice of 10 or more on the training cases themselves.")
-    sentences += [_behind(stratum, stratum.training) for stratum in diagnosis.those(State.BEHIND)]
-    sentences += [_not_carried_over(stratum) for stratum in diagnosis.those(State.NOT_CARRIED_OVER)]
-    if diagnosis.outliers:
-        verb = "is" if len(diagnosis.outliers) == 1 else "are"
-        first = [outlier.case for outlier in diagnosis.outliers]
-        sentences.append(
-            f"{count(len(first), 'training case')} {verb} far below the others, and no stratum explains it: "
-            f"{name_some(first)}."
-        )
+    groups = [_behind(stratum, stratum.training) for stratum in diagnosis.those(State.BEHIND)]
+    groups += [_not_carried_over(stratum) for stratum in diagnosis.those(State.NOT_CARRIED_OVER)]
+    single = [_outliers([outlier.case for outlier in diagnosis.outliers])] if diagnosis.outliers else []
+    sentences += [*single, *groups] if diagnosis.finding == Finding.OUTLIERS else [*groups, *single]
     if diagnosis.finding == Finding.CANNOT_TELL:
         sentences += [_uncertain(stratum) for stratum in diagnosis.those(State.SUSPICION)]
     if diagnosis.finding == Finding.NOTHING_FAILS:
@@ -78,6 +75,18 @@ def advice(answer: Answer) -> list[str]:
     return ["Collect more cases, or look at all folds: each validates other cases."]
 
 
+def command(answer: Answer) -> str:
+    """The command to run next; empty if there is none."""
+    fold = answer.fold
+    if answer.diagnosis.finding == Finding.OUTLIERS and answer.has_hardness_log:
+        return f"nnunet-dro suspects {shlex.quote(str(fold.folder))}"
+    if answer.diagnosis.finding == Finding.HARD and answer.trainer:
+        plans = "" if fold.plans == "nnUNetPlans" else f" -p {fold.plans}"
+        number = fold.folder.name.removeprefix("fold_")
+        return f"nnUNetv2_train {fold.dataset} {fold.configuration} {number} -tr {answer.trainer}{plans}"
+    return ""
+
+
 def notes(answer: Answer) -> list[str]:
     """What a reader has to know."""
     found = []
@@ -104,7 +113,7 @@ def notes(answer: Answer) -> list[str]:
 
 def title(stratum: Stratum) -> str:
     """Name of a stratum with its column."""
-    return f"{stratum.column} {stratum.name}" if stratum.column else stratum.name
+    return f"{stratum.name} ({stratum.column})" if stratum.column else "all cases"
 
 
 def points(dice: float) -> str:
@@ -120,7 +129,7 @@ def _behind(stratum: Stratum, comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
     return (
-        f"{title(stratum)} ({count(stratum.n_training, 'training case')}) is behind on cases that the network was "
+        f"The stratum {title(stratum)} is behind on the {count(stratum.n_training, 'case')} of it that the network was "
         f"trained on: mean Dice of {comparison.label} {points(comparison.mean)}, others {points(comparison.others)}."
     )
 
@@ -130,16 +139,28 @@ def _not_carried_over(stratum: Stratum) -> str:
     if comparison is None:
         return ""
     return (
-        f"{title(stratum)}: {count(stratum.n_validation, 'validation case')} with a mean Dice of {comparison.label} of "
-        f"{points(comparison.mean)}, where training cases have {points(comparison.others)}."
+        f"{_capital(stratum)}: {count(stratum.n_validation, 'validation case')} with a mean Dice of {comparison.label} "
+        f"of {points(comparison.mean)}, where training cases have {points(comparison.others)}."
     )
+
+
+def _outliers(cases: list[str]) -> str:
+    verb = "is" if len(cases) == 1 else "are"
+    return (
+        f"{count(len(cases), 'training case')} {verb} far below the others, and no stratum explains it: "
+        f"{name_some(cases)}."
+    )
+
+
+def _capital(stratum: Stratum) -> str:
+    return f"The stratum {title(stratum)}" if stratum.column else "All cases"
 
 
 def _uncertain(stratum: Stratum) -> str:
     comparisons = [c for c in (stratum.training, stratum.validation) if c is not None]
     worst = max(comparisons, key=lambda comparison: comparison.difference)
     return (
-        f"{title(stratum)} may be behind: {count(worst.n, 'case')} with a mean Dice of {worst.label} of "
+        f"{_capital(stratum)} may be behind: {count(worst.n, 'case')} with a mean Dice of {worst.label} of "
         f"{points(worst.mean)}, others {points(worst.others)}. That many comparisons make such a difference by chance."
     )
 
@@ -162,7 +183,7 @@ def _robust_training(answer: Answer) -> list[str]:
         of_cases, of_draws = answer.share(members(answer, stratum))
         if of_draws == of_draws:
             sentences.append(
-                f"{title(stratum)} gets {_percent(of_draws)} of the draws, with {_percent(of_cases)} of the cases."
+                f"{_capital(stratum)} gets {_percent(of_draws)} of these draws, with {_percent(of_cases)} of the cases."
             )
         if of_draws < _BLIND * of_cases:
             sentences.append(
@@ -180,8 +201,6 @@ def _look_first(answer: Answer) -> list[str]:
     sentences = ["Look at these cases before any robust training, which would look at wrong labels most."]
     if of_draws == of_draws:
         sentences.append(f"{_percent(of_draws)} of the draws of {answer.trainer} would go to them.")
-    if answer.has_hardness_log:
-        sentences.append(f"nnunet-dro suspects {answer.fold.folder} shows them.")
     sentences.append(
         "If their labels are right, they are hard cases: add a column to cases.csv that says what they have in common, "
         "and run this command again."
