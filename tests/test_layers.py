@@ -30,7 +30,18 @@ MAY_IMPORT = {
     "sharing": {"nnunet", "trainers"},
     "evaluation_commands": {"evaluation"},
     "cli": {"demo", "doctor", "evaluation_commands", "nnunet", "sharing", "suspects", "trainers", "tuning"},
-    "experiments": {"demo", "nnunet", "evaluation", "losses", "pages", "sampling", "suspects", "trainers", "tuning"},
+    "experiments": {
+        "demo",
+        "doctor",
+        "nnunet",
+        "evaluation",
+        "losses",
+        "pages",
+        "sampling",
+        "suspects",
+        "trainers",
+        "tuning",
+    },
     "benchmarks": {"evaluation", "losses", "nnunet", "sampling", "trainers"},
 }
 

@@ -120,7 +120,7 @@ def examine(
     model = FinishedModel(inputs, device=device)
     training, validation = model.cases()
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
-    strata, strata_from = read_strata(inputs, list(sets), cases, by)
+    strata, strata_from = read_strata(inputs, training, validation, table=cases, by=by)
     settings = {"checkpoint": inputs.fingerprint, "patches": n_patches, "prediction": prediction}
     measured = Measurements(where, settings, tuple(inputs.labels.values))
     _measure(model, measured, sets, settings, progress=progress, report=report)

@@ -90,15 +90,16 @@ def find_inputs(folder: Path) -> Inputs:
 
 
 def read_strata(
-    inputs: Inputs, cases: Sequence[str], table: Path | None, by: Sequence[str]
+    inputs: Inputs, training: Sequence[str], validation: Sequence[str], *, table: Path | None, by: Sequence[str]
 ) -> tuple[pd.DataFrame, str]:
     """The columns of the case table that divide the cases into strata.
 
     Args:
         inputs: The files of the training.
-        cases: The training and the validation cases.
+        training: The training cases.
+        validation: The validation cases.
         table: The case table; None for ``cases.csv`` in the dataset's folder in nnUNet_preprocessed or nnUNet_raw.
-        by: Columns; none for all that have at most ten values of which two have several cases.
+        by: Columns; none for all that have at most ten values, two of which have several training cases.
 
     Returns:
         A row per case with the index ``case`` and the columns, empty if there is no table; and where the table is.
@@ -107,21 +108,23 @@ def read_strata(
         FileNotFoundError: If ``table`` does not exist, or there is none and ``by`` asks for one.
         ValueError: If the table is damaged, or lacks a column or a training or validation case.
     """
+    cases = [*training, *validation]
     raw = dataset_folder("nnUNet_raw", inputs.preprocessed.name)
     path = table or find_case_table(inputs.preprocessed, raw)
     if path is None:
         if by:
             places = " or ".join(str(place) for place in case_table_places(inputs.preprocessed, raw))
             raise FileNotFoundError(f"`by` must be a column of a case table, got no table. Write {places}.")
-        return pd.DataFrame(index=pd.Index(list(cases), name="case")), ""
+        return pd.DataFrame(index=pd.Index(cases, name="case")), ""
     found = read_cases(path).set_index("case")
     known = attributes_of(found)
     if unknown := [column for column in by if column not in known]:
         raise ValueError(f"`by` must be columns of {str(path)!r}, got {unknown[0]!r}. Choose from: {name_some(known)}.")
     if missing := [case for case in cases if case not in found.index]:
         raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)} in {str(path)!r}.")
-    found = found.loc[list(cases)]
-    return found[list(by) if by else [column for column in known if _divides(found[column])]], str(path)
+    # A column that says who is in training divides all cases, but not those of the training.
+    dividing = [column for column in known if _divides(found.loc[list(training), column])]
+    return found.loc[cases, list(by) or dividing], str(path)
 
 
 def _divides(column: "pd.Series[str]") -> bool:
