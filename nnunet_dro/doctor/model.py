@@ -54,6 +54,7 @@ class FinishedModel:
             if isinstance(plain, HardnessWeighted):
                 plain = super(HardnessWeighted, plain)
             augmenter, _ = plain.get_dataloaders()
+            self._split = self.trainer.do_split()
             self._predictor = _predictor(self.trainer, name)
         self._loader = loader_of(augmenter)
         loss = self.trainer.loss
@@ -66,8 +67,7 @@ class FinishedModel:
         Raises:
             FileNotFoundError: If a case is not among the preprocessed ones.
         """
-        with contextlib.redirect_stdout(io.StringIO()):
-            training, validation = ({str(case) for case in cases} for cases in self.trainer.do_split())
+        training, validation = ({str(case) for case in cases} for cases in self._split)
         folder = self.trainer.preprocessed_dataset_folder
         there = set(self.trainer.dataset_class.get_identifiers(folder))
         if missing := sorted((training | validation) - there):

@@ -190,3 +190,34 @@ def test_a_killed_command_goes_on_and_other_settings_are_refused(finished, tmp_p
     assert result.stdout.splitlines()[0] == "Cannot tell, too few cases"
     assert result.stdout.splitlines()[-1] == str(out / "doctor.html")
     assert "another number of patches (2, not 3)" in refused(run(folder, "-o", out, "--patches", 3))
+
+
+def test_a_cascade_takes_the_predictions_of_the_stage_before(finished, project, tmp_path):
+    import json
+
+    from nnunetv2.training.dataloading.nnunet_dataset import infer_dataset_class
+
+    here = project("labels")
+    plans_file = here.preprocessed / "nnUNetPlans.json"
+    before = plans_file.read_text()
+    plans = json.loads(before)
+    plans["configurations"]["3d_second"] = {"inherits_from": "3d_small", "previous_stage": "3d_small"}
+    identifier = next(path for path in here.preprocessed.glob("nnUNetPlans_3d*"))
+    stage = here.fold_folder("nnUNetTrainer", "3d_small").parent / "predicted_next_stage" / "3d_second"
+    kind = infer_dataset_class(str(identifier))
+    stage.mkdir(parents=True)
+    try:
+        plans_file.write_text(json.dumps(plans))
+        for case in kind.get_identifiers(str(identifier)):
+            segmentation = np.maximum(kind(str(identifier), [case]).load_case(case)[1][:][0], 0).astype(np.uint8)
+            kind.save_seg(segmentation, str(stage / case))
+        folder = finished("3d_second", n_iterations=1)
+        answer, _ = examine(folder, tmp_path / "out", n_patches=1, device="cpu")
+        assert np.isfinite(answer.cases["loss_1"]).all()
+        shutil.rmtree(stage)
+        assert "`fold_folder` must have the predictions of the stage before" in refused(
+            run(folder, "-o", tmp_path / "b")
+        )
+    finally:
+        plans_file.write_text(before)
+        shutil.rmtree(stage.parents[1], ignore_errors=True)
