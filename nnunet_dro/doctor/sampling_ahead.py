@@ -11,6 +11,9 @@ import numpy.typing as npt
 from nnunet_dro.sampling import EXPLORATION, effective_cases, kl_probabilities, with_exploration
 from nnunet_dro.sampling.spread import Spread
 
+#: Length of the simulation, of which the second half counts.
+_DRAWS_PER_CASE, _MOST_DRAWS = 40, 20_000
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -65,10 +68,10 @@ def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
 
 @dataclass(frozen=True)
 class Draws:
-    """The draws of hardness weighted sampling at its start from the network that was examined.
+    """The draws of hardness weighted sampling from the network that was examined, if it did not change.
 
     Attributes:
-        probabilities: Probability of each case in one draw, shape (n,), the mean over single patches as stale losses.
+        probabilities: Probability of each case in one draw, shape (n,), the mean over the simulated draws.
         effective: Effective number of cases, exp(entropy), likewise a mean.
     """
 
@@ -81,19 +84,33 @@ class Draws:
 
 
 def expected_draws(losses: FloatArray, beta: float) -> Draws:
-    """Draws with probabilities that grow with exp(beta * stale loss), with this package's share of uniform draws.
+    """Simulate draws with probabilities that grow with exp(beta * stale loss), with the usual share of uniform ones.
 
-    A stale loss is that of one patch: each patch of the measurement stands for one in turn.
+    Each draw renews the stale loss of its case with the loss of one of the case's patches. Without that, a single bad
+    patch of an easy case would get nearly all draws, which in a training last until the case is drawn again.
 
     Args:
         losses: Shape (n cases, k patches); a loss that is not finite counts as the mean of all.
         beta: Robustness, >= 0.
     """
     finite = np.where(np.isfinite(losses), losses, losses[np.isfinite(losses)].mean())
-    each = [
-        with_exploration(kl_probabilities(finite[:, k], beta=beta), epsilon=EXPLORATION) for k in range(finite.shape[1])
-    ]
-    return Draws(np.mean(each, axis=0), float(np.mean([effective_cases(p) for p in each])))
+    n_cases, n_patches = finite.shape
+    if n_patches == 1:
+        only = with_exploration(kl_probabilities(finite[:, 0], beta=beta), epsilon=EXPLORATION)
+        return Draws(only, effective_cases(only))
+    rng = np.random.default_rng(0)
+    stale = finite[np.arange(n_cases), rng.integers(n_patches, size=n_cases)]
+    n_draws = min(_DRAWS_PER_CASE * n_cases, _MOST_DRAWS)
+    total, effective, n_counted = np.zeros(n_cases), 0.0, 0
+    for step in range(n_draws):
+        probabilities = with_exploration(kl_probabilities(stale, beta=beta), epsilon=EXPLORATION)
+        if 2 * step >= n_draws:
+            total += probabilities
+            effective += effective_cases(probabilities)
+            n_counted += 1
+        case = min(int(np.searchsorted(np.cumsum(probabilities), rng.random())), n_cases - 1)
+        stale[case] = finite[case, rng.integers(n_patches)]
+    return Draws(total / n_counted, effective / n_counted)
 
 
 def trainer_name(beta: float, *, epochs: int, iterations: int) -> str:

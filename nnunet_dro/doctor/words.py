@@ -176,8 +176,8 @@ def _robust_training(answer: Answer) -> list[str]:
     if answer.draws is not None:
         n = answer.diagnosis.n_training
         sentences.append(
-            f"Robust training is worth a try: {answer.trainer}. Its draws begin with {answer.draws.effective:.0f} "
-            f"effective cases of {n}."
+            f"Robust training is worth a try: {answer.trainer}. Its draws would be spread over "
+            f"{answer.draws.effective:.0f} effective cases of {n}."
         )
     for stratum in answer.diagnosis.those(State.BEHIND):
         of_cases, of_draws = answer.share(members(answer, stratum))
@@ -191,8 +191,9 @@ def _robust_training(answer: Answer) -> list[str]:
                 f"nnUNetTrainerIW_{stratum.column} draws every group equally often."
             )
     if answer.diagnosis.outliers:
-        _, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
-        sentences.append(f"Look at the outliers first: {_percent(of_draws)} of the draws would go to them.")
+        of_cases, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
+        if of_draws >= _BLIND * of_cases:
+            sentences.append(f"Look at the outliers first: {_percent(of_draws)} of the draws would go to them.")
     return sentences
 
 

@@ -42,12 +42,23 @@ def test_draws_by_hand():
     assert expected_draws(losses, beta=0.0).effective == pytest.approx(3)
 
 
-def test_draws_are_means_over_single_patches():
-    """A stale loss is that of one patch: noise spreads the draws over the cases."""
-    losses = np.array([[0.0, 1.0], [1.0, 0.0]])
-    draws = expected_draws(losses, beta=50.0)
-    assert draws.probabilities == pytest.approx([0.5, 0.5])
-    assert draws.effective < 1.2
+def test_a_single_bad_patch_lasts_until_its_case_is_drawn_again():
+    """As a constant loss, it would get nearly all of the draws."""
+    losses = np.zeros((100, 4))
+    losses[:5] = 0.1
+    losses[7, 2] = 3.0
+    assert expected_draws(losses[:, 2:3], beta=20.0).probabilities[7] > 0.9
+    draws = expected_draws(losses, beta=20.0)
+    assert draws.probabilities[7] < 0.5
+    assert draws.probabilities[:5].min() > 1.5 * draws.probabilities[8:].max()
+    assert draws.probabilities.sum() == pytest.approx(1)
+
+
+def test_noise_spreads_the_draws_over_like_cases():
+    losses = np.array([[0.0, 1.0], [1.0, 0.0]] * 50)
+    draws = expected_draws(losses, beta=3.0)
+    assert draws.probabilities == pytest.approx(np.full(100, 0.01), rel=0.6)
+    assert 50 < draws.effective < 100
     with_gap = expected_draws(np.array([[0.0, 1.0], [1.0, math.nan]]), beta=1.0)
     assert with_gap.probabilities.sum() == pytest.approx(1)
 
