@@ -46,14 +46,6 @@ EXPERIMENTS = (
         (Finding.OUTLIERS,),
     ),
     Recorded(
-        "label-noise-rare-phantoms",
-        "wrong labels, with rare phantoms",
-        "label-noise-rare-phantoms.md",
-        "pathology",
-        "the first 20 suspects are wrong",
-        (Finding.OUTLIERS,),
-    ),
-    Recorded(
         "few-data-hippocampus",
         "few data",
         "few-data.md",
