@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
     rows = []
     for experiment in EXPERIMENTS:
         seed = arguments.work.absolute() / experiment.name / "seed0"
-        folds = sorted(seed.glob("nnUNet_results/*/nnUNetTrainerDRO_beta0_*/fold_0/checkpoint_final.pth"))
+        folds = sorted(seed.glob("nnUNet_results/*/nnUNetTrainer???_beta0_*/fold_0/checkpoint_final.pth"))
         if folds:
             rows.append(row_of(experiment, _answer(experiment, seed, folds[0].parent)))
             sys.stderr.write(f"{experiment.name}: {rows[-1]['finding']}\n")

@@ -123,9 +123,9 @@ def trainer_name(beta: float, *, epochs: int, iterations: int) -> str:
 
     Example:
         >>> trainer_name(17.0, epochs=1000, iterations=250)
-        'nnUNetTrainerDRO_beta17_noIS'
+        'nnUNetTrainerHWS_beta17_noIS'
     """
-    from nnunet_dro.trainers.options import DROOptions
+    from nnunet_dro.trainers.options import HWSOptions
 
     options: Mapping[str, Any] = {
         "beta": beta,
@@ -133,4 +133,4 @@ def trainer_name(beta: float, *, epochs: int, iterations: int) -> str:
         "epochs": epochs,
         "iterations": iterations,
     }
-    return "nnUNetTrainerDRO" + DROOptions(**options).suffix()
+    return "nnUNetTrainerHWS" + HWSOptions(**options).suffix()

@@ -95,7 +95,7 @@ def test_the_dice_is_that_of_nnunets_own_validation_without_mirroring(finished, 
 def test_regions_ignore_and_trainers_of_this_package(finished, tmp_path):
     from nnunet_dro.trainers.registry import trainer_class
 
-    folder = finished("3d_small", "regions_ignore", cls=trainer_class("nnUNetTrainerDRO_beta5_2epochs_3iters"))
+    folder = finished("3d_small", "regions_ignore", cls=trainer_class("nnUNetTrainerHWS_beta5_2epochs_3iters"))
     answer, page = examine(folder, tmp_path / "out", n_patches=2, device="cpu")
     table = measured(page.parent)
     assert list(table.columns[-2:]) == ["dice_whole", "dice_core"]

@@ -66,7 +66,7 @@ def test_noise_spreads_the_draws_over_like_cases():
 
 @pytest.mark.parametrize(
     ("length", "name"),
-    [((1000, 250), "nnUNetTrainerDRO_beta3.4_noIS"), ((20, 60), "nnUNetTrainerDRO_beta3.4_noIS_20epochs_60iters")],
+    [((1000, 250), "nnUNetTrainerHWS_beta3.4_noIS"), ((20, 60), "nnUNetTrainerHWS_beta3.4_noIS_20epochs_60iters")],
 )
 def test_name_is_that_of_a_trainer_of_the_same_length(length, name):
     from nnunet_dro.trainers.registry import trainer_class
