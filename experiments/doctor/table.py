@@ -75,7 +75,7 @@ def _line(experiment: Recorded, row: dict[Any, Any]) -> str:
     cells = [
         f"[{experiment.title}](results/{experiment.page}){', left out' if experiment.left_out else ''}",
         experiment.outcome,
-        f"{row['worst_stratum']}, {row['cases_of_it']} {row['set']} of {row['training_cases']} training cases"
+        f"{row['worst_stratum']}, {row['cases_of_it']} of {row['training_cases']} training cases"
         if row["set"] == "training"
         else f"{row['worst_stratum']}, {row['cases_of_it']} validation",
         f"{100 * row['dice']:.0f}, {100 * row['dice_of_others']:.0f} ({row['label']})",

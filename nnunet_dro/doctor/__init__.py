@@ -4,6 +4,7 @@ It measures the losses of augmented patches and the Dice of a full prediction fo
 A few rules over the table of these numbers name one of five findings.
 """
 
-from nnunet_dro.doctor.examination import Answer, examine
+from nnunet_dro.doctor.answer import Answer
+from nnunet_dro.doctor.examination import examine
 
 __all__ = ["Answer", "examine"]

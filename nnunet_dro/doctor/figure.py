@@ -3,7 +3,7 @@
 import numpy as np
 from markupsafe import Markup
 
-from nnunet_dro.doctor.examination import Answer
+from nnunet_dro.doctor.answer import Answer
 from nnunet_dro.doctor.measurements import DICE
 from nnunet_dro.doctor.rules import TRAINING, VALIDATION
 from nnunet_dro.pages.svg import WIDTH, Scale, dot, figure, line, shortened, text, tick_text

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnunet_dro.doctor import rules
-from nnunet_dro.doctor.examination import Answer, duration
+from nnunet_dro.doctor.answer import Answer, duration
 from nnunet_dro.doctor.figure import dice_figure
 from nnunet_dro.doctor.measurements import CASES_FILE, DICE, LOSS
 from nnunet_dro.doctor.rules import State, Stratum

@@ -3,7 +3,7 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nnunet_dro.doctor.examination import Answer, duration
+from nnunet_dro.doctor.answer import Answer, duration
 from nnunet_dro.doctor.words import advice, command, heading, notes, why
 from nnunet_dro.pages.wording import count, plain
 

@@ -2,7 +2,7 @@
 
 import shlex
 
-from nnunet_dro.doctor.examination import Answer
+from nnunet_dro.doctor.answer import Answer
 from nnunet_dro.doctor.rules import BEHIND, FEWEST_CASES, Comparison, Finding, State, Stratum
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.wording import NO_VALUE, count

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from nnunet_dro.doctor.examination import Answer, conclude
+from nnunet_dro.doctor.answer import Answer, conclude
 from nnunet_dro.doctor.inputs import Inputs
 from nnunet_dro.doctor.page import doctor_html
 from nnunet_dro.doctor.terminal import answer_lines
