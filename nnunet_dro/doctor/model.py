@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import tempfile
+import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from copy import copy
@@ -199,7 +200,9 @@ def _checkpoint(path: Path) -> Mapping[str, Any]:
 def _class_of(name: str, inputs: Inputs) -> Any:
     with contextlib.suppress(AttributeError):
         return trainer_class(name)
-    with contextlib.suppress(ImportError, RuntimeError, FileNotFoundError):
+    with contextlib.suppress(ImportError, RuntimeError, FileNotFoundError), warnings.catch_warnings():
+        # nnU-Net imports every trainer that it has, and with them what they warn about.
+        warnings.simplefilter("ignore")
         found = recursive_find_trainer_class_by_name(name)
         if found is not None and issubclass(found, nnUNetTrainer):
             return found

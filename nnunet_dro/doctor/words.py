@@ -27,7 +27,8 @@ def heading(answer: Answer) -> str:
         return title
     if not answer.has_predictions:
         return f"{title} without predictions"
-    return f"{title}: nothing is learnt yet" if _is_untrained(answer) else f"{title}, too few cases"
+    is_untrained = _is_untrained(answer) and answer.diagnosis.n_training >= FEWEST_CASES
+    return f"{title}: nothing is learnt yet" if is_untrained else f"{title}, too few cases"
 
 
 def why(answer: Answer) -> list[str]:
