@@ -25,13 +25,17 @@ MAY_IMPORT = {
     "evaluation": {"nnunet", "pages"},
     "demo": {"nnunet", "evaluation", "trainers"},
     "suspects": {"nnunet", "evaluation", "pages"},
+    "doctor": {"sampling", "nnunet", "evaluation", "pages", "trainers"},
     "tuning": {"nnunet", "evaluation", "pages", "trainers"},
     "sharing": {"nnunet", "trainers"},
     "finetuning": {"nnunet", "trainers"},
     "evaluation_commands": {"evaluation"},
-    "cli": {"demo", "evaluation_commands", "finetuning", "nnunet", "sharing", "suspects", "trainers", "tuning"},
+    "cli": {
+        *("demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "sharing", "suspects", "trainers", "tuning")
+    },
     "experiments": {
-        *("demo", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects", "trainers", "tuning")
+        *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),
+        *("trainers", "tuning"),
     },
     "benchmarks": {"evaluation", "losses", "nnunet", "sampling", "trainers"},
 }
@@ -50,6 +54,7 @@ HEAVY = {
     "nnunet_dro.pages": ("torch", "nnunetv2"),
     "nnunet_dro.evaluation": ("torch", "nnunetv2"),
     "nnunet_dro.suspects": ("torch", "nnunetv2"),
+    "nnunet_dro.doctor": ("torch", "nnunetv2"),
 }
 
 #: No module is longer: it would be two things.

@@ -9,6 +9,8 @@ from pathlib import Path
 #: Weight of the past in nnU-Net's running mean of the pseudo Dice.
 _EMA = 0.9
 
+_EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
+
 _LINE = re.compile(r": (?:Epoch (?P<epoch>\d+)|Pseudo dice \[(?P<dice>.*)\]) *$", re.MULTILINE)
 
 
@@ -66,6 +68,15 @@ def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
         value = mean if value is None else _EMA * value + (1 - _EMA) * mean
         running[epoch] = value
     return Epochs(current, running)
+
+
+def training_seconds(fold: Path) -> float:
+    """Time of all epochs that the log files of a fold report, seconds; 0 if they report none.
+
+    An epoch that was trained again after an interruption counts twice.
+    """
+    logs = [path.read_text(encoding="utf-8", errors="replace") for path in log_files(fold)]
+    return sum(float(seconds) for log in logs for seconds in _EPOCH_TIME.findall(log))
 
 
 def _mean(numbers: str) -> float:

@@ -1,0 +1,61 @@
+"""Examine the plain trainings of the experiments, and compare the findings with what came out of these.
+
+    python -m experiments.doctor --work FOLDER
+
+The work folder is that of `experiments.segmentation`, `experiments.label_noise` and `experiments.few_data`, with the
+plain training (ERM) of seed 0 of each; those without one are left out. Cases that were measured are not measured again.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.doctor.recorded import EXPERIMENTS, Recorded
+from experiments.doctor.table import END, START, markdown, row_of
+from nnunet_dro.atomic import replacing
+from nnunet_dro.doctor import Answer, examine
+from nnunet_dro.progress_bar import progress_bar
+
+_DOCS = Path(__file__).parents[2] / "docs"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Write docs/results/doctor.csv and the table in docs/doctor.md; returns the exit code."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--work", type=Path, required=True, help="Folder of the experiments' runs.")
+    parser.add_argument("--out", type=Path, default=_DOCS, help="Folder with doctor.md and results (default: docs).")
+    arguments = parser.parse_args(words)
+    rows = []
+    for experiment in EXPERIMENTS:
+        seed = arguments.work.absolute() / experiment.name / "seed0"
+        folds = sorted(seed.glob("nnUNet_results/*/nnUNetTrainer???_beta0_*/fold_0/checkpoint_final.pth"))
+        if folds:
+            rows.append(row_of(experiment, _answer(experiment, seed, folds[0].parent)))
+            sys.stderr.write(f"{experiment.name}: {rows[-1]['finding']}\n")
+    table = pd.DataFrame(rows)
+    with replacing(arguments.out / "results" / "doctor.csv") as partial:
+        table.to_csv(partial, index=False, float_format="%.4g", lineterminator="\n")
+    # The page shows what is in the file, rounded once.
+    table = pd.read_csv(arguments.out / "results" / "doctor.csv")
+    page = arguments.out / "doctor.md"
+    before, rest = page.read_text(encoding="utf-8").split(START)
+    with replacing(page) as partial:
+        partial.write_text(before + markdown(table) + rest.split(END)[1], encoding="utf-8")
+    return 0
+
+
+def _answer(experiment: Recorded, seed: Path, fold: Path) -> Answer:
+    import torch
+
+    torch.set_num_threads(1)
+    os.environ |= {name: str(seed / name) for name in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results")}
+    with progress_bar(experiment.title) as progress:
+        return examine(fold, seed / "doctor", device="cpu", by=[experiment.by], progress=progress)[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

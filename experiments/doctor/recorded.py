@@ -1,0 +1,74 @@
+"""The experiments with nnU-Net of this repository, what came out of them, and which findings agree with it."""
+
+from dataclasses import dataclass
+
+from nnunet_dro.doctor.rules import Finding
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An experiment.
+
+    Attributes:
+        name: The folder of its runs in the work folder.
+        title: What it is called in the table.
+        page: Its page in docs/results.
+        by: Column of the case table with the strata.
+        outcome: What came out of it, in a few words.
+        right: The findings that agree with it.
+        left_out: Whether its numbers were not seen while the rules were made.
+    """
+
+    name: str
+    title: str
+    page: str
+    by: str
+    outcome: str
+    right: tuple[Finding, ...]
+    left_out: bool = False
+
+
+EXPERIMENTS = (
+    Recorded(
+        "phantoms",
+        "phantoms",
+        "segmentation-phantoms.md",
+        "pathology",
+        "DRO helps: rare cerebellum from 10 to 53",
+        (Finding.HARD,),
+    ),
+    Recorded(
+        "label-noise-phantoms",
+        "wrong labels",
+        "label-noise.md",
+        "pathology",
+        "DRO harms, the first 20 suspects are wrong",
+        (Finding.OUTLIERS,),
+    ),
+    Recorded(
+        "few-data-hippocampus",
+        "few data",
+        "few-data.md",
+        "range",
+        "GI-LS harms; 8 cases",
+        (Finding.CANNOT_TELL, Finding.NOT_CARRIED_OVER),
+    ),
+    Recorded(
+        "few-phantoms",
+        "few phantoms",
+        "segmentation-few-phantoms.md",
+        "pathology",
+        "DRO gains on some seeds, the others pay; 2 rare cases",
+        (Finding.CANNOT_TELL, Finding.NOT_CARRIED_OVER),
+        left_out=True,
+    ),
+    Recorded(
+        "hippocampus",
+        "hippocampus",
+        "segmentation-hippocampus.md",
+        "range",
+        "nothing to gain, no stratum fails",
+        (Finding.NOTHING_FAILS,),
+        left_out=True,
+    ),
+)

@@ -1,0 +1,124 @@
+"""The answer: what is known of a training, and what follows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.doctor.history import HARDNESS_FILE
+from nnunet_dro.doctor.inputs import Inputs
+from nnunet_dro.doctor.measurements import DICE, LOSS
+from nnunet_dro.doctor.rules import TRAINING, Diagnosis, diagnose
+from nnunet_dro.doctor.sampling_ahead import Draws, LossSpread, expected_draws, loss_spread, trainer_name
+from nnunet_dro.nnunet.folders import Fold
+from nnunet_dro.nnunet.training_log import training_seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What is known of a training, and what follows.
+
+    Attributes:
+        fold: The fold that was examined.
+        cases: A row per case: the measurements, the columns with the strata, ``share`` (of the expected draws, NaN for
+            validation cases).
+        by: The columns with the strata.
+        strata_from: Where the strata come from; empty without a case table.
+        diagnosis: What the rules say.
+        spread: How much the losses of the training cases differ; None if they are all alike or not finite.
+        spread_from: Which losses these are, in words.
+        draws: The draws that hardness weighted sampling would start with; None like ``spread``.
+        trainer: Name of the trainer that robust training would use; empty like ``spread``.
+        n_patches: Patches that were measured per case.
+        has_predictions: Whether cases were predicted.
+        training_seconds: Time of the plain training by nnU-Net's log; 0 if the log does not say.
+        has_hardness_log: Whether `nnunet-dro suspects` can rank the cases.
+    """
+
+    fold: Fold
+    cases: pd.DataFrame
+    by: tuple[str, ...]
+    strata_from: str
+    diagnosis: Diagnosis
+    spread: LossSpread | None
+    spread_from: str
+    draws: Draws | None
+    trainer: str
+    n_patches: int
+    has_predictions: bool
+    training_seconds: float
+    has_hardness_log: bool
+
+    @property
+    def is_training(self) -> "pd.Series[bool]":
+        """Whether each case is a training case."""
+        return self.cases["set"] == TRAINING
+
+    def share(self, cases: Sequence[str]) -> tuple[float, float]:
+        """Share of some cases among the training cases, and of the expected draws (NaN without losses)."""
+        members = self.cases["case"].isin(list(cases)) & self.is_training
+        draws = float(self.cases["share"][members].sum()) if self.draws else float("nan")
+        return float(members.sum()) / max(1, int(self.is_training.sum())), draws
+
+
+def conclude(
+    inputs: Inputs,
+    table: pd.DataFrame,
+    by: tuple[str, ...],
+    strata_from: str,
+    *,
+    history: Sequence[Sequence[float]] | None,
+    length: tuple[int, int],
+) -> Answer:
+    """Apply the rules to the measurements.
+
+    Args:
+        inputs: The files of the training.
+        table: A row per case: the measurements and the strata.
+        by: The columns with the strata.
+        strata_from: Where these come from.
+        history: Losses of the training cases from hardness.csv, where none were measured.
+        length: Number of epochs of the training, and of its iterations per epoch.
+    """
+    losses = [str(name) for name in table.columns if str(name).startswith(LOSS)]
+    is_training = (table["set"] == TRAINING).to_numpy()
+    if history is None:
+        values = table.loc[is_training, losses].to_numpy(dtype=np.float64)
+        source = f"{len(losses)} augmented patches of every training case"
+    else:
+        values = np.array([[of_case[-1]] for of_case in history], dtype=np.float64)
+        source = f"{HARDNESS_FILE}, the stale losses of the last third of its epochs"
+    spread = loss_spread(values.tolist() if history is None else history) if np.isfinite(values).any() else None
+    beta = spread.beta if spread else None
+    draws = expected_draws(values, beta) if beta else None
+    share = np.full(len(table), np.nan)
+    if draws:
+        share[is_training] = draws.probabilities
+    return Answer(
+        fold=inputs.fold,
+        cases=table.assign(share=share).reset_index(drop=True),
+        by=by,
+        strata_from=strata_from,
+        diagnosis=diagnose(table, by=by),
+        spread=spread,
+        spread_from=source,
+        draws=draws,
+        trainer=trainer_name(beta, epochs=length[0], iterations=length[1]) if beta else "",
+        n_patches=len(losses),
+        has_predictions=any(str(name).startswith(DICE) for name in table.columns),
+        training_seconds=training_seconds(inputs.fold.folder),
+        has_hardness_log=any((inputs.fold.folder / name).is_file() for name in (HARDNESS_FILE, "weights.csv")),
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time in words: ``40 s``, ``12 min``, ``3.5 h``.
+
+    Example:
+        >>> duration(40), duration(720), duration(12600)
+        ('40 s', '12 min', '3.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

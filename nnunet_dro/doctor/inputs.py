@@ -1,0 +1,163 @@
+"""The files that the examination of a fold needs, checked before anything is loaded."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.case_table import attributes_of, case_table_places, find_case_table, read_cases
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold, dataset_folder, folder_of
+
+CHECKPOINT = "checkpoint_final.pth"
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The files of a finished training.
+
+    Attributes:
+        fold: The results folder of the fold.
+        checkpoint: The final checkpoint.
+        plans: Content of plans.json beside the folds.
+        dataset: Content of dataset.json beside the folds.
+        preprocessed: The dataset's folder in nnUNet_preprocessed.
+    """
+
+    fold: Fold
+    checkpoint: Path
+    plans: Mapping[str, Any]
+    dataset: Mapping[str, Any]
+    preprocessed: Path
+
+    @property
+    def fold_number(self) -> int | str:
+        """The fold as nnU-Net's trainers take it."""
+        number = self.fold.folder.name.removeprefix("fold_")
+        return number if number == "all" else int(number)
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the dataset."""
+        return Labels.from_dataset_json(self.dataset)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the checkpoint."""
+        digest = hashlib.sha256()
+        with self.checkpoint.open("rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        return digest.hexdigest()
+
+
+def find_inputs(folder: Path) -> Inputs:
+    """Find the files of a finished training.
+
+    Args:
+        folder: Results folder of the fold, ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``.
+
+    Raises:
+        FileNotFoundError: If the training is not finished, or a file or folder does not exist.
+        ValueError: If the folder is not that of a fold, nnUNet_preprocessed is not set, or a file is damaged.
+    """
+    fold = Fold.of(folder)
+    checkpoint = fold.folder / CHECKPOINT
+    if not checkpoint.is_file():
+        others = sorted(path.name for path in fold.folder.glob("checkpoint_*.pth"))
+        there = f"the training is not finished ({name_some(others)})" if others else "there is no checkpoint"
+        cure = "Finish it with nnUNetv2_train ... --c." if others else "Train it, or give the folder of another fold."
+        raise FileNotFoundError(f"`fold_folder` must hold {CHECKPOINT}, got {str(fold.folder)!r}: {there}. {cure}")
+    plans, dataset = _described(fold, "plans.json"), _described(fold, "dataset.json")
+    configurations = plans.get("configurations", {})
+    if fold.configuration not in configurations:
+        cure = "Copy plans.json again from where the model was trained."
+        raise ValueError(
+            f"`plans.json` must have the configuration {fold.configuration}, got {name_some(list(configurations))} in "
+            f"{str(fold.folder.parent)!r}. {cure}"
+        )
+    preprocessed = folder_of("nnUNet_preprocessed") / str(plans.get("dataset_name", fold.dataset))
+    _check_folder(preprocessed)
+    _check_folder(preprocessed / _identifier(configurations, fold.configuration))
+    if fold.folder.name != "fold_all" and not (splits := preprocessed / SPLITS_FILE).is_file():
+        cure = "Copy it from where the model was trained."
+        raise FileNotFoundError(f"`{SPLITS_FILE}` must say what the training cases are, got no {str(splits)!r}. {cure}")
+    return Inputs(fold, checkpoint, plans, dataset, preprocessed)
+
+
+def read_strata(
+    inputs: Inputs, training: Sequence[str], validation: Sequence[str], *, table: Path | None, by: Sequence[str]
+) -> tuple[pd.DataFrame, str]:
+    """The columns of the case table that divide the cases into strata.
+
+    Args:
+        inputs: The files of the training.
+        training: The training cases.
+        validation: The validation cases.
+        table: The case table; None for ``cases.csv`` in the dataset's folder in nnUNet_preprocessed or nnUNet_raw.
+        by: Columns; none for all that have at most ten values, two of which have several training cases.
+
+    Returns:
+        A row per case with the index ``case`` and the columns, empty if there is no table; and where the table is.
+
+    Raises:
+        FileNotFoundError: If ``table`` does not exist, or there is none and ``by`` asks for one.
+        ValueError: If the table is damaged, or lacks a column or a training or validation case.
+    """
+    cases = [*training, *validation]
+    raw = dataset_folder("nnUNet_raw", inputs.preprocessed.name)
+    path = table or find_case_table(inputs.preprocessed, raw)
+    if path is None:
+        if by:
+            places = " or ".join(str(place) for place in case_table_places(inputs.preprocessed, raw))
+            raise FileNotFoundError(f"`by` must be a column of a case table, got no table. Write {places}.")
+        return pd.DataFrame(index=pd.Index(cases, name="case")), ""
+    found = read_cases(path).set_index("case")
+    known = attributes_of(found)
+    if unknown := [column for column in by if column not in known]:
+        raise ValueError(f"`by` must be columns of {str(path)!r}, got {unknown[0]!r}. Choose from: {name_some(known)}.")
+    if missing := [case for case in cases if case not in found.index]:
+        raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)} in {str(path)!r}.")
+    # A column that says who is in training divides all cases, but not those of the training.
+    dividing = [column for column in known if _divides(found.loc[list(training), column])]
+    return found.loc[cases, list(by) or dividing], str(path)
+
+
+def _divides(column: "pd.Series[str]") -> bool:
+    counts = column.value_counts()
+    return bool(len(counts) <= 10 and (counts > 1).sum() >= 2)
+
+
+def _described(fold: Fold, name: str) -> Mapping[str, Any]:
+    content = fold.description(name)
+    if content is None:
+        path = fold.folder.parent / name
+        cure = "Copy it from where the model was trained."
+        if not path.exists():
+            raise FileNotFoundError(f"`{name}` must be beside the folds, got no {str(path)!r}. {cure}")
+        raise ValueError(f"`{name}` must be JSON, got {str(path)!r}, which is damaged. {cure}")
+    return content
+
+
+def _identifier(configurations: Mapping[str, Any], name: str) -> str:
+    """The folder of the preprocessed data of a configuration, which may be that of the one it inherits from."""
+    seen: set[str] = set()
+    while name in configurations and name not in seen:
+        seen.add(name)
+        configuration = configurations[name]
+        if "data_identifier" in configuration:
+            return str(configuration["data_identifier"])
+        name = str(configuration.get("inherits_from"))
+    raise ValueError(f"`plans.json` must have a data_identifier, got none for {name}. Plan the dataset again.")
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"`nnUNet_preprocessed` must hold the preprocessed dataset, got no {str(folder)!r}. Set the variable as "
+            "for the training, or preprocess the dataset again with the same plans."
+        )

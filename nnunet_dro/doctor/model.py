@@ -1,0 +1,253 @@
+"""A finished training of nnU-Net, loaded with nnU-Net's own means to measure its losses and its predictions."""
+
+import contextlib
+import io
+import os
+import tempfile
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
+from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to_one_hot
+
+from nnunet_dro.doctor.dice import dice_by_label
+from nnunet_dro.doctor.inputs import Inputs
+from nnunet_dro.naming import name_some
+from nnunet_dro.trainers.data.dataloading import loader_of
+from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from nnunet_dro.trainers.nnunet_loss import per_case_loss
+from nnunet_dro.trainers.registry import trainer_class
+from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
+
+
+class FinishedModel:
+    """A trained network with nnU-Net's data loading, augmentation, loss and sliding-window prediction.
+
+    Nothing is written into the folders of nnU-Net.
+
+    Args:
+        inputs: The files of the training.
+        device: ``cpu``, ``cuda`` or ``mps``; None for ``cuda`` if there is one, else ``cpu``.
+
+    Raises:
+        FileNotFoundError: If a file that nnU-Net needs does not exist.
+        ValueError: If nnU-Net does not find the trainer, or the checkpoint is damaged or does not fit the plans.
+    """
+
+    def __init__(self, inputs: Inputs, *, device: str | None) -> None:
+        self._labels = inputs.labels
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        name = _checkpoint(inputs.checkpoint)["trainer_name"]
+        with _without_traces() as results:
+            self.trainer = _load(_class_of(name, inputs), inputs, torch.device(device))
+            if self.trainer.is_cascaded:
+                self.trainer.folder_with_segs_from_previous_stage = str(_previous_stage(self.trainer, inputs, results))
+            # Cases drawn by hardness would need losses that nobody has measured yet.
+            plain: Any = self.trainer
+            if isinstance(plain, HardnessWeighted):
+                plain = super(HardnessWeighted, plain)
+            augmenter, _ = plain.get_dataloaders()
+            self._split = self.trainer.do_split()
+            self._predictor = _predictor(self.trainer, name)
+        self._loader = loader_of(augmenter)
+        loss = self.trainer.loss
+        self._per_case = per_case_loss(loss.plain if isinstance(loss, HardnessWeightedLoss) else loss)
+        self.trainer.network.eval()
+
+    def cases(self) -> tuple[list[str], list[str]]:
+        """The training cases and the validation cases of the fold, those in both only as training cases.
+
+        Raises:
+            FileNotFoundError: If a case is not among the preprocessed ones.
+        """
+        training, validation = ({str(case) for case in cases} for cases in self._split)
+        folder = self.trainer.preprocessed_dataset_folder
+        there = set(self.trainer.dataset_class.get_identifiers(folder))
+        if missing := sorted((training | validation) - there):
+            raise FileNotFoundError(
+                f"`nnUNet_preprocessed` must hold every case of the fold, got no {name_some(missing)} in {folder!r}. "
+                "Preprocess the dataset again with the same plans."
+            )
+        return sorted(training), sorted(validation - training)
+
+    @property
+    def length(self) -> tuple[int, int]:
+        """Number of epochs of the training, and of its iterations per epoch."""
+        return int(self.trainer.num_epochs), int(self.trainer.num_iterations_per_epoch)
+
+    def n_voxels(self, case: str) -> int:
+        """Size of a preprocessed case."""
+        return int(np.prod(self._dataset(case).load_case(case)[0].shape[1:]))
+
+    @torch.no_grad()
+    def patch_losses(self, case: str, n_patches: int) -> list[float]:
+        """Losses of augmented patches of a case, as its training draws and augments them; the same in every call.
+
+        Args:
+            case: A training or validation case.
+            n_patches: Number of patches, at least 1.
+
+        Returns:
+            nnU-Net's loss of each patch alone.
+        """
+        # nnU-Net draws from the global states. The cases' own seeds make the numbers independent of their order.
+        seed = zlib.crc32(case.encode())
+        np.random.seed(seed)  # noqa: NPY002
+        torch.manual_seed(seed)
+        batch = self._loader_of(case, n_patches).generate_train_batch()
+        self.trainer.set_deep_supervision_enabled(self.trainer.enable_deep_supervision)
+        losses: list[float] = []
+        step = max(1, int(self.trainer.batch_size))
+        for start in range(0, n_patches, step):
+            part = slice(start, start + step)
+            data = batch["data"][part].to(self.trainer.device)
+            target = _to_device(batch["target"], part, self.trainer.device)
+            is_cuda = self.trainer.device.type == "cuda"
+            with torch.autocast("cuda") if is_cuda else contextlib.nullcontext():
+                losses += self._per_case(self.trainer.network(data), target).hardness.float().tolist()
+        return losses
+
+    @torch.no_grad()
+    def dice(self, case: str) -> Mapping[str, float]:
+        """Dice of the sliding-window prediction of a preprocessed case, without mirroring.
+
+        Args:
+            case: A training or validation case.
+
+        Returns:
+            Name of the label or region to its Dice, as from `dice_by_label`.
+        """
+        data, reference, previous, _ = self._dataset(case).load_case(case)
+        data = data[:]
+        if previous is not None:
+            labels = self.trainer.label_manager.foreground_labels
+            data = np.vstack((data, convert_labelmap_to_one_hot(previous[:], labels, output_dtype=data.dtype)))
+        self.trainer.set_deep_supervision_enabled(False)
+        with contextlib.redirect_stdout(io.StringIO()):
+            logits = self._predictor.predict_sliding_window_return_logits(torch.from_numpy(np.array(data)))
+        prediction = self.trainer.label_manager.convert_logits_to_segmentation(logits.cpu().float())
+        return dice_by_label(np.asarray(reference[:])[0], np.asarray(prediction), self._labels)
+
+    def _dataset(self, case: str) -> Any:
+        trainer = self.trainer
+        return trainer.dataset_class(
+            trainer.preprocessed_dataset_folder,
+            [case],
+            folder_with_segs_from_previous_stage=trainer.folder_with_segs_from_previous_stage,
+        )
+
+    def _loader_of(self, case: str, n_patches: int) -> Any:
+        """nnU-Net's loader with a batch of patches of one case, as many of them forced on foreground as usual."""
+        of_case, usual, n_usual = copy(self._loader), self._loader, int(self._loader.batch_size)
+        of_case._data = self._dataset(case)
+        of_case.batch_size = n_patches
+        of_case.get_indices = lambda: [case] * n_patches
+        # nnU-Net forces the last third of a batch on foreground: the patches stand for places spread over a batch.
+        share = max(1.0, n_usual / n_patches)
+        of_case.get_do_oversample = lambda j: usual.get_do_oversample(int((j + 0.5) * share) % n_usual)
+        return of_case
+
+
+def _to_device(target: Any, part: slice, device: torch.device) -> Any:
+    if isinstance(target, torch.Tensor):
+        return target[part].to(device)
+    return [scale[part].to(device) for scale in target]
+
+
+@contextlib.contextmanager
+def _without_traces() -> Iterator[Path]:
+    """Let nnU-Net's trainer write its log elsewhere, compile nothing, and start no workers."""
+    with tempfile.TemporaryDirectory(prefix="nnunet-dro-doctor-") as folder:
+        settings = {
+            "nnUNet_results": folder,
+            "nnUNet_n_proc_DA": "0",
+            "nnUNet_compile": "false",
+            "nnUNet_wandb_enabled": "0",
+        }
+        before = {name: os.environ.get(name) for name in settings}
+        os.environ.update(settings)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                yield Path(folder)
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+def _checkpoint(path: Path) -> Mapping[str, Any]:
+    try:
+        # nnU-Net's checkpoints hold numpy's numbers.
+        content: Mapping[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
+        return {"trainer_name": str(content["trainer_name"]), "configuration": content["init_args"]["configuration"]}
+    except Exception as error:  # whatever an unpickled file raises
+        raise ValueError(
+            f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}: {type(error).__name__} {error}. Copy it "
+            "again from where the model was trained."
+        ) from error
+
+
+def _class_of(name: str, inputs: Inputs) -> Any:
+    with contextlib.suppress(AttributeError):
+        return trainer_class(name)
+    with contextlib.suppress(ImportError, RuntimeError, FileNotFoundError), warnings.catch_warnings():
+        # nnU-Net imports every trainer that it has, and with them what they warn about.
+        warnings.simplefilter("ignore")
+        found = recursive_find_trainer_class_by_name(name)
+        if found is not None and issubclass(found, nnUNetTrainer):
+            return found
+    raise ValueError(
+        f"`trainer` must be one that nnU-Net finds, got {name!r} in {str(inputs.checkpoint)!r}. Install it as for the "
+        "training, or name its folder in the environment variable nnUNet_extTrainer."
+    )
+
+
+def _load(kind: Any, inputs: Inputs, device: torch.device) -> Any:
+    plans = {**inputs.plans, "continue_training": False}
+    trainer = kind(plans, inputs.fold.configuration, inputs.fold_number, dict(inputs.dataset), device)
+    trainer.initialize()
+    try:
+        trainer.load_checkpoint(str(inputs.checkpoint))
+    except (RuntimeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(
+            f"`checkpoint` must fit plans.json beside the folds, got {str(inputs.checkpoint)!r}: {reason}. Copy the "
+            "model again, with the plans it was trained with."
+        ) from error
+    return trainer
+
+
+def _predictor(trainer: Any, name: str) -> nnUNetPredictor:
+    predictor = nnUNetPredictor(use_mirroring=False, device=trainer.device, allow_tqdm=False)
+    predictor.manual_initialization(
+        trainer.network,
+        trainer.plans_manager,
+        trainer.configuration_manager,
+        None,
+        trainer.dataset_json,
+        name,
+        trainer.inference_allowed_mirroring_axes,
+    )
+    return predictor
+
+
+def _previous_stage(trainer: Any, inputs: Inputs, results: Path) -> Path:
+    """The predictions of the stage before in a cascade; they lie beside the model, not where the log goes."""
+    there = Path(trainer.folder_with_segs_from_previous_stage).relative_to(results / trainer.plans_manager.dataset_name)
+    folder = inputs.fold.folder.parents[1] / there
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"`fold_folder` must have the predictions of the stage before, got none in {str(folder)!r}. Validate that "
+            "stage for all folds: nnUNetv2_train ... --val."
+        )
+    return folder

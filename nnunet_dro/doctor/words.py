@@ -1,0 +1,221 @@
+"""The answer in sentences, for the page and for the terminal."""
+
+import shlex
+
+from nnunet_dro.doctor.answer import Answer
+from nnunet_dro.doctor.rules import BEHIND, FEWEST_CASES, Comparison, Finding, State, Stratum
+from nnunet_dro.naming import name_some
+from nnunet_dro.pages.wording import NO_VALUE, count
+
+#: A finding as a heading.
+HEADINGS = {
+    Finding.NOTHING_FAILS: "Nothing fails",
+    Finding.HARD: "Hard to learn, still losing on training cases",
+    Finding.NOT_CARRIED_OVER: "Learnt, but not carried over",
+    Finding.OUTLIERS: "A few outliers",
+    Finding.CANNOT_TELL: "Cannot tell",
+}
+
+#: Below this ratio of the share of the draws to the share of the cases, hardness hardly finds a stratum.
+_BLIND = 1.5
+
+
+def heading(answer: Answer) -> str:
+    """The finding as a heading; what cannot be told has its reason with it."""
+    title = HEADINGS[answer.diagnosis.finding]
+    if answer.diagnosis.finding != Finding.CANNOT_TELL:
+        return title
+    if not answer.has_predictions:
+        return f"{title} without predictions"
+    is_untrained = _is_untrained(answer) and answer.diagnosis.n_training >= FEWEST_CASES
+    return f"{title}: nothing is learnt yet" if is_untrained else f"{title}, too few cases"
+
+
+def why(answer: Answer) -> list[str]:
+    """What the finding rests on."""
+    diagnosis = answer.diagnosis
+    if not answer.has_predictions:
+        return ["The cases were not predicted, and the rules compare the Dice of full predictions."]
+    sentences = []
+    if diagnosis.n_training < FEWEST_CASES:
+        sentences.append(
+            f"The training has {count(diagnosis.n_training, 'case')}. With fewer than {FEWEST_CASES}, a group that is "
+            "behind cannot be told from chance."
+        )
+    if _is_untrained(answer):
+        sentences.append("No label has a median Dice of 10 or more on the training cases themselves.")
+    groups = [_behind(stratum, stratum.training) for stratum in diagnosis.those(State.BEHIND)]
+    groups += [_not_carried_over(stratum) for stratum in diagnosis.those(State.NOT_CARRIED_OVER)]
+    single = [_outliers([outlier.case for outlier in diagnosis.outliers])] if diagnosis.outliers else []
+    sentences += [*single, *groups] if diagnosis.finding == Finding.OUTLIERS else [*groups, *single]
+    if diagnosis.finding == Finding.CANNOT_TELL:
+        sentences += [_uncertain(stratum) for stratum in diagnosis.those(State.SUSPICION)]
+    if diagnosis.finding == Finding.NOTHING_FAILS:
+        sentences.append(_nothing(answer))
+    return sentences
+
+
+def advice(answer: Answer) -> list[str]:
+    """What to do next."""
+    finding = answer.diagnosis.finding
+    if finding == Finding.HARD:
+        return _robust_training(answer)
+    if finding == Finding.NOT_CARRIED_OVER:
+        return [
+            "The network has learnt its training cases, and hardness weighted sampling would not draw those that it "
+            "will fail on. More cases like them, stronger augmentation or folds that hold every stratum can help."
+        ]
+    if finding == Finding.OUTLIERS:
+        return _look_first(answer)
+    if finding == Finding.NOTHING_FAILS:
+        return ["Robust training has nothing to gain here. Plain training can stay as it is."]
+    if not answer.has_predictions:
+        return ["Run the command again without --no-prediction, with another folder for --output."]
+    if _is_untrained(answer):
+        return ["Train longer, or check the data, before anything else."]
+    return ["Collect more cases, or look at all folds: each validates other cases."]
+
+
+def command(answer: Answer) -> str:
+    """The command to run next; empty if there is none."""
+    fold = answer.fold
+    if answer.diagnosis.finding == Finding.OUTLIERS and answer.has_hardness_log:
+        return f"nnunet-dro suspects {shlex.quote(str(fold.folder))}"
+    if answer.diagnosis.finding == Finding.HARD and answer.trainer:
+        plans = "" if fold.plans == "nnUNetPlans" else f" -p {fold.plans}"
+        number = fold.folder.name.removeprefix("fold_")
+        return f"nnUNetv2_train {fold.dataset} {fold.configuration} {number} -tr {answer.trainer}{plans}"
+    return ""
+
+
+def notes(answer: Answer) -> list[str]:
+    """What a reader has to know."""
+    found = []
+    if not answer.strata_from:
+        found.append("There is no cases.csv: who is hard is looked at case by case, not by stratum.")
+    elif not answer.by:
+        found.append("No column of cases.csv divides the cases into strata. Name one with --by.")
+    low = {label: dice for label, dice in answer.diagnosis.medians.items() if dice < 0.6}
+    if low:
+        listed = ", ".join(f"{label} {100 * dice:.0f}" for label, dice in low.items())
+        found.append(
+            f"The median Dice of training cases is low ({listed}): the training is short or the labels are hard. "
+            "Robust training moves effort between cases; it does not replace a longer training."
+        )
+    if lonely := [s for s in answer.diagnosis.strata if s.state == State.TOO_FEW]:
+        names = name_some([title(stratum) for stratum in lonely])
+        found.append(f"Lower by {100 * BEHIND:.0f} points or more, but of too few cases to tell: {names}.")
+    unseen = [s for s in answer.diagnosis.strata if s.column and s.n_training and not s.n_validation]
+    if unseen and answer.diagnosis.finding in (Finding.NOTHING_FAILS, Finding.NOT_CARRIED_OVER):
+        names = name_some([title(stratum) for stratum in unseen])
+        found.append(f"This fold has no validation case of {names}: whether they are carried over is unknown.")
+    return found
+
+
+def title(stratum: Stratum) -> str:
+    """Name of a stratum with its column."""
+    return f"{stratum.name} ({stratum.column})" if stratum.column else "all cases"
+
+
+def points(dice: float) -> str:
+    """A Dice in per cent."""
+    return NO_VALUE if dice != dice else f"{100 * dice:.0f}"
+
+
+def _is_untrained(answer: Answer) -> bool:
+    return answer.has_predictions and all(not dice >= 0.1 for dice in answer.diagnosis.medians.values())
+
+
+def _behind(stratum: Stratum, comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    return (
+        f"The stratum {title(stratum)} is behind on the {count(stratum.n_training, 'case')} of it that the network was "
+        f"trained on: mean Dice of {comparison.label} {points(comparison.mean)}, others {points(comparison.others)}."
+    )
+
+
+def _not_carried_over(stratum: Stratum) -> str:
+    comparison = stratum.validation
+    if comparison is None:
+        return ""
+    return (
+        f"{_capital(stratum)}: {count(stratum.n_validation, 'validation case')} with a mean Dice of {comparison.label} "
+        f"of {points(comparison.mean)}, where training cases have {points(comparison.others)}."
+    )
+
+
+def _outliers(cases: list[str]) -> str:
+    verb = "is" if len(cases) == 1 else "are"
+    return (
+        f"{count(len(cases), 'training case')} {verb} far below the others, and no stratum explains it: "
+        f"{name_some(cases)}."
+    )
+
+
+def _capital(stratum: Stratum) -> str:
+    return f"The stratum {title(stratum)}" if stratum.column else "All cases"
+
+
+def _uncertain(stratum: Stratum) -> str:
+    comparisons = [c for c in (stratum.training, stratum.validation) if c is not None]
+    worst = max(comparisons, key=lambda comparison: comparison.difference)
+    return (
+        f"{_capital(stratum)} may be behind: {count(worst.n, 'case')} with a mean Dice of {worst.label} of "
+        f"{points(worst.mean)}, others {points(worst.others)}. That many comparisons make such a difference by chance."
+    )
+
+
+def _nothing(answer: Answer) -> str:
+    strata = [stratum for stratum in answer.diagnosis.strata if stratum.column]
+    whom = f"None of {count(len(strata), 'stratum')}" if strata else "No group of cases"
+    return f"{whom} is {100 * BEHIND:.0f} points of Dice or more below the others, beyond what chance explains."
+
+
+def _robust_training(answer: Answer) -> list[str]:
+    sentences = []
+    if answer.draws is not None:
+        n = answer.diagnosis.n_training
+        sentences.append(
+            f"Robust training is worth a try: {answer.trainer}. Its draws would be spread over "
+            f"{answer.draws.effective:.0f} effective cases of {n}."
+        )
+    for stratum in answer.diagnosis.those(State.BEHIND):
+        of_cases, of_draws = answer.share(members(answer, stratum))
+        if of_draws == of_draws:
+            sentences.append(
+                f"{_capital(stratum)} gets {_percent(of_draws)} of these draws, with {_percent(of_cases)} of the cases."
+            )
+        if of_draws < _BLIND * of_cases:
+            sentences.append(
+                f"Losses of patches hardly show that {title(stratum)} is hard. Tell the training who it is: "
+                f"nnUNetTrainerIW_{stratum.column} draws every group equally often."
+            )
+    if answer.diagnosis.outliers:
+        of_cases, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
+        if of_draws >= _BLIND * of_cases:
+            sentences.append(f"Look at the outliers first: {_percent(of_draws)} of the draws would go to them.")
+    return sentences
+
+
+def _look_first(answer: Answer) -> list[str]:
+    _, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
+    sentences = ["Look at these cases before any robust training, which would look at wrong labels most."]
+    if of_draws == of_draws:
+        sentences.append(f"{_percent(of_draws)} of the draws of {answer.trainer} would go to them.")
+    sentences.append(
+        "If their labels are right, they are hard cases: add a column to cases.csv that says what they have in common, "
+        "and run this command again."
+    )
+    return sentences
+
+
+def members(answer: Answer, stratum: Stratum) -> list[str]:
+    """The cases of a stratum."""
+    if not stratum.column:
+        return [str(case) for case in answer.cases["case"]]
+    return [str(case) for case in answer.cases["case"][answer.cases[stratum.column].astype(str) == stratum.name]]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
