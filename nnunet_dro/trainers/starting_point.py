@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +13,6 @@ from torch import Tensor
 from nnunet_dro.sampling import UNIFORM
 from nnunet_dro.trainers.checkpoint import STATE_KEY
 from nnunet_dro.trainers.data.dataloading import restart
-
-if TYPE_CHECKING:
-    from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 
 #: Key of the source in the state that a checkpoint carries.
 SOURCE_KEY = "started_from"
@@ -64,7 +61,7 @@ def digest_of(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def fill_stale_losses(trainer: "HardnessWeighted") -> None:
+def fill_stale_losses(trainer: Any) -> None:
     """Give every case its stale loss in one pass without gradient over augmented patches of the training.
 
     The draws are first visits, as at the start of any training by hardness, but no step follows them and no log counts
@@ -72,7 +69,7 @@ def fill_stale_losses(trainer: "HardnessWeighted") -> None:
     uniformly or by group need no losses; for them there is no pass. All ranks must call this.
 
     Args:
-        trainer: A trainer whose data loaders have been made.
+        trainer: A `HardnessWeighted` trainer whose data loaders have been made.
     """
     log = trainer.hardness_log
     if log is None or not log.table.rule.needs_losses:
