@@ -114,21 +114,29 @@ def demo(
     ] = None,
     by: Annotated[str, typer.Option(help="Column of cases.csv to report by.")] = "centre",
     device: Annotated[Device, typer.Option(help="Device to train and predict on.")] = Device.CPU,
-    beta: Annotated[float, typer.Option(help="Robustness (beta) of nnUNetTrainerHWS.")] = 3.0,
-    importance_sampling: Annotated[bool, typer.Option(help="Give nnUNetTrainerHWS importance weights.")] = False,
+    trainer: Annotated[
+        str, typer.Option(help="Trainer of this package to compare with plain nnU-Net, with its options.")
+    ] = "nnUNetTrainerDRO",
     epochs: Annotated[int, typer.Option(help="Epochs of both trainings.")] = 10,
     iterations: Annotated[int, typer.Option(help="Iterations per epoch of both trainings.")] = 140,
     seed: Annotated[
         int, typer.Option(help="Random seed of the demo's dataset and of the choice of held-out cases.")
     ] = 0,
 ) -> None:
-    """Train plain nnU-Net and nnUNetTrainerHWS on small real images, and compare them per centre."""
+    """Train plain nnU-Net and nnUNetTrainerDRO on small real images, and compare them per centre."""
     from nnunet_dro.demo import run_demo
-    from nnunet_dro.trainers.options import HWSOptions
 
-    options = HWSOptions(beta=beta, importance_sampling=importance_sampling, epochs=epochs, iterations=iterations)
     try:
-        run_demo(out, data=data, by=by, device=device.value, options=options, seed=seed)
+        run_demo(
+            out,
+            data=data,
+            by=by,
+            device=device.value,
+            trainer=trainer,
+            epochs=epochs,
+            iterations=iterations,
+            seed=seed,
+        )
     except CommandError as error:
         _stop(str(error), 1)
 

@@ -28,10 +28,6 @@ from nnunet_dro.nnunet.command import Device
 from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 from nnunet_dro.nnunet.training_log import read_epochs
-from nnunet_dro.trainers.options import HWSOptions
-
-#: In 1,400 iterations, these draw a stratum of 2 % of the cases more often without swamping the others.
-DEFAULT_OPTIONS = HWSOptions(beta=3, importance_sampling=False, epochs=10, iterations=140)
 
 _ABOUT_THE_DATA = (
     "The images show one real anatomy (ICBM 2009a MRI template); the deformations and the protocols A, B and C, which "
@@ -46,7 +42,9 @@ def run_demo(
     data: Path | None = None,
     by: str = "centre",
     device: str = "cpu",
-    options: HWSOptions = DEFAULT_OPTIONS,
+    trainer: str = "nnUNetTrainerDRO",
+    epochs: int = 10,
+    iterations: int = 140,
     seed: int = 0,
     console: Console | None = None,
 ) -> pd.DataFrame:
@@ -58,7 +56,9 @@ def run_demo(
         data: Raw dataset of nnU-Net with a case table; None for the demo's own dataset.
         by: Column of the case table to report by.
         device: ``cpu``, ``cuda`` or ``mps``.
-        options: Options of the robust trainer, with the length of both trainings.
+        trainer: Name of the robust trainer; a length in it gives way to the next two.
+        epochs: Epochs of both trainings.
+        iterations: Iterations per epoch of both trainings.
         seed: Random seed of the demo's own dataset and of the choice of held-out cases.
         console: Console for progress and result; None for standard output.
 
@@ -72,12 +72,14 @@ def run_demo(
     """
     if device not in (devices := [known.value for known in Device]):
         raise ValueError(f"`device` must be one of {', '.join(devices)}, got {device!r}. Choose one of them.")
-    if options.beta == 0:
-        raise ValueError(
-            f"`beta` must be greater than 0, got {options.beta!r}, which makes both methods the same. Increase it."
-        )
     console = console or Console()
-    settings = Settings(str(data.absolute()) if data is not None else None, by, options, seed)
+    settings = Settings(str(data.absolute()) if data is not None else None, by, trainer, epochs, iterations, seed)
+    try:
+        names = settings.trainers
+    except AttributeError as error:
+        raise ValueError(f"`trainer` must be one of `nnunet-dro trainers`, got {trainer!r}. Choose one.") from error
+    if names["ERM"] == names["DRO"]:
+        raise ValueError(f"`trainer` must differ from plain nnU-Net, got {trainer!r}. Leave out beta0.")
     if data is not None:
         dataset = read_raw_dataset(data)
         Labels.from_dataset_json(dataset.description)
@@ -180,7 +182,7 @@ class _Run:
         results, small = self.out / "nnUNet_results" / self.dataset_name, f"{self.configuration}_small"
         fold = fold_folder(results, trainer, PLANS_NAME, small, 0)
         train = ("nnUNetv2_train", self.dataset_name, small, "0", *self._model(trainer))
-        n_epochs = self.settings.options.epochs
+        n_epochs = self.settings.epochs
         return Step(
             f"Train {method} ({trainer})",
             # nnU-Net writes the final checkpoint before its own validation, which comes last.

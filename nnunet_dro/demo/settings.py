@@ -1,12 +1,14 @@
 """The settings of a run of the demo, which its folder records."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.trainers.options import HWSOptions
+
+#: nnU-Net as it is, with this package's logs.
+PLAIN_TRAINER = "nnUNetTrainerDRO_beta0"
 
 _SETTINGS_FILE = "demo.json"
 
@@ -18,20 +20,29 @@ class Settings:
     Attributes:
         data: Raw dataset to use; None for the demo's own.
         by: Column of the case table to report by.
-        options: Options of the robust trainer; the plain one trains for the same time.
+        trainer: Name of the robust trainer, without the length.
+        epochs: Epochs of both trainings.
+        iterations: Iterations per epoch of both trainings.
         seed: Random seed of the dataset and its division (nnU-Net's training has none).
     """
 
     data: str | None
     by: str
-    options: HWSOptions
+    trainer: str
+    epochs: int
+    iterations: int
     seed: int
 
     @property
     def trainers(self) -> dict[str, str]:
         """Name of the trainer of each method."""
-        erm = HWSOptions(beta=0, epochs=self.options.epochs, iterations=self.options.iterations)
-        return {name: f"nnUNetTrainerHWS{o.suffix()}" for name, o in (("ERM", erm), ("DRO", self.options))}
+        from nnunet_dro.trainers.registry import parse_trainer_name  # imports nnU-Net
+
+        names = {}
+        for method, name in (("ERM", PLAIN_TRAINER), ("DRO", self.trainer)):
+            base, options = parse_trainer_name(name)
+            names[method] = base + replace(options, epochs=self.epochs, iterations=self.iterations).suffix()
+        return names
 
 
 def claim(out: Path, settings: Settings) -> None:

@@ -2,7 +2,6 @@ import json
 import re
 import shlex
 import shutil
-from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -12,10 +11,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from nnunet_dro.cli import app
-from nnunet_dro.demo import DEFAULT_OPTIONS, run, run_demo, steps
+from nnunet_dro.demo import run, run_demo, steps
 from nnunet_dro.demo.plans import PLANS_NAME
+from nnunet_dro.demo.settings import Settings
 from nnunet_dro.nnunet.command import CommandError
-from nnunet_dro.trainers.options import HWSOptions
+from nnunet_dro.trainers.registry import trainer_class
 from tests.demo.conftest import write_png
 
 
@@ -99,7 +99,7 @@ def test_demo_compares_both_methods_per_label_and_stratum(tmp_path, data, nnunet
 
 
 def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, data, nnunet):
-    demo(tmp_path / "out", data, options=HWSOptions(beta=7, epochs=2, iterations=3), device="cuda")
+    demo(tmp_path / "out", data, trainer="nnUNetTrainerHWS_beta7", epochs=2, iterations=3, device="cuda")
 
     assert [command[0] for command in nnunet.commands] == [
         "nnUNetv2_plan_and_preprocess",
@@ -108,7 +108,7 @@ def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, 
     ]
     trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
     assert trainers[:2] == trainers[2:]
-    assert trainers[:2] == ["nnUNetTrainerHWS_beta0_2epochs_3iters", "nnUNetTrainerHWS_beta7_2epochs_3iters"]
+    assert trainers[:2] == ["nnUNetTrainerDRO_beta0_2epochs_3iters", "nnUNetTrainerHWS_beta7_2epochs_3iters"]
     assert all("cuda" in command for command in nnunet.commands[1:])
 
 
@@ -238,7 +238,7 @@ def test_training_that_was_stopped_is_continued(tmp_path, data, nnunet):
     assert [command[-1] == "--c" for command in nnunet.commands[:2]] == [False, True]
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"by": "other"}, {"options": HWSOptions(beta=5)}])
+@pytest.mark.parametrize("change", [{"seed": 1}, {"by": "other"}, {"trainer": "nnUNetTrainerHWS"}, {"epochs": 3}])
 def test_folder_of_other_settings_is_refused(tmp_path, data, nnunet, change):
     (data / "cases.csv").write_text((data / "cases.csv").read_text().replace("\n", ",x\n").replace(",x", ",other", 1))
     demo(tmp_path / "out", data)
@@ -262,8 +262,13 @@ def test_bad_input_leaves_no_folder(tmp_path, data, nnunet):
         demo(out, None, by="scanner")
     with pytest.raises(ValueError, match="`device` must be one of cpu, cuda, mps, got 'tpu'"):
         demo(out, data, device="tpu")
-    with pytest.raises(ValueError, match="`beta` must be greater than 0"):
-        demo(out, data, options=HWSOptions(beta=0))
+    for trainer, message in (
+        ("nnUNetTrainerDRO_beta0", "`trainer` must differ from plain nnU-Net"),
+        ("nnUNetTrainer", "`trainer` must be one of `nnunet-dro trainers`, got 'nnUNetTrainer'"),
+        ("nnUNetTrainerDRO_beta", "`beta` in `nnUNetTrainerDRO_beta` is not an option"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            demo(out, data, trainer=trainer)
     (data / "cases.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"must hold cases\.csv"):
         demo(out, data)
@@ -275,11 +280,11 @@ def test_bad_input_leaves_no_folder(tmp_path, data, nnunet):
 
 
 def test_default_trainers_are_found_by_nnunet_under_their_names():
-    from nnunet_dro.demo.settings import Settings
-    from nnunet_dro.trainers.options import options_from_name
+    trainers = Settings(None, "centre", "nnUNetTrainerDRO", 10, 140, 0).trainers
 
-    trainers = Settings(None, "centre", DEFAULT_OPTIONS, 0).trainers
-
-    read = partial(options_from_name, base="nnUNetTrainerHWS", kind=HWSOptions)
-    assert read(trainers["DRO"]) == DEFAULT_OPTIONS
-    assert read(trainers["ERM"]).beta == 0
+    assert trainers == {
+        "ERM": "nnUNetTrainerDRO_beta0_10epochs_140iters",
+        "DRO": "nnUNetTrainerDRO_10epochs_140iters",
+    }
+    for name in trainers.values():
+        assert trainer_class(name).__name__ == name
