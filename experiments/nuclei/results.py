@@ -14,9 +14,9 @@ PLAIN, TOLD = "plain", "told"
 #: Method to the trainer whose way of drawing it takes.
 METHODS = {
     PLAIN: "nnUNetTrainerDRO_beta0",
-    "share0.5": "nnUNetTrainerDRO_noIS",
+    "share0.5": "nnUNetTrainerDRO",
     TOLD: "nnUNetTrainerIW_modality",
-    "share0.5_IS": "nnUNetTrainerDRO",
+    "share0.5_IS": "nnUNetTrainerDRO_IS",
 }
 #: The common modality, and those that are rare in training.
 COMMON, RARE = "fluorescence", ("purple", "purple_white", "gray_smear")

@@ -159,9 +159,9 @@ def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, ite
         ValueError: If the trainer or an option is unknown, malformed, duplicated or refused.
 
     Example:
-        >>> space = parse_space("DRO_noIS", ["beta:1:100:log", "hardCE"], epochs=20, iterations=None)
+        >>> space = parse_space("HWS_noIS", ["beta:1:100:log", "hardCE"], epochs=20, iterations=None)
         >>> space.trainer_name({"beta": 12.5, "hardCE": "hardCE"})
-        'nnUNetTrainerDRO_beta12.5_noIS_hardCE_20epochs'
+        'nnUNetTrainerHWS_beta12.5_noIS_hardCE_20epochs'
     """
     from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
 

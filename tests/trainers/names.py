@@ -18,6 +18,7 @@ EXAMPLES = {
     "eta<x>": "eta0.5",
     "gamma<x>": "gamma0.1",
     "rms<e>": "rms0.1",
+    "IS": "beta10_IS",
     "noIS": "beta10_noIS",
     "exactIS": "beta10_exactIS",
     "normIS": "beta10_normIS",
@@ -44,6 +45,10 @@ assert [option.form for option in OPTIONS] == list(EXAMPLES), "an option without
 
 #: The same for trainers that need something else beside the option.
 OTHER_EXAMPLES = {
+    **{
+        ("nnUNetTrainerDRO", form): f"beta10_IS_{word}"
+        for form, word in (("exactIS", "exactIS"), ("normIS", "normIS"), ("clip<lo>to<hi>", "clip0.5to2"))
+    },
     ("nnUNetTrainerHWS", "memory<m>"): "hardPooled_memory0.5",
     ("nnUNetTrainerGroupDRO", "memory<m>"): "hardPooled_memory0.5",
 }

@@ -237,10 +237,10 @@ def test_the_pooled_hardness_is_resumed_by_the_names_of_the_cases(make_trainer, 
 
 
 def test_a_training_of_other_options_is_not_continued(make_trainer, tmp_path):
-    trainer, loader = started(make_trainer, "nnUNetTrainerHWS_beta10_noIS")
+    trainer, loader = started(make_trainer, "nnUNetTrainerHWS_beta10")
     trainer.train_step(next(loader))
     trainer.save_checkpoint(str(tmp_path / "checkpoint.pth"))
-    other = make_trainer(trainer_class("nnUNetTrainerDRO_beta10_noIS"))
+    other = make_trainer(trainer_class("nnUNetTrainerDRO_beta10"))
     other.load_checkpoint(str(tmp_path / "checkpoint.pth"))
-    with pytest.raises(ValueError, match="continue with -tr nnUNetTrainerHWS_beta10_noIS --c"):
+    with pytest.raises(ValueError, match="continue with -tr nnUNetTrainerHWS_beta10 --c"):
         other.on_train_start()

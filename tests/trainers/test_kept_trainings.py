@@ -14,16 +14,21 @@ from tests.kept.folders import VERSION_0_1
 TRAININGS = sorted((VERSION_0_1 / "trainings").iterdir())
 
 
+def go_on(make_trainer, kept, configuration):
+    """Continue a training under the name that it was begun with."""
+    trainer = make_trainer(trainer_class(kept.name), configuration)
+    trainer.load_checkpoint(str(kept / "checkpoint_final.pth"))
+    trainer.on_train_start()
+
+
 @pytest.mark.parametrize("kept", TRAININGS, ids=lambda folder: folder.name)
 def test_a_training_of_version_0_1_goes_on(make_trainer, kept):
     subvolumes = (kept / "subvolumes.csv").exists()
     configuration = "3d_small" if subvolumes else "2d_small"
     name = kept.name.replace("nnUNetTrainerDRO", "nnUNetTrainerHWS")
     if name != kept.name:
-        renamed = make_trainer(trainer_class(kept.name), configuration)
-        renamed.load_checkpoint(str(kept / "checkpoint_final.pth"))
-        with pytest.raises(ValueError, match=f"continue with -tr {name} --c"):
-            renamed.on_train_start()
+        with pytest.raises(ValueError, match=name):
+            go_on(make_trainer, kept, configuration)
     trainer = make_trainer(trainer_class(name), configuration)
     folder = Path(trainer.output_folder)
     for file in kept.iterdir():

@@ -178,6 +178,9 @@ def test_a_switch_that_is_on_anyway_is_no_option_of_a_trainer():
         ("_hardLoss_memory0.5", "`memory` has no effect without the pooled hardness"),
         ("_memory1", r"`memory` must be a number in \[0, 1\)"),
         ("_share0.5", "must be written `nnUNetTrainerDRO`"),
+        ("_exactIS", "`exactIS` has no effect without `IS`, which turns importance weights on"),
+        ("_cvar0.5_IS", "`IS` has no effect with `cvar`: only KL has weights"),
+        ("_noIS", "`noIS` in `nnUNetTrainerDRO_noIS` is not an option of this trainer"),
     ],
 )
 def test_a_wrong_option_of_the_default_trainer_is_named(suffix, message):

@@ -9,7 +9,7 @@ def options_of(name):
     return parse_trainer_name(f"nnUNetTrainer{name}")[1]
 
 
-@pytest.mark.parametrize("name", ["DRO", "DRO_beta10_noIS", "HWS", "IW_centre", "L2RW", "GILS_T2", "GroupDRO_site"])
+@pytest.mark.parametrize("name", ["DRO", "DRO_beta10_IS", "HWS", "IW_centre", "L2RW", "GILS_T2", "GroupDRO_site"])
 def test_a_training_goes_on_under_its_own_name_and_another_length(name):
     recorded = recorded_options(options_of(name))
     check_resumed(options_of(name), recorded)
@@ -17,9 +17,9 @@ def test_a_training_goes_on_under_its_own_name_and_another_length(name):
 
 
 def test_a_training_of_other_options_stops_with_the_name_to_use():
-    recorded = recorded_options(HWSOptions(beta=10.0, importance_sampling=False, epochs=20))
-    with pytest.raises(ValueError, match=r"continue with -tr nnUNetTrainerHWS_beta10_noIS_20epochs --c\."):
-        check_resumed(DROOptions(beta=10.0, importance_sampling=False, epochs=20), recorded)
+    recorded = recorded_options(HWSOptions(beta=10.0, epochs=20))
+    with pytest.raises(ValueError, match=r"continue with -tr nnUNetTrainerHWS_beta10_20epochs --c\."):
+        check_resumed(DROOptions(beta=10.0, epochs=20), recorded)
 
 
 def test_a_default_that_has_changed_since_stops_with_the_name_to_use():
@@ -36,7 +36,7 @@ def test_other_options_of_other_trainers_are_named():
         check_resumed(GILSOptions(), recorded)
 
 
-@pytest.mark.parametrize("name", ["DRO", "DRO_beta10_noIS_2epochs", "DRO_cvar0.5_doro0.1_sub1x2x2"])
+@pytest.mark.parametrize("name", ["DRO", "DRO_beta10_2epochs", "DRO_cvar0.5_doro0.1_sub1x2x2"])
 def test_a_training_of_version_0_1_goes_on_under_the_name_of_the_paper(name):
     """It carries no options; nnUNetTrainerDRO meant then what nnUNetTrainerHWS means now."""
     new_name = name.replace("DRO", "HWS", 1)

@@ -81,8 +81,12 @@ class HWSOptions(HardnessOptions):
             return "`doro` has no effect without `cvar<a>`, the share of the cases to draw from."
         if (self.chi2 or self.cvar is not None) and weighing:
             return f"`{weighing[0]}` has no effect with `{'chi2' if self.chi2 else 'cvar'}`: only KL has weights."
-        if not self.importance_sampling and len(weighing) > 1:
-            return f"`{weighing[1]}` has no effect with `noIS`, which turns importance weights off."
+        how = [word for word in weighing if word not in ("IS", "noIS")]
+        if not self.importance_sampling and how:
+            switch = "with `noIS`, which turns importance weights off"
+            if "noIS" not in weighing:
+                switch = "without `IS`, which turns importance weights on"
+            return f"`{how[0]}` has no effect {switch}."
         if self.beta == 0 and (steering := self.given_options(*_WEIGHING, "chi2", "warmup", "exploration")):
             return f"`{steering[0].word}` has no effect with `beta0`: all cases count the same."
         return super()._without_effect()
@@ -121,6 +125,7 @@ class DROOptions(HWSOptions):
 
     share: float = 0.5
     beta: float | None = None
+    importance_sampling: bool = False
     hardness: Literal["loss", "ce", "present", "pooled"] = "pooled"
     exploration: float = 0.1
 

@@ -168,6 +168,13 @@ OPTIONS = (
     ),
     _switch(
         "importance_sampling",
+        "IS",
+        True,
+        "Turns the importance weights exp(beta * change of the stale loss) on.",
+        source=_FIDON,
+    ),
+    _switch(
+        "importance_sampling",
         "noIS",
         False,
         "Turns the importance weights exp(beta * change of the stale loss) off: every drawn case counts the same.",
