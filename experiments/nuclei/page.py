@@ -26,10 +26,10 @@ def draw_figure(scores: pd.DataFrame) -> Figure:
             style = "--" if method == PLAIN else "-"
             axes.plot(mean.index, mean, color=colour, linestyle=style, linewidth=2, marker="o", label=method)
         axes.set_title(f"{modality}: {N_TRAIN[modality]} training images", fontsize=9)
+        axes.set_xlabel("iterations")
         axes.grid(color="0.92")
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set(ylabel="Dice (%)", ylim=(-2, 102))
-    figure.supxlabel("iterations", fontsize="medium")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
 
