@@ -24,7 +24,7 @@ def tune(
     configuration: Annotated[str, typer.Argument(help="Configuration to train, such as 3d_fullres.")],
     fold: Annotated[str, typer.Argument(help="Fold whose validation cases are scored: a number, or all.")],
     trainer: Annotated[
-        str, typer.Option(help="Trainer to tune, such as GILS or DRO_noIS; options in its name stay fixed.")
+        str, typer.Option(help="Trainer to tune, such as GILS or HWS_noIS; options in its name stay fixed.")
     ],
     option: Annotated[
         list[str] | None,

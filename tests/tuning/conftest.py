@@ -41,9 +41,9 @@ class Fake:
         return {**folders, "FAKE": json.dumps(fake)}
 
     def arguments(self, *options: str) -> list[str]:
-        return ["tune", "7", "2d", "0", "--trainer", "DRO", "--epochs", "4", "--device", "cpu", *options]
+        return ["tune", "7", "2d", "0", "--trainer", "HWS", "--epochs", "4", "--device", "cpu", *options]
 
-    def trials(self, study: str = "DRO_4epochs__nnUNetPlans__2d__fold_0"):
+    def trials(self, study: str = "HWS_4epochs__nnUNetPlans__2d__fold_0"):
         import pandas as pd
 
         return pd.read_csv(self.results / "tuning" / study / "trials.csv", keep_default_na=False)

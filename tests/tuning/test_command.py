@@ -47,7 +47,7 @@ def test_dataset_configuration_and_fold_must_be_there(fake):
     from nnunet_dro.cli import app
 
     def run(*where):
-        return CliRunner().invoke(app, ["tune", *where, "--trainer", "DRO", *BETA])
+        return CliRunner().invoke(app, ["tune", *where, "--trainer", "HWS", *BETA])
 
     refused(run("8", "2d", "0"), "got '8', which does not exist. Choose from: Dataset007_Fake")
     refused(run("Dataset007_Other", "2d", "0"), "Choose from: Dataset007_Fake")

@@ -1,20 +1,19 @@
-"""Studies of earlier versions go on."""
+"""Studies of earlier versions."""
 
 import shutil
-
-import pandas as pd
 
 from tests.kept.folders import VERSION_0_1
 
 KEPT = VERSION_0_1 / "study"
+NAME = "DRO_4epochs__nnUNetPlans__2d__fold_0"
 
 
-def test_a_study_of_version_0_1_goes_on_to_more_trials(fake, tune):
-    shutil.copytree(KEPT, fake.results / "tuning" / "DRO_4epochs__nnUNetPlans__2d__fold_0")
-    result = tune("--option", "beta:10:100", "--trials", "4", "--objective", "mean by centre worst")
-    assert result.exit_code == 0, result.output
-    trials = fake.trials()
-    assert trials["state"].tolist() == ["complete"] * 4
-    kept = pd.read_csv(KEPT / "trials.csv", keep_default_na=False)
-    pd.testing.assert_frame_equal(trials.head(3)[["value", "beta", "trainer"]], kept[["value", "beta", "trainer"]])
-    assert len(fake.calls) == 1, "what is finished is not trained again"
+def test_a_study_of_version_0_1_is_not_mixed_with_what_its_trainer_means_today(fake, tune):
+    folder = fake.results / "tuning" / NAME
+    shutil.copytree(KEPT, folder)
+    result = tune("--trainer", "DRO", "--option", "beta:10:100", "--objective", "mean by centre worst")
+    assert result.exit_code == 2
+    assert "`study` must be about the same hardness, got 'pooled'" in result.stderr
+    assert "Name another study with --study." in result.stderr
+    assert fake.calls == []
+    assert (folder / "trials.csv").read_bytes() == (KEPT / "trials.csv").read_bytes()

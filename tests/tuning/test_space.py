@@ -37,7 +37,7 @@ def test_group_trainer_keeps_its_column():
 
 
 def test_sampled_numbers_have_three_digits_and_stay_in_the_range():
-    made = space("DRO", "beta:1.2345:98765.4:log", "warmup:1:9")
+    made = space("HWS", "beta:1.2345:98765.4:log", "warmup:1:9")
     seen = []
 
     def objective(trial):
@@ -60,14 +60,14 @@ def test_sampled_numbers_have_three_digits_and_stay_in_the_range():
 
 
 def test_rounding_does_not_leave_the_range():
-    made = space("DRO", "beta:1.2345:1.2389")
+    made = space("HWS", "beta:1.2345:1.2389")
     trial = SimpleNamespace(suggest_float=lambda name, low, high, log: 1.2346)
 
     assert made.suggest(trial) == {"beta": 1.2345}
 
 
 def test_words_of_one_option_exclude_each_other():
-    made = space("DRO", "hardCE", "hardPresent", "clip0.5to2")
+    made = space("HWS", "hardCE", "hardPresent", "clip0.5to2")
     trial = SimpleNamespace(suggest_categorical=lambda name, choices: choices[-1])
 
     values = made.suggest(trial)
@@ -78,7 +78,7 @@ def test_words_of_one_option_exclude_each_other():
 
 
 def test_combination_that_the_options_refuse_is_an_error_of_that_combination():
-    made = space("DRO", "beta:0:100", "warmup:0:5", "chi2", "noIS")
+    made = space("HWS", "beta:0:100", "warmup:0:5", "chi2", "noIS")
 
     with pytest.raises(ValueError, match="`noIS` has no effect with `chi2`"):
         made.trainer_name({"chi2": "chi2", "noIS": "noIS"})
@@ -86,9 +86,9 @@ def test_combination_that_the_options_refuse_is_an_error_of_that_combination():
 
 def test_ends_that_need_another_option_are_tried_with_it():
     # doro is refused without cvar, beta 0 is refused with warmup.
-    space("DRO", "doro:0:0.3", "cvar:0.1:0.5")
-    space("DRO", "doro:0.1:0.3", "cvar0.2")
-    space("DRO", "beta:0:100", "warmup:0:5")
+    space("HWS", "doro:0:0.3", "cvar:0.1:0.5")
+    space("HWS", "doro:0.1:0.3", "cvar0.2")
+    space("HWS", "beta:0:100", "warmup:0:5")
 
 
 @pytest.mark.parametrize(
@@ -97,29 +97,29 @@ def test_ends_that_need_another_option_are_tried_with_it():
         ("ERM", ("beta:1:2",), "`trainer` must be one of DRO"),
         ("HWS_turbo", ("beta:1:2",), "`turbo`"),
         ("GroupDRO", ("nu:0.1:1",), "column"),
-        ("DRO", (), "at least once"),
-        ("DRO", ("gama:1:2",), "must name a numerical option of this trainer, got 'gama'"),
-        ("DRO", ("nu:0.1:1",), "got 'nu'"),
-        ("DRO", ("epochs:1:5",), "got 'epochs'"),
-        ("DRO", ("clip:0:1",), "got 'clip'"),
-        ("DRO", ("beta",), "written as in its name, got 'beta'"),
-        ("DRO", ("20epochs",), "written as in its name"),
-        ("DRO", ("beta:1",), "NAME:LOW:HIGH"),
-        ("DRO", ("beta:1:2:lin",), "NAME:LOW:HIGH"),
-        ("DRO", ("beta:one:2",), "NAME:LOW:HIGH"),
-        ("DRO", ("beta:2:2",), "LOW < HIGH"),
-        ("DRO", ("beta:1:nan",), "LOW < HIGH"),
-        ("DRO", ("beta:1:inf",), "LOW < HIGH"),
-        ("DRO", ("warmup:0.5:2",), "integers for warmup"),
-        ("DRO", ("beta:0:2:log",), "LOW > 0 with log"),
-        ("DRO", ("beta:1:2", "beta:1:2"), "once, got 'beta:1:2' twice"),
-        ("DRO", ("beta:1:2", "beta5"), "once, got 'beta' twice"),
+        ("HWS", (), "at least once"),
+        ("HWS", ("gama:1:2",), "must name a numerical option of this trainer, got 'gama'"),
+        ("HWS", ("nu:0.1:1",), "got 'nu'"),
+        ("HWS", ("epochs:1:5",), "got 'epochs'"),
+        ("HWS", ("clip:0:1",), "got 'clip'"),
+        ("HWS", ("beta",), "written as in its name, got 'beta'"),
+        ("HWS", ("20epochs",), "written as in its name"),
+        ("HWS", ("beta:1",), "NAME:LOW:HIGH"),
+        ("HWS", ("beta:1:2:lin",), "NAME:LOW:HIGH"),
+        ("HWS", ("beta:one:2",), "NAME:LOW:HIGH"),
+        ("HWS", ("beta:2:2",), "LOW < HIGH"),
+        ("HWS", ("beta:1:nan",), "LOW < HIGH"),
+        ("HWS", ("beta:1:inf",), "LOW < HIGH"),
+        ("HWS", ("warmup:0.5:2",), "integers for warmup"),
+        ("HWS", ("beta:0:2:log",), "LOW > 0 with log"),
+        ("HWS", ("beta:1:2", "beta:1:2"), "once, got 'beta:1:2' twice"),
+        ("HWS", ("beta:1:2", "beta5"), "once, got 'beta' twice"),
         ("HWS_beta10", ("beta:1:20",), "must not set what"),
-        ("DRO", ("cvar:0:0.5",), "at 0: `cvar` must be a number in"),
-        ("DRO", ("momentum:0:1",), "at 1: `momentum` must be"),
-        ("DRO", ("warmup:0:20",), "at 20: `warmup` must be fewer than the 20 epochs"),
+        ("HWS", ("cvar:0:0.5",), "at 0: `cvar` must be a number in"),
+        ("HWS", ("momentum:0:1",), "at 1: `momentum` must be"),
+        ("HWS", ("warmup:0:20",), "at 20: `warmup` must be fewer than the 20 epochs"),
         ("HWS_noIS", ("chi2",), "got 'chi2': `noIS` has no effect with `chi2`"),
-        ("DRO", ("cvar:0.1:0.5", "beta:1:10"), "has no effect with `cvar`"),
+        ("HWS", ("cvar:0.1:0.5", "beta:1:10"), "has no effect with `cvar`"),
         ("HWS_10epochs", ("beta:1:10",), "`epochs` must be as in"),
     ],
 )

@@ -154,7 +154,7 @@ def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monke
 
 
 def test_three_failures_at_the_start_stop_with_one_line(fake, tune, monkeypatch):
-    monkeypatch.setenv("FAKE", json.dumps({"crash": ["DRO"]}))
+    monkeypatch.setenv("FAKE", json.dumps({"crash": ["HWS"]}))
 
     result = tune(*BETA)
 
@@ -248,7 +248,7 @@ def hanging(fake, process):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
 def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
-    process = start(fake, *BETA, "--trials", "2", hang=["DRO"])
+    process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
     pids = hanging(fake, process)
 
     process.send_signal(number)
@@ -274,7 +274,7 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
 def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
-    process = start(fake, *BETA, "--trials", "2", hang=["DRO"])
+    process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
     pids = hanging(fake, process)
     process.kill()
     process.communicate()
@@ -292,7 +292,7 @@ def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
 def test_two_starts_at_once_need_a_shared_database(fake, tune):
-    process = start(fake, *BETA, "--trials", "2", hang=["DRO"])
+    process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
     hanging(fake, process)
 
     result = tune(*BETA, "--trials", "2")
@@ -331,7 +331,7 @@ def test_file_system_without_locks_does_not_stop_a_study(fake, tune, monkeypatch
 def test_dead_machine_s_trial_is_begun_again_by_another(fake, tune, tmp_path):
     database = tmp_path / "shared.db"
     storage = ("--storage", f"sqlite:///{database}", "--study", "shared")
-    process = start(fake, *BETA, *storage, "--trials", "1", hang=["DRO"])
+    process = start(fake, *BETA, *storage, "--trials", "1", hang=["HWS"])
     pids = hanging(fake, process)
     process.kill()
     process.communicate()
