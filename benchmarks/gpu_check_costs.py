@@ -42,7 +42,7 @@ def sync(findings: Any) -> None:
     for name in (
         "nnUNetTrainer",
         "nnUNetTrainerDRO",
-        "nnUNetTrainerDRO_exactIS_normIS_hardPresent",
+        "nnUNetTrainerHWS_exactIS_normIS_hardPresent",
         "nnUNetTrainerLS",
         "nnUNetTrainerGILS_T2",
         "nnUNetTrainerL2RW",
@@ -61,7 +61,7 @@ def compile(findings: Any) -> None:
     for name in (
         "nnUNetTrainer",
         "nnUNetTrainerDRO",
-        "nnUNetTrainerDRO_normIS_hardPresent",
+        "nnUNetTrainerHWS_normIS_hardPresent",
         "nnUNetTrainerGILS_T1",
         "nnUNetTrainerL2RW",
     ):

@@ -75,7 +75,7 @@ def parity(findings: Any) -> None:
             start, plain, losses = _trained("nnUNetTrainer", setting, findings.device, mode)
             _, again, _ = _trained("nnUNetTrainer", setting, findings.device, mode)
             _, mine, my_losses = _trained("nnUNetTrainerDRO_beta0", setting, findings.device, mode)
-            _, weighted, _ = _trained("nnUNetTrainerDRO", setting, findings.device, mode, beta=100.0)
+            _, weighted, _ = _trained("nnUNetTrainerHWS", setting, findings.device, mode, beta=100.0)
         finally:
             torch.set_autocast_dtype("cuda", torch.float16)
         moved = (plain - start).norm()

@@ -21,9 +21,7 @@ def finetune(
             "--from", help="Trainer that has finished this fold, or the path of a fold's folder or a checkpoint."
         ),
     ],
-    trainer: Annotated[
-        str, typer.Option(help="Trainer to continue with, such as nnUNetTrainerDRO_beta10_noIS_50epochs.")
-    ],
+    trainer: Annotated[str, typer.Option(help="Trainer to continue with, such as nnUNetTrainerDRO_beta10_50epochs.")],
     learning_rate: Annotated[
         float | None, typer.Option(help="First learning rate; default: as in the trainer's name, or 0.01.")
     ] = None,

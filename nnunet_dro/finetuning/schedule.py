@@ -26,8 +26,8 @@ def finetuning_trainer(trainer: str, *, learning_rate: float | None = None, epoc
         ValueError: If the name is not one of this package's, an option is wrong, or a number contradicts the name.
 
     Example:
-        >>> finetuning_trainer("DRO_beta10_noIS_50epochs")
-        'nnUNetTrainerDRO_beta10_noIS_50epochs'
+        >>> finetuning_trainer("DRO_beta10_50epochs")
+        'nnUNetTrainerDRO_beta10_50epochs'
     """
     full = trainer if trainer.startswith(_PREFIX) else f"{_PREFIX}{trainer}"
     try:

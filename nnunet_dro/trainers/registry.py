@@ -38,7 +38,7 @@ def trainer_class(name: str) -> type[NamedTrainer]:
     """The trainer class with a given name.
 
     Args:
-        name: What follows nnU-Net's ``-tr``, for example ``nnUNetTrainerDRO_beta10_noIS_20epochs``.
+        name: What follows nnU-Net's ``-tr``, for example ``nnUNetTrainerDRO_beta10_20epochs``.
 
     Returns:
         The class, always the same object for the same name.

@@ -156,6 +156,7 @@ def test_strata_of_every_kind_of_by(tmp_path):
 
     assert result.exit_code == 0, result.output
     assert strata_of(tmp_path / "out")["mean"].to_dict() == {
+        ("all", "all"): 0.5625,
         ("centre", "A"): 0.875,
         ("centre", "B"): 0.25,
         ("centre,kind", "A,x"): 1.0,
@@ -166,7 +167,7 @@ def test_strata_of_every_kind_of_by(tmp_path):
         ("age:q2", "q1: 5 to 17"): 0.875,
         ("age:q2", "q2: 18 to 70"): 0.25,
     }
-    assert strata_of(tmp_path / "out")["n"].sum() == 16
+    assert strata_of(tmp_path / "out")["n"].sum() == 5 * 4
     assert scores_of(tmp_path / "out")["centre"].tolist() == ["A"] * 4 + ["B"] * 4
 
 
@@ -178,7 +179,8 @@ def test_missing_entries_are_a_stratum_and_one_case_is_one_too(tmp_path):
 
     assert result.exit_code == 0, result.output
     rows = strata_of(tmp_path / "out")
-    assert rows["n"].to_dict() == {("centre", "A"): 1, ("centre", "B"): 2, ("centre", "missing"): 1}
+    counts = {("all", "all"): 4, ("centre", "A"): 1, ("centre", "B"): 2, ("centre", "missing"): 1}
+    assert rows["n"].to_dict() == counts
     alone = rows.loc[("centre", "missing")]
     assert alone[["mean", "p5", "max"]].tolist() == [0.75] * 3
     assert alone[["std", "mean_low", "mean_high"]].isna().all()

@@ -22,7 +22,7 @@ from tests.kept.folders import VERSION_0_1
 
 #: A finished training of the project in 2d_small, whose network is nnU-Net's.
 KEPT = VERSION_0_1 / "trainings" / "nnUNetTrainerGILS_T1_2epochs_4iters"
-TRAINER = "nnUNetTrainerDRO_beta10_noIS_lr0.002_3epochs_3iters"
+TRAINER = "nnUNetTrainerDRO_beta10_lr0.002_3epochs_3iters"
 
 
 class StopError(Exception):
@@ -153,7 +153,7 @@ def test_a_stopped_finetuning_goes_on_with_its_losses_and_its_learning_rate(targ
 @pytest.mark.parametrize(
     ("trainer", "numbers", "name"),
     [
-        ("nnUNetTrainerDRO_beta10_noIS_50epochs", {}, "nnUNetTrainerDRO_beta10_noIS_50epochs"),
+        ("nnUNetTrainerDRO_beta10_50epochs", {}, "nnUNetTrainerDRO_beta10_50epochs"),
         ("DRO_cvar0.1", {}, "nnUNetTrainerDRO_cvar0.1_100epochs"),
         ("DRO_beta0_lr0.003", {"epochs": 20}, "nnUNetTrainerDRO_beta0_lr0.003_20epochs"),
         ("GroupDRO_centre", {"learning_rate": 0.001, "epochs": 1000}, "nnUNetTrainerGroupDRO_centre_lr0.001"),

@@ -123,7 +123,7 @@ def test_the_command_helps_when_our_folder_hides_an_editable_nnunet(environment)
         result = environment.run("-S", "-c", _DISCOVER, environment.site, check=False)
     finally:
         hidden.rename(init)
-    assert "Remove that folder, then: export nnUNet_extTrainer" in result.stdout, result.stderr
+    assert "Remove that folder, then run: export nnUNet_extTrainer" in result.stdout, result.stderr
     assert str(environment.nnunet) in result.stdout
 
 

@@ -15,7 +15,7 @@ from tests.trainers.names import PLAIN_NAMES
 NNUNETS_WAITS = 2
 #: Options whose code runs in the step, beyond those of the plain trainers.
 WITH_OPTIONS = [
-    "nnUNetTrainerDRO_exactIS_normIS_hardPresent_vs0.5_poly1",
+    "nnUNetTrainerHWS_exactIS_normIS_hardPresent_vs0.5_poly1",
     "nnUNetTrainerDRO_cvar0.3_hardCE_la1_plainSGD",
     "nnUNetTrainerLS_alpha0.2_la1",
     "nnUNetTrainerGILS_T2_gamma0.1_rms0.1",

@@ -17,7 +17,7 @@ from tests.trainers.draws import draws_of
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 #: Those whose compiled code differs, or that call it in another way.
-NAMES = ["nnUNetTrainerDRO_normIS_hardPresent_poly1", "nnUNetTrainerGILS", "nnUNetTrainerL2RW"]
+NAMES = ["nnUNetTrainerHWS_normIS_hardPresent_poly1", "nnUNetTrainerGILS", "nnUNetTrainerL2RW"]
 
 
 @pytest.fixture

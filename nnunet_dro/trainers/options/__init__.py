@@ -1,4 +1,4 @@
-"""Options of a trainer, and the one trainer name that stands for them: `nnUNetTrainerDRO_beta10_noIS_20epochs`."""
+"""Options of a trainer, and the one trainer name that stands for them: `nnUNetTrainerDRO_beta10_20epochs`."""
 
 from nnunet_dro.trainers.options.by_group import GroupDROOptions, GroupOptions, IWOptions
 from nnunet_dro.trainers.options.dro import DROOptions, HWSOptions

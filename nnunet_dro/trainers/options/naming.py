@@ -27,7 +27,7 @@ def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
 
     Example:
         >>> from nnunet_dro.trainers.options import DROOptions
-        >>> options = options_from_name("nnUNetTrainerDRO_beta10_noIS", base="nnUNetTrainerDRO", kind=DROOptions)
+        >>> options = options_from_name("nnUNetTrainerDRO_beta10", base="nnUNetTrainerDRO", kind=DROOptions)
         >>> options.beta, options.importance_sampling
         (10.0, False)
     """

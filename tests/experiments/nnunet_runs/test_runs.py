@@ -98,5 +98,5 @@ def test_method_with_a_source_starts_from_its_model_and_is_trained_for_its_share
     assert "--from" not in plain
     model = tmp_path / "work" / "tiny" / "seed1" / "nnUNet_results" / "Dataset912_Tiny"
     source = finetuned[finetuned.index("--from") + 1]
-    assert source.startswith(f"{model}/nnUNetTrainerDRO_beta0_2epochs_5iters__")
-    assert finetuned[finetuned.index("-tr") + 1] == "nnUNetTrainerDRO_beta10_2epochs_2iters"
+    assert source.startswith(f"{model}/nnUNetTrainerHWS_beta0_2epochs_5iters__")
+    assert finetuned[finetuned.index("-tr") + 1] == "nnUNetTrainerHWS_beta10_2epochs_2iters"

@@ -50,7 +50,7 @@ def test_few_phantoms_are_the_phantoms_with_fewer_training_cases(tmp_path):
 def test_finetuning_takes_a_tenth_of_the_training_and_the_default_learning_rate():
     study = finetuning_study(quick=False)
     trainers = {method: study.trainer(method) for method in study.trainers}
-    assert trainers["ERM"] == "nnUNetTrainerDRO_beta0_10epochs_100iters"
+    assert trainers["ERM"] == "nnUNetTrainerHWS_beta0_10epochs_100iters"
     for method in SOURCES:
         options = trainer_class(trainers[method]).options
         assert (options.epochs, options.iterations, options.learning_rate) == (10, 10, LEARNING_RATE)
