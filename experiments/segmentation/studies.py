@@ -14,6 +14,7 @@ from nnunet_dro.finetuning.schedule import LEARNING_RATE
 #: Method to the trainer's name without its length; ``{by}`` is the column of the case table that has the groups.
 TRAINERS = {
     BASELINE: "nnUNetTrainerHWS_beta0",
+    "DRO": "nnUNetTrainerDRO",
     "beta10": "nnUNetTrainerHWS_beta10",
     "beta10_noIS": "nnUNetTrainerHWS_beta10_noIS",
     "beta100": "nnUNetTrainerHWS",
@@ -27,13 +28,13 @@ TRAINERS = {
 }
 
 #: Method to the method whose model it starts from, to be trained for a tenth of the iterations.
-SOURCES = {f"{name}_finetuned": BASELINE for name in (BASELINE, "beta10_noIS", "cvar0.1")}
+SOURCES = {f"{name}_finetuned": BASELINE for name in (BASELINE, "DRO", "beta10_noIS")}
 
 #: The trainers of the study of finetuning, whose names say no learning rate, because the default is nnU-Net's.
 FINETUNING_TRAINERS = {
     BASELINE: TRAINERS[BASELINE],
     **{name: TRAINERS[name.removesuffix("_finetuned")] for name in SOURCES},
-    **{name: TRAINERS[name] for name in ("beta10_noIS", "cvar0.1")},
+    **{name: TRAINERS[name] for name in ("DRO", "beta10_noIS")},
 }
 
 #: The trainers of the search for the learning rate, of which 0.01 is nnU-Net's.
