@@ -1,16 +1,18 @@
 """What a stale loss says: how much of it is due to the case, and how much to where the patch fell.
 
-    python -m experiments.hardness_signals [--quick] [--out FOLDER]
+    python -m experiments.hardness_signals [--data Dataset004_Hippocampus] [--quick] [--out FOLDER]
 
 A network is trained on phantoms with patches of three sizes. At several moments each training case is drawn many times,
 augmented as in training, and the variance of each signal of hardness is split into the part between cases and the part
-between patches of one case (one-way analysis of variance with random effects).
+between patches of one case (one-way analysis of variance with random effects). With ``--data``, the same is done with
+2d slices of the hippocampus data, of which many have no foreground.
 """
 
 import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
@@ -24,53 +26,41 @@ from experiments.nnunet_runs.plans import PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import experiment_parser, module_command, result_folder, write_result
-
-#: Sizes of the patches, voxels along each axis.
-PATCHES = (12, 16, SIZE)
+from experiments.segmentation.studies import hippocampus_study
 
 #: The phantoms, and those of a smoke run.
 COUNTS = Counts({"control": 40, "common": 12, "rare": 8}, validation=2, test=1)
 QUICK_COUNTS = Counts({"control": 4, "common": 3, "rare": 3}, validation=1, test=1)
 
+#: The plain training that is measured.
+TRAINERS = {BASELINE: "nnUNetTrainerHWS_beta0"}
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the experiment and write its page."""
-    parser = experiment_parser("hardness_signals", str(__doc__).splitlines()[0])
-    argv = sys.argv[1:] if argv is None else argv
-    arguments = parser.parse_args(argv)
-    quick = arguments.quick
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured on one dataset.
+
+    Attributes:
+        name: Name of the page.
+        title: Heading of the page.
+        study: The dataset.
+        patches: Sizes of the patches, voxels along each axis.
+        moments: Iterations of training before each measurement.
+        n_draws: About how often each case is drawn at a moment.
+    """
+
+    name: str
+    title: str
+    study: Study
+    patches: tuple[tuple[int, ...], ...]
+    moments: tuple[int, ...]
+    n_draws: int
+
+
+def volumes(*, quick: bool) -> Measurement:
+    """The measurement with patches of phantoms."""
     counts = QUICK_COUNTS if quick else COUNTS
-    moments, patches, n_draws = ((2, 4), (12, SIZE), 4) if quick else ((100, 300, 600), PATCHES, 30)
-    start = monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        runs = SeedRuns(Path(folder), _study(counts, iterations=moments[-1]), seed=0)
-        # Read by nnU-Net as it is imported.
-        os.environ.update(runs.environment)
-        runs.prepare(Console(stderr=True))
-        add_configurations(runs.preprocessed / f"{PLANS_NAME}.json", patches)
-        import torch
-
-        torch.set_num_threads(1)
-        n_batches = -(-n_draws * sum(counts.train.values()) // 4)
-        table = pd.concat([signals_of_patches(runs, size, moments, n_batches) for size in patches])
-    page = write_result(
-        result_folder(arguments.out, quick=quick),
-        "hardness-signals",
-        title="What a stale loss says",
-        text=page_text(table, train=counts.train, n_draws=n_draws),
-        table=table,
-        figure=draw(table),
-        command=module_command("experiments.hardness_signals", argv),
-        seeds=[0],
-        quick=quick,
-        seconds=monotonic() - start,
-    )
-    Console().print(f"{page} is written.", highlight=False)
-
-
-def _study(counts: Counts, *, iterations: int) -> Study:
-    """The phantoms and a plain training, as a study for the runs of nnU-Net."""
-    return Study(
+    study = Study(
         name="hardness-signals",
         title="What a stale loss says",
         dataset="Dataset910_Phantoms",
@@ -79,12 +69,79 @@ def _study(counts: Counts, *, iterations: int) -> Study:
         common=("common", "control"),
         labels=("cerebellum",),
         epochs=1,
-        iterations=iterations,
+        iterations=1,
         write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
-        settings={},
+        settings={"train": dict(counts.train)},
         about="",
-        trainers={BASELINE: "nnUNetTrainerHWS_beta0"},
+        trainers=TRAINERS,
     )
+    sides = (12, SIZE) if quick else (12, 16, SIZE)
+    return Measurement(
+        "hardness-signals",
+        study.title,
+        study,
+        patches=tuple((side,) * 3 for side in sides),
+        moments=(2, 4) if quick else (100, 300, 600),
+        n_draws=14 if quick else 30,
+    )
+
+
+def slices(data: Path, *, quick: bool) -> Measurement:
+    """The measurement with 2d slices of the hippocampus data.
+
+    Args:
+        data: The raw dataset.
+        quick: Whether it is a smoke run.
+
+    Raises:
+        FileNotFoundError: If there is no such dataset.
+        ValueError: If it lacks the column of intensity ranges, or has too few cases of a range.
+    """
+    study = replace(hippocampus_study(data, quick=quick), epochs=1, iterations=1, trainers=TRAINERS)
+    return Measurement(
+        "hardness-signals-slices",
+        "What a stale loss says in slices",
+        study,
+        patches=((16, 16), (40, 32)) if quick else ((16, 16), (28, 20), (56, 40)),
+        moments=(2, 4) if quick else (200, 600, 2000),
+        n_draws=14 if quick else 40,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the experiment and write its page."""
+    parser = experiment_parser("hardness_signals", str(__doc__).splitlines()[0])
+    parser.add_argument("--data", type=Path, help="Raw hippocampus dataset, whose slices are measured instead.")
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = parser.parse_args(argv)
+    quick = arguments.quick
+    start = monotonic()
+    measurement = volumes(quick=quick) if arguments.data is None else slices(arguments.data, quick=quick)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = SeedRuns(Path(folder), measurement.study, seed=0)
+        # Read by nnU-Net as it is imported.
+        os.environ.update(runs.environment)
+        runs.prepare(Console(stderr=True))
+        add_configurations(runs.preprocessed / f"{PLANS_NAME}.json", measurement.patches)
+        import torch
+
+        torch.set_num_threads(1)
+        table = pd.concat(
+            [signals_of_patches(runs, patch, measurement.moments, measurement.n_draws) for patch in measurement.patches]
+        )
+    page = write_result(
+        result_folder(arguments.out, quick=quick),
+        measurement.name,
+        title=measurement.title,
+        text=page_text(table, measurement.study, n_draws=measurement.n_draws),
+        table=table,
+        figure=draw(table),
+        command=module_command("experiments.hardness_signals", argv),
+        seeds=[0],
+        quick=quick,
+        seconds=monotonic() - start,
+    )
+    Console().print(f"{page} is written.", highlight=False)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +16,105 @@ from scipy.stats import spearmanr
 
 from experiments.hardness_signals.variance import share_between, variance_parts
 from experiments.nnunet_runs.hardness import harder
-from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
+from experiments.nnunet_runs.plans import CONFIGURATION, PARENT, PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE
+from nnunet_dro.demo.plans import small_plans
 
-#: Signal of hardness (the trainer's option) to the name the loss has for it.
+#: Signal of hardness of one patch (the trainer's option) to the name the loss has for it.
 SIGNALS = {"loss": "loss", "hardCE": "ce", "hardPresent": "present"}
+
+#: The signal that sums up the last patches of a case, and how many of them it remembers (1 - 1 / memory).
+POOLED, MEMORY = "hardPooled", 0.9
 
 #: Momenta of a history for which the share between cases is computed.
 MOMENTA = (0.0, 0.5, 0.9)
 
+#: Cases in a batch of 2d slices; nnU-Net plans several hundred for slices of this size.
+SLICES_IN_BATCH = 8
+
 
 def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
-    """Draw cases uniformly and measure the signals: a row per patch with its case and the value of each signal."""
+    """Draw cases uniformly and measure the signals, without training on them.
+
+    Returns:
+        A row per patch with its ``case``, whether it ``has_foreground``, the value of each signal (`POOLED` is NaN
+        before its memory is full), and the hardness of the ``whole`` case: from as many other patches of it, as if
+        they were one image.
+    """
+    import torch
+
+    from nnunet_dro.losses import PooledHardness
+
+    trainer.network.train()
+    n = len(trainer.hardness_log.table.cases)
+    pooled, whole = (PooledHardness(n, memory=memory) for memory in (MEMORY, 1 - 1e-9))
+    visits, whole_case = np.zeros(n, dtype=int), np.full(n, np.nan)
+    rows = []
+    for _ in range(n_batches):
+        indices, outputs, target = _forward(trainer, next(loader))
+        values = {}
+        for name, setting in SIGNALS.items():
+            trainer.loss.per_case.hardness = setting
+            values[name] = trainer.loss.per_case(outputs, target).hardness.numpy()
+        trainer.loss.per_case.hardness = "loss"
+        values[POOLED] = pooled(torch.as_tensor(indices), trainer.loss.per_case(outputs, target)).numpy()
+        np.add.at(visits, indices, 1)
+        values[POOLED] = np.where(visits[indices] < 1 / (1 - MEMORY), np.nan, values[POOLED])
+        full = target[0] if isinstance(target, list) else target
+        values["has_foreground"] = (full > 0).flatten(1).any(1).numpy()
+        rows += [{"case": int(case), **{name: v[i] for name, v in values.items()}} for i, case in enumerate(indices)]
+    for _ in range(n_batches):
+        indices, outputs, target = _forward(trainer, next(loader))
+        whole_case[indices] = whole(torch.as_tensor(indices), trainer.loss.per_case(outputs, target)).numpy()
+    table = pd.DataFrame(rows)
+    return table.assign(whole=whole_case[table["case"]])
+
+
+def _forward(trainer: Any, batch: dict[str, Any]) -> tuple[Any, Any, Any]:
     import torch
 
     from nnunet_dro.trainers.case_columns import DrawColumns
 
-    per_case = trainer.loss.per_case
-    rows = []
-    trainer.network.train()
-    for _ in range(n_batches):
-        batch = next(loader)
-        with torch.no_grad():
-            outputs = trainer.network(batch["data"])
-            values = {}
-            for name, setting in SIGNALS.items():
-                per_case.hardness = setting
-                values[name] = per_case(outputs, batch["target"]).hardness.numpy()
-        per_case.hardness = "loss"
-        rows += [
-            {"case": int(case), **{name: float(value[i]) for name, value in values.items()}}
-            for i, case in enumerate(DrawColumns.in_batch(batch).indices)
-        ]
-    return pd.DataFrame(rows)
+    with torch.no_grad():
+        return DrawColumns.in_batch(batch).indices, trainer.network(batch["data"]), batch["target"]
 
 
-def add_configurations(plans_file: Path, patches: Sequence[int]) -> None:
-    """Add a configuration per size of patch to the plans."""
+def add_configurations(plans_file: Path, patches: Sequence[Sequence[int]]) -> None:
+    """Add a configuration per size of patch to the plans: with small networks, and slices where a patch has two axes.
+
+    The slices are cut from the volumes that were preprocessed for 3d.
+    """
     plans = json.loads(plans_file.read_text(encoding="utf-8"))
-    for size in patches:
-        plans["configurations"][f"patch{size}"] = {"inherits_from": CONFIGURATION, "patch_size": [size] * 3}
+    volumes = plans["configurations"][PARENT]["data_identifier"]
+    if any(len(patch) == 2 for patch in patches):
+        architecture = small_plans(deepcopy(plans), parent="2d")["configurations"]["2d_small"]["architecture"]
+    for patch in patches:
+        configuration: dict[str, object] = {"inherits_from": CONFIGURATION}
+        if len(patch) == 2:
+            configuration = {"inherits_from": "2d", "data_identifier": volumes, "batch_size": SLICES_IN_BATCH}
+            configuration["architecture"] = architecture
+        plans["configurations"][size_name(patch)] = configuration | {"patch_size": list(patch)}
     plans_file.write_text(json.dumps(plans, indent=2), encoding="utf-8")
 
 
-def signals_of_patches(runs: SeedRuns, size: int, moments: Sequence[int], n_batches: int) -> pd.DataFrame:
-    """Train with patches of one size, and measure at some moments: a row per moment and signal."""
+def size_name(patch: Sequence[int]) -> str:
+    """A size of patch in words: the voxels along each axis, such as 16x16x16."""
+    return "x".join(str(length) for length in patch)
+
+
+def signals_of_patches(runs: SeedRuns, patch: Sequence[int], moments: Sequence[int], n_draws: int) -> pd.DataFrame:
+    """Train with patches of one size, and measure at some moments.
+
+    Args:
+        runs: The prepared dataset, with a configuration for the patch from `add_configurations`.
+        patch: Voxels along each axis.
+        moments: Iterations of training before each measurement.
+        n_draws: About how often each case is drawn at a moment.
+
+    Returns:
+        A row per moment and signal.
+    """
     import torch
 
     from nnunet_dro.trainers.registry import trainer_class
@@ -72,35 +126,51 @@ def signals_of_patches(runs: SeedRuns, size: int, moments: Sequence[int], n_batc
     name = runs.study.trainer(BASELINE)
     with contextlib.redirect_stdout(io.StringIO()):
         trainer: Any = trainer_class(name)(
-            plans | {"continue_training": False}, f"patch{size}", 0, dataset, torch.device("cpu")
+            plans | {"continue_training": False}, size_name(patch), 0, dataset, torch.device("cpu")
         )
         trainer.initialize()
         loader, _ = trainer.get_dataloaders()
     cases = trainer.hardness_log.table.cases
-    pathology = pd.read_csv(runs.raw / "cases.csv", dtype=str).set_index("case")["pathology"].loc[list(cases)]
+    strata = pd.read_csv(runs.raw / "cases.csv", dtype=str).set_index("case")[runs.study.by].loc[list(cases)]
+    n_batches = -(-n_draws * len(cases) // trainer.batch_size)
     rows, done = [], 0
-    for moment in track(moments, f"patches of {size}", console=Console(stderr=True)):
+    for moment in track(moments, f"patches of {size_name(patch)}", console=Console(stderr=True)):
         trainer.network.train()
         while done < moment:
             trainer.train_step(next(loader))
             done += 1
         values = measure(trainer, loader, n_batches)
-        of_case = values.groupby("case").mean()
-        rare = (pathology.to_numpy() == "rare")[values["case"]]
-        for signal in SIGNALS:
-            between, within = variance_parts(values[signal].to_numpy(), values["case"].to_numpy())
-            rows.append(
-                {
-                    "patch": size,
-                    "iterations": moment,
-                    "signal": signal,
-                    "sd between cases": between**0.5,
-                    "sd within a case": within**0.5,
-                    **{f"share, momentum {m:g}": share_between(between, within, momentum=m) for m in MOMENTA},
-                    "rank correlation with mean loss": spearmanr(
-                        values[signal], of_case["loss"].loc[values["case"]]
-                    ).statistic,
-                    "rare patch is harder": harder(values.loc[rare, signal], values.loc[~rare, signal]),
-                }
-            )
+        is_rare = strata.isin(runs.study.rare).to_numpy()[values["case"]]
+        rows += [
+            {"patch": size_name(patch), "iterations": moment, **signal_row(values, signal, is_rare)}
+            for signal in (*SIGNALS, POOLED)
+        ]
     return pd.DataFrame(rows)
+
+
+def signal_row(values: pd.DataFrame, signal: str, is_rare: "np.ndarray[Any, np.dtype[np.bool_]]") -> dict[str, object]:
+    """What one signal says of the cases.
+
+    Args:
+        values: From `measure`.
+        signal: Name of the signal, a column of ``values``.
+        is_rare: Whether the patch is of a rare case, shape (patches,).
+    """
+    has_value = values[signal].notna().to_numpy()
+    values, is_rare = values[has_value], is_rare[has_value]
+    of_signal, is_empty = values[signal], ~values["has_foreground"].to_numpy()
+    between, within = variance_parts(of_signal.to_numpy(), values["case"].to_numpy())
+    # The patches that are pooled are not independent of each other, so the formula for a history does not hold.
+    momenta = {m: m == 0 or signal != POOLED for m in MOMENTA}
+    return {
+        "signal": signal,
+        "sd between cases": between**0.5,
+        "sd within a case": within**0.5,
+        **{
+            f"share, momentum {m:g}": share_between(between, within, momentum=m) if is_known else float("nan")
+            for m, is_known in momenta.items()
+        },
+        "rank correlation with the whole case": spearmanr(of_signal, values["whole"]).statistic,
+        "rare patch is harder": harder(of_signal[is_rare], of_signal[~is_rare]),
+        "empty patch is harder": harder(of_signal[is_empty], of_signal[~is_empty]),
+    }

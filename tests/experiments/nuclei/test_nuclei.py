@@ -4,10 +4,11 @@ import pytest
 import SimpleITK
 import torch
 
+from experiments.curves import ScoredRun, decision, differences, scores_of
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, Image, split_nuclei
 from experiments.nuclei.__main__ import main
+from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
-from experiments.nuclei.results import METHODS, PLAIN, TOLD, decision, differences, scores_of
 from experiments.nuclei.training import BATCH, PATCH, Run, Sampler, dice_of, draw_patch
 
 
@@ -91,13 +92,13 @@ def made_scores(mean):
             dice = [(*place, f"case_{i}", mean(method, *place) + 0.01 * seed) for place in at for i in range(3)]
             result = {"dice": dice, "share": [(*place, 0.25) for place in at], "clipped_share": 0.0, "seconds": 1.0}
             made[f"{method}-seed{seed}"] = run, result
-    return scores_of(made)
+    return scores_of(ScoredRun.of(name, run, result, label="nucleus") for name, (run, result) in made.items())
 
 
 def test_differences_are_those_of_the_same_seed():
     scores = made_scores(lambda method, moment, modality: 0.5 + 0.1 * (method != PLAIN))
     assert len(scores) == 2 * len(METHODS) * 3 * len(N_TRAIN)
-    found = differences(scores)
+    found = differences(scores, ROLES)
     others = found[found["method"] != PLAIN]
     np.testing.assert_allclose(others["difference"], 10)
     np.testing.assert_allclose(others[["low", "high"]], 10, atol=1e-6)
@@ -114,7 +115,7 @@ def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
             return 0.395 if modality == "fluorescence" else 0.6
         return 0.15 if moment == 1 else 0.5
 
-    rows = decision(differences(made_scores(mean))).set_index("method")
+    rows = decision(differences(made_scores(mean), ROLES), ROLES, early=1).set_index("method")
     assert rows["passes"].to_dict() == {"share0.5": True, "share0.5_IS": False, TOLD: True}
     assert rows.loc["share0.5", "gain"] == pytest.approx(0.5)
     assert rows.loc["share0.5", "worst_at_end"] == pytest.approx(-0.5)

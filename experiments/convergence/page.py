@@ -1,0 +1,68 @@
+"""The page of the experiment on convergence."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from experiments.curves import Roles, decision
+from experiments.nnunet_runs.plans import BATCH_SIZE
+from experiments.nnunet_runs.study import Study
+from experiments.record import render
+
+
+def page_text(
+    found: pd.DataFrame, scores: pd.DataFrame, roles: Roles, *, study: Study, iterations: int, seeds: Sequence[int]
+) -> str:
+    """The text of the page above its table.
+
+    Args:
+        found: From `differences`.
+        scores: From `scores_of`.
+        roles: What the methods and the strata are.
+        study: The data.
+        iterations: Length of the trainings.
+        seeds: Their seeds.
+    """
+    of_label = found[found["label"] == roles.label]
+    plain = of_label[of_label["method"] == roles.plain].pivot(index="iteration", columns="stratum", values="mean")
+    rare, label = roles.rare[0], roles.label
+    of_rare = of_label[(of_label["stratum"] == rare) & (of_label["method"] != roles.plain)]
+    return render(
+        "convergence/page",
+        about=study.about,
+        decision=decision(found, roles, early=iterations // 10).to_dict("records"),
+        trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
+        verdicts=[verdict(rows, of_rare["iteration"].max()) for _, rows in of_rare.groupby("method", sort=False)],
+        rise=(plain.loc[iterations] - plain.loc[iterations // 2]).to_dict(),
+        rare=rare,
+        label=label,
+        told=roles.told,
+        plain=roles.plain,
+        iterations=iterations,
+        visits=round(iterations * BATCH_SIZE / sum(study.settings["train"].values())),  # type: ignore[attr-defined]
+        n_seeds=len(seeds),
+    )
+
+
+def verdict(rows: pd.DataFrame, last: int) -> dict[str, object]:
+    """Where one method's gain on the rare stratum is largest, and what is left of it at the end.
+
+    Args:
+        rows: Of `differences`, those of one method and the rare stratum.
+        last: The last iteration.
+
+    Returns:
+        ``method``; ``moment`` and ``largest``, the iteration and the points of the largest difference; ``end`` with
+        ``low`` and ``high``, the difference at the end and its interval; and ``left``, whether this is above 0.
+    """
+    largest = rows.sort_values("difference").iloc[-1]
+    end = rows[rows["iteration"] == last].iloc[0]
+    return {
+        "method": end["method"],
+        "moment": largest["iteration"],
+        "largest": largest["difference"],
+        "end": end["difference"],
+        "low": end["low"],
+        "high": end["high"],
+        "left": bool(end["low"] > 0),
+    }

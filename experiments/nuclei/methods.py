@@ -1,0 +1,15 @@
+"""The methods that are compared on the nuclei."""
+
+from experiments.curves import Roles
+
+#: The method that the others are compared with, and the one that is told the modalities.
+PLAIN, TOLD = "plain", "told"
+#: Method to the trainer whose way of drawing it takes.
+METHODS = {
+    PLAIN: "nnUNetTrainerDRO_beta0",
+    "share0.5": "nnUNetTrainerDRO",
+    TOLD: "nnUNetTrainerIW_modality",
+    "share0.5_IS": "nnUNetTrainerDRO_IS",
+}
+#: The common modality, and those that are rare in training.
+ROLES = Roles(PLAIN, TOLD, common=("fluorescence",), rare=("purple", "purple_white", "gray_smear"))
