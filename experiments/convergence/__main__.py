@@ -13,15 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from experiments.convergence.page import page_text
 from experiments.convergence.training import EPOCH
 from experiments.curves import Roles, ScoredRun, differences, draw_curves, results_table, scores_of
+from experiments.datasets.phantoms import SIZE, Counts, write_dataset
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import Study
 from experiments.record import cached_runs, experiment_parser, module_command, result_folder, write_result, write_table
-from experiments.segmentation.studies import phantom_study
 from nnunet_dro.nnunet.command import run_command
 
 #: The method that the others are compared with, and the one that is told the pathologies.
@@ -62,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     seeds = arguments.seeds or ([0] if arguments.quick else list(range(5)))
     methods = dict.fromkeys([PLAIN, *(arguments.methods or METHODS)])
-    study = phantom_study(quick=arguments.quick)
-    roles = Roles(PLAIN, TOLD, common=("control", "common"), rare=study.rare, label=study.labels[0])
+    study = _study(quick=arguments.quick)
+    roles = Roles(PLAIN, TOLD, common=study.common, rare=study.rare, label=study.labels[0])
     iterations = QUICK_ITERATIONS if arguments.quick else ITERATIONS
     work = (arguments.work / ("quick" if arguments.quick else "phantoms")).absolute()
     runs = {f"{method}-seed{seed}": Run(METHODS[method], seed, iterations) for seed in seeds for method in methods}
@@ -78,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     page = write_result(
         folder,
         "convergence",
-        title="Speed or solution: phantoms",
+        title=study.title,
         text=page_text(found, scores, roles, study=study, iterations=iterations, seeds=seeds),
         table=results_table(shown, roles),
         figure=draw_curves(scores, roles, n_train, logarithmic=True),  # type: ignore[arg-type]
@@ -88,6 +89,32 @@ def main(argv: Sequence[str] | None = None) -> None:
         seconds=sum(content["seconds"] for content in made.values()),
     )
     sys.stdout.write(f"{page}\n")
+
+
+def _study(*, quick: bool) -> Study:
+    """The phantoms of `experiments.segmentation`, and nnU-Net's runs on them."""
+    counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
+    if quick:
+        counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
+
+    def write(folder: Path, rng: np.random.Generator) -> None:
+        write_dataset(folder, counts, rng=rng)
+
+    return Study(
+        name="convergence",
+        title="Speed or solution: phantoms",
+        dataset="Dataset910_Phantoms",
+        by="pathology",
+        rare=("rare",),
+        common=("control", "common"),
+        labels=("cerebellum",),
+        epochs=1,
+        iterations=1,
+        write=write,
+        settings={"train": dict(counts.train), "test": counts.test, "size": SIZE},
+        about="",
+        trainers=METHODS,
+    )
 
 
 def _maker(

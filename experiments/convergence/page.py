@@ -29,7 +29,7 @@ def page_text(
     of_rare = of_label[(of_label["stratum"] == rare) & (of_label["method"] != roles.plain)]
     return render(
         "convergence/page",
-        about=study.about,
+        settings=study.settings,
         decision=decision(found, roles, early=iterations // 10).to_dict("records"),
         trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
         verdicts=[verdict(rows, of_rare["iteration"].max()) for _, rows in of_rare.groupby("method", sort=False)],

@@ -12,13 +12,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
 from experiments.hardness_signals.measurement import add_configurations, signals_of_patches
 from experiments.hardness_signals.page import draw, page_text
@@ -26,7 +28,6 @@ from experiments.nnunet_runs.plans import PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import experiment_parser, module_command, result_folder, write_result
-from experiments.segmentation.studies import hippocampus_study
 
 #: The phantoms, and those of a smoke run.
 COUNTS = Counts({"control": 40, "common": 12, "rare": 8}, validation=2, test=1)
@@ -97,10 +98,32 @@ def slices(data: Path, *, quick: bool) -> Measurement:
         FileNotFoundError: If there is no such dataset.
         ValueError: If it lacks the column of intensity ranges, or has too few cases of a range.
     """
-    study = replace(hippocampus_study(data, quick=quick), epochs=1, iterations=1, trainers=TRAINERS)
+    rare = {"rescaled": 2, "8bit": 2} if quick else {"rescaled": 4, "8bit": 6}
+    common = {"train": 8 if quick else 96, "validation": 1, "test": 1}
+    n_needed = {**{name: n_cases + 1 for name, n_cases in rare.items()}, "raw": sum(common.values())}
+    hippocampus = read_hippocampus(data, n_needed=n_needed)
+
+    def write(folder: Path, rng: np.random.Generator) -> None:
+        write_hippocampus(folder, hippocampus, rare=rare, common=common, at_most=1, rng=rng)
+
+    study = Study(
+        name="hardness-signals-slices",
+        title="What a stale loss says in slices",
+        dataset="Dataset911_Hippocampus",
+        by="range",
+        rare=tuple(rare),
+        common=("raw",),
+        labels=hippocampus.labels,
+        epochs=1,
+        iterations=1,
+        write=write,
+        settings={"rare": rare, "common": common},
+        about="",
+        trainers=TRAINERS,
+    )
     return Measurement(
-        "hardness-signals-slices",
-        "What a stale loss says in slices",
+        study.name,
+        study.title,
         study,
         patches=((16, 16), (40, 32)) if quick else ((16, 16), (28, 20), (56, 40)),
         moments=(2, 4) if quick else (200, 600, 2000),
