@@ -2,52 +2,26 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from nnunet_dro import __version__
+from nnunet_dro.completion import complete_trainer
 from nnunet_dro.evaluation_commands import compare, evaluate, plan, report, show, splits
 from nnunet_dro.finetuning import finetune
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.tuning import tune
-
-_BAD_INPUT, _INTERRUPTED = 2, 130
-
-
-class _Commands(TyperGroup):
-    """Every command stops the same way: bad input is one line and exit code 2, Ctrl-C is exit code 130."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            _stop("interrupted", _INTERRUPTED)
-        except BrokenPipeError:
-            # Whoever read the output has closed it; typer ends quietly.
-            raise
-        except (ValueError, OSError) as error:
-            _stop(str(error), _BAD_INPUT)
-        except typer.BadParameter as error:
-            if type(error) is not typer.BadParameter:
-                raise  # for a missing argument, typer shows how the command is used
-            _stop(error.format_message(), _BAD_INPUT)
-
-
-def _stop(message: str, code: int) -> None:
-    typer.echo(f"nnunet-dro: {' '.join(message.splitlines())}", err=True)
-    raise typer.Exit(code)
-
+from nnunet_dro.usage import BAD_INPUT, INTERRUPTED, START, Commands, stop
 
 app = typer.Typer(
     name="nnunet-dro",
-    cls=_Commands,
+    cls=Commands,
     help="nnU-Net v2, trained and evaluated for its hardest patients.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -66,13 +40,15 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _main(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    pass
+    if ctx.invoked_subcommand is None:
+        typer.echo(START)
 
 
 @app.command()
@@ -80,12 +56,27 @@ def trainers(
     path: Annotated[
         bool, typer.Option("--path", help="Print only the folder to set in nnU-Net's variable nnUNet_extTrainer.")
     ] = False,
+    check: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Explain a trainer's name in words.", autocompletion=complete_trainer),
+    ] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Find a trainer's name by questions.")] = False,
 ) -> None:
     """List the trainers and their options, and say whether nnU-Net finds them."""
     from nnunet_dro.trainers.installation import FOLDER, discover
 
     if path:
         typer.echo(FOLDER)
+        return
+    if ask or check is not None:
+        from nnunet_dro.trainers.explanation import explain
+        from nnunet_dro.trainers.questions import ask_for_name
+
+        try:
+            name = ask_for_name(_choose, _ask) if check is None else check
+        except EOFError:
+            stop("The questions need answers, but standard input has ended.", BAD_INPUT)
+        typer.echo("\n".join(explain(name)))
         return
     from rich.console import Console
 
@@ -98,6 +89,19 @@ def trainers(
 
     console.print(trainer_overview())
     console.print(f"\n[green]nnU-Net finds them[/] through {found.where}")
+
+
+def _choose(question: str, answers: Sequence[str]) -> int:
+    from rich.prompt import IntPrompt
+
+    typer.echo("\n".join([question, *(f"  {i}. {answer}" for i, answer in enumerate(answers, start=1))]))
+    return IntPrompt.ask("Number", choices=[str(i) for i in range(1, len(answers) + 1)]) - 1
+
+
+def _ask(question: str, default: str) -> str:
+    from rich.prompt import Prompt
+
+    return Prompt.ask(question, default=default)
 
 
 for _command in (evaluate, compare, plan, report, splits):
@@ -115,7 +119,11 @@ def demo(
     by: Annotated[str, typer.Option(help="Column of cases.csv to report by.")] = "centre",
     device: Annotated[Device, typer.Option(help="Device to train and predict on.")] = Device.CPU,
     trainer: Annotated[
-        str, typer.Option(help="Trainer of this package to compare with plain nnU-Net, with its options.")
+        str,
+        typer.Option(
+            help="Trainer of this package to compare with plain nnU-Net, with its options.",
+            autocompletion=complete_trainer,
+        ),
     ] = "nnUNetTrainerDRO",
     epochs: Annotated[int, typer.Option(help="Epochs of both trainings.")] = 10,
     iterations: Annotated[int, typer.Option(help="Iterations per epoch of both trainings.")] = 140,
@@ -138,7 +146,7 @@ def demo(
             seed=seed,
         )
     except CommandError as error:
-        _stop(str(error), 1)
+        stop(str(error), 1)
 
 
 @app.command()
@@ -247,11 +255,11 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        if end.code != _INTERRUPTED:
+        if end.code != INTERRUPTED:
             raise
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(_INTERRUPTED)  # the interpreter's own end aborts where a thread still reads
+        os._exit(INTERRUPTED)  # the interpreter's own end aborts where a thread still reads
 
 
 if __name__ == "__main__":

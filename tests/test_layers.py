@@ -26,12 +26,15 @@ MAY_IMPORT = {
     "demo": {"nnunet", "evaluation", "trainers"},
     "suspects": {"nnunet", "evaluation", "pages"},
     "doctor": {"sampling", "nnunet", "evaluation", "pages", "trainers"},
-    "tuning": {"nnunet", "evaluation", "pages", "trainers"},
+    "tuning": {"completion", "nnunet", "evaluation", "pages", "trainers"},
     "sharing": {"nnunet", "trainers"},
-    "finetuning": {"nnunet", "trainers"},
-    "evaluation_commands": {"evaluation"},
+    "finetuning": {"completion", "nnunet", "trainers"},
+    "completion": {"trainers"},
+    "usage": set(),
+    "evaluation_commands": {"completion", "evaluation"},
     "cli": {
-        *("demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "sharing", "suspects", "trainers", "tuning")
+        *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "sharing", "suspects"),
+        *("trainers", "tuning", "usage"),
     },
     "experiments": {
         *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),

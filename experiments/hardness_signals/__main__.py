@@ -33,6 +33,10 @@ from experiments.record import experiment_parser, module_command, result_folder,
 COUNTS = Counts({"control": 40, "common": 12, "rare": 8}, validation=2, test=1)
 QUICK_COUNTS = Counts({"control": 4, "common": 3, "rare": 3}, validation=1, test=1)
 
+#: Training cases of the rare intensity ranges, and cases of the common one; and those of a smoke run.
+RARE, COMMON = {"rescaled": 4, "8bit": 6}, {"train": 96, "validation": 1, "test": 1}
+QUICK_RARE, QUICK_COMMON = {"rescaled": 2, "8bit": 2}, {"train": 8, "validation": 1, "test": 1}
+
 #: The plain training that is measured.
 TRAINERS = {BASELINE: "nnUNetTrainerHWS_beta0"}
 
@@ -98,8 +102,7 @@ def slices(data: Path, *, quick: bool) -> Measurement:
         FileNotFoundError: If there is no such dataset.
         ValueError: If it lacks the column of intensity ranges, or has too few cases of a range.
     """
-    rare = {"rescaled": 2, "8bit": 2} if quick else {"rescaled": 4, "8bit": 6}
-    common = {"train": 8 if quick else 96, "validation": 1, "test": 1}
+    rare, common = (QUICK_RARE, QUICK_COMMON) if quick else (RARE, COMMON)
     n_needed = {**{name: n_cases + 1 for name, n_cases in rare.items()}, "raw": sum(common.values())}
     hippocampus = read_hippocampus(data, n_needed=n_needed)
 

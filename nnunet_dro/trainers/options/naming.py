@@ -1,5 +1,7 @@
 """Reads the options from a trainer's name."""
 
+import re
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from nnunet_dro.trainers.options.by_group import GroupOptions
@@ -74,7 +76,10 @@ def _option_for(word: str, name: str, kind: type[TrainerOptions]) -> tuple[Optio
     for option in kind.known_options():
         if match := option.pattern.fullmatch(word):
             return option, match.groups()
-    raise ValueError(f"`{word}` in `{name}` is not an option of this trainer. {_valid_options(kind)}")
+    by_word = {option.word: option.form for option in kind.known_options()}
+    near = get_close_matches(re.sub(r"[\d.]+", "", word), by_word, n=1)
+    cure = f"Did you mean {by_word[near[0]]}? " if near else ""
+    raise ValueError(f"`{word}` in `{name}` is not an option of this trainer. {cure}{_valid_options(kind)}")
 
 
 def _valid_options(kind: type[TrainerOptions]) -> str:

@@ -1,0 +1,60 @@
+"""What the shell offers after TAB: names of trainers with their options, and columns of the case table."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+_TRAINERS = Path(__file__).parent / "trainers"
+_PREFIX = "nnUNetTrainer"
+
+
+def complete_trainer(incomplete: str) -> list[tuple[str, str]]:
+    """Names of trainers, or after an underscore the options that may follow.
+
+    Args:
+        incomplete: The word so far.
+
+    Returns:
+        Words to offer, each with a help text. Nothing heavy is imported: the shell waits for the answer.
+    """
+    names = sorted(path.stem for path in _TRAINERS.glob(f"{_PREFIX}*.py"))
+    base = next((name for name in sorted(names, key=len, reverse=True) if incomplete.startswith(f"{name}_")), None)
+    if base is None:
+        return [(name, "") for name in names if name.startswith(incomplete)]
+    from nnunet_dro.trainers import options
+
+    kind = getattr(options, f"{base.removeprefix(_PREFIX)}Options", options.TrainerOptions)
+    *given, word = incomplete[len(base) + 1 :].split("_")
+    known = kind.known_options()
+    last = max((i for i, option in enumerate(known) for text in given if option.pattern.fullmatch(text)), default=-1)
+    if issubclass(kind, options.GroupOptions) and not given:
+        return []  # the column, which is not known here
+    number = re.match(r"\d*", word)[0]  # type: ignore[index]  # matches anything
+    start = "_".join([base, *given])
+    offered = []
+    for option in known[last + 1 :]:
+        # The number of `20epochs` comes first: it is what was typed.
+        text = option.form.replace("<n>", number) if option.form.startswith("<") else option.form.partition("<")[0]
+        if text.startswith(word) and (number or not option.form.startswith("<")):
+            offered.append((f"{start}_{text}", option.help))
+    return offered
+
+
+def complete_column(ctx: Any, incomplete: str) -> list[str]:
+    """Columns of the case table that the words before give with ``--cases``; after a comma, one more column.
+
+    Args:
+        ctx: The context of the command, with its parameters so far.
+        incomplete: The word so far.
+    """
+    path = ctx.params.get("cases")
+    if path is None:
+        return []
+    from nnunet_dro.case_table import read_cases
+
+    try:
+        columns = [str(column) for column in read_cases(Path(path)).columns if column != "case"]
+    except (OSError, ValueError):
+        return []
+    before, comma, word = incomplete.rpartition(",")
+    return [f"{before}{comma}{column}" for column in columns if column.startswith(word)]

@@ -1,0 +1,64 @@
+import pytest
+from typer.testing import CliRunner
+
+from nnunet_dro import progress_bar as module
+from nnunet_dro.cli import app
+from nnunet_dro.progress_bar import progress_bar
+
+
+@pytest.fixture
+def run():
+    return lambda *words: CliRunner().invoke(app, list(words))
+
+
+def test_without_words_it_shows_what_one_does_in_the_order_of_a_project(run):
+    result = run()
+    assert result.exit_code == 0
+    steps = [result.stdout.index(step) for step in ("doctor", "nnUNetv2_train", "evaluate ", "compare ", "share ")]
+    assert steps == sorted(steps)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("evalute",), ["'evalute'", "Did you mean 'evaluate'?", "`nnunet-dro --help`"]),
+        (("--bogus",), ["--bogus", "--help`"]),
+        (("evaluate",), ["reference", "evaluate --help`"]),
+        (("evaluate", "a", "b", "-o", "c", "--metric", "x"), ["--metric", "--metrics"]),
+        (("evaluate", "a", "b", "-o", "c", "--bootstrap", "many"), ["--bootstrap", "integer"]),
+        (("evaluate", "a", "b", "-o", "c", "--empty", "never"), ["--empty", "never", "undefined"]),
+        (("evaluate", "a", "b", "-o"), ["-o"]),
+    ],
+)
+def test_an_error_of_usage_is_one_line(run, words, parts):
+    result = run(*words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("nnunet-dro: ")
+    assert all(part in result.stderr for part in parts), result.stderr
+
+
+def test_a_name_is_checked_and_built(run):
+    result = run("trainers", "--check", "nnUNetTrainerDRO_beta10")
+    assert result.exit_code == 0
+    assert "beta10: Robustness" in result.stdout
+    wrong = run("trainers", "--check", "nnUNetTrainerDR0")
+    assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
+    built = CliRunner().invoke(app, ["trainers", "--ask"], input="9\n2\nscanner\n20\n")
+    assert built.exit_code == 0
+    assert built.stdout.endswith("-tr nnUNetTrainerIW_scanner_20epochs\n")
+    unanswered = CliRunner().invoke(app, ["trainers", "--ask"], input="")
+    assert unanswered.exit_code == 2
+
+
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capfd, monkeypatch):
+    now = iter([0.0, 10.0, 31.0, 40.0, 62.0, 120.0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
+    with progress_bar("Scoring") as progress:
+        for n_done in (1, 10, 20, 30, 100):
+            progress(n_done, 100)
+    assert capfd.readouterr().err.splitlines() == [
+        "Scoring: 10 of 100, about 5 min left",
+        "Scoring: 30 of 100, about 2 min left",
+    ]

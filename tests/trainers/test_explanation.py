@@ -1,0 +1,109 @@
+from types import SimpleNamespace
+
+import pytest
+
+from nnunet_dro.completion import complete_column, complete_trainer
+from nnunet_dro.trainers.explanation import explain
+from nnunet_dro.trainers.options import GroupOptions
+from nnunet_dro.trainers.questions import SITUATIONS, ask_for_name
+from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
+
+
+def test_a_name_is_explained_option_by_option():
+    text = "\n".join(explain("nnUNetTrainerHWS_beta10_noIS_20epochs"))
+    assert "beta10: Robustness" in text
+    assert "noIS: Turns the importance weights" in text
+    assert "20epochs: Number of epochs." in text
+    assert text.endswith("-tr nnUNetTrainerHWS_beta10_noIS_20epochs")
+
+
+def defaults_of(name):
+    line = next(line for line in explain(name) if line.startswith("What it leaves out"))
+    return line.removesuffix(".").split(": ")[1].split(", ")
+
+
+def test_defaults_are_named_if_they_have_an_effect():
+    assert {"share0.5", "memory0.9", "1000epochs"} <= set(defaults_of("nnUNetTrainerDRO"))
+    assert "share0.5" not in defaults_of("nnUNetTrainerDRO_beta10"), "a fixed beta takes the place of the share"
+    assert "memory0.9" not in defaults_of("nnUNetTrainerHWS"), "its hardness is the loss of one patch"
+    assert "clip0.1to10" in defaults_of("nnUNetTrainerDRO_IS")
+    assert "clip0.1to10" not in defaults_of("nnUNetTrainerDRO"), "it has no weights to clip"
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_every_trainer_can_be_explained(name):
+    column = "_centre" if issubclass(TRAINERS[name].options_class, GroupOptions) else ""
+    assert explain(name + column)[1].startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nnUNetTrainerDR0", "Did you mean nnUNetTrainerDRO?"),
+        ("nnUNetTrainerGroupDR0_centre", "Did you mean nnUNetTrainerGroupDRO?"),
+        ("resnet", "`nnunet-dro trainers` lists them"),
+        ("nnUNetTrainerDRO_betta10", "Did you mean beta<x>?"),
+        ("nnUNetTrainerDRO_20epoch", "Did you mean <n>epochs?"),
+        ("nnUNetTrainerIW", "column"),
+    ],
+)
+def test_a_wrong_name_meets_the_nearest_right_one(name, message):
+    with pytest.raises(ValueError, match=name) as error:
+        explain(name)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("position", range(len(SITUATIONS)))
+def test_questions_build_a_name_for_every_situation(position):
+    name = ask_for_name(lambda question, answers: position, lambda question, default: default)
+    base, _ = parse_trainer_name(name)
+    assert base in TRAINERS
+    answers = {"What do you have?": position, "epochs": "20", "share": "0.3", "column": "scanner"}
+    other = ask_for_name(
+        lambda question, _: answers[question],
+        lambda question, _: next(answer for word, answer in answers.items() if word in question.split("?")[0]),
+    )
+    assert other.endswith("_20epochs")
+
+
+def test_an_answer_that_makes_no_name_is_refused():
+    with pytest.raises(ValueError, match="share2"):
+        ask_for_name(lambda *_: 0, lambda question, default: "2" if "share" in question else default)
+
+
+def words(incomplete):
+    return [word for word, _ in complete_trainer(incomplete)]
+
+
+def test_the_shell_completes_the_trainers():
+    assert words("") == sorted(TRAINERS)
+    assert words("nnUNetTrainerGr") == ["nnUNetTrainerGroupDRO"]
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_the_shell_offers_the_options_of_the_trainer_and_no_others(name):
+    kind = TRAINERS[name].options_class
+    start = f"{name}_centre_" if issubclass(kind, GroupOptions) else f"{name}_"
+    offered = [word.removeprefix(start) for word in words(start)]
+    assert offered == [option.form.partition("<")[0] for option in kind.known_options() if option.form[0] != "<"]
+
+
+def test_the_shell_offers_what_may_follow():
+    assert "nnUNetTrainerDRO_beta10_share" not in words("nnUNetTrainerDRO_beta10_"), "the order of names is fixed"
+    assert words("nnUNetTrainerDRO_beta10_20") == [
+        "nnUNetTrainerDRO_beta10_20epochs",
+        "nnUNetTrainerDRO_beta10_20iters",
+    ]
+    assert words("nnUNetTrainerIW_") == [], "the column is not known"
+
+
+def test_the_shell_completes_columns(tmp_path):
+    (tmp_path / "cases.csv").write_text("case,centre,centre_2,age\na,A,B,3\n")
+
+    context = SimpleNamespace(params={"cases": tmp_path / "cases.csv"})
+    assert complete_column(context, "cen") == ["centre", "centre_2"]
+    assert complete_column(context, "centre,a") == ["centre,age"]
+    context.params = {"cases": tmp_path / "absent.csv"}
+    assert complete_column(context, "cen") == []
+    context.params = {}
+    assert complete_column(context, "cen") == []
