@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= nnunet-dro-demo
 DEVICE ?= cuda
 
-.PHONY: install demo test test-fast lint format benchmarks benchmarks-peers gpu-check experiments clean
+.PHONY: install demo test test-fast test-versions lint format dist benchmarks benchmarks-peers gpu-check experiments clean
 
 install: $(VENV)/installed
 
@@ -24,14 +24,23 @@ test: install
 test-fast: install
 	$(BIN)/python -m pytest -m "not slow"
 
+# The fast tests with every version of Python and of the main packages that is there; noxfile.py names them.
+test-versions: install
+	$(BIN)/nox
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
 
 format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The source archive and the wheel, checked; the wheel is installed into a fresh environment and looked for by nnU-Net.
+dist: install
+	$(BIN)/nox --session dist
 
 benchmarks: install
 	$(BIN)/python benchmarks/sampler.py
@@ -59,4 +68,4 @@ experiments: install
 	$(BIN)/python -m experiments.few_data --work build/experiments
 
 clean:
-	rm -rf $(VENV) $(VENV)-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-peers .nox build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -10,13 +10,15 @@ from urllib.parse import unquote
 import pytest
 import typer
 
+from nnunet_dro import __version__
 from nnunet_dro.cli import app
 from nnunet_dro.trainers.registry import TRAINERS, trainer_class
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.space import parse_space
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = typer.main.get_command(app)
 
 #: Options in the text that are not those of a command of nnunet-dro: nnU-Net's, and those of scripts.
@@ -258,3 +260,7 @@ def test_names_of_trainers_are_found(text, names):
         if name != "nnUNetTrainerDRO_beta10":
             with pytest.raises(ValueError, match=name.rpartition("_")[0]):
                 trainer_class(name)
+
+
+def test_the_citation_names_the_version():
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

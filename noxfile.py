@@ -1,0 +1,65 @@
+"""The fast tests with other versions of Python and of the main packages, and what a release consists of.
+
+    nox                      all versions that are there; a Python that is not installed is skipped
+    nox -s "tests-3.12(newest)"
+    nox -s dist              what a release consists of
+
+What passed when is in docs/tested.md.
+"""
+
+import shutil
+from pathlib import Path
+
+import nox
+
+nox.options.sessions = ["tests"]
+nox.options.error_on_missing_interpreters = False
+
+#: What is pinned beside the newest of everything else.
+VERSIONS = {
+    "newest": [],
+    "nnunetv2-2.6": ["nnunetv2==2.6.*", "numpy<2.4"],
+    "nnunetv2-2.7": ["nnunetv2==2.7.*"],
+    "numpy-1": ["numpy==1.26.*"],
+    "pandas-2": ["pandas==2.*"],
+}
+
+
+@nox.session(python=["3.10", "3.11", "3.12", "3.13"])
+@nox.parametrize("versions", VERSIONS, ids=list(VERSIONS))
+def tests(session: nox.Session, versions: str) -> None:
+    """Run the fast tests."""
+    session.install(".[dev]", *VERSIONS[versions])
+    session.run("python", "-m", "pip", "list", "--format", "freeze", silent=False)
+    session.run(
+        "python", "-m", "pytest", "-q", "-m", "not slow", "-n", "2", *session.posargs, env={"OMP_NUM_THREADS": "1"}
+    )
+
+
+@nox.session
+def dist(session: nox.Session) -> None:
+    """Build sdist and wheel into ``dist``, and install the wheel beside nnU-Net, which must find the trainers."""
+    shutil.rmtree("dist", ignore_errors=True)
+    direct = Path(session.create_tmp()) / "direct"
+    shutil.rmtree(direct, ignore_errors=True)
+    session.install("build", "twine")
+    # The first wheel is built from the sdist, the second from this folder: the sdist must lack nothing.
+    session.run("python", "-m", "build", "--outdir", "dist")
+    session.run("python", "-m", "build", "--wheel", "--outdir", str(direct))
+    (wheel,) = Path("dist").absolute().glob("*.whl")
+    if wheel.read_bytes() != (direct / wheel.name).read_bytes():
+        session.error("The wheel of the sdist is another than the wheel of this folder.")
+    session.run("python", "-m", "twine", "check", "--strict", *map(str, Path("dist").iterdir()))
+    session.install("nnunetv2")
+    before = _packages(session)
+    session.install(str(wheel))
+    if changed := before - _packages(session):
+        session.error(f"The installation changed what nnU-Net had brought: {', '.join(sorted(changed))}.")
+    session.chdir(session.create_tmp())
+    find = "from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name as find"
+    session.run("python", "-c", f"{find}; print(find('nnUNetTrainerDRO_beta10_20epochs'))")
+    session.run("nnunet-dro", "trainers")
+
+
+def _packages(session: nox.Session) -> set[str]:
+    return set(str(session.run("python", "-m", "pip", "list", "--format", "freeze", silent=True)).split())
