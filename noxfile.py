@@ -26,7 +26,7 @@ VERSIONS = {
 
 
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])
-@nox.parametrize("versions", VERSIONS, ids=list(VERSIONS))
+@nox.parametrize("versions", list(VERSIONS), ids=list(VERSIONS))
 def tests(session: nox.Session, versions: str) -> None:
     """Run the fast tests."""
     session.install(".[dev]", *VERSIONS[versions])
