@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= nnunet-dro-demo
 DEVICE ?= cuda
 
-.PHONY: install demo test test-fast test-versions lint format dist benchmarks benchmarks-peers gpu-check experiments clean
+.PHONY: install demo test test-fast test-versions lint format docs docs-serve dist benchmarks benchmarks-peers gpu-check experiments clean
 
 install: $(VENV)/installed
 
@@ -37,6 +37,13 @@ lint: install
 format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The site: every page of docs, a reference of commands and Python; nothing is loaded from elsewhere.
+docs: install
+	$(BIN)/mkdocs build --strict
+
+docs-serve: install
+	$(BIN)/mkdocs serve
 
 # The source archive and the wheel, checked; the wheel is installed into a fresh environment and looked for by nnU-Net.
 dist: install
