@@ -28,13 +28,14 @@ MAY_IMPORT = {
     "doctor": {"sampling", "nnunet", "evaluation", "pages", "trainers"},
     "tuning": {"completion", "nnunet", "evaluation", "pages", "trainers"},
     "sharing": {"nnunet", "trainers"},
+    "selfcheck": {"evaluation", "sampling"},
     "finetuning": {"completion", "nnunet", "trainers"},
     "completion": {"trainers"},
     "usage": set(),
     "evaluation_commands": {"completion", "evaluation"},
     "cli": {
-        *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "sharing", "suspects"),
-        *("trainers", "tuning", "usage"),
+        *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "selfcheck", "sharing"),
+        *("suspects", "trainers", "tuning", "usage"),
     },
     "experiments": {
         *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),
