@@ -169,6 +169,13 @@ def report(
         typer.Option(help="Folder of images (CASE_0000.nii.gz ...), for pictures of the worst cases.", readable=False),
     ] = None,
     per_stratum: Annotated[int, typer.Option(min=1, help="Number of pictures per stratum and label.")] = 2,
+    pack: Annotated[
+        Path | None,
+        typer.Option(
+            help="New folder for everything to put on record: Table 1, model card, what CLAIM 2024 asks, all reports.",
+            readable=False,
+        ),
+    ] = None,
 ) -> None:
     """Make the reports of an evaluation again, with pictures of the worst cases."""
     from nnunet_dro.evaluation.report import evaluation_reports, pictures_of
@@ -180,6 +187,14 @@ def report(
     if images is not None:
         with progress_bar("Drawing the worst cases") as progress:
             gallery = pictures_of(read, images, per_stratum=per_stratum, progress=progress)
+    if pack is not None:
+        from nnunet_dro.evidence import evidence_pack
+        from nnunet_dro.output_folder import check_output
+
+        check_output(pack, overwrite=False)
+        write_files(pack, evidence_pack(read, gallery))
+        typer.echo(pack / "README.md")
+        return
     write_files(evaluation, evaluation_reports(read, gallery))
     typer.echo(evaluation / "report.html")
 

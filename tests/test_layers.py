@@ -32,7 +32,8 @@ MAY_IMPORT = {
     "finetuning": {"completion", "nnunet", "trainers"},
     "completion": {"trainers"},
     "usage": set(),
-    "evaluation_commands": {"completion", "evaluation"},
+    "evidence": {"evaluation"},
+    "evaluation_commands": {"completion", "evaluation", "evidence"},
     "cli": {
         *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "selfcheck", "sharing"),
         *("suspects", "trainers", "tuning", "usage"),

@@ -1,0 +1,164 @@
+"""The files of an evidence pack."""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from nnunet_dro.evaluation import METRICS, Evaluation
+from nnunet_dro.evaluation.metrics import is_bounded
+from nnunet_dro.evaluation.report import evaluation_reports
+from nnunet_dro.evaluation.report.gallery import GalleryEntry
+from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evidence.table_one import table_one
+
+#: The statistics of a stratum that the model card names.
+STATISTICS = ("mean", "median", "p10", "p5")
+
+
+def evidence_pack(evaluation: Evaluation, gallery: Sequence[GalleryEntry] = ()) -> dict[str, str]:
+    """Everything that one evaluation says, as files to put on record.
+
+    Nothing in it says that a requirement of a law or a standard is met: it holds what was measured.
+
+    Args:
+        evaluation: The evaluation.
+        gallery: Pictures of the worst cases, for the page.
+
+    Returns:
+        Name to content: ``README.md`` (what is here, versions and hashes), ``table1.csv`` and ``table1.md``,
+        ``model_card.md`` (the form of Hugging Face, with the metrics of every stratum as ``model-index``),
+        ``claim.md`` (what CLAIM 2024 asks and the numbers answer), and the files and reports of the evaluation.
+    """
+    one = table_one(evaluation)
+    files = evaluation_files(evaluation) | evaluation_reports(evaluation, gallery)
+    values = {
+        "evaluation": evaluation,
+        "about": evaluation.about,
+        "options": evaluation.about.get("options", {}),
+        "inputs": evaluation.about.get("inputs", {}),
+        "one": one.assign(share=[f"{100 * share:.0f} %" for share in one["share"]]),
+        "n_cases": int(one["cases"].iloc[0]),
+        "n_patients": int(one["patients"].iloc[0]) if "patients" in one else None,
+        "metrics": {name: METRICS[name] for name in evaluation.metrics if name in METRICS},
+        "performance": performance(evaluation),
+        "missed": missed(evaluation),
+        "worst": evaluation.worst.to_dict("records"),
+        "reports": sorted(files),
+    }
+    written = {name: _template(name).render(values).strip() + "\n" for name in ("README.md", "claim.md", "table1.md")}
+    card = _template("model_card.md").render(values).strip()
+    written["model_card.md"] = f"---\n{model_index(evaluation)}---\n\n{card}\n"
+    return {**written, "table1.csv": one.to_csv(index=False), **files}
+
+
+def performance(evaluation: Evaluation) -> pd.DataFrame:
+    """Mean with its interval, median, p10 and p5 of every metric by label and stratum, as text.
+
+    Args:
+        evaluation: The evaluation.
+
+    Returns:
+        Columns ``attribute``, ``stratum``, ``label``, ``metric``, ``n``, and a column for each of `STATISTICS`.
+    """
+    rows = []
+    for row in evaluation.strata.to_dict("records"):
+        shown: dict[str, object] = {name: row[name] for name in ("attribute", "stratum", "label", "metric", "n")}
+        is_fraction = is_bounded(str(row["metric"]))
+        for name in STATISTICS:
+            ends = [row.get(f"{name}_low"), row.get(f"{name}_high")]
+            text = _number(row[name], is_fraction)
+            if all(pd.notna(end) for end in ends):
+                text += " [" + ", ".join(_number(end, is_fraction) for end in ends) + "]"
+            shown[name] = text
+        rows.append(shown)
+    return pd.DataFrame(rows)
+
+
+def missed(evaluation: Evaluation) -> pd.DataFrame:
+    """The strata with cases in which a label was missed, invented or left out of a statistic."""
+    table = evaluation.strata
+    names = [name for name in ("n_missed", "n_invented", "n_left_out") if name in table]
+    columns = ["attribute", "stratum", "label", "metric", "n", *names]
+    return table.loc[(table[names] > 0).any(axis=1), columns] if names else table.loc[[], columns]
+
+
+def model_index(evaluation: Evaluation) -> str:
+    """The front matter of a model card, YAML: the metrics of every stratum, as Hugging Face reads them.
+
+    JSON is YAML, and quotes every name safely, whatever is in it.
+
+    Args:
+        evaluation: The evaluation.
+    """
+    inputs = evaluation.about.get("inputs", {})
+    results = []
+    for (attribute, stratum), rows in evaluation.strata.groupby(["attribute", "stratum"], sort=False, observed=True):
+        metrics = [
+            {"type": str(row["metric"]), "name": f"{row['metric']}, {name}, {row['label']}", "value": row[name]}
+            for row in rows.to_dict("records")
+            for name in STATISTICS
+            if pd.notna(row[name])
+        ]
+        dataset = {"name": f"{attribute}: {stratum}", "type": "private", "args": {"n": int(rows["n"].max())}}
+        if metrics:
+            results.append({"task": {"type": "image-segmentation"}, "dataset": dataset, "metrics": metrics})
+    lines = {
+        "library_name": "nnunet-dro",
+        "tags": ["medical-image-segmentation", "nnU-Net"],
+        "references_sha256": inputs.get("references_sha256", ""),
+        "predictions_sha256": inputs.get("predictions_sha256", ""),
+        "model-index": [{"name": evaluation.method, "results": results}],
+    }
+    return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in lines.items())
+
+
+def _number(value: Any, is_fraction: bool) -> str:
+    if pd.isna(value):
+        return "–"
+    return f"{100 * value:.1f} %" if is_fraction else f"{value:.2f} mm"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "assets"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Markdown; cells and lines are escaped where names of users stand in them.
+        autoescape=False,
+    )
+    environment.filters |= {"table": _table, "plain": _plain}
+    return environment
+
+
+def _template(name: str) -> Any:
+    return _environment().get_template(f"{name}.jinja")
+
+
+def _table(table: pd.DataFrame) -> str:
+    """A table in markdown, whose cells cannot leave it."""
+    if table.empty:
+        return "None."
+    rows = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+    head = [_plain(column) for column in table.columns]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "–" if pd.isna(value) else f"{value:.3g}"
+    return _plain(value)
+
+
+def _plain(value: object) -> str:
+    """Text of users in markdown: one line, and no markup."""
+    text = " ".join(str(value).split())
+    for character in "\\`*_[]<>|#":
+        text = text.replace(character, f"\\{character}")
+    return text

@@ -1,0 +1,101 @@
+"""The pack says what the evaluation says, and no name can change its form."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation import read_evaluation
+from nnunet_dro.evidence import table_one
+from tests.evaluation.made_folders import bars, read_csv, run, run_evaluate, write_cases, write_map, write_study
+
+EVIL = "<b>A|B</b>"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Eight cases of five patients; the tumour of one is missed, and one case has none."""
+    root = write_study(tmp_path_factory.mktemp("study"), shifts=(0, 1, 2, 3, 0, 1, 2, 4))
+    write_map(root / "reference" / "case_05.nii.gz", bars(0))
+    write_map(root / "prediction" / "case_05.nii.gz", bars(0))
+    write_map(root / "prediction" / "case_06.nii.gz", bars(0))
+    patients = ["p1", "p1", "p2", "p2", "p3", "p3", "p4", "p5"]
+    table = write_cases(root, centre=["A"] * 5 + [EVIL] * 3, patient=patients)
+    words = ("--cases", table, "--by", "centre", "--patient", "patient", "--metrics", "dice,hd95")
+    assert run_evaluate(root, *words, bootstrap=200).exit_code == 0
+    result = run("report", root / "out", "--pack", root / "pack")
+    assert result.exit_code == 0, result.output
+    return root
+
+
+def text_of(study, name):
+    return (study / "pack" / name).read_text(encoding="utf-8")
+
+
+def test_table_one_counts_cases_patients_and_labels(study):
+    table = table_one(read_evaluation(study / "out")).set_index("stratum")
+    assert table["cases"].to_dict() == {"all": 8, "A": 5, EVIL: 3}
+    assert table["patients"].to_dict() == {"all": 5, "A": 3, EVIL: 3}
+    assert table["share"].to_dict() == {"all": 1, "A": 5 / 8, EVIL: 3 / 8}
+    assert table["tumour, cases with it"].to_dict() == {"all": 7, "A": 5, EVIL: 2}
+    scores = pd.read_csv(study / "out" / "scores.csv")
+    tumours = scores[(scores["label"] == "tumour") & (scores["n_reference"] > 0)]["reference_ml"]
+    assert table.loc["all", "tumour, median ml"] == pytest.approx(tumours.median())
+    written = read_csv(study / "pack" / "table1.csv").set_index("stratum")
+    pd.testing.assert_frame_equal(written, table)
+
+
+def test_the_model_card_has_the_metrics_of_every_stratum(study):
+    front, body = text_of(study, "model_card.md").removeprefix("---\n").split("\n---\n", 1)
+    entries = dict(line.split(": ", 1) for line in front.splitlines())
+    (model,) = json.loads(entries["model-index"])
+    strata = read_csv(study / "out" / "strata.csv")
+    found = {
+        (result["dataset"]["name"], metric["name"]): metric["value"]
+        for result in model["results"]
+        for metric in result["metrics"]
+    }
+    for row in strata.to_dict("records"):
+        place = f"{row['attribute']}: {row['stratum']}"
+        for statistic in ("mean", "p5"):
+            if not np.isnan(row[statistic]):
+                assert found[place, f"{row['metric']}, {statistic}, {row['label']}"] == row[statistic]
+    assert "8 cases of 5 patients" in body
+    assert "Patients are not counted" not in text_of(study, "table1.md")
+
+
+def test_missed_labels_are_told(study):
+    missed = text_of(study, "model_card.md").split("or invented (in the prediction only):")[1].split("##")[0]
+    rows = [line for line in missed.splitlines() if "tumour" in line and "dice" in line]
+    assert rows, "one tumour was missed"
+
+
+def test_names_do_not_leave_their_cells(study):
+    for name in ("table1.md", "model_card.md", "claim.md", "README.md"):
+        text = text_of(study, name)
+        assert "<b>" not in text.partition("\n---\n")[2] if name == "model_card.md" else "<b>" not in text
+        widths = {line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("| ")}
+        assert len(widths) <= 3, "rows of a table have the same number of cells"
+
+
+def test_hashes_and_reports_are_in_the_pack(study):
+    inputs = json.loads((study / "out" / "summary.json").read_text())["inputs"]
+    text = text_of(study, "README.md")
+    assert inputs["references_sha256"] in text
+    assert inputs["predictions_sha256"] in text
+    for name in ("report.html", "scores.csv", "strata.csv", "summary.json"):
+        assert (study / "pack" / name).is_file()
+        assert name in text
+
+
+def test_nothing_claims_that_a_rule_is_met(study):
+    for path in (study / "pack").glob("*.md"):
+        assert "compliant" not in path.read_text(encoding="utf-8").lower()
+
+
+def test_a_folder_with_something_in_it_is_not_touched(study):
+    before = {path: path.stat().st_mtime_ns for path in (study / "pack").iterdir()}
+    result = run("report", study / "out", "--pack", study / "pack")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert before == {path: path.stat().st_mtime_ns for path in (study / "pack").iterdir()}
