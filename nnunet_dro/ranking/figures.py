@@ -8,7 +8,7 @@ from markupsafe import Markup
 from nnunet_dro.pages.svg import N_COLOURS, at, figure, line, shortened, text
 from nnunet_dro.ranking.contest import FloatArray
 
-_ROW, _SIDE = 24.0, 150.0
+_ROW, _SIDE = 24.0, 172.0
 
 #: Radius of the mark of a rank, and of the blob of a rank that is always the same.
 _MARK, _BLOB = 9.5, 11.5
@@ -63,7 +63,7 @@ def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spaci
     parts = []
     for stop, at_x in zip(stops, x, strict=True):
         title = Markup("<title>{}</title>").format(f"{stop.title}, {stop.about}")
-        head = text(at_x, 16, shortened(stop.title, max(7, int(step / 7.4))), anchor="middle", kind="axis")
+        head = text(at_x, 16, shortened(stop.title, max(7, int(step / 6.3))), anchor="middle", kind="axis")
         parts += [Markup("<g>{}{}</g>").format(title, head), text(at_x, 32, stop.about, anchor="middle")]
         parts.append(line(at_x, top, at_x, top + _ROW * len(teams), "grid"))
     # The first team is drawn last, above the others.

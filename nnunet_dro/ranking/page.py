@@ -12,6 +12,7 @@ from nnunet_dro.evaluation.report.formatting import attribute_title, metric_name
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.page import page_assets, page_environment
 from nnunet_dro.pages.sortable_table import SortableTable
+from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.wording import NO_VALUE
 from nnunet_dro.ranking.case_page import case_charts, case_table
 from nnunet_dro.ranking.figures import Figure, Stop, blob_plot, bump_chart, significance_matrix
@@ -111,7 +112,7 @@ def _samples(ranking: Ranking, scheme: RankingScheme) -> pd.DataFrame:
 def _schemes(ranking: Ranking) -> Figure:
     order = [ranking.scheme, *(scheme for scheme in RankingScheme if scheme is not ranking.scheme)]
     stops = [Stop(TITLES[s], "", overall(ranking, s).to_numpy(dtype=np.float64)) for s in order]
-    return bump_chart(ranking.teams, stops, label="Ranks of the teams by each scheme", spacing=120)
+    return bump_chart(ranking.teams, stops, label="Ranks of the teams by each scheme", spacing=128)
 
 
 def _stability(ranking: Ranking) -> Figure | None:
@@ -185,10 +186,14 @@ def _without(ranking: Ranking, attribute: str) -> list[dict[str, Any]]:
                 "tau": _tau(float(taus["kendall_tau"][stratum])),
                 "first": ", ".join(str(team) for team, rank in ranks.items() if rank == 1) or NO_VALUE,
                 "n_moved": str(len(moved)),
-                "moved": [f"{team}: {rank_text(full[team])} → {rank_text(ranks[team])}" for team in moved.index[:3]],
+                "moved": [_move(str(team), full[team], ranks[team]) for team in moved.index[:3]],
             }
         )
     return rows
+
+
+def _move(team: str, before: float, after: float) -> str:
+    return f"{shortened(team, 32)}: {rank_text(before)} → {rank_text(after)}"
 
 
 def _tasks(ranking: Ranking) -> dict[str, Any]:

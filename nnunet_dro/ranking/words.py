@@ -1,6 +1,7 @@
 """What readers are told of a ranking, on the page, in markdown and in the terminal alike."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -9,9 +10,13 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity
 from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.naming import name_some
 from nnunet_dro.pages.wording import NO_VALUE, count
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
+
+#: Teams that a sentence names.
+_MOST_NAMES = 3
 
 
 def selected(ranking: Ranking, scheme: RankingScheme | None = None, **columns: str) -> pd.DataFrame:
@@ -32,7 +37,7 @@ def overall(ranking: Ranking, scheme: RankingScheme | None = None, **columns: st
 def heading(ranking: Ranking) -> str:
     """Who is first, and how sure that is."""
     ranks = overall(ranking)
-    first = [team for team in ranking.teams if ranks[team] == 1]
+    first = _first(ranks)
     if len(first) > 1:
         return f"{count(len(first), 'team')} share the first rank"
     return f"{first[0]} is first"
@@ -74,12 +79,10 @@ def _on_samples(ranking: Ranking) -> list[str]:
     if ranking.bootstrap.empty:
         return []
     rows = ranking.bootstrap[ranking.bootstrap["scheme"] == ranking.scheme.value].set_index("team")
-    first = ranking.teams[0]
     tau = ranking.taus.set_index("scheme").loc[ranking.scheme.value]
-    sentences = [
-        f"{first} has rank 1 in {share(rows['share_1'][first])} of {ranking.about['options']['n_resamples']:,} "
-        f"bootstrap samples."
-    ]
+    n_samples = ranking.about["options"]["n_resamples"]
+    of_first = [f"{team} in {share(rows['share_1'][team])}" for team in _first(overall(ranking))[:_MOST_NAMES]]
+    sentences = [f"Of {n_samples:,} bootstrap samples, rank 1 goes to {', '.join(of_first)}."]
     if not math.isnan(tau["mean"]):
         sentences.append(
             f"Kendall's tau of the samples' rankings and this one is {tau['mean']:.2f} on average "
@@ -89,16 +92,13 @@ def _on_samples(ranking: Ranking) -> list[str]:
 
 
 def _on_schemes(ranking: Ranking) -> list[str]:
-    others = [s for s in RankingScheme if s is not ranking.scheme]
-    first = {s: [t for t, r in overall(ranking, s).items() if r == 1] for s in others}
-    differing = [
-        f"{TITLES[s]} ({', '.join(map(str, t[:3]))}{' ...' if len(t) > 3 else ''})"
-        for s, t in first.items()
-        if ranking.teams[0] not in t
-    ]
+    own = _first(overall(ranking))
+    others = {s: _first(overall(ranking, s)) for s in RankingScheme if s is not ranking.scheme}
+    differing = [f"{TITLES[s]} ({_some(teams)})" for s, teams in others.items() if not set(teams) & set(own)]
     if differing:
         return [f"Another team is first by: {'; '.join(differing)}."]
-    return [f"{ranking.teams[0]} is first by every scheme, alone or with others."]
+    always = [team for team in own if all(team in teams for teams in others.values())]
+    return [f"First by every scheme, alone or with others: {_some(always)}."] if always else []
 
 
 def _on_strata(ranking: Ranking, attribute: str) -> list[str]:
@@ -122,13 +122,19 @@ def _on_strata(ranking: Ranking, attribute: str) -> list[str]:
     return [" ".join(sentences)]
 
 
+def _first(ranks: "pd.Series[float]") -> list[str]:
+    return [str(team) for team, rank in ranks.items() if rank == 1]
+
+
+def _some(teams: Sequence[str]) -> str:
+    return name_some(teams, at_most=_MOST_NAMES)
+
+
 def _leaders(ranks: "pd.Series[float]") -> str:
-    first = [str(team) for team, rank in ranks.items() if rank == 1]
+    first = _first(ranks)
     if not first:
         return "no team has a rank"
-    if len(first) > 3:
-        return f"{len(first)} teams are first"
-    return f"{' and '.join(first)} {'is' if len(first) == 1 else 'are'} first"
+    return f"{_some(first)} {'is' if len(first) == 1 else 'are'} first"
 
 
 def share(value: float) -> str:
