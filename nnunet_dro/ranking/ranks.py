@@ -178,4 +178,4 @@ def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
     wins = np.zeros((n_resamples, n_tasks, n_teams))
     for task in range(n_tasks):
         wins[:, task] = holm_rejected(p[:, task], level=LEVEL) @ of_team
-    return np.where(contest.defined.any(axis=1)[:, None], wins, np.nan)
+    return np.where(np.any(contest.defined, axis=1, keepdims=True), wins, np.nan)

@@ -26,13 +26,7 @@ def ranking_table(ranking: Ranking) -> RenderableType:
     Returns:
         A renderable for rich's console. Names are shown as they are, long ones shortened; all are in the files.
     """
-    shown = Table(
-        title=Text(plain(f"{heading(ranking)} ({size(ranking)})"), style="bold"),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1),
-    )
+    shown = Table(box=None, pad_edge=False, padding=(0, 1))
     title, scores = main_score(ranking)
     attributes = list(ranking.strata)[:2]
     shown.add_column("rank", justify="right", no_wrap=True)
@@ -59,4 +53,5 @@ def ranking_table(ranking: Ranking) -> RenderableType:
     notes = [Text(plain(f"Note: {note}"), style="yellow") for note in ranking.notes[:_MOST_NOTES]]
     if n_more := len(ranking.notes) - len(notes):
         notes.append(Text(f"{count(n_more, 'more note')} in the page.", style="yellow"))
-    return Group(shown, *(Text(plain(sentence)) for sentence in lines), *notes)
+    first = Text(plain(f"{heading(ranking)} ({size(ranking)})"), style="bold")
+    return Group(first, shown, *(Text(plain(sentence)) for sentence in lines), *notes)
