@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from nnunet_dro.choices import EmptyRule, MissingRule, RankingScheme
+from nnunet_dro.completion import complete_column
 from nnunet_dro.progress_bar import progress_bar
 
 
@@ -26,7 +27,10 @@ def rank(
     ] = RankingScheme.MEAN,
     by: Annotated[
         list[str] | None,
-        typer.Option(help="Columns to rank by, as for evaluate; default: as in the first evaluation."),
+        typer.Option(
+            help="Columns to rank by, as for evaluate; default: as in the first evaluation.",
+            autocompletion=complete_column,
+        ),
     ] = None,
     intersect: Annotated[
         bool, typer.Option("--intersect", help="Rank by the cases that all evaluations have.")
@@ -63,7 +67,10 @@ def rank(
         typer.Option(help="With --evaluate: case table with a row per case.", readable=False),
     ] = None,
     patient: Annotated[
-        str | None, typer.Option(help="With --evaluate: column of the case table that names the patient.")
+        str | None,
+        typer.Option(
+            help="With --evaluate: column of the case table that names the patient.", autocompletion=complete_column
+        ),
     ] = None,
     metrics: Annotated[
         str | None, typer.Option(help="With --evaluate: metrics, as for evaluate; default: dice.", show_default=False)
