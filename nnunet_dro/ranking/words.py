@@ -104,7 +104,7 @@ def _on_schemes(ranking: Ranking) -> list[str]:
 def _on_strata(ranking: Ranking, attribute: str) -> list[str]:
     title = attribute_title(attribute)
     worst = overall(ranking, kind="worst", attribute=attribute)
-    sentences = [f"By its worst stratum of {title}, {_leaders(worst)}."]
+    sentences = [f"By the worst stratum of {title} of each team, {_leaders(worst)}."]
     agreement = ranking.agreement
     rows = agreement[
         (agreement["kind"] == "without")
