@@ -1,4 +1,4 @@
-"""The choices of `nnunet-dro evaluate`, apart from the evaluation so that --help shows them without importing it."""
+"""The choices of `nnunet-dro evaluate` and `rank`, kept apart so that --help shows them without importing the rest."""
 
 from enum import Enum
 from typing import TypeVar
@@ -18,6 +18,16 @@ class MissingRule(str, Enum):
 
     ERROR = "error"
     WORST = "worst"
+
+
+class RankingScheme(str, Enum):
+    """How `nnunet-dro rank` ranks teams."""
+
+    MEAN = "mean"
+    MEDIAN = "median"
+    RANK_MEAN = "rank-mean"
+    RANK_MEDIAN = "rank-median"
+    TEST = "test"
 
 
 _Choice = TypeVar("_Choice", bound=Enum)

@@ -15,6 +15,7 @@ from nnunet_dro.evaluation_commands import compare, evaluate, plan, report, show
 from nnunet_dro.finetuning import finetune
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
+from nnunet_dro.ranking import rank
 from nnunet_dro.tuning import tune
 from nnunet_dro.usage import BAD_INPUT, INTERRUPTED, START, Commands, stop
 
@@ -104,7 +105,7 @@ def _ask(question: str, default: str) -> str:
     return Prompt.ask(question, default=default)
 
 
-for _command in (evaluate, compare, plan, report, splits):
+for _command in (evaluate, compare, rank, plan, report, splits):
     app.command()(_command)
 
 

@@ -11,6 +11,7 @@ REPOSITORY = Path(__file__).parents[1]
 COMMANDS = {
     "sampler.py": ("--quick",),
     "train_step.py": ("--quick", "--iterations", "2"),
+    "ranking.py": ("--quick",),
     "gpu_check.py": ("race", "parity", "amp", "--device", "cpu"),
 }
 

@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "demo": {"nnunet", "evaluation", "trainers"},
     "suspects": {"nnunet", "evaluation", "pages"},
     "doctor": {"sampling", "nnunet", "evaluation", "pages", "trainers"},
+    "ranking": {"completion", "nnunet", "evaluation", "pages"},
     "tuning": {"completion", "nnunet", "evaluation", "pages", "trainers"},
     "sharing": {"nnunet", "trainers"},
     "selfcheck": {"evaluation", "sampling"},
@@ -35,14 +36,14 @@ MAY_IMPORT = {
     "evidence": {"evaluation"},
     "evaluation_commands": {"completion", "evaluation", "evidence"},
     "cli": {
-        *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "selfcheck", "sharing"),
-        *("suspects", "trainers", "tuning", "usage"),
+        *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "ranking", "selfcheck"),
+        *("sharing", "suspects", "trainers", "tuning", "usage"),
     },
     "experiments": {
         *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),
         *("trainers", "tuning"),
     },
-    "benchmarks": {"evaluation", "losses", "nnunet", "sampling", "trainers"},
+    "benchmarks": {"evaluation", "losses", "nnunet", "ranking", "sampling", "trainers"},
 }
 
 #: What the families of experiments share.
@@ -58,6 +59,8 @@ HEAVY = {
     "nnunet_dro.nnunet": ("torch", "nnunetv2"),
     "nnunet_dro.pages": ("torch", "nnunetv2"),
     "nnunet_dro.evaluation": ("torch", "nnunetv2"),
+    "nnunet_dro.ranking": ("numpy", "torch", "nnunetv2", "pandas"),
+    "nnunet_dro.ranking.files": ("torch", "nnunetv2"),
     "nnunet_dro.suspects": ("torch", "nnunetv2"),
     "nnunet_dro.doctor": ("torch", "nnunetv2"),
 }

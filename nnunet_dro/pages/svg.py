@@ -99,7 +99,9 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
     return form.format(at(x1), at(y1), at(x2), at(y2), kind)
 
 
-def figure(height: float, parts: Sequence[Markup], *, label: str, columns: Sequence[int] = ()) -> Markup:
+def figure(
+    height: float, parts: Sequence[Markup], *, label: str, columns: Sequence[int] = (), width: float = WIDTH
+) -> Markup:
     """The SVG element.
 
     Args:
@@ -107,13 +109,14 @@ def figure(height: float, parts: Sequence[Markup], *, label: str, columns: Seque
         parts: Its contents.
         label: What it shows, for those who do not see it.
         columns: Columns of the case table that the tooltip of a dot names.
+        width: In figure units.
 
     Returns:
         The element; with dots in it, a script makes them reachable by keyboard.
     """
     form = Markup('<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-label="{}" data-columns="{}">{}</svg>')
     return form.format(
-        at(WIDTH), at(height), "group" if columns else "img", label, ",".join(map(str, columns)), Markup("").join(parts)
+        at(width), at(height), "group" if columns else "img", label, ",".join(map(str, columns)), Markup("").join(parts)
     )
 
 

@@ -19,6 +19,7 @@ from nnunet_dro.evaluation.report.evaluation_page import (
 )
 from nnunet_dro.evaluation.report.findings import all_notes
 from nnunet_dro.evaluation.report.formatting import (
+    against_baseline,
     attribute_title,
     change_bounds,
     counted_as_worst,
@@ -54,14 +55,13 @@ def comparison_content(comparison: "Comparison") -> dict[str, Any]:
     attributes = [str(name) for name in comparison.table["attribute"].unique()]
     parts = [_part(comparison, attribute, n) for n, attribute in enumerate(attributes)]
     blocks = _paired(comparison, pairs, table, metrics)
-    others = " and ".join(methods[1:])
     contents = [("findings", "What changed"), *((part["id"], part["title"]) for part in parts)]
     contents += [(f"pairs-{n + 1}", f"{block['short']}") for n, block in enumerate(blocks)]
     contents += [("changed", "Changed cases"), ("cases", "Cases"), ("methods", "Definitions")]
     return {
         "kind": "nnunet-dro · comparison per stratum",
-        "title": f"{others} against {methods[0]}",
-        "heading": f"{others} against {methods[0]}",
+        "title": against_baseline(methods),
+        "heading": against_baseline(methods),
         "lede": lede(pairs.rows, comparison.stratum_of_case, metrics),
         "contents": contents,
         "baseline": methods[0],

@@ -1,7 +1,7 @@
 """How numbers, names and statistics are written in every report."""
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from nnunet_dro.evaluation.metrics import METRICS, Metric
@@ -122,6 +122,13 @@ def volume(value: float) -> str:
         return "0"
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:.{min(decimals, 4)}f}"
+
+
+def against_baseline(methods: Sequence[str]) -> str:
+    """The heading of a comparison: ``DRO against ERM``, or with more than three methods beside it ``4 methods ...``."""
+    others = methods[1:]
+    names = " and ".join(others) if len(others) <= 3 else f"{len(others)} methods"
+    return f"{names} against {methods[0]}"
 
 
 def attribute_title(attribute: str) -> str:

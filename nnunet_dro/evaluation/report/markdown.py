@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
+    against_baseline,
     attribute_title,
     change_bounds,
     counted,
@@ -57,8 +58,7 @@ def comparison_markdown(comparison: "Comparison") -> str:
     Returns:
         Markdown that ends with a line break; names from files are escaped.
     """
-    baseline = comparison.methods[0]
-    lines = [f"# {escape(' and '.join(comparison.methods[1:]))} against {escape(baseline)}", ""]
+    lines = [f"# {escape(against_baseline(comparison.methods))}", ""]
     for verdict in verdicts(comparison):
         lines.append(f"**{escape(verdict.method)}**: {escape(verdict.summary)}")
         lines += [

@@ -12,6 +12,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
+    against_baseline,
     attribute_title,
     change_bounds,
     counted,
@@ -30,6 +31,9 @@ from nnunet_dro.pages.wording import NO_VALUE, plain
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
+
+#: With more methods, the baseline among them, the differences are counted: nobody reads hundreds of rows.
+_MOST_METHODS = 5
 
 
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
@@ -59,8 +63,10 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
     Returns:
         A renderable for rich's console; names from files are shown as they are.
     """
-    parts: list[RenderableType] = []
     table = comparison.table
+    parts: list[RenderableType] = []
+    if len(comparison.methods) > _MOST_METHODS:
+        return _many_methods(comparison)
     for attribute in table["attribute"].unique():
         for metric in table["metric"].unique():
             inside = table[(table["attribute"] == attribute) & (table["metric"] == metric)]
@@ -72,6 +78,33 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
     for verdict in verdicts(comparison):
         parts.append(Text.assemble((plain(f"{verdict.method}: "), "bold"), plain(verdict.summary)))
         parts += [Text(plain(f"  {f.title}: {f.value}. {f.detail}")) for f in verdict.findings]
+    parts += [Text(plain(f"Note: {note}"), style="yellow") for note in all_notes(comparison.notes, comparison.strata)]
+    return Group(*parts)
+
+
+def _many_methods(comparison: "Comparison") -> RenderableType:
+    """A row per method: how many of its means are better, worse and undecided."""
+    table, metrics = comparison.table, list(comparison.table["metric"].unique())
+    parts: list[RenderableType] = []
+    for name in metrics:
+        metric = metric_named(str(name))
+        heading = f"{against_baseline(comparison.methods)}: mean {metric.title} per stratum and label"
+        parts.append(Text(plain(heading), style="bold"))
+        shown = RichTable(box=None, pad_edge=False, padding=(0, 1))
+        shown.add_column("method", overflow="fold", min_width=6)
+        for column in ("better", "worse", "undecided"):
+            shown.add_column(column, justify="right", no_wrap=True)
+        for method in comparison.methods[1:]:
+            rows = table[(table["method"] == method) & (table["metric"] == name)]
+            above, below = (rows["mean_difference_low"] > 0).sum(), (rows["mean_difference_high"] < 0).sum()
+            better, worse = (above, below) if metric.more_is_better else (below, above)
+            shown.add_row(*(Text(plain(str(cell))) for cell in (method, better, worse, len(rows) - better - worse)))
+        parts.append(shown)
+    about = (
+        "Better and worse: the 95 % interval of the difference lies on one side of 0. Every difference is in "
+        "report.html and comparison.csv. To put many methods in an order, use nnunet-dro rank."
+    )
+    parts.append(Text(about))
     parts += [Text(plain(f"Note: {note}"), style="yellow") for note in all_notes(comparison.notes, comparison.strata)]
     return Group(*parts)
 
@@ -143,7 +176,8 @@ def _difference_table(
         shown.add_column(heading, overflow="fold", min_width=6)
     headings = ["n", "before → after", "change", *(["Holm p", "W/T/L"] if statistic == "mean" else [])]
     for name in headings:
-        shown.add_column(name, justify="right", no_wrap=True)
+        # With a column for the method, the interval goes on a line of its own in a narrow terminal.
+        shown.add_column(name, justify="right", no_wrap=not several or name != "change")
     for row in sorted(rows, key=lambda r: labels.index(str(r["label"]))):
         names = [str(row["label"])]
         names += [stratum_title(attribute, str(row["stratum"]))] if attribute != ALL else []

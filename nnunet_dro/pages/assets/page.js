@@ -10,7 +10,7 @@
   };
   const data = JSON.parse(find("#data").textContent);
   const columns = data.columns;
-  const size = columns[0].codes.length;
+  const size = columns.length ? columns[0].codes.length : 0;
   const PAGE = 50;
 
   const value = (row, column) => {
@@ -39,6 +39,7 @@
   theme.addEventListener("click", () => { document.documentElement.dataset.theme = isDark() ? "light" : "dark"; nameTheme(); });
   prefersDark.addEventListener("change", nameTheme);
   nameTheme();
+  if (!columns.length) return; // a page without cases
 
   // The case table: sorted and filtered over all rows, a page of them in the document.
   const state = { order: [], column: data.sortedBy, descending: data.descending, page: 0, text: "", chosen: new Map(), only: null, row: null };

@@ -60,6 +60,30 @@ def test_three_methods_have_a_column_for_their_name():
     assert "Nothing changed" in text
 
 
+def test_of_many_methods_the_differences_are_counted():
+    scores, strata = scores_of(60, labels=("one",))
+    after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
+    methods = {"base": scores} | {f"method {n:02}": after if n == 7 else scores for n in range(19)}
+    lines = printed(comparison_table(comparison_of(methods, strata)), width=80).splitlines()
+    assert len(lines) < 30
+    assert max(map(len, lines)) <= 80
+    assert "19 methods against base" in lines[0]
+    rows = {line[:9]: line.split()[2:] for line in lines if line.startswith("method ")}
+    n_rows = sum(map(int, rows["method 00"]))
+    assert rows["method 00"] == ["0", "0", str(n_rows)]
+    assert int(rows["method 07"][1]) > 0
+    assert any("nnunet-dro rank" in line for line in lines)
+
+
+def test_three_methods_fit_a_narrow_terminal():
+    scores, strata = scores_of(60, labels=("white matter",))
+    after = scores.assign(dice=(scores["dice"] - 0.06).clip(0, 1))
+    text = printed(comparison_table(comparison_of({"ERM": scores, "DRO": after, "CVaR": after}, strata)), width=80)
+    # Wins, ties and losses are the last column, and nothing of them is cut off.
+    assert "20/0/0" in text
+    assert "W/T/L" in text
+
+
 def test_table_fits_a_narrow_terminal():
     text = printed(evaluation_table(evaluation_of(*scores_of(60))), width=80)
     assert max(len(line) for line in text.splitlines()) <= 80

@@ -1,0 +1,319 @@
+"""Rank teams: overall, per task, per stratum, without each stratum, and how sure the ranks are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.choices import RankingScheme, choice_of
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.provenance import versions
+from nnunet_dro.evaluation.significance import holm
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.ranking.contest import Contest, FloatArray
+from nnunet_dro.ranking.from_evaluations import Entries, Task, read_entries
+from nnunet_dro.ranking.ranks import (
+    DEFINITIONS,
+    LEVEL,
+    consensus,
+    overall_ranks,
+    pairwise_p,
+    ranks_of,
+    task_scores,
+    worst_scores,
+)
+from nnunet_dro.ranking.stability import Stability, bootstrap_ranks, draw_units, kendall_tau
+
+#: The metric and the label of the rows over all tasks.
+OVERALL = "all"
+
+#: What the rows of ranks.csv are about.
+KINDS = ("all", "stratum", "worst", "without")
+
+RANK_COLUMNS = (*("kind", "attribute", "stratum", "n", "scheme", "metric", "label", "team", "score", "rank"),)
+AGREEMENT_COLUMNS = ("kind", "attribute", "stratum", "n", "scheme", "kendall_tau")
+BOOTSTRAP_COLUMNS = ("scheme", "team", "rank", "rank_low", "rank_median", "rank_high")
+TEST_COLUMNS = ("metric", "label", "better", "worse", "n", "wilcoxon_p", "holm_p", "significant")
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The ranks of teams.
+
+    Attributes:
+        teams: Their names, the first in the ranking first; equal ones in the order of the other schemes' ranks.
+        tasks: Metrics and labels.
+        scheme: The scheme that the ranking is by.
+        strata: Attribute to its strata and their numbers of cases.
+        n_cases: Number of cases.
+        n_units: Number of patients; as many as cases where each is another patient's.
+        ranks: A row per kind (`KINDS`), attribute, stratum, scheme, task and team, with `RANK_COLUMNS`. ``all``: every
+            case; ``stratum``: its cases; ``worst``: each team's worst stratum of the attribute, task by task;
+            ``without``: all cases but those of the stratum. Where metric and label are `OVERALL`, the score is the
+            mean of the ranks over the tasks.
+        agreement: Kendall's tau of each of these rankings and that of all cases, with `AGREEMENT_COLUMNS`.
+        bootstrap: A row per scheme and team, with `BOOTSTRAP_COLUMNS` (95 % interval) and ``share_1`` ..., how often
+            the team has each rank. Empty without resamples.
+        taus: A row per scheme: mean, median and 95 % interval of Kendall's tau of the samples' rankings and the full
+            one.
+        tests: A row per task and ordered pair of teams, with `TEST_COLUMNS`: one-sided, and corrected for all pairs of
+            the task.
+        cases: A row per case and label, with the best, median and worst value of the teams for each metric; None with
+            ``aggregate_only``.
+        case_names: The cases of ``values``; none with ``aggregate_only``.
+        values: The scores of the cases, shape (n_tasks, n_teams, n_cases), in the order of ``tasks``, ``teams`` and
+            ``case_names``; NaN where undefined. None with ``aggregate_only``.
+        about: ``versions``, ``options``, ``definitions``.
+        notes: Sentences for the reader.
+    """
+
+    teams: tuple[str, ...]
+    tasks: tuple[Task, ...]
+    scheme: RankingScheme
+    strata: Mapping[str, Mapping[str, int]]
+    n_cases: int
+    n_units: int
+    ranks: pd.DataFrame
+    agreement: pd.DataFrame
+    bootstrap: pd.DataFrame
+    taus: pd.DataFrame
+    tests: pd.DataFrame
+    cases: pd.DataFrame | None
+    case_names: tuple[str, ...]
+    values: FloatArray | None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def rank_evaluations(
+    evaluations: Mapping[str, Evaluation],
+    *,
+    scheme: RankingScheme | str = RankingScheme.MEAN,
+    by: Sequence[str] | None = None,
+    intersect: bool = False,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    aggregate_only: bool = False,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+) -> Ranking:
+    """Rank teams by evaluations of the same cases.
+
+    Args:
+        evaluations: Team to its evaluation.
+        scheme: The ranking scheme; the ranks of the others are reported beside it.
+        by: Attributes of the first evaluation, or specs as for `parse_by` over the columns of its case table. None for
+            the first evaluation's attributes.
+        intersect: Whether to rank by the cases that all have, instead of refusing evaluations of different cases.
+        n_resamples: Number of bootstrap samples; 0 for none.
+        seed: Random seed of the samples, >= 0.
+        aggregate_only: Whether to leave out everything that names a case.
+        progress: Called with the number of finished steps and the number of all steps.
+
+    Returns:
+        The ranking.
+
+    Raises:
+        ValueError: If the evaluations cannot be ranked together.
+    """
+    chosen = choice_of(RankingScheme, scheme, name="scheme")
+    entries = read_entries(evaluations, by=by, intersect=intersect)
+    samples = _bootstrap(entries.contest, n_resamples, seed, progress)
+    found = list(_rankings(entries))
+    order = _order(found, chosen)
+    teams = tuple(entries.teams[place] for place in order)
+    options = {
+        "scheme": chosen.value,
+        "by": list(entries.strata),
+        "intersect": intersect,
+        "n_resamples": n_resamples,
+        "seed": seed,
+        "patient": entries.patient,
+        "aggregate_only": aggregate_only,
+        "level": LEVEL,
+    }
+    return Ranking(
+        teams=teams,
+        tasks=entries.tasks,
+        scheme=chosen,
+        strata={name: {s: int(inside.sum()) for s, inside in of_name} for name, of_name in entries.strata.items()},
+        n_cases=len(entries.cases),
+        n_units=entries.contest.n_units,
+        ranks=_rank_table(entries, found, order),
+        agreement=_agreement_table(found),
+        bootstrap=_bootstrap_table(entries, samples, found, order),
+        taus=_tau_table(samples),
+        tests=_test_table(entries, order),
+        cases=None if aggregate_only else _case_table(entries),
+        case_names=() if aggregate_only else entries.cases,
+        values=None if aggregate_only else _values(entries, order),
+        about={
+            "versions": versions("numpy", "pandas", "scipy"),
+            "options": options,
+            "definitions": {s.value: text for s, text in DEFINITIONS.items()}
+            | {metric: METRICS[metric].definition for metric in dict.fromkeys(task.metric for task in entries.tasks)},
+        },
+        notes=entries.notes if aggregate_only else (*entries.notes, *entries.notes_on_cases),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _OneRanking:
+    """The ranks by one scheme of some of the cases; ``scores`` has the shape (n_tasks, n_teams)."""
+
+    kind: str
+    attribute: str
+    stratum: str
+    n: int
+    scheme: RankingScheme
+    scores: FloatArray
+
+
+def _rankings(entries: Entries) -> "Sequence[_OneRanking]":
+    contest, n_cases = entries.contest, len(entries.cases)
+    found = []
+    for scheme in RankingScheme:
+        found.append(_OneRanking("all", ALL, ALL, n_cases, scheme, task_scores(contest, scheme)[0]))
+        for attribute, strata in entries.strata.items():
+            of_strata = [task_scores(contest.of_cases(inside), scheme)[0] for _, inside in strata]
+            for (stratum, inside), scores in zip(strata, of_strata, strict=True):
+                found.append(_OneRanking("stratum", attribute, stratum, int(inside.sum()), scheme, scores))
+            worst = worst_scores(np.stack(of_strata))
+            found.append(_OneRanking("worst", attribute, "", n_cases, scheme, worst))
+            for stratum, inside in strata if len(strata) > 1 else ():
+                scores = task_scores(contest.of_cases(~inside), scheme)[0]
+                found.append(_OneRanking("without", attribute, stratum, int((~inside).sum()), scheme, scores))
+    return found
+
+
+def _order(found: Sequence[_OneRanking], scheme: RankingScheme) -> list[int]:
+    """The teams by rank; equal ones by the mean of their ranks over all schemes, then as they were given."""
+    of_all = {one.scheme: overall_ranks(one.scores) for one in found if one.kind == "all"}
+    mean = np.mean(list(of_all.values()), axis=0)
+    return [int(place) for place in np.lexsort((mean, of_all[scheme]))]
+
+
+def _bootstrap(
+    contest: Contest, n_resamples: int, seed: int, progress: Callable[[int, int], None]
+) -> dict[RankingScheme, Stability]:
+    if not n_resamples:
+        return {}
+    counts = draw_units(contest.n_units, n_resamples, np.random.default_rng(seed))
+    samples: dict[RankingScheme, Stability] = {}
+    for scheme in RankingScheme:
+        progress(len(samples), len(RankingScheme))
+        # The same samples for every scheme, so that the schemes can be compared.
+        samples[scheme] = bootstrap_ranks(contest, scheme, counts)
+    progress(len(samples), len(RankingScheme))
+    return samples
+
+
+def _rank_table(entries: Entries, found: Sequence[_OneRanking], order: Sequence[int]) -> pd.DataFrame:
+    rows: list[tuple[Any, ...]] = []
+    for one in found:
+        about = (one.kind, one.attribute, one.stratum, one.n, one.scheme.value)
+        by_task = ranks_of(one.scores)
+        mean = -consensus(by_task)
+        overall = overall_ranks(one.scores)
+        rows += [(*about, OVERALL, OVERALL, entries.teams[t], mean[t], overall[t]) for t in order]
+        for task, scores, ranks in zip(entries.tasks, one.scores, by_task, strict=True):
+            sign = {RankingScheme.TEST: 1.0, RankingScheme.RANK_MEAN: -1.0, RankingScheme.RANK_MEDIAN: -1.0}.get(
+                one.scheme, task.sign
+            )
+            # + 0.0 turns -0.0 into 0.0.
+            rows += [
+                (*about, task.metric, task.label, entries.teams[t], sign * scores[t] + 0.0, ranks[t]) for t in order
+            ]
+    return pd.DataFrame(rows, columns=list(RANK_COLUMNS))
+
+
+def _agreement_table(found: Sequence[_OneRanking]) -> pd.DataFrame:
+    full = {one.scheme: overall_ranks(one.scores) for one in found if one.kind == "all"}
+    rows = [
+        (
+            *(one.kind, one.attribute, one.stratum, one.n, one.scheme.value),
+            float(kendall_tau(overall_ranks(one.scores)[None], full[one.scheme])[0]),
+        )
+        for one in found
+        if one.kind != "all"
+    ]
+    return pd.DataFrame(rows, columns=list(AGREEMENT_COLUMNS))
+
+
+def _bootstrap_table(
+    entries: Entries,
+    samples: Mapping[RankingScheme, Stability],
+    found: Sequence[_OneRanking],
+    order: Sequence[int],
+) -> pd.DataFrame:
+    full = {one.scheme: overall_ranks(one.scores) for one in found if one.kind == "all"}
+    rows = [
+        (scheme.value, entries.teams[t], full[scheme][t], of.low[t], of.median[t], of.high[t], *of.shares[t])
+        for scheme, of in samples.items()
+        for t in order
+    ]
+    shares = [f"share_{place + 1}" for place in range(len(entries.teams))]
+    return pd.DataFrame(rows, columns=[*BOOTSTRAP_COLUMNS, *shares])
+
+
+def _tau_table(samples: Mapping[RankingScheme, Stability]) -> pd.DataFrame:
+    rows = []
+    for scheme, of in samples.items():
+        taus = of.taus[~np.isnan(of.taus)]
+        numbers = (taus.mean(), *np.quantile(taus, (0.5, 0.025, 0.975))) if len(taus) else (np.nan,) * 4
+        rows.append((scheme.value, *(float(number) for number in numbers)))
+    return pd.DataFrame(rows, columns=["scheme", "mean", "median", "low", "high"])
+
+
+def _test_table(entries: Entries, order: Sequence[int]) -> pd.DataFrame:
+    p = pairwise_p(entries.contest)
+    differences, first, second = entries.contest.unit_differences
+    counted = (~np.isnan(differences)).sum(axis=2)
+    pairs = [(i, j) for i in order for j in order if i != j]
+    place_of = {pair: place for place, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+    rows: list[tuple[Any, ...]] = []
+    for number, task in enumerate(entries.tasks):
+        of_task = np.array([p[number, i, j] for i, j in pairs])
+        adjusted = holm(of_task)
+        rows += [
+            (
+                *(task.metric, task.label, entries.teams[i], entries.teams[j]),
+                *(int(counted[number, place_of[min(i, j), max(i, j)]]), raw, corrected, bool(corrected <= LEVEL)),
+            )
+            for (i, j), raw, corrected in zip(pairs, of_task.tolist(), adjusted.tolist(), strict=True)
+        ]
+    return pd.DataFrame(rows, columns=list(TEST_COLUMNS))
+
+
+def _values(entries: Entries, order: Sequence[int]) -> FloatArray:
+    sign = np.array([task.sign for task in entries.tasks])[:, None, None]
+    contest = entries.contest
+    values = np.where(np.isneginf(contest.goodness), np.nan, sign * contest.filled)
+    return np.asarray(values[:, list(order)])
+
+
+def _case_table(entries: Entries) -> pd.DataFrame:
+    labels = list(dict.fromkeys(task.label for task in entries.tasks))
+    stratum_of = {
+        attribute: np.select([inside for _, inside in strata], [name for name, _ in strata], "")
+        for attribute, strata in entries.strata.items()
+    }
+    parts = []
+    for label in labels:
+        columns: dict[str, Any] = {"case": entries.cases, "label": label}
+        for number, task in enumerate(entries.tasks):
+            if task.label != label:
+                continue
+            values = entries.contest.filled[number]
+            for name, statistic in (("best", values.max), ("worst", values.min)):
+                columns[f"{task.metric}_{name}"] = task.sign * statistic(axis=0)
+            columns[f"{task.metric}_median"] = task.sign * np.median(values, axis=0)
+            columns[f"{task.metric}_undefined"] = np.isneginf(entries.contest.goodness[number]).sum(axis=0)
+        columns |= {f"{a} (stratum)" if a in columns else a: of_case for a, of_case in stratum_of.items()}
+        parts.append(pd.DataFrame(columns))
+    table = pd.concat(parts, ignore_index=True)
+    order = chain.from_iterable(range(n, len(table), len(entries.cases)) for n in range(len(entries.cases)))
+    return table.iloc[list(order)].reset_index(drop=True)

@@ -1,0 +1,181 @@
+"""Ranking schemes: from the scores of teams to ranks, for all cases, strata and resamples of them alike.
+
+Source: Wiesenfarth et al. 2021, Methods and open-source toolkit for analyzing and visualizing challenge results,
+Scientific Reports 11:2369; Maier-Hein et al. 2018, Why rankings of biomedical image analysis competitions should be
+interpreted with care, Nature Communications 9:5217.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.choices import RankingScheme
+from nnunet_dro.ranking.contest import Contest, FloatArray
+from nnunet_dro.ranking.signed_rank import holm_rejected, one_sided_p, resampled_p
+
+IntArray = npt.NDArray[np.int64]
+
+#: Family-wise error rate of the tests of one task.
+LEVEL = 0.05
+
+#: Scores that differ by less are equal: sums in another order differ by rounding.
+_DECIMALS = 10
+
+#: What each scheme is called.
+TITLES = {
+    RankingScheme.MEAN: "mean, then rank",
+    RankingScheme.MEDIAN: "median, then rank",
+    RankingScheme.RANK_MEAN: "rank, then mean",
+    RankingScheme.RANK_MEDIAN: "rank, then median",
+    RankingScheme.TEST: "significant wins",
+}
+
+#: What each scheme does.
+DEFINITIONS = {
+    RankingScheme.MEAN: "Aggregate-then-rank: teams are ranked by the mean of their scores over the cases.",
+    RankingScheme.MEDIAN: "Aggregate-then-rank with the median in place of the mean.",
+    RankingScheme.RANK_MEAN: "Rank-then-aggregate: teams are ranked in every case, then by the mean of these ranks.",
+    RankingScheme.RANK_MEDIAN: "Rank-then-aggregate with the median in place of the mean.",
+    RankingScheme.TEST: "Test-based: teams are ranked by the number of teams over which they are significantly better "
+    f"(one-sided Wilcoxon signed-rank tests of all pairs in one task, Holm's correction, {100 * LEVEL:g} %).",
+}
+
+
+def ranks_of(scores: FloatArray) -> FloatArray:
+    """Ranks over the last axis, 1 for the largest score.
+
+    Args:
+        scores: Any shape; NaN stands for no score.
+
+    Returns:
+        One plus the number of teams that are better: equal teams share the smallest rank, and the next rank is left
+        out. NaN where the score is.
+
+    Example:
+        >>> ranks_of(np.array([0.7, 0.9, 0.7, 0.5])).tolist()
+        [2.0, 1.0, 2.0, 4.0]
+    """
+    rounded = np.round(scores, _DECIMALS)
+    ranks = np.ones(scores.shape)
+    for team in range(scores.shape[-1]):
+        ranks += rounded[..., [team]] > rounded
+    return np.where(np.isnan(scores), np.nan, ranks)
+
+
+def task_scores(contest: Contest, scheme: RankingScheme, counts: IntArray | None = None) -> FloatArray:
+    """What a scheme ranks the teams by in each task.
+
+    Args:
+        contest: The scores.
+        scheme: The scheme.
+        counts: How often each unit (patient, or case) is in each resample, shape (n_resamples, n_units). None takes
+            every case once; then tests are exact where they can be.
+
+    Returns:
+        Shape (n_resamples, n_tasks, n_teams), larger is better; NaN where no case counts. Ranks have a minus, and
+        scores of which less is better, too.
+    """
+    if scheme is RankingScheme.TEST:
+        return _wins(contest, counts)
+    values = -contest.case_ranks if scheme in (RankingScheme.RANK_MEAN, RankingScheme.RANK_MEDIAN) else contest.filled
+    weights = np.ones((1, len(contest.units)), dtype=np.int64) if counts is None else counts[:, contest.units]
+    if scheme in (RankingScheme.MEAN, RankingScheme.RANK_MEAN):
+        return _means(values, contest, weights)
+    return _medians(values, contest, weights)
+
+
+def consensus(task_ranks: FloatArray) -> FloatArray:
+    """Minus the mean of the ranks over the tasks that have any.
+
+    Args:
+        task_ranks: Shape (..., n_tasks, n_teams).
+
+    Returns:
+        Shape (..., n_teams), larger is better; NaN where no task has ranks.
+    """
+    counted = ~np.isnan(task_ranks)
+    n = counted.sum(axis=-2)
+    with np.errstate(invalid="ignore"):
+        return -np.where(counted, task_ranks, 0.0).sum(axis=-2) / np.where(n, n, np.nan)
+
+
+def overall_ranks(scores: FloatArray) -> FloatArray:
+    """The ranks over all tasks: those of the mean of the ranks per task.
+
+    Args:
+        scores: From `task_scores`, shape (..., n_tasks, n_teams).
+
+    Returns:
+        Shape (..., n_teams).
+    """
+    return ranks_of(consensus(ranks_of(scores)))
+
+
+def worst_scores(of_strata: FloatArray) -> FloatArray:
+    """The score of each team in the stratum in which it is worst.
+
+    Args:
+        of_strata: Shape (n_strata, n_tasks, n_teams); NaN where a stratum has no case that counts.
+
+    Returns:
+        Shape (n_tasks, n_teams); NaN where no stratum has a score.
+    """
+    worst = np.where(np.isnan(of_strata), np.inf, of_strata).min(axis=0)
+    return np.where(np.isinf(worst) & np.isnan(of_strata).all(axis=0), np.nan, worst)
+
+
+def _means(values: FloatArray, contest: Contest, weights: IntArray) -> FloatArray:
+    n_tasks, n_teams, n_cases = values.shape
+    counted = np.where(contest.defined[:, None], values, 0.0).reshape(n_tasks * n_teams, n_cases)
+    sums = (weights.astype(np.float64) @ counted.T).reshape(len(weights), n_tasks, n_teams)
+    n = weights @ contest.defined.T.astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(sums / np.where(n, n, np.nan)[..., None])
+
+
+def _medians(values: FloatArray, contest: Contest, weights: IntArray) -> FloatArray:
+    n_tasks, n_teams, _ = values.shape
+    medians = np.full((len(weights), n_tasks, n_teams), np.nan)
+    by_case = np.ascontiguousarray(weights.T)
+    for task in range(n_tasks):
+        inside = np.flatnonzero(contest.defined[task])
+        for team in range(n_teams):
+            order = inside[np.argsort(values[task, team, inside], kind="stable")]
+            last = np.cumsum(by_case[order], axis=0)
+            if not len(order):
+                continue
+            n = last[-1]
+            # The two middle ones, which are the same for an odd number.
+            lower, upper = ((last < k).sum(axis=0) for k in ((n + 1) // 2, n // 2 + 1))
+            some = n > 0
+            ordered = values[task, team, order]
+            medians[some, task, team] = (ordered[lower[some]] + ordered[upper[some]]) / 2
+    return medians
+
+
+def pairwise_p(contest: Contest) -> FloatArray:
+    """The p value of each team being better than each other one, not corrected.
+
+    Returns:
+        Shape (n_tasks, n_teams, n_teams): row better than column; NaN on the diagonal.
+    """
+    differences, first, second = contest.unit_differences
+    n_tasks, n_teams = contest.goodness.shape[:2]
+    p = np.full((n_tasks, n_teams, n_teams), np.nan)
+    for task in range(n_tasks):
+        p[task, first, second], p[task, second, first] = one_sided_p(differences[task])
+    return p
+
+
+def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
+    differences, first, second = contest.unit_differences
+    n_tasks, n_teams = contest.goodness.shape[:2]
+    n_resamples = 1 if counts is None else len(counts)
+    rows = differences.reshape(n_tasks * len(first), -1)
+    directions = one_sided_p(rows) if counts is None else resampled_p(rows, counts)
+    p = np.concatenate([d.reshape(n_resamples, n_tasks, len(first)) for d in directions], axis=2)
+    better = np.concatenate([first, second])
+    of_team = np.equal.outer(better, np.arange(n_teams)).astype(np.float64)
+    wins = np.zeros((n_resamples, n_tasks, n_teams))
+    for task in range(n_tasks):
+        wins[:, task] = holm_rejected(p[:, task], level=LEVEL) @ of_team
+    return np.where(np.any(contest.defined, axis=1, keepdims=True), wins, np.nan)

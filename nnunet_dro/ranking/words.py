@@ -1,0 +1,193 @@
+"""What readers are told of a ranking, on the page, in markdown and in the terminal alike."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.choices import RankingScheme
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.naming import name_some
+from nnunet_dro.pages.wording import NO_VALUE, count
+from nnunet_dro.ranking.ranking import OVERALL, Ranking
+from nnunet_dro.ranking.ranks import TITLES
+
+#: Teams that a sentence names.
+_MOST_NAMES = 3
+
+
+def selected(ranking: Ranking, scheme: RankingScheme | None = None, **columns: str) -> pd.DataFrame:
+    """The rows of `Ranking.ranks` of a scheme (default: the ranking's own) with these entries."""
+    wanted = {"scheme": (scheme or ranking.scheme).value, **columns}
+    rows = ranking.ranks
+    for column, entry in wanted.items():
+        rows = rows[rows[column] == entry]
+    return rows
+
+
+def overall(ranking: Ranking, scheme: RankingScheme | None = None, **columns: str) -> "pd.Series[float]":
+    """The overall rank of each team, indexed by team."""
+    wanted = {"kind": "all", "metric": OVERALL, "label": OVERALL, **columns}
+    return selected(ranking, scheme, **wanted).set_index("team")["rank"].reindex(list(ranking.teams))
+
+
+def heading(ranking: Ranking) -> str:
+    """Who is first, and how sure that is."""
+    ranks = overall(ranking)
+    first = _first(ranks)
+    if len(first) > 1:
+        return f"{count(len(first), 'team')} share the first rank"
+    return f"{first[0]} is first"
+
+
+def size(ranking: Ranking) -> str:
+    """How many teams, cases and tasks, in words."""
+    cases = count(ranking.n_cases, "case")
+    if ranking.n_units < ranking.n_cases:
+        cases += f" of {count(ranking.n_units, 'patient')}"
+    return f"{count(len(ranking.teams), 'team')}, {cases}, {tasks(ranking)}"
+
+
+def tasks(ranking: Ranking) -> str:
+    """What is ranked, in words: ``Dice of liver``, or ``3 metrics of 5 labels``."""
+    metrics = list(dict.fromkeys(METRICS[task.metric].title for task in ranking.tasks))
+    labels = list(dict.fromkeys(task.label for task in ranking.tasks))
+    of = labels[0] if len(labels) == 1 else count(len(labels), "label")
+    return f"{metrics[0] if len(metrics) == 1 else count(len(metrics), 'metric')} of {of}"
+
+
+def rule(ranking: Ranking) -> str:
+    """How the ranking was made, in one sentence."""
+    scheme = f"Scheme: {TITLES[ranking.scheme]}"
+    if len(ranking.tasks) == 1:
+        return f"{scheme}."
+    return f"{scheme}, for each metric and label; the ranking is that of the mean of these {len(ranking.tasks)} ranks."
+
+
+def findings(ranking: Ranking) -> list[str]:
+    """Sentences on what the ranking rests on."""
+    found = [*_on_samples(ranking), *_on_schemes(ranking)]
+    for attribute in ranking.strata:
+        found += _on_strata(ranking, attribute)
+    return found
+
+
+def _on_samples(ranking: Ranking) -> list[str]:
+    if ranking.bootstrap.empty:
+        return []
+    rows = ranking.bootstrap[ranking.bootstrap["scheme"] == ranking.scheme.value].set_index("team")
+    tau = ranking.taus.set_index("scheme").loc[ranking.scheme.value]
+    n_samples = ranking.about["options"]["n_resamples"]
+    of_first = [f"{team} in {share(rows['share_1'][team])}" for team in _first(overall(ranking))[:_MOST_NAMES]]
+    sentences = [f"Of {n_samples:,} bootstrap samples, rank 1 goes to {', '.join(of_first)}."]
+    if not math.isnan(tau["mean"]):
+        sentences.append(
+            f"Kendall's tau of the samples' rankings and this one is {tau['mean']:.2f} on average "
+            f"[{tau['low']:.2f}, {tau['high']:.2f}]."
+        )
+    return [" ".join(sentences)]
+
+
+def _on_schemes(ranking: Ranking) -> list[str]:
+    own = _first(overall(ranking))
+    others = {s: _first(overall(ranking, s)) for s in RankingScheme if s is not ranking.scheme}
+    differing = [f"{TITLES[s]} ({_some(teams)})" for s, teams in others.items() if not set(teams) & set(own)]
+    if differing:
+        return [f"Another team is first by: {'; '.join(differing)}."]
+    always = [team for team in own if all(team in teams for teams in others.values())]
+    return [f"First by every scheme, alone or with others: {_some(always)}."] if always else []
+
+
+def _on_strata(ranking: Ranking, attribute: str) -> list[str]:
+    title = attribute_title(attribute)
+    worst = overall(ranking, kind="worst", attribute=attribute)
+    sentences = [f"By the worst stratum of {title} of each team, {_leaders(worst)}."]
+    agreement = ranking.agreement
+    rows = agreement[
+        (agreement["kind"] == "without")
+        & (agreement["attribute"] == attribute)
+        & (agreement["scheme"] == ranking.scheme.value)
+    ].dropna(subset=["kendall_tau"])
+    if len(rows):
+        least = rows.loc[rows["kendall_tau"].idxmin()]
+        if least["kendall_tau"] == 1:
+            return [f"{sentences[0]} Without any one of these strata, the ranking stays the same."]
+        sentences.append(
+            f"The ranking changes most without {least['stratum']}: Kendall's tau {least['kendall_tau']:.2f}, "
+            f"{_leaders(overall(ranking, kind='without', attribute=attribute, stratum=least['stratum']))}."
+        )
+    return [" ".join(sentences)]
+
+
+def _first(ranks: "pd.Series[float]") -> list[str]:
+    return [str(team) for team, rank in ranks.items() if rank == 1]
+
+
+def _some(teams: Sequence[str]) -> str:
+    return name_some(teams, at_most=_MOST_NAMES)
+
+
+def _leaders(ranks: "pd.Series[float]") -> str:
+    first = _first(ranks)
+    if not first:
+        return "no team has a rank"
+    return f"{_some(first)} {'is' if len(first) == 1 else 'are'} first"
+
+
+def share(value: float) -> str:
+    """A share in per cent; never 0 or 100 for what is not."""
+    percent = 100 * value
+    if 0 < percent < 0.5:
+        return "<1 %"
+    if 99.5 <= percent < 100:
+        return ">99 %"
+    return f"{percent:.0f} %"
+
+
+def rank_text(value: float) -> str:
+    """A rank; `NO_VALUE` where there is none."""
+    return NO_VALUE if math.isnan(value) else f"{value:.0f}"
+
+
+def rank_range(low: float, high: float) -> str:
+    """An interval of ranks."""
+    return rank_text(low) if low == high else f"{rank_text(low)}–{rank_text(high)}"
+
+
+def score_text(row: Any, ranking: Ranking) -> str:
+    """The score of a row of `Ranking.ranks`, in its unit."""
+    value = float(row["score"])
+    if math.isnan(value):
+        return NO_VALUE
+    if row["metric"] == OVERALL or row["scheme"] in (RankingScheme.RANK_MEAN.value, RankingScheme.RANK_MEDIAN.value):
+        return f"{value:.2f}"
+    if row["scheme"] == RankingScheme.TEST.value:
+        return f"{value:.0f}"
+    return quantity(value, metric_named(str(row["metric"])))
+
+
+def main_score(ranking: Ranking) -> tuple[str, dict[str, str]]:
+    """The heading and the values of what the teams are ranked by: the mean rank, or the score of the only task."""
+    if len(ranking.tasks) > 1:
+        rows = selected(ranking, kind="all", metric=OVERALL)
+        title = "mean rank"
+    else:
+        task = ranking.tasks[0]
+        rows = selected(ranking, kind="all", metric=task.metric, label=task.label)
+        title = {
+            RankingScheme.MEAN: f"mean {METRICS[task.metric].title}",
+            RankingScheme.MEDIAN: f"median {METRICS[task.metric].title}",
+            RankingScheme.RANK_MEAN: "mean rank of cases",
+            RankingScheme.RANK_MEDIAN: "median rank of cases",
+            RankingScheme.TEST: "wins",
+        }[ranking.scheme]
+    return title, {str(row["team"]): score_text(row, ranking) for row in rows.to_dict("records")}
+
+
+def stratum_about(ranking: Ranking, attribute: str, stratum: str) -> str:
+    """How many cases a stratum has."""
+    n = ranking.n_cases if attribute == ALL else ranking.strata[attribute][stratum]
+    return f"n = {n:,}"

@@ -1,0 +1,76 @@
+"""Made-up evaluations of several teams."""
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
+
+
+def evaluation_of(team, values, *, columns=None, patient=None, missed=(), attributes=(), options=None):
+    """The evaluation of a team.
+
+    Args:
+        values: Metric to label to the values of case_000 ...
+        columns: Column of the case table to its entries.
+        patient: The column that names the patient.
+        missed: Cases (by number) in which the team has no voxel of any label.
+        attributes: Columns that the evaluation itself is by.
+        options: More options.
+    """
+    labels = list(next(iter(values.values())))
+    n = len(next(iter(values.values()))[labels[0]])
+    cases = [f"case_{number:03}" for number in range(n)]
+    rows = []
+    for number, case in enumerate(cases):
+        for label in labels:
+            row = {"case": case, "label": label} | {m: of_metric[label][number] for m, of_metric in values.items()}
+            row |= {"n_reference": 100, "n_prediction": 0 if number in missed else 90}
+            row |= {"n_intersection": 80, "reference_ml": 0.1, "prediction_ml": 0.09}
+            rows.append(row | {name: entries[number] for name, entries in (columns or {}).items()})
+    scores = pd.DataFrame(rows)
+    of_attribute = {}
+    for name in attributes:
+        entries = pd.Categorical(columns[name], categories=sorted(set(columns[name])), ordered=True)
+        of_attribute[name] = pd.Series(entries, index=pd.Index(cases, name="case"), name=name)
+    statistics = summarise(scores, of_attribute or None, metrics=list(values), n_resamples=0)
+    return Evaluation(
+        method=team,
+        scores=scores,
+        strata=statistics,
+        stratum_of_case=of_attribute,
+        worst=worst_strata(statistics),
+        false_positives=false_positives(scores),
+        about={
+            "versions": {},
+            "options": {"empty": "undefined", "missing": "error", "patient": patient, **(options or {})},
+            "definitions": {},
+            "inputs": {},
+            "requirements": [],
+        },
+    )
+
+
+def random_evaluations(n_teams=4, n_cases=12, *, metrics=("dice",), labels=("liver",), seed=0, names=None, **options):
+    """Evaluations in which the first teams are the best; centres A, B and C, and two cases of every patient."""
+    rng = np.random.default_rng(seed)
+    columns = {
+        "centre": [("A", "A", "B", "C")[n % 4] for n in range(n_cases)],
+        "patient": [f"p{n // 2}" for n in range(n_cases)],
+    }
+    hardness = rng.normal(0, 0.05, n_cases)
+    evaluations = {}
+    for team in range(n_teams):
+        values = {}
+        # A team has strong and weak centres.
+        of_centre = dict(zip("ABC", rng.normal(0, 0.012, 3), strict=True))
+        at_centre = np.array([of_centre[centre] for centre in columns["centre"]])
+        for metric in metrics:
+            values[metric] = {}
+            for label in labels:
+                quality = 0.85 - 0.003 * team + hardness + at_centre + rng.normal(0, 0.04, n_cases)
+                fractions = np.clip(quality, 0, 1)
+                values[metric][label] = 40 * (1 - fractions) if metric in ("hd95", "assd") else fractions
+        name = names[team] if names else f"team {team + 1:02}"
+        evaluations[name] = evaluation_of(name, values, columns=columns, **options)
+    return evaluations

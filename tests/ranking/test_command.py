@@ -1,0 +1,194 @@
+"""`nnunet-dro rank` as its users run it: from evaluations, and from folders of predictions that it scores first."""
+
+import json
+import os
+
+import pandas as pd
+import pytest
+
+from nnunet_dro.ranking import submissions
+from tests.evaluation.made_folders import (
+    bars,
+    check_refused,
+    names_in,
+    run,
+    write_cases,
+    write_dataset_json,
+    write_map,
+)
+
+FILES = [
+    *("agreement.csv", "bootstrap.csv", "cases.csv", "kendall_tau.csv", "ranks.csv", "report.html", "report.md"),
+    *("summary.json", "tests.csv"),
+]
+
+#: Team to the shift of the tumour in each case; its Dice is 1 - shift / 4.
+TEAMS = {"good": (0, 0, 1, 1), "fair": (1, 1, 1, 2), "poor": (2, 3, 2, 4)}
+
+
+@pytest.fixture
+def challenge(tmp_path):
+    """References, a case table and the submissions of three teams."""
+    for number in range(4):
+        write_map(tmp_path / "labelsTs" / f"case_{number:02}.nii.gz", bars(4))
+        for team, shifts in TEAMS.items():
+            write_map(tmp_path / "submissions" / team / f"case_{number:02}.nii.gz", bars(4, shifts[number]))
+    write_dataset_json(tmp_path / "labelsTs")
+    write_cases(tmp_path, centre=["A", "A", "B", "B"])
+    return tmp_path
+
+
+def run_rank(root, *options, teams=tuple(TEAMS), out="out"):
+    folders = [root / "submissions" / team for team in teams]
+    fixed = ("--evaluate", root / "labelsTs", "--bootstrap", 50, "--jobs", 1)
+    return run("rank", *folders, "-o", root / out, *fixed, *options)
+
+
+def ranks(folder):
+    rows = pd.read_csv(folder / "ranks.csv", keep_default_na=False)
+    rows = rows[(rows["kind"] == "all") & (rows["scheme"] == "mean") & (rows["metric"] == "all")]
+    return {team: int(rank) for team, rank in zip(rows["team"], rows["rank"], strict=True)}
+
+
+def test_a_folder_of_submissions_is_scored_and_ranked(challenge):
+    result = run_rank(challenge, "--cases", challenge / "cases.csv", "--by", "centre", "--metrics", "dice,hd95")
+
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("good is first (3 teams, 4 cases, 2 metrics of 2 labels)")
+    assert lines[-1] == str(challenge / "out" / "report.html")
+    assert names_in(challenge / "out") == FILES
+    assert ranks(challenge / "out") == {"good": 1, "fair": 2, "poor": 3}
+    assert sorted(os.listdir(challenge / "out-evaluations")) == sorted(TEAMS)
+    summary = json.loads((challenge / "out" / "summary.json").read_text())
+    assert summary["strata"] == {"centre": {"A": 2, "B": 2}}
+
+
+def test_evaluations_are_ranked_as_the_submissions_are(challenge):
+    run_rank(challenge)
+    named = [f"{team}={challenge / 'out-evaluations' / team}" for team in TEAMS]
+
+    result = run("rank", *named, "-o", challenge / "again", "--bootstrap", 50)
+
+    assert result.exit_code == 0, result.output
+    for name in ("ranks.csv", "bootstrap.csv", "tests.csv"):
+        assert (challenge / "again" / name).read_text() == (challenge / "out" / name).read_text()
+
+
+def test_a_stopped_run_goes_on_with_what_was_scored(challenge, monkeypatch):
+    scored = []
+    evaluate = submissions.evaluate
+
+    def counted(reference, prediction, **options):
+        if prediction.name == "poor" and not scored.count("poor"):
+            scored.append("poor")
+            raise KeyboardInterrupt
+        scored.append(prediction.name)
+        return evaluate(reference, prediction, **options)
+
+    monkeypatch.setattr(submissions, "evaluate", counted)
+    assert run_rank(challenge).exit_code == 130
+    assert not (challenge / "out").exists()
+
+    result = run_rank(challenge)
+
+    assert result.exit_code == 0, result.output
+    assert scored == ["good", "fair", "poor", "poor"]
+    assert ranks(challenge / "out") == {"good": 1, "fair": 2, "poor": 3}
+
+
+@pytest.mark.parametrize("change", ["prediction", "reference", "option", "damaged"])
+def test_what_changed_is_scored_again(challenge, monkeypatch, change):
+    run_rank(challenge)
+    kept = challenge / "out-evaluations" / "good" / "summary.json"
+    options = []
+    if change == "prediction":
+        write_map(challenge / "submissions" / "good" / "case_00.nii.gz", bars(4, 4))
+        os.utime(challenge / "submissions" / "good" / "case_00.nii.gz", ns=(1, 1))
+    elif change == "reference":
+        os.utime(challenge / "labelsTs" / "case_00.nii.gz", ns=(1, 1))
+    elif change == "option":
+        options = ["--metrics", "dice,iou"]
+    else:
+        kept.write_text("{}")
+    scored = []
+    evaluate = submissions.evaluate
+    monkeypatch.setattr(
+        submissions, "evaluate", lambda ref, pred, **o: scored.append(pred.name) or evaluate(ref, pred, **o)
+    )
+
+    result = run_rank(challenge, "--overwrite", *options)
+
+    assert result.exit_code == 0, result.output
+    assert scored == {"reference": list(TEAMS), "option": list(TEAMS)}.get(change, ["good"])
+    if change == "prediction":
+        assert json.loads(kept.read_text())["scores"][0]["dice"] == 0
+
+
+def test_a_missing_prediction_stops_before_anything_is_scored_or_is_the_worst(challenge):
+    (challenge / "submissions" / "good" / "case_00.nii.gz").unlink()
+
+    check_refused(run_rank(challenge), challenge, "case_00", "The team is 'good'", "--missing worst")
+    assert not (challenge / "out-evaluations").exists()
+
+    result = run_rank(challenge, "--missing", "worst", "--scheme", "rank-mean")
+    assert result.exit_code == 0, result.output
+    cases = pd.read_csv(challenge / "out" / "cases.csv").set_index(["case", "label"])
+    assert cases.loc[("case_00", "organ"), "dice_worst"] == 0
+    assert "Cases without a prediction are scored as failed: case_00" in (challenge / "out" / "report.html").read_text()
+
+
+def test_aggregate_only_leaves_every_name_of_a_case_out(challenge):
+    (challenge / "submissions" / "good" / "case_00.nii.gz").unlink()
+
+    result = run_rank(challenge, "--missing", "worst", "--aggregate-only", "--cases", challenge / "cases.csv")
+
+    assert result.exit_code == 0, result.output
+    assert "case_0" not in result.output
+    assert names_in(challenge / "out") == [name for name in FILES if name != "cases.csv"]
+    for path in (challenge / "out").iterdir():
+        assert "case_0" not in path.read_text(encoding="utf-8")
+
+
+def test_teams_can_be_named_beside_their_folders(challenge):
+    folder = challenge / "submissions"
+    named = (f"Team Rocket={folder / 'poor'}", folder / "good")
+    options = ("--evaluate", challenge / "labelsTs", "--bootstrap", 0, "--evaluations", challenge / "kept")
+
+    result = run("rank", *named, "-o", challenge / "out", *options)
+
+    assert result.exit_code == 0, result.output
+    assert ranks(challenge / "out") == {"good": 1, "Team Rocket": 2}
+    assert names_in(challenge / "kept") == ["Team Rocket", "good"]
+
+
+def test_bad_input_is_one_line(challenge):
+    folder = challenge / "submissions"
+    good = folder / "good"
+    refused = [
+        ((f"a={good}", "-o", challenge / "out"), "summary.json"),
+        ((good, "-o", challenge / "out"), "must be NAME=FOLDER"),
+        ((f"a={good}", "-o", challenge / "out", "--cases", "cases.csv"), "`--cases` must come with --evaluate"),
+        ((f"a={good}", "-o", challenge / "out", "--jobs", 2), "`--jobs` must come with --evaluate"),
+    ]
+    scored = ("-o", challenge / "out", "--evaluate", challenge / "labelsTs")
+    refused += [
+        ((good, folder / "none", *scored), "must be folders"),
+        ((good, f"GOOD={folder / 'fair'}", *scored), "must have different names"),
+        ((good, f"a/b={folder / 'fair'}", *scored), "without slashes"),
+        ((good, f"={folder / 'fair'}", *scored), "without slashes"),
+        ((good, *scored), "at least two methods"),
+        ((good, folder / "fair", *scored, "--by", "centre"), "must be a column"),
+        ((good, folder / "fair", *scored, "--metrics", "rand"), "`metrics` must be among"),
+        ((good, folder / "fair", *scored, "--patient", "patient"), "case table"),
+    ]
+    for arguments, words in refused:
+        check_refused(run("rank", *arguments), challenge, words)
+
+
+def test_an_existing_output_folder_is_refused_before_the_long_work(challenge):
+    (challenge / "out").mkdir()
+    (challenge / "out" / "notes.txt").write_text("mine")
+
+    check_refused(run_rank(challenge), challenge, "--overwrite", files=["notes.txt"])
+    assert not (challenge / "out-evaluations").exists()

@@ -1,0 +1,137 @@
+"""What the files of a ranking show: names as they are, every section, and nothing of cases where none is wanted."""
+
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart, significance_matrix
+from nnunet_dro.ranking.files import ranking_files
+from nnunet_dro.ranking.ranking import rank_evaluations
+from nnunet_dro.ranking.terminal import ranking_table
+from tests.pages.browser import driver, open_page
+
+__all__ = ["driver", "open_page"]
+
+ODD_NAMES = ["<b>bold</b> & [red]x[/]", "pipe|star*team", "a" * 90, "ümlaut\x1b[31m"]
+
+
+def terminal(ranking, width=80):
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False).print(ranking_table(ranking))
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def odd():
+    from tests.ranking.made import random_evaluations
+
+    teams = random_evaluations(4, 12, metrics=("dice", "hd95"), labels=("liver", "<i>"), names=ODD_NAMES)
+    return rank_evaluations(teams, by=["centre"], n_resamples=30)
+
+
+@pytest.fixture(scope="module")
+def twenty():
+    from tests.ranking.made import random_evaluations
+
+    return rank_evaluations(random_evaluations(20, 12), by=["centre"], n_resamples=30, aggregate_only=True)
+
+
+def test_names_with_markup_are_shown_as_they_are(odd):
+    files = ranking_files(odd)
+    assert "<b>bold" not in files["report.html"]
+    assert "&lt;b&gt;bold" in files["report.html"]
+    assert "<i>" not in files["report.html"]
+    assert "pipe\\|star\\*team" in files["report.md"]
+    assert "<b>" not in files["report.md"]
+    printed = terminal(odd)
+    assert "<b>bold</b> & [red]x[/]" in printed
+    assert "\x1b" not in printed
+
+
+def test_files_hold_what_they_say(odd):
+    files = ranking_files(odd)
+    summary = json.loads(files["summary.json"], parse_constant=lambda name: pytest.fail(name))
+    assert summary["format"] == "nnunet-dro ranking 1"
+    assert sorted(summary["teams"]) == sorted(ODD_NAMES)
+    assert len(summary["ranking"]) == 4 * 5
+    header = files["bootstrap.csv"].splitlines()[0]
+    assert header == "scheme,team,rank,rank_low,rank_median,rank_high,share_1,share_2,share_3,share_4"
+    assert files["ranks.csv"].count("\n") == len(odd.ranks) + 1
+    assert set(files) == {
+        *("ranks.csv", "agreement.csv", "bootstrap.csv", "kendall_tau.csv", "tests.csv", "cases.csv"),
+        *("summary.json", "report.md", "report.html"),
+    }
+
+
+def test_twenty_teams_fit_in_80_columns(twenty):
+    lines = terminal(twenty).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 35
+    rows = [line for line in lines if re.match(r" *\d+  team", line)]
+    assert len(rows) == 20
+
+
+def test_aggregate_only_names_no_case_and_draws_none(odd, twenty):
+    for content in ranking_files(twenty).values():
+        assert "case_0" not in content
+        assert 'class="dot' not in content
+    assert "cases.csv" not in ranking_files(twenty)
+    page = ranking_files(odd)["report.html"]
+    assert "case_003" in page
+    assert 'class="dot' in page
+
+
+def test_without_samples_there_is_no_stability():
+    from tests.ranking.made import random_evaluations
+
+    ranking = rank_evaluations(random_evaluations(3), n_resamples=0)
+    files = ranking_files(ranking)
+    assert 'id="stability"' not in files["report.html"]
+    assert "95 % of ranks" not in files["report.html"]
+    assert "first in" not in terminal(ranking)
+
+
+def test_the_bump_chart_draws_equal_teams_one_below_the_other():
+    stops = [Stop("all", "n = 4", np.array([1.0, 2, 2])), Stop("A", "n = 2", np.array([2.0, 1, 2]))]
+    svg = str(bump_chart(["a", "b", "c"], stops, label="ranks").svg)
+    heights = [[point.split(",")[1] for point in points.split()] for points in re.findall(r'points="([^"]+)"', svg)]
+    # Drawn last to first: c, b, a. In the second column a and c share rank 2.
+    assert len({way[0] for way in heights}) == len({way[1] for way in heights}) == 3
+    assert heights[2][0] == heights[1][1]
+    assert svg.count(", rank 2</title>") == 4
+
+
+def test_a_team_without_a_rank_has_no_mark():
+    stops = [Stop("all", "", np.array([1.0, 2])), Stop("A", "", np.array([np.nan, np.nan]))]
+    svg = str(bump_chart(["a", "b"], stops, label="ranks").svg)
+    assert svg.count("<circle") == 2
+
+
+def test_the_area_of_a_blob_is_its_share():
+    figure = blob_plot(["a", "b"], np.array([[0.75, 0.25], [0.25, 0.75]]), [(1, 1, 2), (1, 2, 2)], label="blobs")
+    radii = [float(r) for r in re.findall(r' r="([\d.]+)"', str(figure.svg))]
+    assert radii[0] ** 2 / radii[1] ** 2 == pytest.approx(3, rel=0.01)
+
+
+def test_the_matrix_counts_the_tasks_that_the_row_wins():
+    svg = str(significance_matrix(["a", "<b>"], np.array([[0, 3], [1, 0.0]]), 4, label="tests").svg)
+    assert "a significantly better than &lt;b&gt;: 3 of 4" in svg
+    assert "&lt;b&gt; significantly better than a: 1 of 4" in svg
+
+
+@pytest.mark.parametrize("aggregate_only", [False, True])
+def test_the_page_opens_without_errors_and_requests(open_page, aggregate_only):
+    from tests.ranking.made import random_evaluations
+
+    ranking = rank_evaluations(random_evaluations(3), by=["centre"], n_resamples=20, aggregate_only=aggregate_only)
+    page = open_page(ranking_files(ranking)["report.html"], width=400)
+    assert page.errors() == []
+    assert page.requests() == []
+    assert page.run("return document.documentElement.scrollWidth") <= 400
+    assert len(page.all("#casetable tbody tr")) == (0 if aggregate_only else 12)
+    page.one("#theme").click()
+    assert page.run("return document.documentElement.dataset.theme") == "dark"

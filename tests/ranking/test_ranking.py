@@ -1,0 +1,158 @@
+"""Rankings of evaluations: what is aligned, ranked per stratum and left out, and what the tables say."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.choices import RankingScheme
+from nnunet_dro.ranking.ranking import OVERALL, RANK_COLUMNS, rank_evaluations
+from tests.ranking.made import evaluation_of, random_evaluations
+
+
+def three_teams(**options):
+    """Dice by centre: A 0.9, B 0.5; then A 0.8, B 0.8; then A 0.5, B 0.9; three cases of A, one of B."""
+    centre = ["A", "A", "A", "B"]
+    dice = {"specialist": [0.9, 0.9, 0.9, 0.5], "even": [0.8, 0.8, 0.8, 0.8], "other": [0.5, 0.5, 0.5, 0.9]}
+    return {
+        team: evaluation_of(team, {"dice": {"liver": values}}, columns={"centre": centre}, **options)
+        for team, values in dice.items()
+    }
+
+
+def ranks(ranking, scheme="mean", metric=OVERALL, label=OVERALL, **columns):
+    rows = ranking.ranks
+    for column, entry in ({"kind": "all", "scheme": scheme, "metric": metric, "label": label} | columns).items():
+        rows = rows[rows[column] == entry]
+    return rows.set_index("team")["rank"].to_dict()
+
+
+def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
+    ranking = rank_evaluations(three_teams(), by=["centre"], n_resamples=0)
+
+    # Means 0.8, 0.8, 0.6: the first two share the first rank.
+    assert ranks(ranking) == {"specialist": 1, "even": 1, "other": 3}
+    assert ranks(ranking, kind="stratum", stratum="A") == {"specialist": 1, "even": 2, "other": 3}
+    assert ranks(ranking, kind="stratum", stratum="B") == {"other": 1, "even": 2, "specialist": 3}
+    # 0.5, 0.8 and 0.5 in their worst centres.
+    assert ranks(ranking, kind="worst") == {"even": 1, "specialist": 2, "other": 2}
+    assert ranks(ranking, kind="without", stratum="A") == ranks(ranking, kind="stratum", stratum="B")
+    assert ranks(ranking, kind="without", stratum="B") == ranks(ranking, kind="stratum", stratum="A")
+    assert ranking.strata == {"centre": {"A": 3, "B": 1}}
+    # Of the pairs of teams only that of the first two is tied, and the others are in the opposite order.
+    agreement = ranking.agreement.set_index(["scheme", "kind", "stratum"])["kendall_tau"]
+    assert agreement["mean", "without", "A"] == pytest.approx(-2 / np.sqrt(2 * 3))
+    assert agreement["mean", "without", "B"] == pytest.approx(2 / np.sqrt(2 * 3))
+
+
+def test_smaller_distances_are_better():
+    teams = {
+        "near": evaluation_of("near", {"hd95": {"liver": [1.0, 2.0]}}),
+        "far": evaluation_of("far", {"hd95": {"liver": [3.0, 4.0]}}),
+    }
+    ranking = rank_evaluations(teams, n_resamples=20)
+    for scheme in RankingScheme:
+        assert ranks(ranking, scheme.value)["near"] == 1
+    scores = ranking.ranks[(ranking.ranks["metric"] == "hd95") & (ranking.ranks["scheme"] == "mean")]
+    assert scores.set_index("team")["score"].to_dict() == {"near": 1.5, "far": 3.5}
+
+
+def test_a_missed_label_is_last_in_its_case_and_the_largest_distance_in_the_mean():
+    teams = {
+        "misses": evaluation_of("misses", {"hd95": {"liver": [np.nan, 1.0]}}, missed=[0]),
+        "far": evaluation_of("far", {"hd95": {"liver": [9.0, 3.0]}}),
+        "near": evaluation_of("near", {"hd95": {"liver": [2.0, 2.0]}}),
+    }
+    ranking = rank_evaluations(teams, n_resamples=0)
+    rows = ranking.ranks[ranking.ranks["metric"] == "hd95"].set_index(["scheme", "team"])["score"]
+    assert rows["mean", "misses"] == (9 + 1) / 2
+    assert rows["rank-mean", "misses"] == (3 + 1) / 2
+    assert rows["rank-mean", "far"] == (2 + 3) / 2
+    assert any("1 score" in note and "rank is the last" in note for note in ranking.notes)
+
+
+def test_a_value_that_lacks_for_an_unknown_reason_is_last():
+    teams = {
+        "unknown": evaluation_of("unknown", {"dice": {"liver": [np.nan, 0.9]}}),
+        "known": evaluation_of("known", {"dice": {"liver": [0.1, 0.8]}}),
+    }
+    ranking = rank_evaluations(teams, n_resamples=0)
+    rows = ranking.ranks[ranking.ranks["metric"] == "dice"].set_index(["scheme", "team"])["score"]
+    assert rows["mean", "unknown"] == 0.45
+    assert rows["rank-mean", "unknown"] == 1.5
+
+
+def test_a_case_without_a_value_in_any_team_does_not_count():
+    teams = {
+        team: evaluation_of(team, {"dice": {"liver": [np.nan, value]}}) for team, value in (("a", 0.9), ("b", 0.8))
+    }
+    ranking = rank_evaluations(teams, n_resamples=20)
+    assert ranks(ranking) == {"a": 1, "b": 2}
+    assert any("1 combination" in note for note in ranking.notes)
+    assert ranking.tests["n"].tolist() == [1, 1]
+    none = {team: evaluation_of(team, {"dice": {"liver": [np.nan]}}) for team in "ab"}
+    with pytest.raises(ValueError, match="some team has a value"):
+        rank_evaluations(none)
+
+
+def test_the_overall_rank_is_that_of_the_mean_rank_over_metrics_and_labels():
+    teams = random_evaluations(5, 16, metrics=("dice", "hd95"), labels=("liver", "tumour"))
+    ranking = rank_evaluations(teams, by=["centre"], n_resamples=10)
+    of_all = ranking.ranks[(ranking.ranks["kind"] == "all") & (ranking.ranks["scheme"] == "rank-mean")]
+    by_task = of_all[of_all["metric"] != OVERALL].groupby("team")["rank"].mean()
+    overall = of_all[of_all["metric"] == OVERALL].set_index("team")
+    pd.testing.assert_series_equal(overall["score"], by_task.reindex(overall.index), check_names=False)
+    assert overall["rank"].tolist() == by_task.reindex(overall.index).rank(method="min").tolist()
+    assert list(ranking.ranks.columns) == list(RANK_COLUMNS)
+    # Schemes; all, three strata, the worst and three left out; four tasks and all of them; teams.
+    assert len(ranking.ranks) == 5 * (1 + 3 + 1 + 3) * 5 * 5
+    assert len(ranking.tests) == 4 * 5 * 4
+
+
+def test_the_tables_do_not_depend_on_the_order_of_the_teams():
+    teams = random_evaluations(4, 12)
+    one = rank_evaluations(teams, by=["centre"], n_resamples=50)
+    other = rank_evaluations(dict(reversed(teams.items())), by=["centre"], n_resamples=50)
+    key = ["kind", "attribute", "stratum", "scheme", "metric", "label", "team"]
+    for name, columns in (("ranks", key), ("bootstrap", ["scheme", "team"]), ("tests", ["better", "worse"])):
+        tables = [getattr(r, name).sort_values(columns).reset_index(drop=True) for r in (one, other)]
+        pd.testing.assert_frame_equal(*tables)
+
+
+def test_the_seed_decides_the_samples():
+    teams = random_evaluations(4, 12)
+    one, same, other = (rank_evaluations(teams, n_resamples=50, seed=seed).bootstrap for seed in (1, 1, 2))
+    assert one.equals(same)
+    assert not one.equals(other)
+
+
+def test_patients_of_the_evaluations_are_drawn_and_tested():
+    by_case = rank_evaluations(random_evaluations(3, 24), n_resamples=200)
+    by_patient = rank_evaluations(random_evaluations(3, 24, patient="patient"), n_resamples=200)
+    assert (by_case.n_units, by_patient.n_units) == (24, 12)
+    assert by_patient.tests["n"].max() == 12
+    assert any("24 cases are of 12 patients" in note for note in by_patient.notes)
+    assert ranks(by_case) == ranks(by_patient)
+
+
+def test_aggregate_only_holds_no_case():
+    teams = random_evaluations(3, 12)
+    full = rank_evaluations(teams, by=["centre"], n_resamples=20)
+    aggregate = rank_evaluations(teams, by=["centre"], n_resamples=20, aggregate_only=True)
+    assert (aggregate.cases, aggregate.values, aggregate.case_names) == (None, None, ())
+    assert aggregate.ranks.equals(full.ranks)
+    assert full.cases["case"].nunique() == 12
+
+
+def test_the_table_of_cases_names_the_best_and_the_worst_value():
+    ranking = rank_evaluations(three_teams(), by=["centre"], n_resamples=0)
+    row = ranking.cases.set_index("case").loc["case_003"]
+    assert row[["dice_best", "dice_median", "dice_worst", "centre"]].tolist() == [0.9, 0.8, 0.5, "B"]
+
+
+def test_evaluations_that_cannot_be_ranked_together_are_refused():
+    with pytest.raises(ValueError, match="at least two methods"):
+        rank_evaluations(random_evaluations(1))
+    with pytest.raises(ValueError, match="the same cases"):
+        rank_evaluations(random_evaluations(1, 12, names=["a"]) | random_evaluations(1, 10, names=["b"]))
+    with pytest.raises(ValueError, match="`scheme` must be one of mean, median"):
+        rank_evaluations(random_evaluations(2), scheme="podium")

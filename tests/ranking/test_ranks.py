@@ -1,0 +1,200 @@
+"""Ranking schemes: hand-computed examples of the published definitions, a brute-force recomputation, properties."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata, wilcoxon
+
+from nnunet_dro.choices import RankingScheme
+from nnunet_dro.ranking.contest import Contest
+from nnunet_dro.ranking.ranks import overall_ranks, pairwise_p, ranks_of, task_scores, worst_scores
+
+MEAN, MEDIAN, RANK_MEAN, RANK_MEDIAN, TEST = RankingScheme
+
+
+def contest_of(values, units=None):
+    """Scores of shape (n_teams, n_cases), or (n_tasks, n_teams, n_cases); -inf stands for no value and counts as 0."""
+    goodness = np.array(values, dtype=float)
+    goodness = goodness if goodness.ndim == 3 else goodness[None]
+    filled = np.where(np.isneginf(goodness), 0.0, goodness)
+    return Contest(goodness, filled, np.arange(goodness.shape[2]) if units is None else np.array(units))
+
+
+def ranks(values, scheme, counts=None):
+    return overall_ranks(task_scores(contest_of(values), scheme, counts))[0].tolist()
+
+
+# Team A wins three of four cases by a little and loses one by a lot.
+A_WINS_CASES = [[0.90, 0.80, 0.70, 0.10], [0.89, 0.79, 0.69, 0.60], [0.50, 0.40, 0.30, 0.50]]
+
+
+def test_aggregate_then_rank_and_rank_then_aggregate_differ_as_published():
+    # Means 0.625, 0.7425, 0.425; case ranks of A 1, 1, 1, 3 and of B 2, 2, 2, 1: means 1.5 and 1.75.
+    assert ranks(A_WINS_CASES, MEAN) == [2, 1, 3]
+    assert ranks(A_WINS_CASES, RANK_MEAN) == [1, 2, 3]
+    assert task_scores(contest_of(A_WINS_CASES), RANK_MEAN)[0, 0].tolist() == [-1.5, -1.75, -2.75]
+    # Medians 0.75, 0.74, 0.45; median ranks 1, 2, 3.
+    assert ranks(A_WINS_CASES, MEDIAN) == [1, 2, 3]
+    assert ranks(A_WINS_CASES, RANK_MEDIAN) == [1, 2, 3]
+
+
+def test_test_based_ranking_counts_significant_wins():
+    # With 5 cases, one-sided p is at best 1/32: times 6 pairs it is not significant. With 8, 1/256 * 6 = 0.023 is.
+    steps = np.arange(8) / 100
+    values = [0.8 + steps**2, 0.6 + steps / 7, 0.6 + steps / 7]
+    assert task_scores(contest_of(values), TEST)[0, 0].tolist() == [2, 0, 0]
+    assert ranks(values, TEST) == [1, 2, 2]
+    assert ranks([v[:5] for v in values], TEST) == [1, 1, 1]
+
+
+def test_equal_teams_share_the_smallest_rank():
+    assert ranks_of(np.array([0.5, 0.9, 0.5, 0.1, np.nan])).tolist()[:4] == [2, 1, 2, 4]
+    assert np.isnan(ranks_of(np.array([0.5, np.nan]))[1])
+    assert ranks_of(np.array([0.1 + 0.2, 0.3])).tolist() == [1, 1]
+
+
+def test_a_team_without_a_value_is_last_in_the_case():
+    contest = contest_of([[-np.inf, 0.9], [0.0, 0.1], [0.5, 0.5]])
+    assert contest.case_ranks[0].T.tolist() == [[3, 2, 1], [1, 3, 2]]
+
+
+def test_a_case_without_any_value_does_not_count():
+    values = [[0.1, np.nan, 0.5], [0.2, np.nan, 0.3]]
+    for scheme in RankingScheme:
+        expected = task_scores(contest_of([[0.1, 0.5], [0.2, 0.3]]), scheme)
+        assert task_scores(contest_of(values), scheme).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("scheme", RankingScheme)
+def test_a_task_without_any_value_has_no_ranks(scheme):
+    values = np.full((2, 2, 3), np.nan)
+    values[1] = [[0.1, 0.2, 0.3], [0.2, 0.3, 0.4]]
+    scores = task_scores(contest_of(values), scheme)
+    assert np.isnan(scores[0, 0]).all()
+    assert overall_ranks(scores)[0].tolist() == overall_ranks(scores[:, 1:])[0].tolist()
+
+
+def test_tasks_count_alike():
+    # Ranks 1, 2, 3 and 3, 1, 2 and 3, 2, 1 have the means 7/3, 5/3 and 2, whatever the size of the differences.
+    values = [[[0.9], [0.1], [0.0]], [[0.1], [0.3], [0.2]], [[0.1], [0.2], [0.3]]]
+    assert ranks(values, MEAN) == [3, 1, 2]
+
+
+def test_the_worst_stratum_is_each_teams_own():
+    of_strata = np.array([[[0.9, 0.6]], [[0.2, 0.5]], [[np.nan, np.nan]]])
+    assert worst_scores(of_strata).tolist() == [[0.2, 0.5]]
+    assert np.isnan(worst_scores(np.full((2, 1, 2), np.nan))).all()
+
+
+def brute_force(values, scheme):
+    """Scores by the words of the definitions, case by case and pair by pair."""
+    n_teams, n_cases = values.shape
+    case_ranks = np.array([rankdata(-values[:, case], method="min") for case in range(n_cases)]).T
+    filled = np.where(np.isneginf(values), 0.0, values)
+    if scheme in (MEAN, MEDIAN):
+        return [{MEAN: np.mean, MEDIAN: np.median}[scheme](row) for row in filled]
+    if scheme in (RANK_MEAN, RANK_MEDIAN):
+        return [-{RANK_MEAN: np.mean, RANK_MEDIAN: np.median}[scheme](row) for row in case_ranks]
+    p = {}
+    for i in range(n_teams):
+        for j in range(n_teams):
+            if i != j:
+                p[i, j] = brute_force_p(values[i], values[j])
+    wins = [0] * n_teams
+    for place, (i, j) in enumerate(sorted(p, key=p.get)):
+        if p[i, j] * (len(p) - place) > 0.05:
+            break
+        wins[i] += 1
+    return wins
+
+
+def brute_force_p(first, second):
+    differences = []
+    for a, b in zip(first, second, strict=True):
+        if a == b:
+            continue
+        differences.append(1e9 if np.isneginf(b) else -1e9 if np.isneginf(a) else a - b)
+    # scipy takes the exact distribution for few differences without ties, as we do.
+    tied = len(set(map(abs, differences))) < len(differences)
+    method = "asymptotic" if tied or len(differences) > 50 else "exact"
+    return wilcoxon(differences, alternative="greater", method=method).pvalue if differences else 1.0
+
+
+def random_values(seed, n_teams=5, n_cases=30, decimals=2):
+    rng = np.random.default_rng(seed)
+    values = np.clip(0.8 + np.linspace(0.1, 0, n_teams)[:, None] + rng.normal(0, 0.1, (n_teams, n_cases)), 0, 1)
+    values = np.round(values, decimals)
+    values[rng.random(values.shape) < 0.05] = -np.inf
+    values[0, np.isneginf(values).all(axis=0)] = 0.5
+    return values
+
+
+@pytest.mark.parametrize("scheme", RankingScheme)
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("n_cases", "decimals"), [(7, 6), (30, 2), (70, 6)])
+def test_scores_are_those_of_a_brute_force_recomputation(scheme, seed, n_cases, decimals):
+    values = random_values(seed, n_cases=n_cases, decimals=decimals)
+    np.testing.assert_allclose(task_scores(contest_of(values), scheme)[0, 0], brute_force(values, scheme), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scheme", RankingScheme)
+def test_a_resample_is_ranked_like_cases_that_are_repeated(scheme):
+    values = random_values(3, n_teams=4, n_cases=60, decimals=6)
+    counts = np.random.default_rng(0).multinomial(60, np.full(60, 1 / 60), size=5)
+    sampled = task_scores(contest_of(values), scheme, counts)
+    for counted, scores in zip(counts, sampled, strict=True):
+        expected = brute_force(np.repeat(values, counted, axis=1), scheme)
+        np.testing.assert_allclose(scores[0], expected, rtol=1e-12)
+
+
+def test_p_values_of_pairs_are_those_of_scipy():
+    values = random_values(1, n_cases=20)
+    p = pairwise_p(contest_of(values))[0]
+    for i in range(5):
+        for j in range(5):
+            expected = np.nan if i == j else brute_force_p(values[i], values[j])
+            np.testing.assert_allclose(p[i, j], expected, rtol=1e-9)
+
+
+def test_of_a_patient_with_several_cases_the_mean_difference_is_tested():
+    rng = np.random.default_rng(4)
+    values, units = rng.random((3, 24)), np.arange(24) // 2
+    by_patient = values.reshape(3, 12, 2).mean(axis=2)
+    found, expected = pairwise_p(contest_of(values, units)), pairwise_p(contest_of(by_patient))
+    np.testing.assert_allclose(found, expected)
+
+
+grids = st.integers(2, 5).flatmap(
+    lambda n_teams: st.lists(
+        st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=n_teams, max_size=n_teams), min_size=1, max_size=8
+    ).map(lambda rows: np.array(rows).T)
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(values=grids)
+def test_a_monotone_transform_changes_no_case_ranks(values):
+    for scheme in (RANK_MEAN, RANK_MEDIAN):
+        assert ranks(values, scheme) == ranks(np.exp(3 * values) - 7, scheme)
+
+
+@settings(max_examples=20, deadline=None)
+@given(values=grids, data=st.data())
+def test_the_order_of_teams_and_cases_does_not_matter(values, data):
+    teams = data.draw(st.permutations(range(len(values))))
+    cases = data.draw(st.permutations(range(values.shape[1])))
+    for scheme in RankingScheme:
+        expected = np.array(ranks(values, scheme))[teams].tolist()
+        assert ranks(values[teams][:, cases], scheme) == expected
+
+
+@settings(max_examples=20, deadline=None)
+@given(values=grids)
+def test_identical_teams_tie(values):
+    doubled = np.concatenate([values, values[:1]])
+    counts = np.random.default_rng(0).multinomial(values.shape[1], np.full(values.shape[1], 1 / values.shape[1]), 3)
+    for scheme in RankingScheme:
+        for counted in (None, counts):
+            found = overall_ranks(task_scores(contest_of(doubled), scheme, counted))
+            assert found[:, 0].tolist() == found[:, -1].tolist()

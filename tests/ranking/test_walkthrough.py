@@ -1,0 +1,62 @@
+"""The commands of docs/ranking.md run as they stand there."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from nnunet_dro.ranking import submissions
+from tests.evaluation.made_folders import bars, run, write_cases, write_dataset_json, write_map
+
+PAGE = Path(__file__).parents[2] / "docs" / "ranking.md"
+
+
+def commands():
+    blocks = re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("nnunet-dro ")]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    for number in range(4):
+        write_map(tmp_path / "labelsTs" / f"case_{number:02}.nii.gz", bars(4))
+        for shift, team in enumerate(("alpha", "beta", "gamma")):
+            if (team, number) != ("gamma", 3):
+                moved = bars(4, shift + number % 2)
+                write_map(tmp_path / "submissions" / team / f"case_{number:02}.nii.gz", moved)
+    write_dataset_json(tmp_path / "labelsTs")
+    write_cases(tmp_path, centre=["A", "A", "B", "B"])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_commands_of_the_page_do_what_it_says(here, monkeypatch):
+    scored = []
+    evaluate = submissions.evaluate
+    monkeypatch.setattr(
+        submissions, "evaluate", lambda ref, pred, **o: scored.append(pred.name) or evaluate(ref, pred, **o)
+    )
+    found = commands()
+    assert [words[0] for words in found] == ["rank", "rank", "rank", "compare"]
+    for words in found:
+        folders = [word for w in words for word in (sorted(map(str, Path().glob(w))) if "*" in w else [w])]
+        result = run(*folders, *(["--bootstrap", "20"]))
+        assert result.exit_code == 0, result.output
+    # The second and the third command score nothing again.
+    assert scored == ["alpha", "beta", "gamma"]
+    assert "case_0" in (here / "ranking" / "report.html").read_text()
+    for path in (here / "public").iterdir():
+        assert "case_0" not in path.read_text()
+
+
+def test_the_page_names_every_file_and_column(here):
+    text = PAGE.read_text(encoding="utf-8")
+    run(*[word for w in commands()[0] for word in (sorted(map(str, Path().glob(w))) if "*" in w else [w])])
+    for path in (here / "ranking").iterdir():
+        assert f"`{path.name}`" in text
+    for name in ("ranks", "kendall_tau", "tests"):
+        header = (here / "ranking" / f"{name}.csv").read_text().splitlines()[0].split(",")
+        known = ("scheme", "metric", "label", "better", "worse")
+        assert [column for column in header if f"`{column}`" not in text and column not in known] == []
