@@ -27,6 +27,7 @@ from nnunet_dro.evaluation.report.formatting import (
     metric_named,
     number,
     p_value,
+    range_of_trainings,
     scaled,
     stratum_title,
     unit_sign,
@@ -103,6 +104,8 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
     if metric.unit == "fraction":
         key += "Blue with ▲: an improvement of 5 percentage points or more; orange with ▼: a loss of as much. "
     key += "W / T / L: cases better, equal, worse. † Too few cases for this statistic."
+    if any(range_of_trainings(row, "mean", metric) for row in rows):
+        key += " Trainings: the lowest and the highest difference of two trainings."
     if any(counted_as_worst(row) for row in rows):
         key += " As worst: only one method missed or invented the label, and the case counts as the worst for it."
     return {
@@ -134,6 +137,7 @@ def _row(row: dict[Hashable, Any], metric: Metric, statistics: Sequence[str]) ->
                 "after": number(float(row[f"{statistic}_method"]), metric),
                 "text": difference(value, metric),
                 "interval": change_bounds(row, statistic, metric),
+                "trainings": range_of_trainings(row, statistic, metric),
                 "kind": kind,
                 "mark": {"better": "▲ ", "worse": "▼ ", "": ""}[kind],
                 "too_few": n > n_undefined and not enough_cases(statistic, n - n_undefined),

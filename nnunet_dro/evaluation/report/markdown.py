@@ -15,6 +15,7 @@ from nnunet_dro.evaluation.report.formatting import (
     metric_named,
     number,
     p_value,
+    range_of_trainings,
     stratum_title,
     unit_sign,
 )
@@ -116,7 +117,8 @@ def _differences(comparison: "Comparison") -> list[str]:
                     value = float(row[f"{statistic}_difference"])
                     before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
                     ends = escape(change_bounds(row, statistic, metric))
-                    cells.append(f"{before} → {after}: {difference(value, metric)} {ends}".rstrip())
+                    cell = f"{before} → {after}: {difference(value, metric)} {ends}".rstrip()
+                    cells.append("; ".join(filter(None, (cell, range_of_trainings(row, statistic, metric)))))
                 first = (stratum_title(str(attribute), str(row["stratum"])), str(row["label"]), str(row["method"]))
                 record = " / ".join(str(int(row[column])) for column in ("wins", "ties", "losses"))
                 p = escape(p_value(float(row["holm_p"])))
