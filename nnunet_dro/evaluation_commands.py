@@ -24,6 +24,8 @@ CaseTable = Annotated[
     Path | None, typer.Option(help="Case table with a row per case: CSV, TSV, XLSX or JSON.", readable=False)
 ]
 
+RequireFile = Annotated[Path | None, typer.Option(help="File of quality requirements, one per line.", readable=False)]
+
 
 def evaluate(
     reference: Annotated[Path, typer.Argument(help="Folder of reference label maps.", readable=False)],
@@ -80,9 +82,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help='Quality requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".'),
     ] = None,
-    require_file: Annotated[
-        Path | None, typer.Option(help="File of quality requirements, one per line.", readable=False)
-    ] = None,
+    require_file: RequireFile = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Report Dice percentiles and other statistics per label and stratum of the cases."""
@@ -127,7 +127,10 @@ def evaluate(
 def compare(
     evaluations: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=FOLDER...", help="Output folders of evaluate; the first is the baseline."),
+        typer.Argument(
+            metavar="NAME=FOLDER...",
+            help="Output folders of evaluate; the first is the baseline. ERM=seed0,seed1,seed2 for several trainings.",
+        ),
     ],
     output: Output,
     by: Annotated[
@@ -140,6 +143,11 @@ def compare(
         float | None,
         typer.Option(help="How much worse the mean may be, in percentage points (distances: mm), to be not worse."),
     ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(help='Requirement on a difference (repeatable): "pathology=rare mean_difference_low>=0".'),
+    ] = None,
+    require_file: RequireFile = None,
     bootstrap: Bootstrap = 2000,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -147,17 +155,26 @@ def compare(
     """Compare methods case by case and report the differences, with intervals and tests."""
     from nnunet_dro.evaluation.comparison import compare as compare_evaluations
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
-    from nnunet_dro.evaluation.result_files import comparison_files, named_evaluations, read_evaluation
+    from nnunet_dro.evaluation.requirements import COMPARISON, parse_requirement, read_requirements
+    from nnunet_dro.evaluation.result_files import comparison_files, named_trainings, read_evaluation
     from nnunet_dro.output_folder import check_output, write_files
 
-    folders = named_evaluations(evaluations)
+    requirements = [parse_requirement(text, COMPARISON) for text in require or ()]
+    requirements += read_requirements(require_file, COMPARISON) if require_file else []
+    folders = named_trainings(evaluations)
     check_output(output, overwrite=overwrite)
-    read = {name: read_evaluation(folder) for name, folder in folders.items()}
     comparison = compare_evaluations(
-        read, by=by or None, intersect=intersect, margin=margin, n_resamples=bootstrap, seed=seed
+        {name: [read_evaluation(folder) for folder in own] for name, own in folders.items()},
+        by=by or None,
+        intersect=intersect,
+        margin=margin,
+        requirements=requirements,
+        n_resamples=bootstrap,
+        seed=seed,
     )
     write_files(output, {**comparison_files(comparison), **comparison_reports(comparison)})
     show(comparison_table(comparison), output / "report.html")
+    _stop_if_unmet(comparison.about["requirements"])
 
 
 def report(

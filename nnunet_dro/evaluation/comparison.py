@@ -13,7 +13,9 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.margins import check_margin, margin_verdicts
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.one_sided import method_values, notes_on_one_sided
+from nnunet_dro.evaluation.outcomes import Outcome, check_requirements
 from nnunet_dro.evaluation.provenance import versions
+from nnunet_dro.evaluation.requirements import Requirement
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import percentile_notes
 from nnunet_dro.evaluation.trainings import Trainings
@@ -44,7 +46,8 @@ class Comparison:
         trainings: The statistics of every training, see `trainings_table`; None where no method has several.
         scores: All methods' scores of the compared cases, with the column ``method`` first.
         stratum_of_case: Attribute to the stratum of each compared case (ordered categories, indexed by case).
-        about: ``versions``, ``options``, and each method's own ``about`` under ``methods``.
+        outcomes: The outcomes of the requirements.
+        about: ``versions``, ``options``, ``requirements``, and each method's own ``about`` under ``methods``.
         notes: Sentences for the reader.
     """
 
@@ -55,6 +58,7 @@ class Comparison:
     scores: pd.DataFrame
     stratum_of_case: "Mapping[str, pd.Series[str]]"
     trainings: pd.DataFrame | None = None
+    outcomes: tuple[Outcome, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -65,6 +69,7 @@ def compare(
     by: Sequence[str] | None = None,
     intersect: bool = False,
     margin: float | None = None,
+    requirements: Sequence[Requirement] = (),
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> Comparison:
@@ -78,6 +83,7 @@ def compare(
         intersect: Whether to compare only the cases that all have, instead of refusing evaluations of different cases.
         margin: How much worse the mean may be, in percentage points (mm for distances); the table then has a last
             column ``margin``, see `margin_verdicts`. None for none.
+        requirements: Requirements on the table, from `parse_requirement` with `COMPARISON`.
         n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
         seed: Random seed of the draws, >= 0.
 
@@ -118,6 +124,7 @@ def compare(
     table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
     options: dict[str, Any] = {"by": list(strata), "intersect": intersect, "margin": margin, **draws}
     options["patient"] = None if patients is None else patients.name
+    outcomes = _outcomes(table, requirements, with_intervals=n_resamples > 0)
     return Comparison(
         methods=tuple(trainings.of_method),
         table=table if margin is None else table.assign(margin=margin_verdicts(table, margin)),
@@ -126,9 +133,17 @@ def compare(
         scores=scores_of_methods(trainings, ground),
         stratum_of_case=strata,
         trainings=trainings_table(values, trainings.of_method, ground, strata) if trainings.are_repeated else None,
-        about=_about(trainings, ground, options),
+        outcomes=outcomes,
+        about=_about(trainings, ground, options)
+        | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
         notes=(*_notes(trainings, ground), *notes_on_one_sided(values, trainings.of_method, ground)),
     )
+
+
+def _outcomes(table: pd.DataFrame, requirements: Sequence[Requirement], *, with_intervals: bool) -> tuple[Outcome, ...]:
+    """The outcomes; a requirement on an interval is refused where none were asked for."""
+    bounds = [c for c in table.columns if c.endswith(("_low", "_high"))]
+    return tuple(check_requirements(table if with_intervals else table.drop(columns=bounds), requirements))
 
 
 def _about(trainings: Trainings, ground: CommonGround, options: Mapping[str, Any]) -> dict[str, Any]:

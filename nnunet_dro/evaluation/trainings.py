@@ -186,7 +186,8 @@ def differences_over_trainings(
         ends = (before.mean(axis=0), after.mean(axis=0), changes.min(axis=0), changes.max(axis=0))
         found.append(np.column_stack([*ends, both]))
     table = np.stack(found)
-    return Differences(*np.moveaxis(table[:, :, :4], -1, 0), bounds=table[:, :, 4:])
+    baseline_means, method_means, lowest, highest = np.moveaxis(table[:, :, :4], -1, 0)
+    return Differences(baseline_means, method_means, lowest, highest, table[:, :, 4:])
 
 
 def _statistics(values: FloatArray) -> FloatArray:

@@ -56,7 +56,9 @@ def comparison_content(comparison: "Comparison") -> dict[str, Any]:
     parts = [_part(comparison, attribute, n) for n, attribute in enumerate(attributes)]
     blocks = _paired(comparison, pairs, table, metrics)
     others = " and ".join(methods[1:])
-    contents = [("findings", "What changed"), *((part["id"], part["title"]) for part in parts)]
+    requirements = comparison.about.get("requirements", [])
+    asked = [("requirements", "Requirements")] if requirements else []
+    contents = [("findings", "What changed"), *asked, *((part["id"], part["title"]) for part in parts)]
     contents += [(f"pairs-{n + 1}", f"{block['short']}") for n, block in enumerate(blocks)]
     contents += [("changed", "Changed cases"), ("cases", "Cases"), ("methods", "Definitions")]
     return {
@@ -68,6 +70,7 @@ def comparison_content(comparison: "Comparison") -> dict[str, Any]:
         "baseline": methods[0],
         "methods": methods,
         "verdicts": verdicts(comparison),
+        "requirements": requirements,
         "all_notes": all_notes(comparison.notes, comparison.strata),
         "parts": parts,
         "paired": blocks,

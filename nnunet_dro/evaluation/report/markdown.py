@@ -1,8 +1,8 @@
 """Tables in markdown."""
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.findings import all_notes, findings
@@ -41,8 +41,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
         f"- **{escape(found.title)}** ({escape(found.attribute)}): {escape(found.detail)}"
         for found in findings(evaluation)
     ]
-    for outcome in evaluation.about.get("requirements", []):
-        lines.append(f"- Requirement {'met' if outcome['passed'] else '**not met**'}: {escape(outcome['line'])}")
+    lines += _requirements(evaluation.about)
     lines += ["", *(f"> {escape(note)}  " for note in all_notes(evaluation.notes, evaluation.strata)), ""]
     for table in strata_tables(evaluation.strata):
         lines += _strata_section(table, with_method=False)
@@ -67,7 +66,8 @@ def comparison_markdown(comparison: "Comparison") -> str:
             *(f"- **{escape(f.title)}** ({escape(f.value)}): {escape(f.detail)}" for f in verdict.findings),
             "",
         ]
-    lines += [*(f"> {escape(note)}  " for note in all_notes(comparison.notes, comparison.strata)), ""]
+    lines += _requirements(comparison.about)
+    lines += ["", *(f"> {escape(note)}  " for note in all_notes(comparison.notes, comparison.strata)), ""]
     lines += _differences(comparison)
     for table in strata_tables(comparison.strata):
         lines += _strata_section(table, with_method=True)
@@ -79,6 +79,13 @@ def escape(text: str) -> str:
     # Entities, not backslashes, for what begins HTML: every flavour of markdown knows them.
     flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", flat)
+
+
+def _requirements(about: Mapping[str, Any]) -> list[str]:
+    return [
+        f"- Requirement {'met' if outcome['passed'] else '**not met**'}: {escape(outcome['line'])}"
+        for outcome in about.get("requirements", [])
+    ]
 
 
 def _strata_section(table: Table, *, with_method: bool) -> list[str]:

@@ -146,7 +146,8 @@ def _difference_table(
     tests = [*([] if repeated else ["Holm p"]), "W/T/L"] if statistic == "mean" else []
     headings = ["n", "before → after", "change", *(["trainings"] if repeated else []), *tests]
     for name in headings:
-        shown.add_column(name, justify="right", no_wrap=True)
+        # Of the numbers, a narrow terminal breaks these first.
+        shown.add_column(name, justify="right", no_wrap=name != "trainings")
     for row in sorted(rows, key=lambda r: labels.index(str(r["label"]))):
         names = [str(row["label"])]
         names += [stratum_title(attribute, str(row["stratum"]))] if attribute != ALL else []
