@@ -6,7 +6,7 @@ Those on a comparison are about the columns of its table, such as: the mean diff
 import operator
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -269,6 +269,24 @@ def read_requirements(path: Path, subject: Subject = STRATA) -> list[Requirement
         ValueError: If the file cannot be read, holds no requirement, or holds one that `parse_requirement` refuses; the
             message names the file and the line.
     """
+    requirements: list[Requirement] = []
+    for number, text in requirement_lines(path):
+        try:
+            requirements.append(parse_requirement(text, subject))
+        except ValueError as error:
+            raise ValueError(f"Line {number} of {str(path)!r}: {error}") from error
+    if not requirements:
+        raise ValueError(f"`requirements` must hold at least one requirement, got none in {str(path)!r}. {_EXAMPLE}")
+    return requirements
+
+
+def requirement_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file of requirements that are neither blank nor comments, with their numbers.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is not a text file in UTF-8.
+    """
     if not path.is_file():
         cure = "Write one with a requirement per line."
         raise FileNotFoundError(f"`requirements` must be a text file, got {str(path)!r}, which does not exist. {cure}")
@@ -276,20 +294,13 @@ def read_requirements(path: Path, subject: Subject = STRATA) -> list[Requirement
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise ValueError(f"`requirements` must be a text file, got {str(path)!r}. Save it as UTF-8.") from error
-    requirements: list[Requirement] = []
     for number, line in enumerate(lines, 1):
         before = _BEFORE_COMMENT.match(line)
         end = before.end() if before else 0
         # A line that stops at neither a comment nor its end has an open quote, which parsing refuses.
         text = line[:end] if line[end : end + 1] == "#" else line
         if text.strip():
-            try:
-                requirements.append(parse_requirement(text, subject))
-            except ValueError as error:
-                raise ValueError(f"Line {number} of {str(path)!r}: {error}") from error
-    if not requirements:
-        raise ValueError(f"`requirements` must hold at least one requirement, got none in {str(path)!r}. {_EXAMPLE}")
-    return requirements
+            yield number, text
 
 
 def one_sided_of(requirements: Sequence[Requirement]) -> list[tuple[str, str, float]]:

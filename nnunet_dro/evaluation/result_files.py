@@ -112,6 +112,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         }
         reference = summary["options"].get("reference_stratum")
         about = {name: summary[name] for name in ("versions", "options", "definitions", "inputs", "requirements")}
+        about |= {"protocol": summary["protocol"]} if "protocol" in summary else {}
         return Evaluation(
             method=summary["method"],
             stratum_of_case=strata,
