@@ -115,16 +115,27 @@ def compare(
     check_methods(list(trainings.of_method))
     ground = find_common_ground(trainings.evaluations, intersect=intersect)
     strata = find_common_strata(trainings.evaluations, ground, by=by)
+    options = {"by": list(strata), "intersect": intersect, "margin": margin, "n_resamples": n_resamples, "seed": seed}
+    return _compared(trainings, ground, strata, options, requirements)
+
+
+def _compared(
+    trainings: Trainings,
+    ground: CommonGround,
+    strata: "Mapping[str, pd.Series[str]]",
+    options: Mapping[str, Any],
+    requirements: Sequence[Requirement],
+) -> Comparison:
+    """The comparison, once everything fits."""
+    margin = options["margin"]
     values = {
         metric: {name: method_values(evaluation, ground, metric) for name, evaluation in trainings.evaluations.items()}
         for metric in ground.metrics
     }
     patients = _patients(next(iter(trainings.evaluations.values())), ground)
-    draws = {"n_resamples": n_resamples, "seed": seed}
+    draws = {name: int(options[name]) for name in ("n_resamples", "seed")}
     table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
-    options: dict[str, Any] = {"by": list(strata), "intersect": intersect, "margin": margin, **draws}
-    options["patient"] = None if patients is None else patients.name
-    outcomes = _outcomes(table, requirements, with_intervals=n_resamples > 0)
+    outcomes = _outcomes(table, requirements, with_intervals=draws["n_resamples"] > 0)
     return Comparison(
         methods=tuple(trainings.of_method),
         table=table if margin is None else table.assign(margin=margin_verdicts(table, margin)),
@@ -134,7 +145,7 @@ def compare(
         stratum_of_case=strata,
         trainings=trainings_table(values, trainings.of_method, ground, strata) if trainings.are_repeated else None,
         outcomes=outcomes,
-        about=_about(trainings, ground, options)
+        about=_about(trainings, ground, {**options, "patient": None if patients is None else patients.name})
         | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
         notes=(*_notes(trainings, ground), *notes_on_one_sided(values, trainings.of_method, ground)),
     )

@@ -158,24 +158,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         >>> requirement.stratum, requirement.statistic, requirement.holds_for(0.75)
         ('spina_bifida', 'p5', True)
     """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise refusal("have a closing quote for every quote", text) from error
-    conditions: list[re.Match[str]] = []
-    selected: dict[str, tuple[str, str]] = {}
-    for word in _joined(words):
-        name, equals, value = word.partition("=")
-        if condition := _CONDITION.fullmatch(word):
-            conditions.append(condition)
-        elif not equals or not name or not value:
-            raise refusal(f"consist of NAME=VALUE and a condition, not {word!r}", text)
-        else:
-            kind = name if name in subject.names else "attribute"
-            if kind in selected:
-                cure = "Write centre,pathology=A,tumour for an intersection, and one requirement for each of several."
-                raise refusal(f"name one {kind} at most", text, cure)
-            selected[kind] = (name, value)
+    conditions, selected = _parts(text, subject)
     condition, allowed = _condition_and_allowed(conditions, text)
     statistic, comparison, bound = condition.groups()
     bound, at, percent = bound.partition("@")
@@ -205,6 +188,29 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         confidence=confidence,
         method=None if method == "*" else method,
     )
+
+
+def _parts(text: str, subject: Subject) -> tuple[list[re.Match[str]], dict[str, tuple[str, str]]]:
+    """The conditions, and what is named: ``attribute`` and the names of the subject to the name and its value."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise refusal("have a closing quote for every quote", text) from error
+    conditions: list[re.Match[str]] = []
+    selected: dict[str, tuple[str, str]] = {}
+    for word in _joined(words):
+        name, equals, value = word.partition("=")
+        if condition := _CONDITION.fullmatch(word):
+            conditions.append(condition)
+        elif not equals or not name or not value:
+            raise refusal(f"consist of NAME=VALUE and a condition, not {word!r}", text)
+        else:
+            kind = name if name in subject.names else "attribute"
+            if kind in selected:
+                cure = "Write centre,pathology=A,tumour for an intersection, and one requirement for each of several."
+                raise refusal(f"name one {kind} at most", text, cure)
+            selected[kind] = (name, value)
+    return conditions, selected
 
 
 def _confidence(statistic: str, percent: str, text: str) -> float:
