@@ -13,8 +13,10 @@ from nnunet_dro import __version__
 from nnunet_dro.completion import complete_trainer
 from nnunet_dro.evaluation_commands import compare, evaluate, plan, report, show, splits
 from nnunet_dro.finetuning import finetune
+from nnunet_dro.locked_options import LockedCommand
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
+from nnunet_dro.protocol_commands import commands as protocol_commands
 from nnunet_dro.ranking import rank
 from nnunet_dro.tuning import tune
 from nnunet_dro.usage import BAD_INPUT, INTERRUPTED, START, Commands, stop
@@ -105,8 +107,11 @@ def _ask(question: str, default: str) -> str:
     return Prompt.ask(question, default=default)
 
 
-for _command in (evaluate, compare, rank, plan, report, splits):
+app.command(cls=LockedCommand)(evaluate)
+app.command(cls=LockedCommand)(compare)
+for _command in (rank, plan, report, splits):
     app.command()(_command)
+app.add_typer(protocol_commands, name="protocol")
 
 
 @app.command()

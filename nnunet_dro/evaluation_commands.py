@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from nnunet_dro.choices import EmptyRule, MissingRule
+from nnunet_dro.locked_options import ProtocolFile
 from nnunet_dro.progress_bar import progress_bar
 
 _REQUIREMENT_FAILED = 3
@@ -23,6 +24,8 @@ Seed = Annotated[int, typer.Option(min=0, help="Random seed of the intervals.")]
 CaseTable = Annotated[
     Path | None, typer.Option(help="Case table with a row per case: CSV, TSV, XLSX or JSON.", readable=False)
 ]
+
+RequireFile = Annotated[Path | None, typer.Option(help="File of quality requirements, one per line.", readable=False)]
 
 
 def evaluate(
@@ -80,15 +83,15 @@ def evaluate(
         list[str] | None,
         typer.Option(help='Quality requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".'),
     ] = None,
-    require_file: Annotated[
-        Path | None, typer.Option(help="File of quality requirements, one per line.", readable=False)
-    ] = None,
+    require_file: RequireFile = None,
+    protocol: ProtocolFile = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Report Dice percentiles and other statistics per label and stratum of the cases."""
     from joblib import cpu_count
 
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
+    from nnunet_dro.evaluation.protocol import read_protocol, under_protocol
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
     from nnunet_dro.evaluation.requirements import parse_requirement, read_requirements
     from nnunet_dro.evaluation.result_files import evaluation_files
@@ -119,6 +122,8 @@ def evaluate(
             requirements=requirements,
             progress=progress,
         )
+    if protocol:
+        evaluation = under_protocol(evaluation, read_protocol(protocol), protocol)
     write_files(output, {**evaluation_files(evaluation), **evaluation_reports(evaluation)})
     show(evaluation_table(evaluation), output / "report.html")
     _stop_if_unmet(evaluation.about["requirements"])
@@ -127,7 +132,10 @@ def evaluate(
 def compare(
     evaluations: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=FOLDER...", help="Output folders of evaluate; the first is the baseline."),
+        typer.Argument(
+            metavar="NAME=FOLDER...",
+            help="Output folders of evaluate; the first is the baseline. ERM=seed0,seed1,seed2 for several trainings.",
+        ),
     ],
     output: Output,
     by: Annotated[
@@ -140,24 +148,45 @@ def compare(
         float | None,
         typer.Option(help="How much worse the mean may be, in percentage points (distances: mm), to be not worse."),
     ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(help='Requirement on a difference (repeatable): "pathology=rare mean_difference_low>=0".'),
+    ] = None,
+    require_file: RequireFile = None,
     bootstrap: Bootstrap = 2000,
     seed: Seed = 0,
+    protocol: ProtocolFile = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Compare methods case by case and report the differences, with intervals and tests."""
     from nnunet_dro.evaluation.comparison import compare as compare_evaluations
+    from nnunet_dro.evaluation.protocol import check_made_under, read_protocol, under_protocol
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
-    from nnunet_dro.evaluation.result_files import comparison_files, named_evaluations, read_evaluation
+    from nnunet_dro.evaluation.requirements import COMPARISON, parse_requirement, read_requirements
+    from nnunet_dro.evaluation.result_files import comparison_files, named_trainings, read_evaluation
     from nnunet_dro.output_folder import check_output, write_files
 
-    folders = named_evaluations(evaluations)
+    requirements = [parse_requirement(text, COMPARISON) for text in require or ()]
+    requirements += read_requirements(require_file, COMPARISON) if require_file else []
+    folders = named_trainings(evaluations)
     check_output(output, overwrite=overwrite)
-    read = {name: read_evaluation(folder) for name, folder in folders.items()}
+    read = {name: [read_evaluation(folder) for folder in own] for name, own in folders.items()}
+    if protocol:
+        check_made_under(read_protocol(protocol), protocol, read)
     comparison = compare_evaluations(
-        read, by=by or None, intersect=intersect, margin=margin, n_resamples=bootstrap, seed=seed
+        read,
+        by=by or None,
+        intersect=intersect,
+        margin=margin,
+        requirements=requirements,
+        n_resamples=bootstrap,
+        seed=seed,
     )
+    if protocol:
+        comparison = under_protocol(comparison, read_protocol(protocol), protocol)
     write_files(output, {**comparison_files(comparison), **comparison_reports(comparison)})
     show(comparison_table(comparison), output / "report.html")
+    _stop_if_unmet(comparison.about["requirements"])
 
 
 def report(

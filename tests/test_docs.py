@@ -90,10 +90,18 @@ def calls(text):
 
 def refusal(words):
     """Why the command line would not take these words; None if it would. Nothing is run."""
-    if not words or words[0] not in COMMANDS.commands:
-        return f"there is no command {words[:1]}"
+    command, words = COMMANDS, list(words)
+    while hasattr(command, "commands"):
+        if not words or words[0] not in command.commands:
+            return f"there is no command {words[:1]}"
+        name = words.pop(0)
+        command = command.commands[name]
+    if "--protocol" in words:
+        # The file would be read.
+        place = words.index("--protocol")
+        del words[place : place + 2]
     try:
-        COMMANDS.commands[words[0]].make_context(words[0], list(words[1:]))
+        command.make_context(name, words)
     except Exception as error:
         # Newer versions of typer raise their own copies of click's errors.
         if "UsageError" not in [cls.__name__ for cls in type(error).__mro__]:
@@ -232,6 +240,8 @@ def test_a_broken_link_is_found(link):
         "nnunet-dro evaluate labelsTs predictions -o out --nothing",
         "nnunet-dro evaluate labelsTs predictions -o out --bootstrap many",
         "nnunet-dro suspects one two",
+        "nnunet-dro protocol",
+        "nnunet-dro protocol write protocol.toml --nothing",
         "export A=$(nnunet-dro trainers --nothing)",
         "for m in a b; do\n  nnunet-dro evaluate labelsTs\ndone",
     ],

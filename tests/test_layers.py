@@ -34,10 +34,12 @@ MAY_IMPORT = {
     "completion": {"trainers"},
     "usage": set(),
     "evidence": {"evaluation"},
-    "evaluation_commands": {"completion", "evaluation", "evidence"},
+    "locked_options": {"evaluation"},
+    "evaluation_commands": {"completion", "evaluation", "evidence", "locked_options"},
+    "protocol_commands": {"evaluation", "evaluation_commands"},
     "cli": {
-        *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "ranking", "selfcheck"),
-        *("sharing", "suspects", "trainers", "tuning", "usage"),
+        *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "locked_options", "nnunet"),
+        *("protocol_commands", "ranking", "selfcheck", "sharing", "suspects", "trainers", "tuning", "usage"),
     },
     "experiments": {
         *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),

@@ -4,12 +4,14 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from experiments.nnunet_runs.study import BASELINE, Study
 from nnunet_dro.evaluation.bootstrap import FloatArray, difference_intervals
 from nnunet_dro.evaluation.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import describe
+from nnunet_dro.evaluation.trainings import N_FOR_SPREAD
 
 #: The statistics of Dice that a page shows.
 SHOWN = ("mean", "p25", "p10", "p5")
@@ -22,6 +24,7 @@ def dice_table(
     *,
     statistics: Sequence[str] = SHOWN,
     baseline: str = BASELINE,
+    over_seeds: bool = False,
 ) -> pd.DataFrame:
     """Dice of some test cases, and its difference to the baseline.
 
@@ -31,6 +34,8 @@ def dice_table(
         methods: Methods in the order of the rows; those without a case are left out.
         statistics: The statistics of Dice, `STATISTICS` of `nnunet_dro.evaluation.statistics`.
         baseline: The method the others are compared with.
+        over_seeds: Whether differences are those of the seeds, see `differences_of_seeds`, and not of the cases of all
+            seeds together, as if these were of one training. There is no p value then.
 
     Returns:
         A row per method, Dice as fractions: ``trainer``, ``n_seeds``, ``n_cases``, ``seeds_better`` (in how many seeds
@@ -52,7 +57,9 @@ def dice_table(
         row |= {"n_seeds": len(of_seeds), "n_cases": len(values)}
         row["seeds_better"] = int((of_seeds["mean"] > baseline_of_seeds["mean"]).sum())
         row |= _own(values.to_numpy(dtype=np.float64), of_seeds, statistics)
-        if method != baseline:
+        if method != baseline and over_seeds:
+            row |= differences_of_seeds(baseline_of_seeds, of_seeds, statistics)
+        elif method != baseline:
             row |= _differences(before.to_numpy(dtype=np.float64), values.to_numpy(dtype=np.float64), statistics)
         rows.append(row)
     return pd.DataFrame(rows)
@@ -93,6 +100,32 @@ def _differences(before: FloatArray, after: FloatArray, statistics: Sequence[str
     return row
 
 
+def differences_of_seeds(before: pd.DataFrame, after: pd.DataFrame, statistics: Sequence[str]) -> dict[str, object]:
+    """The mean over the seeds of how the statistics of two trainings differ, with Student's t interval over the seeds.
+
+    Every seed draws data of its own, so that the seeds are independent, and their spread is that of trainings and of
+    cases together. (Where all trainings have the same cases, `evaluation.trainings` is right.)
+
+    Args:
+        before: Statistics of the baseline's cases, a row per seed.
+        after: Those of the method.
+        statistics: Columns of both.
+
+    Returns:
+        For each statistic ``mean_difference``, ``mean_difference_low`` and ``mean_difference_high``; no bounds with
+        fewer seeds than `N_FOR_SPREAD`.
+    """
+    row: dict[str, object] = {}
+    for name in statistics:
+        changes = (after[name] - before[name]).to_numpy(dtype=np.float64)
+        middle, low, high = changes.mean(), np.nan, np.nan
+        if len(changes) >= N_FOR_SPREAD:
+            half = stdtrit(len(changes) - 1, 0.975) * changes.std(ddof=1) / np.sqrt(len(changes))
+            low, high = middle - half, middle + half
+        row |= {f"{name}_difference": middle, f"{name}_difference_low": low, f"{name}_difference_high": high}
+    return row
+
+
 def shown_table(table: pd.DataFrame, keys: Mapping[str, str], columns: Sequence[str]) -> pd.DataFrame:
     """The table of a page: Dice in per cent, and the differences to the baseline as text.
 
@@ -119,12 +152,16 @@ def shown_table(table: pd.DataFrame, keys: Mapping[str, str], columns: Sequence[
 def difference(row: Mapping[Hashable, object], statistic: str) -> str:
     """A difference to the baseline with its interval, points of Dice: "+1.2 [-0.3, +2.5]"; empty if there is none.
 
+    Without an interval it is "+1.2 (no interval)".
+
     Args:
         row: A row of `dice_table`.
         statistic: The statistic.
     """
     middle, low, high = (100 * float(str(row[f"{statistic}_difference{bound}"])) for bound in ("", "_low", "_high"))
-    return "" if middle != middle else f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]"
+    if middle != middle:
+        return ""
+    return f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]" if low == low else f"{middle:+.1f} (no interval)"
 
 
 def sign(row: Mapping[Hashable, object], statistic: str) -> str:

@@ -24,7 +24,7 @@ from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import result_folder, write_result, write_table
 from experiments.segmentation.figure import draw
 from experiments.segmentation.page import page_table, page_text
-from experiments.segmentation.results import summary_rows
+from experiments.segmentation.results import seed_rows, summary_rows
 from experiments.segmentation.studies import (
     FINETUNING_TRAINERS,
     RATES_TRAINERS,
@@ -120,6 +120,7 @@ def run(
     n_training = finished[0].n_training
     name = f"segmentation-{study.name}"
     write_table(out / f"{name}-all.csv", table)
+    write_table(out / f"{name}-seeds.csv", seed_rows(results))
     all_seeds = [of_seed.seed for of_seed in runs]
     options = ["--data Dataset004_Hippocampus"] if study.name == "hippocampus" else []
     return write_result(

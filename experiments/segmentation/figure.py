@@ -54,8 +54,8 @@ def _draw_panel(panel: Axes, rows: pd.DataFrame, of_seeds: pd.DataFrame, methods
         name = f"{statistic}_difference"
         middle, low, high = (100 * rows.loc[methods, f"{name}{bound}"] for bound in ("", "_low", "_high"))
         lines = [position + offset for position in range(len(methods))]
-        # A percentile's own difference can lie outside its bootstrap interval.
-        reach = [(middle - low).clip(lower=0), (high - middle).clip(lower=0)]
+        # Few seeds have no intervals.
+        reach = [(middle - low).fillna(0), (high - middle).fillna(0)]
         panel.errorbar(
             middle,
             lines,

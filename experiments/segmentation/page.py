@@ -52,6 +52,7 @@ def page_text(
         batch_size=BATCH_SIZE,
         informed=[method for method in _INFORMED if method in results.methods],
         quick=quick,
+        of_seeds="differences" in table,
         findings=findings(table, study, n_training),
         not_learnt=not_learnt(results.dice[results.dice["label"].isin(study.labels)]),
         times=time_table(results.times, results.methods, study),

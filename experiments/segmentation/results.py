@@ -5,7 +5,8 @@ import pandas as pd
 
 from experiments.nnunet_runs.dice_table import dice_table
 from experiments.nnunet_runs.results import ALL_LABELS, Results
-from nnunet_dro.evaluation.significance import holm
+from nnunet_dro.evaluation.statistics import STATISTICS as EVERY_STATISTIC
+from nnunet_dro.evaluation.stratum_statistics import describe
 
 #: The statistics of Dice on the page.
 STATISTICS = ("mean", "p10", "p5")
@@ -16,10 +17,11 @@ def summary_rows(results: Results) -> pd.DataFrame:
 
     Returns:
         For each of `STATISTICS` its mean over the seeds (``mean``), the lowest and the highest of them
-        (``mean_lowest``, ``mean_highest``), and the difference to the baseline over the pooled cases with its 95 %
-        interval (``mean_difference``, ``mean_difference_low``, ``mean_difference_high``; empty for the baseline).
-        ``seeds_better`` counts the seeds whose mean is above the baseline's. ``holm_p`` is the p value of Wilcoxon's
-        test of the paired differences, corrected for the labels and strata of the method.
+        (``mean_lowest``, ``mean_highest``), and the mean over the seeds of the difference to the baseline with its 95 %
+        interval over the seeds (``mean_difference``, ``mean_difference_low``, ``mean_difference_high``; empty for the
+        baseline, and the interval with fewer than three seeds). ``seeds_better`` counts the seeds whose mean is above
+        the baseline's. ``differences`` says that these are those of the seeds; earlier tables, which lack the column,
+        have differences and intervals of the cases of all seeds together.
     """
     study, dice = results.study, results.dice
     others = [label for label in dice["label"].unique() if label not in (*study.labels, ALL_LABELS)]
@@ -27,16 +29,30 @@ def summary_rows(results: Results) -> pd.DataFrame:
     for label in (*study.labels, *others):
         for stratum in study.strata:
             rows = dice[(dice["label"] == label) & (dice["stratum"] == stratum)]
-            part = dice_table(rows, study, results.methods, statistics=STATISTICS)
+            part = dice_table(rows, study, results.methods, statistics=STATISTICS, over_seeds=True)
             parts.append(part.assign(label=label, stratum=stratum))
     table = pd.concat(parts, ignore_index=True)
-    table["holm_p"] = np.nan
-    for _, family in table.groupby("method", sort=False):
-        table.loc[family.index, "holm_p"] = holm(family["wilcoxon_p"].to_numpy(dtype=np.float64))
     columns = ["method", "trainer", "stratum", "label", "n_seeds", "n_cases", "seeds_better"]
     for statistic in STATISTICS:
         # The page compares the seeds, and so their mean stands for all of them.
         table[statistic] = table[f"{statistic}_of_seeds"]
         columns += [statistic, f"{statistic}_lowest", f"{statistic}_highest"]
     columns += [f"{statistic}_difference{bound}" for statistic in STATISTICS for bound in ("", "_low", "_high")]
-    return table[[*columns, "holm_p"]]
+    return table.assign(differences="of seeds")[[*columns, "differences"]]
+
+
+def seed_rows(results: Results) -> pd.DataFrame:
+    """The numbers behind the others: a row per seed, method, stratum and label.
+
+    Returns:
+        ``seed``, ``method``, ``trainer``, ``stratum``, ``label``, ``n`` and ``n_undefined`` (test cases), and all
+        statistics of their Dice, fractions.
+    """
+    keys = ["seed", "method", "stratum", "label"]
+    rows: list[dict[str, object]] = []
+    for names, group in results.dice.groupby(keys, sort=False):
+        key = dict(zip(keys, names, strict=True))
+        key["trainer"] = results.study.trainer(str(key["method"]))
+        rows.append(key | describe(group["dice"].to_numpy(dtype=np.float64)))
+    table: pd.DataFrame = pd.DataFrame(rows)
+    return table[["seed", "method", "trainer", "stratum", "label", "n", "n_undefined", *EVERY_STATISTIC]]

@@ -61,7 +61,7 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
             ``intersect``) the cases differ, there is no common metric or case, an option that changes what a number
             means differs, or the reference of a case is not the same.
     """
-    _check_methods(list(evaluations))
+    check_methods(list(evaluations))
     labels = {method: _unique(evaluation.scores["label"]) for method, evaluation in evaluations.items()}
     if differing := _lacking(labels):
         cure = "Evaluate both with the labels of the same dataset.json."
@@ -160,7 +160,12 @@ def _case_columns(evaluation: Evaluation) -> list[str]:
     return [str(column) for column in evaluation.scores.columns if column not in _SCORE_COLUMNS]
 
 
-def _check_methods(methods: list[str]) -> None:
+def check_methods(methods: list[str]) -> None:
+    """Check the names of methods.
+
+    Raises:
+        ValueError: If there are fewer than two, or one has no name or that of another.
+    """
     if len(methods) < 2:
         cure = "Give the baseline first, then what to compare with it."
         raise ValueError(f"`evaluations` must be of at least two methods, got {name_some(methods)}. {cure}")

@@ -1,6 +1,6 @@
 """Pairs of which a method has no value, because it missed or invented the label: they count as the worst for it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,24 +80,35 @@ def _worst(methods: Mapping[str, MethodValues], metric: Metric) -> FloatArray:
 
 
 def notes_on_one_sided(
-    values: Mapping[str, Mapping[str, MethodValues]], methods: tuple[str, ...], ground: CommonGround
+    values: Mapping[str, Mapping[str, MethodValues]], of_method: Mapping[str, Sequence[str]], ground: CommonGround
 ) -> list[str]:
-    """Notes on the pairs that only one method has a value for: metric to method to values, in sentences."""
+    """Notes on the pairs that have a value in some trainings only, in sentences.
+
+    Args:
+        values: Metric to the name of a training to its values.
+        of_method: Method, the baseline first, to the names of its trainings.
+        ground: The cases, labels and metrics.
+    """
     notes = []
+    baseline, *others = of_method
     for metric, of_metric in values.items():
-        for method in methods[1:]:
-            pair = {name: of_metric[name] for name in (methods[0], method)}
-            filled = completed(of_metric, metric, among=pair)
-            lacking = {name: np.isnan(v.values) & ~np.isnan(filled[name]) for name, v in pair.items()}
-            unknown = {
-                name: np.isnan(filled[name]) & ~np.isnan(filled[method if name == methods[0] else methods[0]])
-                for name in pair
-            }
+        for method in others:
+            compared = {name: of_metric[name] for name in (*of_method[baseline], *of_method[method])}
+            filled = completed(of_metric, metric, among=compared)
+            lacking = {name: np.isnan(v.values) & ~np.isnan(filled[name]) for name, v in compared.items()}
+            any_value = ~np.isnan(list(filled.values())).all(axis=0)
+            unknown = {name: np.isnan(of_name) & any_value for name, of_name in filled.items()}
             best = "1" if METRICS[metric].more_is_better else "0 mm"
             worst = "0" if METRICS[metric].more_is_better else "the largest distance of any method for the label"
             for where, say in (
-                ({n: lacking[n] & pair[n].failed for n in pair}, f"missed or invented the label and counts as {worst}"),
-                ({n: lacking[n] & pair[n].right for n in pair}, f"rightly left out the label and counts as {best}"),
+                (
+                    {n: lacking[n] & v.failed for n, v in compared.items()},
+                    f"missed or invented the label and counts as {worst}",
+                ),
+                (
+                    {n: lacking[n] & v.right for n, v in compared.items()},
+                    f"rightly left out the label and counts as {best}",
+                ),
                 (unknown, "has no value for an unknown reason, and the pair is left out"),
             ):
                 notes += _note(where, say, metric, ground)
@@ -112,5 +123,8 @@ def _note(where: Mapping[str, BoolArray], say: str, metric: str, ground: CommonG
     if not (n_pairs := sum(map(len, names.values()))):
         return []
     cases = "; ".join(f"{name} in {name_some(of_method)}" for name, of_method in names.items() if of_method)
+    if len(where) > 2:
+        times = "Once" if n_pairs == 1 else f"{n_pairs} times"
+        return [f"{METRICS[metric].title}: {times} a training lacks a value that another has. It {say}: {cases}."]
     pairs = "1 pair has" if n_pairs == 1 else f"{n_pairs} pairs have"
     return [f"{METRICS[metric].title}: {pairs} a value in one method only. The other {say}: {cases}."]

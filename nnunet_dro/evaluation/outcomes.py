@@ -1,4 +1,4 @@
-"""Whether the statistics of strata meet their requirements."""
+"""Whether the statistics of strata, or the differences of methods, meet their requirements."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,10 +10,13 @@ import pandas as pd
 from nnunet_dro.evaluation.failures import IN_WORDS, KINDS
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.planning import cases_needed
-from nnunet_dro.evaluation.requirements import Requirement, refusal
-from nnunet_dro.evaluation.statistics import COUNTS
+from nnunet_dro.evaluation.requirements import COMPARISON_COUNTS, Requirement, refusal
+from nnunet_dro.evaluation.statistics import COUNTS, PERCENTILES
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.naming import name_some
+
+#: The statistics that are numbers of things; the others are fractions, p values or mm.
+_NUMBERS = frozenset((*COUNTS, *COMPARISON_COUNTS))
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Outcome:
         passed: Whether the bound is met, and no more labels were missed or invented than the requirement allows.
         n_failed: The number of cases in which the label was missed, and of those in which it was invented, by kind.
         hidden: The kinds of failures that the statistic leaves out and the requirement does not allow.
+        method: In a comparison, the method of that row.
     """
 
     requirement: Requirement
@@ -47,11 +51,13 @@ class Outcome:
     passed: bool
     n_failed: tuple[tuple[str, int], ...] = ()
     hidden: tuple[str, ...] = ()
+    method: str = ""
 
     @property
     def line(self) -> str:
         """One sentence: ``pathology=spina_bifida label=cerebellum: p5 0.612 is not >= 0.70 (23 cases)``."""
-        where = [] if self.attribute == ALL else [f"{self.attribute}={_quoted(self.stratum)}"]
+        where = [f"method={_quoted(self.method)}"] if self.method else []
+        where += [] if self.attribute == ALL else [f"{self.attribute}={_quoted(self.stratum)}"]
         where.append(f"label={_quoted(self.label)}")
         if self.requirement.metric or self.metric != "dice":
             where.append(f"metric={self.metric}")
@@ -75,7 +81,7 @@ class Outcome:
     def _failures(self) -> Iterator[str]:
         """What missed and invented labels have to do with the outcome."""
         n_failed = dict(self.n_failed)
-        if self.requirement.confidence is not None and self.value != self.value:
+        if self.requirement.confidence is not None and self.statistic in PERCENTILES and self.value != self.value:
             yield f"there is a bound from {cases_needed(self.requirement)} cases on"
         for kind, most in self.requirement.allowed:
             verb = "is" if n_failed[kind] <= most else "is not"
@@ -93,9 +99,9 @@ class Outcome:
     def _shown_value(self) -> str:
         if self.value != self.value:
             return "(undefined)"
-        if self.statistic in COUNTS:
+        if self.statistic in _NUMBERS:
             return str(int(self.value))
-        unit = " mm" if self._in_mm else ""
+        unit = " mm" if self._in_mm and not self.statistic.endswith("_p") else ""
         # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
         shown = (f"{self.value:.{digits}f}" for digits in range(3, 18))
         agreeing = (text for text in shown if self.requirement.holds_for(float(text)) == self._holds)
@@ -110,7 +116,8 @@ def check_requirements(strata: pd.DataFrame, requirements: Sequence[Requirement]
     """Check the statistics of strata against requirements.
 
     Args:
-        strata: The strata frame: a row per attribute, stratum, label and metric, a column per statistic.
+        strata: The strata frame, or the table of a comparison: a row per attribute, stratum, label, metric (and
+            method), a column per statistic.
         requirements: From `parse_requirement` or `read_requirements`.
 
     Returns:
@@ -149,6 +156,7 @@ def _outcome(row: "pd.Series[Any]", requirement: Requirement) -> Outcome:
         passed=requirement.holds_for(value) and within and not hidden,
         n_failed=tuple(n_failed.items()),
         hidden=hidden,
+        method=str(row.get("method", "")),
     )
 
 
@@ -176,9 +184,11 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
     rows = _matching(strata, "metric", metric, requirement, "Compute it with --metrics, or choose from: {}.")
     if not planned and requirement.column not in rows.columns:
         cure = "It needs bootstrap intervals, so do not switch them off."
+        if requirement.column.startswith("n_trainings") or requirement.column.endswith("est"):
+            cure = "It needs several trainings of a method: DRO=seed0,seed1,seed2."
         raise refusal(f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure)
     known = METRICS.get(metric)
-    is_fraction = known is not None and known.unit == "fraction" and requirement.statistic not in COUNTS
+    is_fraction = known is not None and known.unit == "fraction" and requirement.statistic not in _NUMBERS
     if is_fraction and abs(float(requirement.bound)) > 1:
         raise refusal(f"compare {metric} with a fraction", requirement.text, "Write 0.70 for 70 %.")
     attribute = requirement.attribute
@@ -187,6 +197,8 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
         rows = _matching(rows, "attribute", attribute, requirement, cure)
     if requirement.stratum is not None:
         rows = _matching(rows, "stratum", requirement.stratum, requirement, "Choose from: {}, or * for each of them.")
+    if requirement.method is not None:
+        rows = _matching(rows, "method", requirement.method, requirement, "Choose from: {}, or * for each of them.")
     if requirement.label is not None:
         rows = _matching(rows, "label", requirement.label, requirement, "Choose from: {}.")
     return rows

@@ -1,16 +1,17 @@
-"""Requirements on the statistics of strata, such as: the p5 of the Dice of every pathology is at least 0.70."""
+"""Requirements on the statistics of strata, such as: the p5 of the Dice of every pathology is at least 0.70.
+
+Those on a comparison are about the columns of its table, such as: the mean difference is surely at least 0.
+"""
 
 import operator
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnunet_dro.evaluation.failures import KINDS
 from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, PERCENTILES, STATISTICS, confidence_column
-
-_KNOWN_STATISTICS = (*COUNTS, *STATISTICS, *INTERVALS)
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -31,6 +32,57 @@ _ALLOWANCE = "Write, for example, metric=hd95 p75<=4 n_missed<=2."
 _EXAMPLE = 'Write, for example, pathology="spina bifida" label=cerebellum p5>=0.70.'
 
 
+#: The numbers of cases and of trainings in a row of a comparison.
+COMPARISON_COUNTS = (
+    *("n", "n_undefined", "n_worst_baseline", "n_worst_method", "wins", "ties", "losses"),
+    *("n_trainings_baseline", "n_trainings_method"),
+)
+
+#: What a difference has to be asked for with: each end of its 95 % interval holds in so many per cent.
+CONFIDENCE_OF_DIFFERENCES = 97.5
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What requirements can be about.
+
+    Attributes:
+        file: The table with the statistics.
+        statistics: Its columns that can be compared with a number.
+        names: What a requirement can name beside an attribute.
+        choices: What the statistics are, in words.
+    """
+
+    file: str
+    statistics: tuple[str, ...]
+    names: tuple[str, ...]
+    choices: str
+
+
+#: Requirements of `nnunet-dro evaluate`.
+STRATA = Subject(
+    "strata.csv",
+    (*COUNTS, *STATISTICS, *INTERVALS),
+    ("label", "metric"),
+    f"{', '.join((*COUNTS, *STATISTICS))}, or one of them with _low or _high",
+)
+
+_OF_COMPARISON = ("baseline", "method", "difference", "difference_low", "difference_high")
+
+#: Requirements of `nnunet-dro compare`.
+COMPARISON = Subject(
+    "comparison.csv",
+    (
+        *COMPARISON_COUNTS,
+        *(f"{s}_{of}" for s in STATISTICS for of in (*_OF_COMPARISON, "difference_lowest", "difference_highest")),
+        *("wilcoxon_p", "holm_p"),
+    ),
+    ("label", "metric", "method"),
+    f"{', '.join(COMPARISON_COUNTS)}, wilcoxon_p, holm_p, or one of {', '.join(STATISTICS)} with one of "
+    f"{', '.join(f'_{of}' for of in _OF_COMPARISON)}",
+)
+
+
 @dataclass(frozen=True)
 class Requirement:
     """A bound that a statistic has to meet.
@@ -46,8 +98,9 @@ class Requirement:
         metric: A metric; None for Dice, or for the only metric.
         allowed: The most missed and invented labels, by kind (``missed``, ``invented``), that the requirement names
             beside its condition. Of a kind that it does not name, none may be left out of the statistic.
-        confidence: The confidence in per cent with which a percentile has to meet the bound; None for the percentile
-            of the cases as it is.
+        confidence: The confidence in per cent with which a percentile, or a difference, has to meet the bound; None
+            for that of the cases as it is.
+        method: In a comparison, the method that is compared with the baseline; None for each of them (``*``).
     """
 
     text: str
@@ -60,6 +113,7 @@ class Requirement:
     metric: str | None = None
     allowed: tuple[tuple[str, int], ...] = ()
     confidence: float | None = None
+    method: str | None = None
 
     @property
     def end(self) -> str:
@@ -68,9 +122,11 @@ class Requirement:
 
     @property
     def column(self) -> str:
-        """The column of the strata frame that is compared."""
+        """The column of the table that is compared."""
         if self.confidence is None:
             return self.statistic
+        if self.statistic.endswith("_difference"):
+            return f"{self.statistic}_{self.end}"
         return confidence_column(self.statistic, self.end, self.confidence)
 
     def holds_for(self, value: float) -> bool:
@@ -78,7 +134,7 @@ class Requirement:
         return bool(_COMPARE[self.comparison](value, float(self.bound)))
 
 
-def parse_requirement(text: str) -> Requirement:
+def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     """Read a requirement.
 
     Args:
@@ -88,6 +144,8 @@ def parse_requirement(text: str) -> Requirement:
             ``n_invented<=1`` beside the condition (that many labels may be missed or invented). Quotes go around what
             holds spaces. Without a label every label has to pass; without an attribute every stratum of every attribute
             has to, and all cases together.
+        subject: `STRATA`, or `COMPARISON` for the differences of methods; then also ``method=NAME``, and confidence is
+            that of an end of the 95 % interval of a difference, ``mean_difference>=0@97.5``.
 
     Returns:
         The requirement. Only `outcomes.check_requirements` knows whether its stratum, label and metric are reported.
@@ -100,6 +158,40 @@ def parse_requirement(text: str) -> Requirement:
         >>> requirement.stratum, requirement.statistic, requirement.holds_for(0.75)
         ('spina_bifida', 'p5', True)
     """
+    conditions, selected = _parts(text, subject)
+    condition, allowed = _condition_and_allowed(conditions, text)
+    statistic, comparison, bound = condition.groups()
+    bound, at, percent = bound.partition("@")
+    if statistic not in subject.statistics:
+        cure = f"Choose from: {subject.choices}."
+        raise refusal(f"be about a statistic of {subject.file}, not {statistic!r}", text, cure)
+    if allowed and subject is COMPARISON:
+        cure = "Failures of one method count as the worst there."
+        raise refusal("allow no missed or invented labels in a comparison", text, cure)
+    if not _NUMBER.fullmatch(bound):
+        raise refusal(f"compare with a number, not {bound!r}", text, "Write fractions (0.70, not 70 %), or mm.")
+    confidence = _confidence(statistic, percent, text) if at else None
+    attribute, stratum = selected.get("attribute", (None, None))
+    _, label = selected.get("label", (None, None))
+    _, metric = selected.get("metric", (None, None))
+    _, method = selected.get("method", (None, None))
+    return Requirement(
+        text=text.strip(),
+        statistic=statistic,
+        comparison=comparison,
+        bound=bound,
+        attribute=attribute,
+        stratum=None if stratum == "*" else stratum,
+        label=None if label == "*" else label,
+        metric=metric,
+        allowed=allowed,
+        confidence=confidence,
+        method=None if method == "*" else method,
+    )
+
+
+def _parts(text: str, subject: Subject) -> tuple[list[re.Match[str]], dict[str, tuple[str, str]]]:
+    """The conditions, and what is named: ``attribute`` and the names of the subject to the name and its value."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -113,38 +205,20 @@ def parse_requirement(text: str) -> Requirement:
         elif not equals or not name or not value:
             raise refusal(f"consist of NAME=VALUE and a condition, not {word!r}", text)
         else:
-            kind = name if name in ("label", "metric") else "attribute"
+            kind = name if name in subject.names else "attribute"
             if kind in selected:
                 cure = "Write centre,pathology=A,tumour for an intersection, and one requirement for each of several."
                 raise refusal(f"name one {kind} at most", text, cure)
             selected[kind] = (name, value)
-    condition, allowed = _condition_and_allowed(conditions, text)
-    statistic, comparison, bound = condition.groups()
-    bound, at, percent = bound.partition("@")
-    if statistic not in _KNOWN_STATISTICS:
-        cure = f"Choose from: {', '.join((*COUNTS, *STATISTICS))}, or one of them with _low or _high."
-        raise refusal(f"be about a statistic of strata.csv, not {statistic!r}", text, cure)
-    if not _NUMBER.fullmatch(bound):
-        raise refusal(f"compare with a number, not {bound!r}", text, "Write fractions (0.70, not 70 %), or mm.")
-    confidence = _confidence(statistic, percent, text) if at else None
-    attribute, stratum = selected.get("attribute", (None, None))
-    _, label = selected.get("label", (None, None))
-    _, metric = selected.get("metric", (None, None))
-    return Requirement(
-        text=text.strip(),
-        statistic=statistic,
-        comparison=comparison,
-        bound=bound,
-        attribute=attribute,
-        stratum=None if stratum == "*" else stratum,
-        label=None if label == "*" else label,
-        metric=metric,
-        allowed=allowed,
-        confidence=confidence,
-    )
+    return conditions, selected
 
 
 def _confidence(statistic: str, percent: str, text: str) -> float:
+    if statistic.endswith("_difference"):
+        if not _NUMBER.fullmatch(percent) or float(percent) != CONFIDENCE_OF_DIFFERENCES:
+            cure = "Differences have 95 % intervals, and each end holds with 97.5 %: write mean_difference>=0@97.5."
+            raise refusal(f"have a confidence of 97.5 per cent in a difference, not {percent!r}", text, cure)
+        return CONFIDENCE_OF_DIFFERENCES
     if statistic not in PERCENTILES:
         cure = f"Only these have an exact bound: {', '.join(PERCENTILES)}."
         raise refusal(f"ask for confidence in a percentile, not in {statistic!r}", text, cure)
@@ -185,12 +259,13 @@ def refusal(rule: str, text: str, cure: str = _EXAMPLE) -> ValueError:
     return ValueError(f"`requirement` must {rule}, got {text.strip()!r}. {cure}")
 
 
-def read_requirements(path: Path) -> list[Requirement]:
+def read_requirements(path: Path, subject: Subject = STRATA) -> list[Requirement]:
     """Read a file of requirements.
 
     Args:
         path: A text file in UTF-8 with a requirement per line; blank lines and comments (from # to the end of the line)
             are ignored.
+        subject: What they are about.
 
     Returns:
         The requirements, in the order of the file.
@@ -200,6 +275,24 @@ def read_requirements(path: Path) -> list[Requirement]:
         ValueError: If the file cannot be read, holds no requirement, or holds one that `parse_requirement` refuses; the
             message names the file and the line.
     """
+    requirements: list[Requirement] = []
+    for number, text in requirement_lines(path):
+        try:
+            requirements.append(parse_requirement(text, subject))
+        except ValueError as error:
+            raise ValueError(f"Line {number} of {str(path)!r}: {error}") from error
+    if not requirements:
+        raise ValueError(f"`requirements` must hold at least one requirement, got none in {str(path)!r}. {_EXAMPLE}")
+    return requirements
+
+
+def requirement_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file of requirements that are neither blank nor comments, with their numbers.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is not a text file in UTF-8.
+    """
     if not path.is_file():
         cure = "Write one with a requirement per line."
         raise FileNotFoundError(f"`requirements` must be a text file, got {str(path)!r}, which does not exist. {cure}")
@@ -207,20 +300,13 @@ def read_requirements(path: Path) -> list[Requirement]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise ValueError(f"`requirements` must be a text file, got {str(path)!r}. Save it as UTF-8.") from error
-    requirements: list[Requirement] = []
     for number, line in enumerate(lines, 1):
         before = _BEFORE_COMMENT.match(line)
         end = before.end() if before else 0
         # A line that stops at neither a comment nor its end has an open quote, which parsing refuses.
         text = line[:end] if line[end : end + 1] == "#" else line
         if text.strip():
-            try:
-                requirements.append(parse_requirement(text))
-            except ValueError as error:
-                raise ValueError(f"Line {number} of {str(path)!r}: {error}") from error
-    if not requirements:
-        raise ValueError(f"`requirements` must hold at least one requirement, got none in {str(path)!r}. {_EXAMPLE}")
-    return requirements
+            yield number, text
 
 
 def one_sided_of(requirements: Sequence[Requirement]) -> list[tuple[str, str, float]]:

@@ -54,8 +54,10 @@ def comparison_files(comparison: Comparison) -> dict[str, str]:
         comparison: The comparison.
 
     Returns:
-        ``comparison.csv``, ``changed.csv`` (the cases that changed most) and ``summary.json``.
+        ``comparison.csv``, ``changed.csv`` (the cases that changed most), ``summary.json`` and, where a method has
+        several trainings, ``trainings.csv``.
     """
+    trainings = comparison.trainings
     summary = {
         "format": COMPARISON_FORMAT,
         "methods": list(comparison.methods),
@@ -63,10 +65,12 @@ def comparison_files(comparison: Comparison) -> dict[str, str]:
         "notes": list(comparison.notes),
         "comparison": _records(comparison.table),
         "changed": _records(comparison.changed),
+        **({} if trainings is None else {"trainings": _records(trainings)}),
     }
     return {
         "comparison.csv": comparison.table.to_csv(index=False),
         "changed.csv": comparison.changed.to_csv(index=False),
+        **({} if trainings is None else {"trainings.csv": trainings.to_csv(index=False)}),
         "summary.json": json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
     }
 
@@ -108,6 +112,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         }
         reference = summary["options"].get("reference_stratum")
         about = {name: summary[name] for name in ("versions", "options", "definitions", "inputs", "requirements")}
+        about |= {"protocol": summary["protocol"]} if "protocol" in summary else {}
         return Evaluation(
             method=summary["method"],
             stratum_of_case=strata,
@@ -147,3 +152,31 @@ def named_evaluations(folders: list[str]) -> dict[str, Path]:
             raise ValueError(f"`evaluations` must have different names, got {name_some([name])} twice. Rename one.")
         named[name] = Path(folder)
     return named
+
+
+def named_trainings(entries: list[str]) -> dict[str, list[Path]]:
+    """Methods and the folders of their trainings, from ``NAME=FOLDER`` or ``NAME=FOLDER,FOLDER,FOLDER``.
+
+    Raises:
+        ValueError: If an entry has another form, two entries have the same name, a folder is given twice for a method,
+            or it is not clear which folders are meant.
+    """
+    return {name: _trainings(str(folders)) for name, folders in named_evaluations(entries).items()}
+
+
+def _trainings(text: str) -> list[Path]:
+    folders = text.split(",")
+    if len(folders) > 1 and Path(text).is_dir():
+        cure = "A comma separates trainings. Rename the folder."
+        raise ValueError(f"`evaluations` must be folders without a comma in their names, got {text!r}. {cure}")
+    if not all(folder.strip() for folder in folders):
+        cure = "Write, for example, ERM=seed0,seed1,seed2, without spaces."
+        raise ValueError(f"`evaluations` must name a folder between two commas, got {text!r}. {cure}")
+    for position, folder in enumerate(folders):
+        if "=" in folder and not Path(folder).is_dir():
+            cure = "The name ends at the first equals sign; a space goes between methods, a comma between trainings."
+            raise ValueError(f"`evaluations` must be folders that exist, got {folder!r}. {cure}")
+        if Path(folder).resolve() in [Path(other).resolve() for other in folders[:position]]:
+            cure = "One training twice says nothing about others: name every training once."
+            raise ValueError(f"`evaluations` must be different trainings, got {folder!r} twice. {cure}")
+    return [Path(folder) for folder in folders]

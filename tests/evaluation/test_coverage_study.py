@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-STUDY = Path(__file__).parents[2] / "benchmarks" / "results" / "coverage.csv"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+STUDY = RESULTS / "coverage.csv"
 
 
 def test_every_printed_interval_covers_93_percent_in_the_study():
@@ -21,3 +22,14 @@ def test_the_percentile_bootstrap_does_not():
     p5 = study[(study["method"] == "percentile bootstrap") & (study["statistic"] == "p5")]
 
     assert p5["coverage"].min() < 0.5
+
+
+def test_printed_intervals_of_several_trainings_cover_93_percent_and_others_do_not():
+    study = pd.read_csv(RESULTS / "coverage_trainings.csv", keep_default_na=False, na_values=[""])
+    least = study[study["samples"] > 0].groupby(["method", "statistic"])["coverage"].min()
+
+    assert len(study) == 4 * 2 * 2 * 11
+    assert least["printed"].min() >= 0.93
+    assert least["percentile bootstrap", "mean"] < 0.8
+    assert least["cases only", "mean"] < 0.5
+    assert least["trainings only", "mean"] < 0.7

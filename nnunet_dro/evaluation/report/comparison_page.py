@@ -28,6 +28,7 @@ from nnunet_dro.evaluation.report.formatting import (
     metric_named,
     number,
     p_value,
+    range_of_trainings,
     scaled,
     stratum_title,
     unit_sign,
@@ -55,7 +56,9 @@ def comparison_content(comparison: "Comparison") -> dict[str, Any]:
     attributes = [str(name) for name in comparison.table["attribute"].unique()]
     parts = [_part(comparison, attribute, n) for n, attribute in enumerate(attributes)]
     blocks = _paired(comparison, pairs, table, metrics)
-    contents = [("findings", "What changed"), *((part["id"], part["title"]) for part in parts)]
+    requirements = comparison.about.get("requirements", [])
+    asked = [("requirements", "Requirements")] if requirements else []
+    contents = [("findings", "What changed"), *asked, *((part["id"], part["title"]) for part in parts)]
     contents += [(f"pairs-{n + 1}", f"{block['short']}") for n, block in enumerate(blocks)]
     contents += [("changed", "Changed cases"), ("cases", "Cases"), ("methods", "Definitions")]
     return {
@@ -67,6 +70,7 @@ def comparison_content(comparison: "Comparison") -> dict[str, Any]:
         "baseline": methods[0],
         "methods": methods,
         "verdicts": verdicts(comparison),
+        "requirements": requirements,
         "all_notes": all_notes(comparison.notes, comparison.strata),
         "parts": parts,
         "paired": blocks,
@@ -103,6 +107,8 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
     if metric.unit == "fraction":
         key += "Blue with ▲: an improvement of 5 percentage points or more; orange with ▼: a loss of as much. "
     key += "W / T / L: cases better, equal, worse. † Too few cases for this statistic."
+    if any(range_of_trainings(row, "mean", metric) for row in rows):
+        key += " Trainings: the lowest and the highest difference of two trainings."
     if any(counted_as_worst(row) for row in rows):
         key += " As worst: only one method missed or invented the label, and the case counts as the worst for it."
     return {
@@ -134,6 +140,7 @@ def _row(row: dict[Hashable, Any], metric: Metric, statistics: Sequence[str]) ->
                 "after": number(float(row[f"{statistic}_method"]), metric),
                 "text": difference(value, metric),
                 "interval": change_bounds(row, statistic, metric),
+                "trainings": range_of_trainings(row, statistic, metric),
                 "kind": kind,
                 "mark": {"better": "▲ ", "worse": "▼ ", "": ""}[kind],
                 "too_few": n > n_undefined and not enough_cases(statistic, n - n_undefined),

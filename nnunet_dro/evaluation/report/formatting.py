@@ -95,6 +95,12 @@ def change_bounds(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric)
     return bounds(low, high, metric, size=f"n = {n}", signed=True) if asked else ""
 
 
+def range_of_trainings(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:
+    """The lowest and the highest difference of two trainings; empty where methods have one training each."""
+    low, high = (float(row.get(f"{statistic}_difference_{end}", math.nan)) for end in ("lowest", "highest"))
+    return "" if math.isnan(low) else f"trainings {difference(low, metric)} to {difference(high, metric)}"
+
+
 def p_value(value: float) -> str:
     """A p value with three decimals, ``<0.001`` below that; `NO_VALUE` for NaN."""
     if math.isnan(value):

@@ -18,6 +18,7 @@ from nnunet_dro.evaluation.report.formatting import (
     quantity,
     stratum_title,
 )
+from nnunet_dro.evaluation.report.required import requirement_sentences
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.wording import count
@@ -79,7 +80,8 @@ def verdicts(comparison: "Comparison") -> list[Verdict]:
     for method in comparison.methods[1:]:
         rows = table[(table["method"] == method) & (table["metric"] == metric.name)].to_dict("records")
         changes = list(_changes(rows, metric))
-        summary = " ".join((_summary(changes, rows, metric), *_margin_sentences(rows, metric, comparison)))
+        more = (*_margin_sentences(rows, metric, comparison), *requirement_sentences(comparison, method))
+        summary = " ".join((_summary(changes, rows, metric), *more))
         found.append(Verdict(method, summary, tuple(_extremes(changes, metric))))
     return found
 

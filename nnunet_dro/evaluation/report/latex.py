@@ -1,8 +1,8 @@
 """Tables in LaTeX, in the form of Table 2 of Fidon et al. 2022 (MELBA): strata, methods, labels; booktabs."""
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.evaluation.comparison import notable
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -50,7 +50,8 @@ def evaluation_latex(evaluation: Evaluation) -> str:
     Returns:
         LaTeX that needs the packages booktabs and multirow; names from files are escaped.
     """
-    return _document([_table(table, [evaluation.method]) for table in strata_tables(evaluation.strata)])
+    tables = [_table(table, [evaluation.method]) for table in strata_tables(evaluation.strata)]
+    return _document(tables, evaluation.about)
 
 
 def comparison_latex(comparison: "Comparison") -> str:
@@ -63,7 +64,8 @@ def comparison_latex(comparison: "Comparison") -> str:
         LaTeX that needs the packages booktabs and multirow; names from files are escaped. Numbers that improve on
         every other method by 5 percentage points or more are in bold.
     """
-    return _document([_table(table, comparison.methods) for table in strata_tables(comparison.strata)])
+    tables = [_table(table, comparison.methods) for table in strata_tables(comparison.strata)]
+    return _document(tables, comparison.about)
 
 
 def escape(text: str) -> str:
@@ -72,8 +74,11 @@ def escape(text: str) -> str:
     return re.sub("|".join(map(re.escape, _SPECIAL)), lambda found: _SPECIAL[found.group()], flat)
 
 
-def _document(tables: Sequence[str]) -> str:
-    return "% \\usepackage{booktabs,multirow}; names outside ASCII need XeLaTeX or LuaLaTeX\n" + "\n".join(tables)
+def _document(tables: Sequence[str], about: Mapping[str, Any]) -> str:
+    head = "% \\usepackage{booktabs,multirow}; names outside ASCII need XeLaTeX or LuaLaTeX\n"
+    if "protocol" in about:
+        head += f"% made under the locked protocol with SHA-256 {about['protocol']['sha256']}\n"
+    return head + "\n".join(tables)
 
 
 def _table(table: Table, methods: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
 """Tables in markdown."""
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.findings import all_notes, findings
@@ -16,6 +16,7 @@ from nnunet_dro.evaluation.report.formatting import (
     metric_named,
     number,
     p_value,
+    range_of_trainings,
     stratum_title,
     unit_sign,
 )
@@ -41,8 +42,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
         f"- **{escape(found.title)}** ({escape(found.attribute)}): {escape(found.detail)}"
         for found in findings(evaluation)
     ]
-    for outcome in evaluation.about.get("requirements", []):
-        lines.append(f"- Requirement {'met' if outcome['passed'] else '**not met**'}: {escape(outcome['line'])}")
+    lines += _requirements(evaluation.about)
     lines += ["", *(f"> {escape(note)}  " for note in all_notes(evaluation.notes, evaluation.strata)), ""]
     for table in strata_tables(evaluation.strata):
         lines += _strata_section(table, with_method=False)
@@ -66,7 +66,8 @@ def comparison_markdown(comparison: "Comparison") -> str:
             *(f"- **{escape(f.title)}** ({escape(f.value)}): {escape(f.detail)}" for f in verdict.findings),
             "",
         ]
-    lines += [*(f"> {escape(note)}  " for note in all_notes(comparison.notes, comparison.strata)), ""]
+    lines += _requirements(comparison.about)
+    lines += ["", *(f"> {escape(note)}  " for note in all_notes(comparison.notes, comparison.strata)), ""]
     lines += _differences(comparison)
     for table in strata_tables(comparison.strata):
         lines += _strata_section(table, with_method=True)
@@ -78,6 +79,13 @@ def escape(text: str) -> str:
     # Entities, not backslashes, for what begins HTML: every flavour of markdown knows them.
     flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", flat)
+
+
+def _requirements(about: Mapping[str, Any]) -> list[str]:
+    return [
+        f"- Requirement {'met' if outcome['passed'] else '**not met**'}: {escape(outcome['line'])}"
+        for outcome in about.get("requirements", [])
+    ]
 
 
 def _strata_section(table: Table, *, with_method: bool) -> list[str]:
@@ -116,7 +124,8 @@ def _differences(comparison: "Comparison") -> list[str]:
                     value = float(row[f"{statistic}_difference"])
                     before, after = (number(float(row[f"{statistic}_{s}"]), metric) for s in ("baseline", "method"))
                     ends = escape(change_bounds(row, statistic, metric))
-                    cells.append(f"{before} → {after}: {difference(value, metric)} {ends}".rstrip())
+                    cell = f"{before} → {after}: {difference(value, metric)} {ends}".rstrip()
+                    cells.append("; ".join(filter(None, (cell, range_of_trainings(row, statistic, metric)))))
                 first = (stratum_title(str(attribute), str(row["stratum"])), str(row["label"]), str(row["method"]))
                 record = " / ".join(str(int(row[column])) for column in ("wins", "ties", "losses"))
                 p = escape(p_value(float(row["holm_p"])))

@@ -20,6 +20,7 @@ from nnunet_dro.evaluation.report.formatting import (
     metric_named,
     number,
     p_value,
+    range_of_trainings,
     stratum_title,
     unit_sign,
 )
@@ -174,10 +175,13 @@ def _difference_table(
     for heading in ("label", *(["stratum"] if attribute != ALL else []), *(["method"] if several else [])):
         # A narrow terminal breaks names and never drops them.
         shown.add_column(heading, overflow="fold", min_width=6)
-    headings = ["n", "before → after", "change", *(["Holm p", "W/T/L"] if statistic == "mean" else [])]
+    repeated = any(range_of_trainings(row, statistic, metric) for row in rows)
+    tests = [*([] if repeated else ["Holm p"]), "W/T/L"] if statistic == "mean" else []
+    headings = ["n", "before → after", "change", *(["trainings"] if repeated else []), *tests]
     for name in headings:
-        # With a column for the method, the interval goes on a line of its own in a narrow terminal.
-        shown.add_column(name, justify="right", no_wrap=not several or name != "change")
+        # Of the numbers, a narrow terminal breaks these first; with a column for the method, the interval, too.
+        is_long = name == "trainings" or (several and name == "change")
+        shown.add_column(name, justify="right", no_wrap=not is_long)
     for row in sorted(rows, key=lambda r: labels.index(str(r["label"]))):
         names = [str(row["label"])]
         names += [stratum_title(attribute, str(row["stratum"]))] if attribute != ALL else []
@@ -189,9 +193,11 @@ def _difference_table(
         cells = [*(Text(plain(name)) for name in names), Text(counted(row))]
         cells.append(Text(f"{before} → {after}", style="dim" if few else ""))
         cells.append(Text(change, style="dim" if few else _colour(value, low, high, metric.more_is_better)))
+        if repeated:
+            cells.append(Text(range_of_trainings(row, statistic, metric).removeprefix("trainings ")))
         if statistic == "mean":
             record = "/".join(str(int(row[name])) for name in ("wins", "ties", "losses"))
-            cells += [Text(p_value(float(row["holm_p"]))), Text(record)]
+            cells += [*([] if repeated else [Text(p_value(float(row["holm_p"])))]), Text(record)]
         shown.add_row(*cells)
     return shown
 

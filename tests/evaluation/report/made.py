@@ -33,6 +33,7 @@ class MadeComparison:
     stratum_of_case: dict
     about: dict = field(default_factory=dict)
     notes: tuple = ()
+    outcomes: tuple = ()
 
 
 def ordered(values, index):

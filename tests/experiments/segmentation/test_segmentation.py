@@ -1,7 +1,9 @@
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from experiments.datasets.phantoms import Counts, write_dataset
 from experiments.nnunet_runs.results import collect
@@ -31,16 +33,33 @@ def test_differences_are_those_of_hand_computed_dice(start, nnunet, tmp_path):
     assert erm["mean_lowest"] == pytest.approx(1 / 2)
     assert erm["mean_highest"] == pytest.approx(5 / 6)
     assert beta10["mean"] == 1
-    assert beta10["mean_difference"] == pytest.approx((1 / 3 + 0 + 1 + 0) / 4)
-    assert beta10["mean_difference_low"] <= beta10["mean_difference"] <= beta10["mean_difference_high"]
+    assert beta10["mean_difference"] == pytest.approx((1 / 6 + 1 / 2) / 2)
+    # Two seeds do not tell how far others would lie apart.
+    assert np.isnan(beta10["mean_difference_low"])
     assert beta10["n_cases"] == 2 * N_TEST["rare"]
     assert beta10["seeds_better"] == 2
-    # p10 of the pooled 0, 2/3, 1, 1 lies 0.3 of the way from 0 to 2/3.
-    assert beta10["p10_difference"] == pytest.approx(1 - 0.2)
+    # p10 of 2/3 and 1 lies a tenth of the way from the one to the other, and so does that of 0 and 1.
+    assert beta10["p10_difference"] == pytest.approx(1 - (0.7 + 0.1) / 2)
     usual = table.loc["stem", "usual", "beta10"]
     assert usual["mean_difference"] == pytest.approx(-(1 / 3) / 6)
     assert usual["seeds_better"] == 0
     assert table.loc["bud"]["mean"].unique().tolist() == [1]
+
+
+def test_intervals_are_those_of_the_seeds(start, nnunet, tmp_path):
+    nnunet.n_stem = FOUND | {("nnUNetTrainerHWS_beta0", "rare0Ts", 2): 0}
+    page = start(seeds=(0, 1, 2))
+
+    table = pd.read_csv(tmp_path / "out" / "segmentation-tiny-all.csv").set_index(["label", "stratum", "method"])
+    row = table.loc["stem", "rare", "beta10"]
+    by_seed = pd.read_csv(tmp_path / "out" / "segmentation-tiny-seeds.csv")
+    rare = by_seed[(by_seed["label"] == "stem") & (by_seed["stratum"] == "rare")].pivot(
+        index="seed", columns="method", values="mean"
+    )
+    assert rare["ERM"].tolist() == pytest.approx([5 / 6, 1 / 2, 1 / 2])
+    interval = stats.ttest_rel(rare["beta10"], rare["ERM"]).confidence_interval()
+    assert row[["mean_difference_low", "mean_difference_high"]].tolist() == pytest.approx([*interval])
+    assert "Student's 95 % interval over the seeds" in page.read_text()
 
 
 def test_method_with_a_missing_seed_is_compared_on_the_seeds_it_has(start, nnunet, tmp_path):
@@ -101,10 +120,10 @@ def test_page_shows_the_numbers_of_its_csv(start, nnunet, tmp_path):
     shown = page_table(table, tiny_study()).set_index(["stratum", "method"])
     assert shown.loc[("rare", "ERM"), "mean"] == pytest.approx(100 * 2 / 3)
     assert shown.loc[("rare", "ERM"), "mean, seeds"] == "50.0 to 83.3"
-    assert shown.loc[("rare", "beta10"), "mean - ERM"].startswith("+33.3 [")
+    assert shown.loc[("rare", "beta10"), "mean - ERM"] == "+33.3 (no interval)"
     assert shown.loc[("rare", "ERM"), "mean - ERM"] == ""
     text = page.read_text()
-    assert "+33.3 [" in text
+    assert "+33.3 (no interval)" in text
     assert "50.0 to 83.3" in text
     assert (tmp_path / "out" / "segmentation-tiny.png").stat().st_size > 10_000
 

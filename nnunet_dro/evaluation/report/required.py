@@ -1,0 +1,92 @@
+"""The requirements of a comparison in one sentence: what gained, and what did not lose more than allowed."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from nnunet_dro.evaluation.outcomes import Outcome
+from nnunet_dro.evaluation.report.formatting import (
+    difference,
+    difference_unit,
+    interval,
+    metric_named,
+    scaled,
+    stratum_title,
+)
+from nnunet_dro.evaluation.statistics import STATISTICS
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.comparison import Comparison
+
+
+def requirement_sentences(comparison: "Comparison", method: str) -> Iterator[str]:
+    """Which requirements on the differences of one method are met, and which are not.
+
+    Args:
+        comparison: The comparison.
+        method: The method.
+
+    Yields:
+        Up to two sentences, such as "As required: rare +8.0 [+3.0, +13.0], common not worse by more than 1 point."
+        Requirements on other numbers than differences are not in them.
+    """
+    of_row: dict[tuple[str, ...], list[Outcome]] = {}
+    for outcome in comparison.outcomes:
+        if outcome.method == method and "_difference" in outcome.statistic:
+            key = (outcome.attribute, outcome.stratum, outcome.label, outcome.metric, _statistic(outcome))
+            of_row.setdefault(key, []).append(outcome)
+    met = {key: outcomes for key, outcomes in of_row.items() if all(outcome.passed for outcome in outcomes)}
+    unmet = [outcomes for key, outcomes in of_row.items() if key not in met]
+    if met:
+        yield f"As required: {', '.join(_told(list(met.values()), comparison))}."
+    if unmet:
+        yield f"Not as required: {', '.join(_named(rows[0], comparison) for rows in unmet)}."
+
+
+def _told(rows: Sequence[Sequence[Outcome]], comparison: "Comparison") -> Iterator[str]:
+    """Rows that have to gain with their numbers, then those that may lose something, by how much."""
+    tolerated: dict[str, list[str]] = {}
+    for outcomes in rows:
+        strictest = max(outcomes, key=_least_gain)
+        metric = metric_named(strictest.metric)
+        allowed = -_least_gain(strictest)
+        if allowed <= 0:
+            yield _named(strictest, comparison)
+            continue
+        amount = f"{scaled(allowed, metric):g}"
+        unit = difference_unit(metric).removesuffix("s") if amount == "1" else difference_unit(metric)
+        words = f"not worse by more than {amount} {unit}"
+        tolerated.setdefault(words, []).append(_place(strictest, comparison))
+    for words, places in tolerated.items():
+        yield f"{' and '.join(filter(None, (', '.join(places[:-1]), places[-1])))} {words}"
+
+
+def _least_gain(outcome: Outcome) -> float:
+    """The least gain that a requirement asks for; negative where a loss is allowed."""
+    sign = 1.0 if metric_named(outcome.metric).more_is_better else -1.0
+    return sign * float(outcome.requirement.bound)
+
+
+def _statistic(outcome: Outcome) -> str:
+    return outcome.statistic.partition("_difference")[0]
+
+
+def _place(outcome: Outcome, comparison: "Comparison") -> str:
+    """The stratum, with the label, metric and statistic where there are several."""
+    table, statistic = comparison.table, _statistic(outcome)
+    words = [] if statistic == "mean" else [STATISTICS[statistic].title]
+    words += [metric_named(outcome.metric).title] if table["metric"].nunique() > 1 else []
+    words += [outcome.label] if table["label"].nunique() > 1 else []
+    stratum = stratum_title(outcome.attribute, outcome.stratum)
+    return f"{' '.join(words)} in {stratum}" if words else stratum
+
+
+def _named(outcome: Outcome, comparison: "Comparison") -> str:
+    """The place with its difference and interval."""
+    table, metric, statistic = comparison.table, metric_named(outcome.metric), _statistic(outcome)
+    inside = table["method"] == outcome.method
+    for column in ("attribute", "stratum", "label", "metric"):
+        inside &= table[column] == getattr(outcome, column)
+    (row,) = table[inside].to_dict("records")
+    value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
+    ends = interval(low, high, metric, signed=True)
+    return " ".join(filter(None, (_place(outcome, comparison), difference(value, metric), ends)))

@@ -1,0 +1,152 @@
+"""Requirements on the differences of methods."""
+
+import numpy as np
+import pytest
+
+from nnunet_dro.evaluation.comparison import compare
+from nnunet_dro.evaluation.report import comparison_html, comparison_markdown
+from nnunet_dro.evaluation.report.required import requirement_sentences
+from nnunet_dro.evaluation.requirements import COMPARISON, parse_requirement
+from tests.evaluation.made_folders import (
+    bars,
+    check_refused,
+    names_in,
+    run,
+    run_evaluate,
+    summary_of,
+    write_cases,
+    write_map,
+    write_study,
+)
+from tests.evaluation.test_comparison import evaluation
+
+RARE_GAINS, NONE_LOSES = "pathology=rare mean_difference_low>=0", "pathology=* mean_difference_low>=-0.01"
+
+
+def required(*texts, gain=0.08, loss=0.0, **options):
+    """A comparison in which 60 rare cases gain about so much, and 60 common ones lose."""
+    rng = np.random.default_rng(0)
+    before = np.r_[rng.uniform(0.3, 0.6, 60), rng.uniform(0.7, 0.9, 60)]
+    after = before + np.r_[rng.normal(gain, 0.02, 60), rng.normal(-loss, 0.01, 60)]
+    by = {"pathology": ["rare"] * 60 + ["common"] * 60}
+    evaluations = {name: evaluation(values, by=by) for name, values in (("ERM", before), ("DRO", after))}
+    requirements = [parse_requirement(text, COMPARISON) for text in texts]
+    return compare(evaluations, requirements=requirements, n_resamples=100, **options)
+
+
+def test_the_claim_of_rare_gains_and_common_losses_is_one_sentence():
+    comparison = required(RARE_GAINS, NONE_LOSES)
+
+    assert [outcome.passed for outcome in comparison.outcomes] == [True, True, True]
+    (sentence,) = requirement_sentences(comparison, "DRO")
+    row = comparison.table.set_index("stratum").loc["rare"]
+    low, high = (100 * row[f"mean_difference_{end}"] for end in ("low", "high"))
+    gain = f"rare +{100 * row['mean_difference']:.1f} [+{low:.1f}, +{high:.1f}]"
+    assert sentence == f"As required: {gain}, common not worse by more than 1 point."
+    assert sentence in comparison_html(comparison)
+    assert "- Requirement met: method=DRO pathology=rare label=one: mean\\_difference\\_low 0.0" in comparison_markdown(
+        comparison
+    )
+
+
+def test_an_unmet_requirement_is_in_a_sentence_of_its_own():
+    comparison = required(NONE_LOSES, loss=0.05)
+
+    assert [outcome.passed for outcome in comparison.outcomes] == [True, False]
+    met, unmet = requirement_sentences(comparison, "DRO")
+    assert met == "As required: rare not worse by more than 1 point."
+    assert unmet.startswith("Not as required: common −5.")
+    assert "✗ not met" in comparison_html(comparison)
+
+
+def test_distances_have_to_fall():
+    values = np.linspace(0.5, 0.9, 60)
+    evaluations = {
+        name: evaluation(values, hd95=distance) for name, distance in (("ERM", values * 10), ("DRO", values * 10 - 2))
+    }
+    requirement = parse_requirement("metric=hd95 mean_difference<=-1@97.5", COMPARISON)
+
+    comparison = compare(evaluations, requirements=[requirement], n_resamples=50)
+
+    assert comparison.outcomes[0].line.endswith(
+        "metric=hd95: mean_difference's upper 97.5 % bound -2.000 mm is <= -1 (60 cases)"
+    )
+    assert list(requirement_sentences(comparison, "DRO")) == ["As required: HD95 in all cases −2.0 [−2.0, −2.0]."]
+
+
+def test_confidence_is_that_of_the_interval_s_end():
+    low, same = required("pathology=rare mean_difference_low>=0", "pathology=rare mean_difference>=0@97.5").outcomes
+
+    assert low.value == same.value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mean>=0", "about a statistic of comparison.csv, not 'mean', got 'mean>=0'. Choose from: n, n_undefined"),
+        ("mean_difference>=0@95", "write mean_difference>=0@97.5"),
+        ("p5_method>=0.7@95", "ask for confidence in a percentile, not in 'p5_method'"),
+        ("n_missed<=2 mean_difference>=0", "allow no missed or invented labels in a comparison"),
+        ("mean_difference_low>=-1.5", "compare dice with a fraction"),
+        ("method=ARM mean_difference>=0", "name a reported method, not 'ARM'"),
+        ("pathology=odd mean_difference>=0", "name a reported stratum, not 'odd'"),
+        ("n_trainings_method>=3", "It needs several trainings of a method"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        required(text)
+
+
+def test_an_interval_that_was_not_asked_for_is_refused():
+    evaluations = {name: evaluation([0.5, 0.6]) for name in ("ERM", "DRO")}
+    with pytest.raises(ValueError, match="so do not switch them off"):
+        compare(evaluations, requirements=[parse_requirement("mean_difference_low>=0", COMPARISON)], n_resamples=0)
+
+
+def test_other_numbers_can_be_required():
+    comparison = required("pathology=rare wins>=50", "pathology=rare p5_method>=0.3", "pathology=rare holm_p<=0.05")
+
+    assert [outcome.passed for outcome in comparison.outcomes] == [True] * 3
+    assert comparison.outcomes[0].line == "method=DRO pathology=rare label=one: wins 60 is >= 50 (60 cases)"
+    assert list(requirement_sentences(comparison, "DRO")) == []
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """ERM is off by two voxels in the rare cases, DRO by one; common ones are right."""
+    root = write_study(tmp_path_factory.mktemp("required"), shifts=[2] * 6 + [0] * 6)
+    cases = write_cases(root, pathology=["rare"] * 6 + ["common"] * 6)
+    run_evaluate(root, "--cases", cases, "--by", "pathology", out="erm")
+    for n in range(6):
+        write_map(root / "prediction" / f"case_{n:02}.nii.gz", bars(4, 1))
+    run_evaluate(root, "--cases", cases, "--by", "pathology", out="dro")
+    return root
+
+
+def command(study, out, *options):
+    return run("compare", f"ERM={study / 'erm'}", f"DRO={study / 'dro'}", "-o", out, "--bootstrap", 100, *options)
+
+
+def test_exit_code_is_3_after_writing(study, tmp_path):
+    (tmp_path / "claims.txt").write_text("pathology=rare label=tumour mean_difference>=0.3 # too much\n")
+    files = ("--require-file", tmp_path / "claims.txt")
+
+    result = command(study, tmp_path / "out", "--require", "label=tumour pathology=* mean_difference>=0", *files)
+
+    assert result.exit_code == 3
+    line = "method=DRO pathology=rare label=tumour: mean_difference 0.250 is not >= 0.3 (6 cases)"
+    assert result.stderr.splitlines() == [f"nnunet-dro: requirement not met: {line}"]
+    assert "report.html" in names_in(tmp_path / "out")
+    outcomes = summary_of(tmp_path / "out")["about"]["requirements"]
+    assert [outcome["passed"] for outcome in outcomes] == [True, True, False]
+
+
+def test_a_requirement_that_is_met_is_exit_code_0(study, tmp_path):
+    assert command(study, tmp_path / "out", "--require", "label=tumour mean_difference>=0").exit_code == 0
+
+
+def test_a_wrong_requirement_writes_nothing(study, tmp_path):
+    result = command(study, tmp_path / "out", "--require", "pathology=rare p5>=0.7")
+
+    check_refused(result, tmp_path, "about a statistic of comparison.csv, not 'p5'")

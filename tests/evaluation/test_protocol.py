@@ -1,0 +1,236 @@
+"""A locked protocol: options decided beforehand, and a hash that shows it."""
+
+import hashlib
+import inspect
+import json
+from dataclasses import replace
+
+import pytest
+
+from nnunet_dro.evaluation.protocol import Protocol, read_protocol, sorted_requirements, write_protocol
+from nnunet_dro.evaluation_commands import compare, evaluate
+from nnunet_dro.locked_options import FREE
+from tests.evaluation.made_folders import check_refused, run, run_evaluate, summary_of, write_cases, write_study
+
+OPTIONS = (
+    *("--by", "centre", "--metrics", "dice,hd95", "--bootstrap", 20, "--margin", 2),
+    *("--require", "label=tumour mean>=0.5", "--require", "label=tumour mean_difference>=0"),
+)
+
+PROTOCOL = Protocol(
+    evaluate={
+        "by": ["centre"],
+        "overall": True,
+        "reference_stratum": None,
+        "patient": "p\\ä\x7f \U0001f9e0",
+        "metrics": ["dice"],
+        "nsd_tolerance_mm": 1.0,
+        "empty": "undefined",
+        "missing": "error",
+        "ignore_unknown_cases": False,
+        "bootstrap": 2000,
+        "seed": 0,
+        "require": ['centre="A b" p5>=0.7', "n>=2"],
+    },
+    compare={"intersect": False, "margin": None, "bootstrap": 2000, "seed": 0, "require": []},
+)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A study, a protocol, and an evaluation under it."""
+    root = write_study(tmp_path_factory.mktemp("protocol"), shifts=(0, 1, 1, 2))
+    write_cases(root, centre=["A", "A", "B", "B"])
+    assert run("protocol", "write", root / "protocol.toml", *OPTIONS).exit_code == 0
+    result = locked_evaluate(root, "locked")
+    assert result.exit_code == 0, result.output
+    return root
+
+
+def locked_evaluate(root, out, *options):
+    arguments = (root / "reference", root / "prediction", "-o", out if out.__class__ is not str else root / out)
+    return run("evaluate", *arguments, "--cases", root / "cases.csv", "--protocol", root / "protocol.toml", *options)
+
+
+def sha256_of(root):
+    return read_protocol(root / "protocol.toml").sha256
+
+
+def test_a_protocol_is_read_as_it_was_written(tmp_path):
+    write_protocol(PROTOCOL, tmp_path / "protocol.toml")
+
+    assert read_protocol(tmp_path / "protocol.toml") == PROTOCOL
+
+
+def test_the_hash_is_that_of_the_options():
+    present = {
+        "format": "nnunet-dro protocol 1",
+        "evaluate": {name: value for name, value in PROTOCOL.evaluate.items() if value is not None},
+        "compare": {name: value for name, value in PROTOCOL.compare.items() if value is not None},
+    }
+    text = json.dumps(present, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    assert PROTOCOL.sha256 == hashlib.sha256(text.encode()).hexdigest()
+    assert replace(PROTOCOL, compare={**PROTOCOL.compare, "seed": 1}).sha256 != PROTOCOL.sha256
+
+
+def test_comments_and_line_breaks_may_change(tmp_path):
+    write_protocol(PROTOCOL, tmp_path / "protocol.toml")
+    text = (tmp_path / "protocol.toml").read_text(encoding="utf-8")
+    (tmp_path / "protocol.toml").write_text("# Approved.\n" + text.replace("\n\n", "\n"), encoding="utf-8")
+
+    assert read_protocol(tmp_path / "protocol.toml") == PROTOCOL
+
+
+@pytest.mark.parametrize(("command", "section"), [(evaluate, "evaluate"), (compare, "compare")])
+def test_every_option_is_locked_or_free(command, section):
+    # Refused beside a protocol: requirements are locked themselves, and comparisons are by what is evaluated.
+    refused = {"evaluate": {"require_file"}, "compare": {"require_file", "by"}}[section]
+    options = set(inspect.signature(command).parameters) - FREE - {"protocol"} - refused
+
+    assert options == set(PROTOCOL.sections[section])
+
+
+def test_an_evaluation_under_a_protocol_has_its_options(study):
+    summary = summary_of(study / "locked")
+
+    assert summary["options"]["by"] == ["centre"]
+    assert summary["options"]["metrics"] == ["dice", "hd95"]
+    assert summary["options"]["n_resamples"] == 20
+    assert [outcome["passed"] for outcome in summary["requirements"]] == [True, True, True]
+    assert summary["protocol"] == {"file": str(study / "protocol.toml"), "sha256": sha256_of(study)}
+
+
+def test_the_hash_is_in_every_report_and_in_those_that_are_made_again(study, tmp_path):
+    result = locked_evaluate(study, tmp_path / "out")
+    assert sha256_of(study) in "".join(result.stdout.split())
+    for made_again in (False, True):
+        if made_again:
+            assert run("report", tmp_path / "out").exit_code == 0
+        for name in ("report.html", "report.md", "report.tex", "summary.json"):
+            text = (tmp_path / "out" / name).read_text(encoding="utf-8")
+            assert f"locked protocol with SHA-256 {sha256_of(study)}" in text
+
+
+@pytest.mark.parametrize(
+    ("option", "line"),
+    [
+        (("--metrics", "hd95,dice"), "`metrics` must be 'dice' and 'hd95', as locked in '{}', got 'hd95' and 'dice'"),
+        (("--empty", "one"), "`empty` must be 'undefined', as locked in '{}', got 'one'"),
+        (("--by", "age"), "`by` must be 'centre', as locked in '{}', got 'age'"),
+        (("--no-overall",), "`overall` must be True, as locked in '{}', got False"),
+        (("--patient", "p"), "`patient` must be left out, as locked in '{}', got 'p'"),
+        (("--bootstrap", 0), "`bootstrap` must be 20, as locked in '{}', got 0"),
+        (("--require", "mean>=0.1"), "`require` must be 'label=tumour mean>=0.5', as locked in '{}', got 'mean>=0.1'"),
+        (("--require-file", "x.txt"), "`require_file` must be left out, as locked in '{}', got 'x.txt'"),
+    ],
+)
+def test_an_option_that_differs_is_refused(study, tmp_path, option, line):
+    result = locked_evaluate(study, tmp_path / "out", *option)
+
+    check_refused(result, tmp_path, line.format(study / "protocol.toml"), "Leave the option out, or write another")
+
+
+def test_options_that_agree_may_be_given(study, tmp_path):
+    options = ("--by", "centre", "--metrics", "dice, hd95", "--empty", "undefined", "--jobs", 1, "--method", "M")
+
+    assert locked_evaluate(study, tmp_path / "out", *options).exit_code == 0
+
+
+def edited(root, tmp_path, old, new):
+    text = (root / "protocol.toml").read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / "edited.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    return tmp_path / "edited.toml"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("overall = true", "overall = false", "which was edited: its hash does not fit. Restore the file, or write"),
+        ("margin = 2.0", "margin = 3.0", "its hash does not fit"),
+        ('sha256 = "', 'sha256 = "0', "its hash does not fit"),
+        ("[compare]", "[other]\n[compare]", "its hash does not fit"),
+        ("[compare]", "[compare]\nspeed = 1", "got others or not all: speed"),
+        ("overall = true", 'overall = "yes"', "`overall` must be true or false in [evaluate], got 'yes'"),
+        ("seed = 0", "seed = -1", "`seed` must be at least 0"),
+        ('"hd95"', '"hd96"', "hd96"),
+        ("protocol 1", "protocol 2", "must have the format 'nnunet-dro protocol 1', got"),
+        ("[compare]", "[compare", "must be TOML in UTF-8"),
+    ],
+)
+def test_an_edited_protocol_is_refused(study, tmp_path, old, new, words):
+    path = edited(study, tmp_path, old, new)
+    for result in (
+        run("protocol", "show", path),
+        run("evaluate", study / "reference", study / "prediction", "-o", tmp_path / "out", "--protocol", path),
+    ):
+        check_refused(result, tmp_path, words)
+
+
+def test_a_protocol_that_is_not_there_is_refused(study, tmp_path):
+    for path in (tmp_path / "none.toml", tmp_path):
+        check_refused(run("protocol", "show", path), tmp_path, "`protocol` must be a file", "Write one with")
+
+
+def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
+    run_evaluate(study, out="free")
+    locked, options = study / "locked", ("-o", tmp_path / "out", "--protocol", study / "protocol.toml")
+
+    refused = run("compare", f"A={locked}", f"B={study / 'free'}", *options)
+    check_refused(refused, tmp_path, "got one without a protocol for 'B'. Evaluate again with --protocol")
+
+    result = run("compare", f"A={locked}", f"B={locked}", *options)
+    assert result.exit_code == 0, result.output
+    about = summary_of(tmp_path / "out")["about"]
+    assert (about["options"]["margin"], about["options"]["n_resamples"]) == (2, 20)
+    assert about["protocol"]["sha256"] == sha256_of(study)
+    assert [outcome["passed"] for outcome in about["requirements"]] == [True] * 3
+    for name in ("report.html", "report.md", "report.tex"):
+        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert f"under the locked protocol with SHA-256 {sha256_of(study)}" in text
+
+    differs = run("compare", f"A={locked}", f"B={locked}", *options, "--margin", 3, "--overwrite")
+    assert differs.exit_code == 2
+    assert "`margin` must be 2.0, as locked in" in differs.stderr
+
+
+def test_show_tells_what_is_locked(study):
+    result = run("protocol", "show", study / "protocol.toml")
+
+    assert result.exit_code == 0
+    assert f"SHA-256 {sha256_of(study)}" in result.stdout
+    assert "  margin                2.0\n" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--require", "mean_difference>=0@95"), "write mean_difference>=0@97.5"),
+        (("--require", "meen>=0"), "be about a statistic of strata.csv, not 'meen'"),
+        (("--metrics", "dise"), "dise"),
+        (("--margin", -1), "`margin` must be 0 or more"),
+        (("--require-file", "none.txt"), "which does not exist"),
+    ],
+)
+def test_a_wrong_protocol_is_not_written(tmp_path, options, words):
+    check_refused(run("protocol", "write", tmp_path / "protocol.toml", *options), tmp_path, words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_protocol_is_replaced_only_by_force(tmp_path):
+    path = tmp_path / "protocol.toml"
+    assert run("protocol", "write", path).exit_code == 0
+    written = path.read_bytes()
+
+    check_refused(run("protocol", "write", path, "--seed", 1), tmp_path, "must be a new file", "or give --force")
+    assert path.read_bytes() == written
+    assert run("protocol", "write", path, "--seed", 1, "--force").exit_code == 0
+    assert path.read_bytes() != written
+    check_refused(run("protocol", "write", tmp_path / "a" / "b.toml"), tmp_path, "in a folder that exists")
+
+
+def test_requirements_go_to_the_command_that_they_are_about():
+    texts = ["p5>=0.7@95", "method=DRO mean_difference_low>=0", "n>=20", "wins>=3"]
+
+    assert sorted_requirements(texts) == ([texts[0], texts[2]], [texts[1], texts[3]])
