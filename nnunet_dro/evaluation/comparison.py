@@ -11,6 +11,7 @@ import pandas as pd
 from nnunet_dro.evaluation.common_ground import CommonGround, find_common_ground, find_common_strata
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.failures import BoolArray, failed_rows
+from nnunet_dro.evaluation.instances import LESION_COUNTS
 from nnunet_dro.evaluation.intervals import difference_intervals
 from nnunet_dro.evaluation.margins import check_margin, margin_verdicts
 from nnunet_dro.evaluation.metrics import METRICS, is_bounded
@@ -210,6 +211,8 @@ def _table(
             inside = np.flatnonzero(codes == code)
             for position, label in enumerate(ground.labels):
                 for metric, method in complete:
+                    if not ground.reports(label, metric):
+                        continue
                     key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
                     both = (methods[0], method)
                     baseline, other = (complete[metric, method][name][inside, position] for name in both)
@@ -272,6 +275,8 @@ def _strata_of_methods(
         columns = {m: np.where(everywhere[m], complete[m][method], np.nan).ravel() for m in ground.metrics}
         if failed_rows(evaluation.scores) is not None:
             columns |= {c: ground.align(evaluation.scores, c).ravel() for c in ("n_reference", "n_prediction")}
+        if ground.with_lesions:
+            columns |= {c: ground.align(evaluation.scores, c).ravel() for c in LESION_COUNTS[:1]}
         scores = pd.DataFrame(columns, index=pairs).reset_index()
         part = summarise(
             scores, strata, metrics=ground.metrics, patient_of_case=patient_of_case, n_resamples=n_resamples, seed=seed

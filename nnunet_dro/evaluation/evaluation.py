@@ -10,8 +10,10 @@ from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_case
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
+from nnunet_dro.evaluation.instances import LESION_COUNTS, Instances
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, read_labels
+from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.outcomes import check_requirements
 from nnunet_dro.evaluation.patients import note_on_patients, note_on_repeated_patients
@@ -38,6 +40,7 @@ def evaluate(
     metrics: Sequence[str] = ("dice",),
     nsd_tolerance_mm: float = 1.0,
     empty: EmptyRule | str = EmptyRule.UNDEFINED,
+    instances: Instances | None = None,
     missing: MissingRule | str = MissingRule.ERROR,
     ignore_unknown_cases: bool = False,
     n_resamples: int = 2000,
@@ -63,6 +66,7 @@ def evaluate(
         metrics: Names from `METRICS`.
         nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
         empty: How to score a label that reference or prediction lacks; see `Scoring`.
+        instances: The labels to compare lesion by lesion, and how; None for none.
         missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
             the image).
         ignore_unknown_cases: Whether to ignore rows of the case table without a reference.
@@ -94,10 +98,12 @@ def evaluate(
         >>> evaluation.strata[["label", "n", "mean"]].round(3).to_dict("records")
         [{'label': '1', 'n': 1, 'mean': 0.667}]
     """
-    scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty)
+    scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty, instances)
     missing = choice_of(MissingRule, missing, name="missing")
     dataset_json = dataset_json or find_dataset_json(reference)
     labels = read_labels(dataset_json) if dataset_json else None
+    if instances and labels:
+        instances.check_labels(list(labels.values))
     references = set(list_label_maps(reference))
     inputs, scores = _find_inputs(reference, prediction, references, labels, scoring, missing)
     evaluated = [pair.case for pair in inputs.pairs]
@@ -109,12 +115,13 @@ def evaluate(
     _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
     only_predicted: tuple[str, ...] = ()
     digests: Mapping[str, tuple[str, str]] = {}
+    lesions = sizes = pd.DataFrame()
     contents = {"case_table": cases, "dataset_json": dataset_json}
     if scores is None:
         scored = score_pairs(
             inputs.pairs, labels, scoring, jobs=jobs, progress=lambda n_done: progress(n_done, len(evaluated))
         )
-        scores, only_predicted, digests = scored.table, scored.only_predicted, scored.sha256
+        scores, only_predicted, digests, lesions = scored.table, scored.only_predicted, scored.sha256, scored.lesions
     else:
         # Its contents stand for those of the predictions.
         contents["summary_json"] = prediction
@@ -128,6 +135,8 @@ def evaluate(
         n_resamples=n_resamples,
         seed=seed,
     )
+    if instances:
+        sizes = lesion_sizes(lesions, strata, patient_of_case=patient_of_case, n_resamples=n_resamples, seed=seed)
     outcomes = check_requirements(statistics, requirements) if requirements else []
     options = {
         "reference": str(reference),
@@ -142,6 +151,7 @@ def evaluate(
         "metrics": list(scoring.metrics),
         "nsd_tolerance_mm": nsd_tolerance_mm,
         "empty": EmptyRule(scoring.empty).value,
+        "instances": instances.about if instances else None,
         "missing": missing.value,
         "n_resamples": n_resamples,
         "seed": seed,
@@ -153,6 +163,8 @@ def evaluate(
         stratum_of_case=strata,
         worst=worst_strata(statistics, reference=reference_stratum),
         false_positives=false_positives(scores),
+        lesions=lesions,
+        lesion_sizes=sizes,
         about=about_evaluation(options, scoring, inputs, sha256_of_cases=digests, sha256_of_files=sha256)
         | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
         notes=(
@@ -236,6 +248,9 @@ def _check_requirements_apply(
     names = labels.values if labels else ["any"]
     rows = pd.MultiIndex.from_product([cases, names], names=["case", "label"]).to_frame(index=False)
     unknown = rows.assign(**dict.fromkeys(scoring.metrics, float("nan")))
+    # Without names of labels any label may be one whose lesions are compared.
+    with_lesions = [labels is None or scoring.has_lesions(label) for label in unknown["label"]]
+    unknown[LESION_COUNTS[0]] = [0.0 if has else float("nan") for has in with_lesions]
     statistics = summarise(
         unknown, strata, metrics=scoring.metrics, one_sided=one_sided_of(requirements), n_resamples=0
     )
@@ -253,7 +268,9 @@ def _notes(
         notes.append(f"Values that occur only in predictions are not scored: {names}. A dataset.json would name them.")
     one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
     for metric in scoring.metrics:
-        if METRICS[metric].unit != "mm" or not (lost := int((one_sided & scores[metric].isna()).sum())):
+        known = METRICS[metric]
+        # Of lesions that are missed or invented, the distance is known.
+        if known.unit != "mm" or known.on_lesions or not (lost := int((one_sided & scores[metric].isna()).sum())):
             continue
         notes.append(
             f"{METRICS[metric].title} leaves out {lost} row{'' if lost == 1 else 's'} of scores.csv where only "
