@@ -42,7 +42,7 @@ def evaluation_content(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]"
     asked = [("requirements", "Requirements")] if requirements else []
     found = [("findings", "Findings"), *asked, *((part["id"], part["title"]) for part in parts)]
     lesions = lesion_tables(evaluation.lesion_sizes)
-    optional = [("lesions", "Lesions", lesions), ("volumes", "Size", volumes)]
+    optional: list[tuple[str, str, object]] = [("lesions", "Lesions", lesions), ("volumes", "Size", volumes)]
     optional.append(("false-positives", "False positives", empty))
     found += [(name, title) for name, title, there in (*optional, ("pictures", "Pictures", gallery)) if there]
     pictures = {(entry.case, entry.label): f"picture-{n}" for n, entry in enumerate(gallery)}

@@ -109,9 +109,7 @@ def _lesion_table(table: LesionTable) -> str:
     n_names = len(table.headings) - len(HEADINGS)
     head = " & ".join(rf"\textbf{{{escape(heading)}}}" for heading in table.headings)
     body = [[*table.names(row), *row.cells] for row in table.rows]
-    text = (
-        f"{table.title}. Recall: lesions that are found per lesion of the reference. Dice of found: their mean Dice. "
-    )
+    text = f"{table.title}. Recall: lesions that are found per lesion of the reference. Dice: their mean. "
     text += "Invented: predicted lesions that are matched with none."
     lines = [
         r"\begin{table}[tb]",

@@ -10,7 +10,7 @@ from nnunet_dro.evaluation.report.formatting import attribute_title, bounds, num
 from nnunet_dro.evaluation.strata import ALL
 
 #: The headings of the numbers.
-HEADINGS = ("Lesions", "Cases", "Found", "Recall (%)", "Dice of found (%)", "Invented")
+HEADINGS = ("Lesions", "Cases", "Found", "Recall (%)", "Dice (%)", "Invented")
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def _lesion_table(table: LesionTable) -> RichTable:
         if place < n_names:
             shown.add_column(heading.lower(), overflow="fold", min_width=6)
         else:
-            shown.add_column(heading.replace("Dice of found (%)", "Dice"), justify="right", no_wrap=True)
+            shown.add_column(heading, justify="right", no_wrap=True)
     for place, row in enumerate(table.rows):
         last = place + 1 == len(table.rows) or table.rows[place + 1].label != row.label
         shown.add_row(*(Text(plain(name)) for name in table.names(row)), *map(Text, row.cells), end_section=last)
