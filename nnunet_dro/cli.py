@@ -15,6 +15,7 @@ from nnunet_dro.evaluation_commands import compare, evaluate, plan, report, show
 from nnunet_dro.finetuning import finetune
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
+from nnunet_dro.strata_command import strata
 from nnunet_dro.tuning import tune
 from nnunet_dro.usage import BAD_INPUT, INTERRUPTED, START, Commands, stop
 
@@ -214,6 +215,7 @@ def doctor(
     show(answer_lines(answer), page)
 
 
+app.command()(strata)
 app.command()(tune)
 app.command()(finetune)
 

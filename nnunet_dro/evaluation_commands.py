@@ -43,8 +43,13 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="Column of the case table to report by (repeatable); centre,pathology for both at once; age:0,18,65 "
-            "or volume:q3 to cut numbers."
+            "or volume:q3 to cut numbers; auto:size, auto:components, auto:spacing, auto:volume, auto:contrast or "
+            "auto:noise to compute it."
         ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder of images (CASE_0000.nii.gz ...), for auto:contrast and auto:noise.", readable=False),
     ] = None,
     overall: Annotated[
         bool, typer.Option("--overall/--no-overall", help="Report all cases together, too, where --by divides them.")
@@ -124,6 +129,7 @@ def evaluate(
             dataset_json=dataset_json,
             cases=cases,
             by=by or (),
+            images=images,
             overall=overall,
             reference_stratum=reference_stratum,
             patient=patient,

@@ -34,9 +34,10 @@ MAY_IMPORT = {
     "usage": set(),
     "evidence": {"evaluation"},
     "evaluation_commands": {"completion", "evaluation", "evidence"},
+    "strata_command": {"evaluation"},
     "cli": {
         *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "nnunet", "selfcheck", "sharing"),
-        *("suspects", "trainers", "tuning", "usage"),
+        *("strata_command", "suspects", "trainers", "tuning", "usage"),
     },
     "experiments": {
         *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),

@@ -8,6 +8,7 @@ import pandas as pd
 
 from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
+from nnunet_dro.evaluation.auto_strata import with_auto_columns
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.instances import LESION_COUNTS, Instances
@@ -33,6 +34,7 @@ def evaluate(
     *,
     dataset_json: Path | None = None,
     cases: Path | None = None,
+    images: Path | None = None,
     by: Sequence[str] = (),
     overall: bool = False,
     reference_stratum: str | None = None,
@@ -59,7 +61,9 @@ def evaluate(
         dataset_json: The file that names labels and regions. None looks for it in and above ``reference``; without one,
             each value in the references is a label.
         cases: The case table.
-        by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`.
+        images: Folder of nnU-Net images, for attributes that are computed from them.
+        by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`. Attributes
+            such as ``auto:size`` are computed; see `ATTRIBUTES`.
         overall: Whether to report all cases together, too, as the attribute ``all``, where ``by`` divides them.
         reference_stratum: The stratum to compare the worst with; None for the best. In the attributes that have it.
         patient: Column of the case table that names the patient of each case. None takes all cases for independent.
@@ -104,12 +108,22 @@ def evaluate(
     labels = read_labels(dataset_json) if dataset_json else None
     if instances and labels:
         instances.check_labels(list(labels.values))
-    references = set(list_label_maps(reference))
+    reference_files = list_label_maps(reference)
+    references = set(reference_files)
     inputs, scores = _find_inputs(reference, prediction, references, labels, scoring, missing)
     evaluated = [pair.case for pair in inputs.pairs]
     # Whatever does not fit is reported before the long work.
     table = _case_table(cases, references, evaluated, scoring, ignore_unknown=ignore_unknown_cases)
-    strata = stratify_all(table, list(by), evaluated, overall=overall)
+    table, specs, notes_on_strata = with_auto_columns(
+        table,
+        by,
+        {case: reference_files[case] for case in evaluated if case in reference_files},
+        images=images,
+        ignore=labels.ignore if labels else None,
+        jobs=jobs,
+        progress=progress,
+    )
+    strata = stratify_all(table, specs, evaluated, overall=overall)
     _check_reference_stratum(reference_stratum, strata)
     patient_of_case = _patients(table, patient, evaluated)
     _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
@@ -144,6 +158,7 @@ def evaluate(
         # Absolute, so that the report can be made again from anywhere.
         "dataset_json": str(dataset_json.absolute()) if dataset_json else None,
         "cases": str(cases) if cases else None,
+        "images": str(images) if images else None,
         "by": list(by),
         "overall": overall,
         "reference_stratum": reference_stratum,
@@ -168,6 +183,7 @@ def evaluate(
         about=about_evaluation(options, scoring, inputs, sha256_of_cases=digests, sha256_of_files=sha256)
         | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
         notes=(
+            *notes_on_strata,
             *_notes(inputs, scores, scoring, only_predicted, statistics),
             *(note_on_repeated_patients(evaluated) if patient is None else note_on_patients(patient, patient_of_case)),
         ),
