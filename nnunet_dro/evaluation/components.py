@@ -70,7 +70,7 @@ def connected_components(mask: BoolArray, *, connectivity: int) -> IntegerArray:
 
     # As bytes the mask is numbered more than twice as fast.
     numbers: IntegerArray = cc3d.connected_components(
-        np.ascontiguousarray(mask).view(np.uint8), connectivity=connectivity, binary_image=True
+        np.ascontiguousarray(mask).view(np.uint8), connectivity=connectivity
     )
     return numbers
 
