@@ -23,7 +23,7 @@ class Evaluation:
         false_positives: From `false_positives`.
         about: What summary.json says of the run: ``versions``, ``options``, ``definitions``, ``inputs``.
         lesions: A row per lesion of the labels that were compared lesion by lesion; see `lesion_columns`. Empty without
-            any, and in an evaluation that was read from its folder.
+            any.
         lesion_sizes: From `lesion_sizes`; empty likewise where no label was compared lesion by lesion.
         notes: Sentences for the reader: on extra predictions, cases without a value ...
     """

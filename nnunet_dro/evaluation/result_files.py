@@ -48,7 +48,7 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     of_lesions = {}
     if evaluation.about.get("options", {}).get("instances"):
         tables = {"lesions.csv": evaluation.lesions, "lesion_sizes.csv": evaluation.lesion_sizes}
-        of_lesions = {name: table.to_csv(index=False) for name, table in tables.items()}
+        of_lesions = {name: table.to_csv(index=False) for name, table in tables.items() if len(table.columns)}
     return {
         "scores.csv": evaluation.scores.astype(counts).to_csv(index=False),
         "strata.csv": evaluation.strata.to_csv(index=False),
@@ -127,12 +127,23 @@ def read_evaluation(folder: Path) -> Evaluation:
             notes=tuple(summary["notes"]),
             # Evaluations of earlier versions have none.
             lesion_sizes=_table(summary.get("lesion_sizes", [])),
+            lesions=_lesions(folder) if summary["options"].get("instances") else pd.DataFrame(),
             **tables,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"`evaluation` must hold a summary.json of nnunet-dro, got {str(path)!r}, which is not one. {cure}"
         ) from error
+
+
+def _lesions(folder: Path) -> pd.DataFrame:
+    """The lesions of an evaluation's folder; none where their file is gone, which no report needs."""
+    path = folder / "lesions.csv"
+    if not path.is_file():
+        return pd.DataFrame()
+    names = ("case", "label", "of", "matched_with")
+    lesions = pd.read_csv(path, dtype=dict.fromkeys(names, "str"), keep_default_na=False, na_values=[""])
+    return lesions.assign(matched_with=lesions["matched_with"].fillna(""))
 
 
 def _table(records: list[dict[str, Any]]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
-from nnunet_dro.evaluation.result_files import read_evaluation
+from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
     check_refused,
@@ -173,7 +173,12 @@ def test_the_reports_can_be_made_again(study):
 
     assert result.exit_code == 0, result.output
     assert {name: (study / "out" / name).read_text() for name in before} == before
-    assert len(read_evaluation(study / "out").lesion_sizes) == 2
+    again = evaluation_files(read_evaluation(study / "out"))
+    assert {name: again[name] for name in ("lesions.csv", "lesion_sizes.csv")} == {
+        name: (study / "out" / name).read_text() for name in ("lesions.csv", "lesion_sizes.csv")
+    }
+    (study / "out" / "lesions.csv").unlink()
+    assert "lesions.csv" not in evaluation_files(read_evaluation(study / "out"))
 
 
 def test_without_instances_there_is_nothing_on_lesions(tmp_path):
