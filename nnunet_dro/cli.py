@@ -18,6 +18,7 @@ from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.protocol_commands import commands as protocol_commands
 from nnunet_dro.ranking import rank
+from nnunet_dro.strata_command import strata
 from nnunet_dro.tuning import tune
 from nnunet_dro.usage import BAD_INPUT, INTERRUPTED, START, Commands, stop
 
@@ -220,6 +221,7 @@ def doctor(
     show(answer_lines(answer), page)
 
 
+app.command()(strata)
 app.command()(tune)
 app.command()(finetune)
 

@@ -46,8 +46,13 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="Column of the case table to report by (repeatable); centre,pathology for both at once; age:0,18,65 "
-            "or volume:q3 to cut numbers."
+            "or volume:q3 to cut numbers; auto:size, auto:components, auto:spacing, auto:volume, auto:contrast or "
+            "auto:noise to compute it."
         ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder of images (CASE_0000.nii.gz ...), for auto:contrast and auto:noise.", readable=False),
     ] = None,
     overall: Annotated[
         bool, typer.Option("--overall/--no-overall", help="Report all cases together, too, where --by divides them.")
@@ -59,12 +64,30 @@ def evaluate(
         str | None, typer.Option(help="Column of the case table that names the patient, where some have several cases.")
     ] = None,
     metrics: Annotated[
-        str, typer.Option(help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd.")
+        str,
+        typer.Option(
+            help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd; with --instances also "
+            "lesion_recall, lesion_precision, lesion_f1, pq, sq, rq, lesion_dice, lesion_hd95 and lesion_nsd."
+        ),
     ] = "dice",
     nsd_tolerance_mm: Annotated[float, typer.Option(help="Tolerance of the normalised surface distance, in mm.")] = 1.0,
     empty: Annotated[
         EmptyRule, typer.Option(help="Score of a label that reference, prediction or both lack.")
     ] = EmptyRule.UNDEFINED,
+    instances: Annotated[
+        list[str] | None,
+        typer.Option(help="Label to compare lesion by lesion, by components (repeatable); * for every label."),
+    ] = None,
+    match: Annotated[
+        str | None,
+        typer.Option(help="How lesions are matched: iou:0.5 (one to one), overlap or brats:3. Default: iou:0.5."),
+    ] = None,
+    connectivity: Annotated[
+        int | None, typer.Option(help="Neighbours of a voxel that belong to its lesion: 6, 18 or 26. Default: 26.")
+    ] = None,
+    lesions_above_mm3: Annotated[
+        float | None, typer.Option(help="Count only lesions of the reference above this volume. Default: all.")
+    ] = None,
     missing: Annotated[
         MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")
     ] = MissingRule.ERROR,
@@ -91,6 +114,7 @@ def evaluate(
     from joblib import cpu_count
 
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
+    from nnunet_dro.evaluation.instances import Instances
     from nnunet_dro.evaluation.protocol import read_protocol, under_protocol
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
     from nnunet_dro.evaluation.requirements import parse_requirement, read_requirements
@@ -99,6 +123,7 @@ def evaluate(
 
     requirements = [parse_requirement(text) for text in require or ()]
     requirements += read_requirements(require_file) if require_file else []
+    lesions = Instances.of(instances or (), match=match, connectivity=connectivity, above_mm3=lesions_above_mm3)
     check_output(output, overwrite=overwrite)
     with progress_bar("Reading label maps") as progress:
         evaluation = evaluate_files(
@@ -107,12 +132,14 @@ def evaluate(
             dataset_json=dataset_json,
             cases=cases,
             by=by or (),
+            images=images,
             overall=overall,
             reference_stratum=reference_stratum,
             patient=patient,
             metrics=[name.strip() for name in metrics.split(",") if name.strip()],
             nsd_tolerance_mm=nsd_tolerance_mm,
             empty=empty,
+            instances=lesions,
             missing=missing,
             ignore_unknown_cases=ignore_unknown_cases,
             n_resamples=bootstrap,

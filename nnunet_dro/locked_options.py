@@ -8,7 +8,18 @@ from typer.core import TyperCommand
 
 #: What a protocol does not lock: what is evaluated, where results go, and how fast.
 FREE = frozenset(
-    ("reference", "prediction", "evaluations", "output", "overwrite", "dataset_json", "cases", "jobs", "method")
+    (
+        "reference",
+        "prediction",
+        "evaluations",
+        "output",
+        "overwrite",
+        "dataset_json",
+        "cases",
+        "images",
+        "jobs",
+        "method",
+    )
 )
 
 _GIVEN = ("COMMANDLINE", "ENVIRONMENT")

@@ -37,9 +37,11 @@ MAY_IMPORT = {
     "locked_options": {"evaluation"},
     "evaluation_commands": {"completion", "evaluation", "evidence", "locked_options"},
     "protocol_commands": {"evaluation", "evaluation_commands"},
+    "strata_command": {"evaluation"},
     "cli": {
         *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "locked_options", "nnunet"),
-        *("protocol_commands", "ranking", "selfcheck", "sharing", "suspects", "trainers", "tuning", "usage"),
+        *("protocol_commands", "ranking", "selfcheck", "sharing", "strata_command", "suspects", "trainers"),
+        *("tuning", "usage"),
     },
     "experiments": {
         *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),

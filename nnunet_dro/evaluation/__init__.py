@@ -7,6 +7,7 @@ from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_case
 from nnunet_dro.evaluation.comparison import Comparison, compare
 from nnunet_dro.evaluation.evaluation import evaluate
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.instances import Instances, parse_match
 from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.metrics import METRICS
@@ -26,6 +27,7 @@ __all__ = [
     "STATISTICS",
     "Comparison",
     "Evaluation",
+    "Instances",
     "LabelMap",
     "Labels",
     "Scoring",
@@ -35,6 +37,7 @@ __all__ = [
     "compare",
     "evaluate",
     "make_splits",
+    "parse_match",
     "parse_requirement",
     "read_cases",
     "read_evaluation",

@@ -9,17 +9,21 @@ import pandas as pd
 
 from nnunet_dro.case_table import MISSING
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.instances import LESION_COUNTS, labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.strata import parse_by, stratify
 from nnunet_dro.evaluation.stratum_statistics import divide
 from nnunet_dro.naming import name_some
 
 #: Options that change what a number means.
-_OPTIONS_THAT_MATTER = ("empty", "missing", "nsd_tolerance_mm")
+_OPTIONS_THAT_MATTER = ("empty", "missing", "nsd_tolerance_mm", "instances")
 
 #: The columns of the scores that are not the case table's.
 _SCORE_COLUMNS = frozenset(
-    ("case", "label", *METRICS, "n_reference", "n_prediction", "n_intersection", "reference_ml", "prediction_ml")
+    (
+        *("case", "label", *METRICS, *LESION_COUNTS),
+        *("n_reference", "n_prediction", "n_intersection", "reference_ml", "prediction_ml"),
+    )
 )
 
 
@@ -32,12 +36,18 @@ class CommonGround:
         labels: In the first evaluation's order.
         metrics: In the first evaluation's order.
         notes: Sentences on what was left out.
+        with_lesions: The labels that were compared lesion by lesion.
     """
 
     cases: tuple[str, ...]
     labels: tuple[str, ...]
     metrics: tuple[str, ...]
     notes: tuple[str, ...]
+    with_lesions: tuple[str, ...] = ()
+
+    def reports(self, label: str, metric: str) -> bool:
+        """Whether the metric was computed for the label; metrics on lesions are those of some labels only."""
+        return label in self.with_lesions or not METRICS[metric].on_lesions
 
     def align(self, scores: pd.DataFrame, column: str) -> npt.NDArray[np.float64]:
         """A column of the scores as an array of shape (n_cases, n_labels); NaN where there is no row."""
@@ -87,7 +97,8 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
         n_left_out = len(set().union(*cases.values())) - len(common_cases)
         notes.append(f"Compared: {_count(len(common_cases))}; left out: {_count(n_left_out)} ({differing}).")
     first = next(iter(evaluations))
-    ground = CommonGround(tuple(common_cases), tuple(labels[first]), common_metrics, tuple(notes))
+    with_lesions = tuple(labels_with_lesions(evaluations[first].scores))
+    ground = CommonGround(tuple(common_cases), tuple(labels[first]), common_metrics, tuple(notes), with_lesions)
     _check_references(evaluations, ground)
     return ground
 
@@ -182,7 +193,9 @@ def _check_options(evaluations: Mapping[str, Evaluation], metrics: Collection[st
     for method, evaluation in others:
         options = evaluation.about.get("options", {})
         for name in _OPTIONS_THAT_MATTER:
-            if name == "nsd_tolerance_mm" and "nsd" not in metrics:
+            if name == "nsd_tolerance_mm" and not {"nsd", "lesion_nsd"} & set(metrics):
+                continue
+            if name == "instances" and not lesion_metrics(metrics):
                 continue
             # An evaluation that does not record the option, such as one made from other software's files, is accepted.
             if name in expected and name in options and options[name] != expected[name]:

@@ -8,6 +8,7 @@ import pandas as pd
 from nnunet_dro.evaluation.common_ground import CommonGround
 from nnunet_dro.evaluation.comparison_table import Values
 from nnunet_dro.evaluation.failures import failed_rows
+from nnunet_dro.evaluation.instances import LESION_COUNTS
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.one_sided import completed
 from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, STATISTICS
@@ -51,6 +52,8 @@ def strata_of_methods(
             evaluation = trainings.evaluations[name]
             if failed_rows(evaluation.scores) is not None:
                 columns |= {c: ground.align(evaluation.scores, c).ravel() for c in ("n_reference", "n_prediction")}
+            if ground.with_lesions:
+                columns |= {c: ground.align(evaluation.scores, c).ravel() for c in LESION_COUNTS[:1]}
             scores = pd.DataFrame(columns, index=pairs).reset_index()
             of_training = summarise(
                 scores,

@@ -155,6 +155,8 @@ def _pairs(
             inside = np.flatnonzero(codes == code)
             for position, label in enumerate(ground.labels):
                 for (metric, method), filled in complete.items():
+                    if not ground.reports(label, metric):
+                        continue
                     key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
                     key |= {"baseline": baseline, "method": method}
                     before, after = (

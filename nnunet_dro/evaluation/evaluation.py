@@ -8,10 +8,13 @@ import pandas as pd
 
 from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
+from nnunet_dro.evaluation.auto_strata import with_auto_columns
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
+from nnunet_dro.evaluation.instances import LESION_COUNTS, Instances
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, read_labels
+from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.outcomes import check_requirements
 from nnunet_dro.evaluation.patients import note_on_patients, note_on_repeated_patients
@@ -31,6 +34,7 @@ def evaluate(
     *,
     dataset_json: Path | None = None,
     cases: Path | None = None,
+    images: Path | None = None,
     by: Sequence[str] = (),
     overall: bool = False,
     reference_stratum: str | None = None,
@@ -38,6 +42,7 @@ def evaluate(
     metrics: Sequence[str] = ("dice",),
     nsd_tolerance_mm: float = 1.0,
     empty: EmptyRule | str = EmptyRule.UNDEFINED,
+    instances: Instances | None = None,
     missing: MissingRule | str = MissingRule.ERROR,
     ignore_unknown_cases: bool = False,
     n_resamples: int = 2000,
@@ -56,13 +61,16 @@ def evaluate(
         dataset_json: The file that names labels and regions. None looks for it in and above ``reference``; without one,
             each value in the references is a label.
         cases: The case table.
-        by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`.
+        images: Folder of nnU-Net images, for attributes that are computed from them.
+        by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`. Attributes
+            such as ``auto:size`` are computed; see `ATTRIBUTES`.
         overall: Whether to report all cases together, too, as the attribute ``all``, where ``by`` divides them.
         reference_stratum: The stratum to compare the worst with; None for the best. In the attributes that have it.
         patient: Column of the case table that names the patient of each case. None takes all cases for independent.
         metrics: Names from `METRICS`.
         nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
         empty: How to score a label that reference or prediction lacks; see `Scoring`.
+        instances: The labels to compare lesion by lesion, and how; None for none.
         missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
             the image).
         ignore_unknown_cases: Whether to ignore rows of the case table without a reference.
@@ -94,27 +102,40 @@ def evaluate(
         >>> evaluation.strata[["label", "n", "mean"]].round(3).to_dict("records")
         [{'label': '1', 'n': 1, 'mean': 0.667}]
     """
-    scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty)
+    scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty, instances)
     missing = choice_of(MissingRule, missing, name="missing")
     dataset_json = dataset_json or find_dataset_json(reference)
     labels = read_labels(dataset_json) if dataset_json else None
-    references = set(list_label_maps(reference))
+    if instances and labels:
+        instances.check_labels(list(labels.values))
+    reference_files = list_label_maps(reference)
+    references = set(reference_files)
     inputs, scores = _find_inputs(reference, prediction, references, labels, scoring, missing)
     evaluated = [pair.case for pair in inputs.pairs]
     # Whatever does not fit is reported before the long work.
     table = _case_table(cases, references, evaluated, scoring, ignore_unknown=ignore_unknown_cases)
-    strata = stratify_all(table, list(by), evaluated, overall=overall)
+    table, specs, notes_on_strata = with_auto_columns(
+        table,
+        by,
+        {case: reference_files[case] for case in evaluated if case in reference_files},
+        images=images,
+        ignore=labels.ignore if labels else None,
+        jobs=jobs,
+        progress=progress,
+    )
+    strata = stratify_all(table, specs, evaluated, overall=overall)
     _check_reference_stratum(reference_stratum, strata)
     patient_of_case = _patients(table, patient, evaluated)
     _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
     only_predicted: tuple[str, ...] = ()
     digests: Mapping[str, tuple[str, str]] = {}
+    lesions = sizes = pd.DataFrame()
     contents = {"case_table": cases, "dataset_json": dataset_json}
     if scores is None:
         scored = score_pairs(
             inputs.pairs, labels, scoring, jobs=jobs, progress=lambda n_done: progress(n_done, len(evaluated))
         )
-        scores, only_predicted, digests = scored.table, scored.only_predicted, scored.sha256
+        scores, only_predicted, digests, lesions = scored.table, scored.only_predicted, scored.sha256, scored.lesions
     else:
         # Its contents stand for those of the predictions.
         contents["summary_json"] = prediction
@@ -128,6 +149,8 @@ def evaluate(
         n_resamples=n_resamples,
         seed=seed,
     )
+    if instances:
+        sizes = lesion_sizes(lesions, strata, patient_of_case=patient_of_case, n_resamples=n_resamples, seed=seed)
     outcomes = check_requirements(statistics, requirements) if requirements else []
     options = {
         "reference": str(reference),
@@ -135,6 +158,7 @@ def evaluate(
         # Absolute, so that the report can be made again from anywhere.
         "dataset_json": str(dataset_json.absolute()) if dataset_json else None,
         "cases": str(cases) if cases else None,
+        "images": str(images) if images else None,
         "by": list(by),
         "overall": overall,
         "reference_stratum": reference_stratum,
@@ -142,6 +166,7 @@ def evaluate(
         "metrics": list(scoring.metrics),
         "nsd_tolerance_mm": nsd_tolerance_mm,
         "empty": EmptyRule(scoring.empty).value,
+        "instances": instances.about if instances else None,
         "missing": missing.value,
         "n_resamples": n_resamples,
         "seed": seed,
@@ -153,9 +178,12 @@ def evaluate(
         stratum_of_case=strata,
         worst=worst_strata(statistics, reference=reference_stratum),
         false_positives=false_positives(scores),
+        lesions=lesions,
+        lesion_sizes=sizes,
         about=about_evaluation(options, scoring, inputs, sha256_of_cases=digests, sha256_of_files=sha256)
         | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
         notes=(
+            *notes_on_strata,
             *_notes(inputs, scores, scoring, only_predicted, statistics),
             *(note_on_repeated_patients(evaluated) if patient is None else note_on_patients(patient, patient_of_case)),
         ),
@@ -236,6 +264,9 @@ def _check_requirements_apply(
     names = labels.values if labels else ["any"]
     rows = pd.MultiIndex.from_product([cases, names], names=["case", "label"]).to_frame(index=False)
     unknown = rows.assign(**dict.fromkeys(scoring.metrics, float("nan")))
+    # Without names of labels any label may be one whose lesions are compared.
+    with_lesions = [labels is None or scoring.has_lesions(label) for label in unknown["label"]]
+    unknown[LESION_COUNTS[0]] = [0.0 if has else float("nan") for has in with_lesions]
     statistics = summarise(
         unknown, strata, metrics=scoring.metrics, one_sided=one_sided_of(requirements), n_resamples=0
     )
@@ -253,7 +284,9 @@ def _notes(
         notes.append(f"Values that occur only in predictions are not scored: {names}. A dataset.json would name them.")
     one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
     for metric in scoring.metrics:
-        if METRICS[metric].unit != "mm" or not (lost := int((one_sided & scores[metric].isna()).sum())):
+        known = METRICS[metric]
+        # Of lesions that are missed or invented, the distance is known.
+        if known.unit != "mm" or known.on_lesions or not (lost := int((one_sided & scores[metric].isna()).sum())):
             continue
         notes.append(
             f"{METRICS[metric].title} leaves out {lost} row{'' if lost == 1 else 's'} of scores.csv where only "

@@ -15,12 +15,16 @@ class Evaluation:
         method: Name of the method that made the predictions; the heading in tables.
         scores: A row per case and label: ``case``, ``label``, a column per metric (NaN where undefined; fractions, or
             mm), ``n_reference``, ``n_prediction``, ``n_intersection`` (voxels), ``reference_ml``, ``prediction_ml``
-            (NaN where the voxel size is not known), then the other columns of the case table, as text.
+            (NaN where the voxel size is not known), `LESION_COUNTS` where lesions were compared, then the other columns
+            of the case table, as text.
         strata: From `summarise`: a row per attribute, stratum, label and metric, in the order to show them.
         stratum_of_case: Attribute to the stratum of each case (ordered categories, indexed by case).
         worst: From `worst_strata`.
         false_positives: From `false_positives`.
         about: What summary.json says of the run: ``versions``, ``options``, ``definitions``, ``inputs``.
+        lesions: A row per lesion of the labels that were compared lesion by lesion; see `lesion_columns`. Empty without
+            any.
+        lesion_sizes: From `lesion_sizes`; empty likewise where no label was compared lesion by lesion.
         notes: Sentences for the reader: on extra predictions, cases without a value ...
     """
 
@@ -32,6 +36,8 @@ class Evaluation:
     false_positives: pd.DataFrame
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    lesion_sizes: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.grid import Grid, onto
+from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS
 
 #: Plane across each anatomical axis: superior, posterior, left.
 PLANES = ("axial", "coronal", "sagittal")
@@ -82,6 +83,28 @@ def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
     affine[:n_axes, 3] = image.GetOrigin()
     has_position = path.suffix.lower() not in (".png", ".bmp", ".tiff", ".tif")
     return grey, Grid(tuple(int(n) for n in grey.shape), affine if has_position else None)
+
+
+def find_image(images: Path, case: str) -> Path:
+    """The image of a case: its first channel.
+
+    Args:
+        images: Folder of nnU-Net images, ``case_0000`` with any ending nnU-Net reads.
+        case: Identifier.
+
+    Raises:
+        FileNotFoundError: If there is none; the message names the case.
+    """
+    for ending in LABEL_MAP_ENDINGS:
+        path = images / f"{case}_0000{ending}"
+        # In some datasets a two-dimensional colour image is one file without a channel number.
+        for candidate in (path, images / f"{case}{ending}"):
+            if candidate.is_file():
+                return candidate
+    cure = f"Name it {case}_0000.nii.gz, or leave the images out."
+    raise FileNotFoundError(
+        f"`images` must have an image for every case, got none for {case!r} in {str(images)!r}. {cure}"
+    )
 
 
 def align(values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path) -> npt.NDArray[Any]:

@@ -194,7 +194,7 @@ def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> Summary
         FileNotFoundError: If there is no such file.
         ValueError: If it is not a summary.json of nnU-Net, lacks a label, or does not give a metric.
     """
-    if surfaces := [metric for metric in scoring.metrics if METRICS[metric].on_surfaces]:
+    if surfaces := [m for m in scoring.metrics if METRICS[m].on_surfaces or METRICS[m].on_lesions]:
         raise ValueError(
             f"`metrics` must follow from voxel counts where a summary.json is evaluated, got {name_some(surfaces)}, "
             f"which {str(path)!r} lacks. Give the folder of the predictions instead."

@@ -19,6 +19,7 @@ class Metric:
         on_surfaces: Whether it needs the distances between the two borders.
         undefined_if: The failures (``missed``, ``invented``) of a label for which it has no value, unless ``--empty``
             gives it one.
+        on_lesions: Whether it is computed from the lesions of a label, which `Instances` says how to find.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Metric:
     definition: str
     on_surfaces: bool = False
     undefined_if: tuple[str, ...] = ()
+    on_lesions: bool = False
 
     @property
     def tail(self) -> str:
@@ -39,6 +41,8 @@ _MISSED, _INVENTED = ("missed",), ("invented",)
 
 #: Distances have no value where only one of reference and prediction has the label.
 _EITHER = (*_MISSED, *_INVENTED)
+
+_NOT_FOUND = "lesions that are missed or invented count as"
 
 _BORDER = "border: voxels of the label with a face neighbour outside it, or at the image's edge"
 
@@ -93,6 +97,80 @@ METRICS: dict[str, Metric] = {
             True,
             f"share of the border voxels of both that lie within the tolerance of the other border ({_BORDER})",
             on_surfaces=True,
+        ),
+        Metric(
+            "lesion_recall",
+            "Lesion recall",
+            "fraction",
+            True,
+            "share of the reference's lesions that are found",
+            undefined_if=_INVENTED,
+            on_lesions=True,
+        ),
+        Metric(
+            "lesion_precision",
+            "Lesion precision",
+            "fraction",
+            True,
+            "share of the predicted lesions that are matched with a lesion of the reference",
+            undefined_if=_MISSED,
+            on_lesions=True,
+        ),
+        Metric(
+            "lesion_f1",
+            "Lesion F1",
+            "fraction",
+            True,
+            "harmonic mean of lesion recall and lesion precision; 0 where no lesion is found",
+            on_lesions=True,
+        ),
+        Metric(
+            "pq",
+            "Panoptic quality",
+            "fraction",
+            True,
+            "segmentation quality times recognition quality",
+            on_lesions=True,
+        ),
+        Metric(
+            "sq",
+            "Segmentation quality",
+            "fraction",
+            True,
+            "mean IoU of the lesions that are found; 0 where none is found",
+            on_lesions=True,
+        ),
+        Metric(
+            "rq",
+            "Recognition quality",
+            "fraction",
+            True,
+            "TP / (TP + FP / 2 + FN / 2) over lesions: found (TP), invented (FP) and missed (FN)",
+            on_lesions=True,
+        ),
+        Metric(
+            "lesion_dice",
+            "Lesion-wise Dice",
+            "fraction",
+            True,
+            f"mean of the lesions' Dice; {_NOT_FOUND} 0",
+            on_lesions=True,
+        ),
+        Metric(
+            "lesion_hd95",
+            "Lesion-wise HD95",
+            "mm",
+            False,
+            f"mean of the lesions' HD95; {_NOT_FOUND} 374 mm, with --empty diagonal as the image's diagonal",
+            on_lesions=True,
+        ),
+        Metric(
+            "lesion_nsd",
+            "Lesion-wise NSD",
+            "fraction",
+            True,
+            f"mean of the lesions' NSD; {_NOT_FOUND} 0",
+            on_lesions=True,
         ),
     )
 }

@@ -57,16 +57,20 @@ def about_evaluation(
         ``versions``, ``options``, ``definitions`` and ``inputs``, for JSON.
     """
     definitions = {metric: METRICS[metric].definition for metric in scoring.metrics}
-    if "nsd" in scoring.metrics:
-        definitions["nsd"] += f"; tolerance {scoring.nsd_tolerance_mm:g} mm"
+    for metric in ("nsd", "lesion_nsd"):
+        if metric in scoring.metrics:
+            definitions[metric] += f"; tolerance {scoring.nsd_tolerance_mm:g} mm"
+    of_lesions = {"lesions": scoring.instances.definition} if scoring.instances else {}
     files = {
         pair.case: [str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)]
         for pair in inputs.pairs
     }
     return {
-        "versions": versions("numpy", "pandas", "scipy", "SimpleITK"),
+        "versions": versions(
+            *("numpy", "pandas", "scipy", "SimpleITK"), *(["connected-components-3d"] if scoring.instances else [])
+        ),
         "options": dict(options),
-        "definitions": definitions | _DEFINITIONS | {"empty": _EMPTY[EmptyRule(scoring.empty)]},
+        "definitions": definitions | of_lesions | _DEFINITIONS | {"empty": _EMPTY[EmptyRule(scoring.empty)]},
         "inputs": {
             "n_cases": len(inputs.pairs),
             "missing_predictions": inputs.missing,

@@ -9,6 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.instances import LESION_COUNTS
 from nnunet_dro.evaluation.stratum_statistics import worst_strata
 from nnunet_dro.naming import name_some
 
@@ -24,7 +25,8 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         evaluation: The evaluation.
 
     Returns:
-        ``scores.csv``, ``strata.csv`` and ``summary.json``; undefined values are empty, or null.
+        ``scores.csv``, ``strata.csv`` and ``summary.json``, and ``lesions.csv`` and ``lesion_sizes.csv`` where lesions
+        were compared; undefined values are empty, or null.
     """
     summary = {
         "format": FORMAT,
@@ -35,14 +37,22 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         "false_positives": _records(evaluation.false_positives),
         "strata": _records(evaluation.strata),
         "scores": _records(evaluation.scores),
+        "lesion_sizes": _records(evaluation.lesion_sizes),
         "stratum_of_case": {
             attribute: {"order": [str(c) for c in strata.cat.categories], "cases": strata.astype(str).to_dict()}
             for attribute, strata in evaluation.stratum_of_case.items()
         },
     }
+    # Whole numbers, although the labels whose lesions are not compared have none.
+    counts = {column: "Int64" for column in LESION_COUNTS if column in evaluation.scores.columns}
+    of_lesions = {}
+    if evaluation.about.get("options", {}).get("instances"):
+        tables = {"lesions.csv": evaluation.lesions, "lesion_sizes.csv": evaluation.lesion_sizes}
+        of_lesions = {name: table.to_csv(index=False) for name, table in tables.items() if len(table.columns)}
     return {
-        "scores.csv": evaluation.scores.to_csv(index=False),
+        "scores.csv": evaluation.scores.astype(counts).to_csv(index=False),
         "strata.csv": evaluation.strata.to_csv(index=False),
+        **of_lesions,
         "summary.json": json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
     }
 
@@ -120,12 +130,25 @@ def read_evaluation(folder: Path) -> Evaluation:
             worst=worst_strata(tables["strata"], reference=reference),
             about=about,
             notes=tuple(summary["notes"]),
+            # Evaluations of earlier versions have none.
+            lesion_sizes=_table(summary.get("lesion_sizes", [])),
+            lesions=_lesions(folder) if summary["options"].get("instances") else pd.DataFrame(),
             **tables,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"`evaluation` must hold a summary.json of nnunet-dro, got {str(path)!r}, which is not one. {cure}"
         ) from error
+
+
+def _lesions(folder: Path) -> pd.DataFrame:
+    """The lesions of an evaluation's folder; none where their file is gone, which no report needs."""
+    path = folder / "lesions.csv"
+    if not path.is_file():
+        return pd.DataFrame()
+    names = ("case", "label", "of", "matched_with")
+    lesions = pd.read_csv(path, dtype=dict.fromkeys(names, "str"), keep_default_na=False, na_values=[""])
+    return lesions.assign(matched_with=lesions["matched_with"].fillna(""))
 
 
 def _table(records: list[dict[str, Any]]) -> pd.DataFrame:

@@ -10,7 +10,9 @@ import numpy as np
 from nnunet_dro.choices import EmptyRule, choice_of
 from nnunet_dro.evaluation.foreground import Box, Foreground
 from nnunet_dro.evaluation.grid import IntegerArray, diagonal_mm
+from nnunet_dro.evaluation.instances import LESION_COUNTS, Instances, lesion_metrics, with_lesion_metrics
 from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.lesion_scores import LesionScoring, score_lesions
 from nnunet_dro.evaluation.metrics import METRICS, check_metrics
 
 #: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
@@ -33,17 +35,20 @@ class Scoring:
             single map has Dice 0 and no distance. ``one``: a label in neither map has Dice 1 and distance 0. ``brats``:
             as ``one``, and a label in a single map has distance 374 mm. ``diagonal``: as ``undefined``, and a label in
             a single map has the length of the image's diagonal as distance.
+        instances: The labels that are compared lesion by lesion, and how; None for none. Where ``metrics`` has none on
+            lesions, some are added.
 
     Raises:
-        ValueError: If a value is not allowed.
+        ValueError: If a value is not allowed, or a metric is on lesions and there are no instances.
     """
 
     metrics: tuple[str, ...] = ("dice",)
     nsd_tolerance_mm: float = 1.0
     empty: EmptyRule | str = EmptyRule.UNDEFINED
+    instances: Instances | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", check_metrics(self.metrics))
+        object.__setattr__(self, "metrics", with_lesion_metrics(check_metrics(self.metrics), self.instances))
         if not (np.isfinite(self.nsd_tolerance_mm) and self.nsd_tolerance_mm > 0):
             raise ValueError(f"`nsd_tolerance_mm` must be > 0, got {self.nsd_tolerance_mm!r}. Give millimetres.")
         object.__setattr__(self, "empty", choice_of(EmptyRule, self.empty, name="empty"))
@@ -51,16 +56,17 @@ class Scoring:
     @property
     def columns(self) -> list[str]:
         """The columns of a row, after ``case``."""
-        return ["label", *self.metrics, *COUNTS, "reference_ml", "prediction_ml"]
+        counts = LESION_COUNTS if self.instances else ()
+        return ["label", *self.metrics, *COUNTS, "reference_ml", "prediction_ml", *counts]
 
     def of_counts(
         self, n_reference: int, n_prediction: int, n_intersection: int, *, diagonal_mm: float = _NAN
     ) -> dict[str, float]:
         """The metrics that follow from counts alone; distances are among them only where a map lacks the label."""
+        of_voxels = [metric for metric in self.metrics if not METRICS[metric].on_lesions]
         n_both = n_reference + n_prediction
         if n_both == 0:
-            is_undefined = self.empty in (EmptyRule.UNDEFINED, EmptyRule.DIAGONAL)
-            return {m: _NAN if is_undefined else float(METRICS[m].more_is_better) for m in self.metrics}
+            return self._of_nothing(of_voxels)
         values = {
             "dice": 2 * n_intersection / n_both,
             "iou": n_intersection / (n_both - n_intersection),
@@ -70,12 +76,43 @@ class Scoring:
         }
         distances = {EmptyRule.BRATS: BRATS_DISTANCE_MM, EmptyRule.DIAGONAL: diagonal_mm}
         distance = distances.get(EmptyRule(self.empty), _NAN)
-        return {metric: values.get(metric, distance) for metric in self.metrics}
+        return {metric: values.get(metric, distance) for metric in of_voxels}
+
+    def _of_nothing(self, metrics: Iterable[str]) -> dict[str, float]:
+        """The values where neither map has anything to compare."""
+        is_undefined = self.empty in (EmptyRule.UNDEFINED, EmptyRule.DIAGONAL)
+        return {m: _NAN if is_undefined else float(METRICS[m].more_is_better) for m in metrics}
 
     def worst(self, diagonal_mm: float) -> dict[str, float]:
-        """The values of a case without a prediction."""
+        """The values of a case without a prediction, of a label that is compared lesion by lesion."""
         distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else diagonal_mm
-        return {metric: 0.0 if METRICS[metric].more_is_better else distance for metric in self.metrics}
+        of_lesions = self.lesion_penalty_mm(diagonal_mm)
+        values = {}
+        for name in self.metrics:
+            metric = METRICS[name]
+            values[name] = 0.0 if metric.more_is_better else of_lesions if metric.on_lesions else distance
+        return values
+
+    def has_lesions(self, label: str) -> bool:
+        """Whether a label is compared lesion by lesion."""
+        return self.instances is not None and self.instances.covers(label)
+
+    def of_label(self, label: str, values: Mapping[str, float]) -> dict[str, float]:
+        """Those of some values that a label has: without the ones on lesions if its lesions are not compared."""
+        if self.has_lesions(label):
+            return dict(values)
+        on_lesions = {*LESION_COUNTS, *lesion_metrics(self.metrics)}
+        return {name: value for name, value in values.items() if name not in on_lesions}
+
+    def lesion_penalty_mm(self, diagonal_mm: float) -> float:
+        """The distance of a lesion that is missed or invented: that of BraTS, or the image's diagonal if asked for."""
+        return diagonal_mm if self.empty == EmptyRule.DIAGONAL else BRATS_DISTANCE_MM
+
+    def without_lesions(self) -> dict[str, float]:
+        """The metrics on lesions and their counts where neither map has the label."""
+        if self.instances is None:
+            return {}
+        return self._of_nothing(lesion_metrics(self.metrics)) | dict.fromkeys(LESION_COUNTS, 0)
 
 
 def score_case(
@@ -113,9 +150,10 @@ def score_case(
     shape = (1,) * (3 - reference.ndim) + reference.shape
     reference, prediction = reference.reshape(shape), prediction.reshape(shape)
     size = (*(1.0,) * (3 - len(spacing)), *spacing)
-    return score_volumes(
-        Foreground.of(reference, prediction), reference, prediction, labels, scoring or Scoring(), size
-    )
+    foreground, how = Foreground.of(reference, prediction), scoring or Scoring()
+    rows = score_volumes(foreground, reference, prediction, labels, how, size)
+    add_lesions(rows, foreground.boxes if how.instances else {}, reference, prediction, labels, how, size)
+    return rows
 
 
 def score_volumes(
@@ -157,9 +195,7 @@ def _add_distances(
     """Fill in the surface metrics of labels that both maps have."""
     from nnunet_dro.evaluation.surfaces import SurfaceDistances
 
-    # An axis of length 1 in the image (not in the box) is not counted as an axis, for otherwise a label one slice thick
-    # would be border all over. An image of one voxel keeps one axis.
-    flat = tuple(axis for axis, n in enumerate(reference.shape) if n == 1)[:2]
+    flat = _flat_axes(reference.shape)
     size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
     # Metrics of every distance need the whole neighbourhood.
     all_distances = not {"hd", "assd"}.isdisjoint(scoring.metrics)
@@ -167,9 +203,7 @@ def _add_distances(
     for row in rows:
         values = labels.values[row["label"]]
         around = _around(boxes[value] for value in values if value in boxes)
-        in_reference, in_prediction = (_mask(of_map[around], values) for of_map in (reference, prediction))
-        if labels.ignore is not None:
-            in_prediction &= reference[around] != labels.ignore
+        in_reference, in_prediction = _masks(around, reference, prediction, values, labels.ignore)
         masks = (np.squeeze(in_reference, flat), np.squeeze(in_prediction, flat))
         distances = SurfaceDistances(*masks, size, at_least_mm=asked_up_to)
         measured: dict[str, Callable[[], float]] = {
@@ -180,6 +214,81 @@ def _add_distances(
             "nsd": partial(distances.nsd, scoring.nsd_tolerance_mm),
         }
         row |= {metric: measured[metric]() for metric in scoring.metrics if metric in measured}
+
+
+def add_lesions(
+    rows: list[dict[str, Any]],
+    boxes: Mapping[int, Box],
+    reference: IntegerArray,
+    prediction: IntegerArray,
+    labels: Labels,
+    scoring: Scoring,
+    spacing: tuple[float, ...],
+    *,
+    has_spacing: bool = True,
+) -> list[dict[str, Any]]:
+    """Fill in the metrics on lesions, and list the lesions.
+
+    Args:
+        rows: From `score_volumes`; the metrics on lesions and their counts are added to the rows of the labels that
+            have them.
+        boxes: Of the label values, in both maps.
+        reference: Label map (z, y, x).
+        prediction: Label map, same shape.
+        labels: The labels.
+        scoring: The metrics and their options.
+        spacing: Voxel size along the axes, mm.
+        has_spacing: Whether the voxel size is known.
+
+    Returns:
+        A row per lesion: ``label``, and what `score_lesions` says.
+    """
+    lesions: list[dict[str, Any]] = []
+    if scoring.instances is None:
+        return lesions
+    rule, penalty_mm = scoring.instances.rule, scoring.lesion_penalty_mm(diagonal_mm(reference.shape, spacing))
+    margin = rule.n_dilations if rule.name == "brats" else 0
+    nothing = scoring.without_lesions()
+    how = LesionScoring(scoring.instances, scoring.metrics, scoring.nsd_tolerance_mm, penalty_mm, nothing)
+    flat = _flat_axes(reference.shape)
+    for row in rows:
+        if not scoring.has_lesions(label := row["label"]):
+            continue
+        row |= nothing
+        if not (row["n_reference"] or row["n_prediction"]):
+            continue
+        values = labels.values[label]
+        around = _around(boxes[value] for value in values if value in boxes)
+        around = tuple(
+            slice(max(0, s.start - margin), min(n, s.stop + margin))
+            for s, n in zip(around, reference.shape, strict=True)
+        )
+        masks, corner = _masks(around, reference, prediction, values, labels.ignore), [side.start for side in around]
+        of_case, of_lesions = score_lesions(
+            *masks, how, spacing=spacing, flat=flat, corner=corner, has_spacing=has_spacing
+        )
+        row |= of_case
+        lesions += [{"label": label} | lesion for lesion in of_lesions]
+    return lesions
+
+
+def _flat_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes along which distances are not measured.
+
+    An axis of length 1 in the image (not in the box) is not counted as an axis, for otherwise a label one slice thick
+    would be border all over. An image of one voxel keeps one axis.
+    """
+    return tuple(axis for axis, n in enumerate(shape) if n == 1)[:2]
+
+
+def _masks(
+    around: Box, reference: IntegerArray, prediction: IntegerArray, values: tuple[int, ...], ignore: int | None
+) -> tuple[Any, Any]:
+    """A label in a box of both maps; voxels that are ignored are not predicted."""
+    in_reference, in_prediction = (_mask(of_map[around], values) for of_map in (reference, prediction))
+    if ignore is not None:
+        in_prediction &= reference[around] != ignore
+    return in_reference, in_prediction
 
 
 def _mask(values: IntegerArray, wanted: tuple[int, ...]) -> Any:

@@ -13,7 +13,8 @@ from nnunet_dro.evaluation.foreground import Foreground
 from nnunet_dro.evaluation.grid import onto
 from nnunet_dro.evaluation.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.score_arrays import COUNTS, Scoring, score_volumes
+from nnunet_dro.evaluation.lesion_scores import lesion_columns
+from nnunet_dro.evaluation.score_arrays import COUNTS, Scoring, add_lesions, score_volumes
 from nnunet_dro.naming import name_some
 
 
@@ -36,6 +37,7 @@ class ScoredPair:
         reference_values: The foreground values of its reference.
         absent: The values of a row for a label that neither map has.
         sha256: SHA-256 of the contents of the reference's file and of the prediction's; empty where it is missing.
+        lesions: A row per lesion of the labels that are compared lesion by lesion.
     """
 
     case: str
@@ -43,6 +45,7 @@ class ScoredPair:
     reference_values: tuple[int, ...]
     absent: Mapping[str, float] = field(repr=False)
     sha256: tuple[str, str]
+    lesions: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
 
 def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
@@ -86,14 +89,22 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
         score_volumes(foreground, reference.values, values, scored, scoring, reference.grid.spacing) if scored else []
     )
     worst = scoring.worst(reference.grid.diagonal_mm) if pair.prediction is None else {}
+    lesions = []
+    if scoring.instances and scored:
+        maps, spacing, has_spacing = (
+            (reference.values, values),
+            reference.grid.spacing,
+            reference.grid.affine is not None,
+        )
+        lesions = add_lesions(rows, foreground.boxes, *maps, scored, scoring, spacing, has_spacing=has_spacing)
     for row in rows:
-        row |= worst
+        row |= scoring.of_label(row["label"], worst)
         row["reference_ml"] = row["n_reference"] * reference.grid.voxel_ml
         row["prediction_ml"] = row["n_prediction"] * reference.grid.voxel_ml
     empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(("reference_ml", "prediction_ml"), 0 * reference.grid.voxel_ml)
-    absent = scoring.of_counts(0, 0, 0) | worst | empty
+    absent = scoring.of_counts(0, 0, 0) | scoring.without_lesions() | worst | empty
     digests = (sha256_of(pair.reference), sha256_of(pair.prediction) if pair.prediction else "")
-    return ScoredPair(pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, digests)
+    return ScoredPair(pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, digests, lesions)
 
 
 def sha256_of(path: Path) -> str:
@@ -110,11 +121,13 @@ class ScoredPairs:
         only_predicted: The values that occur only in predictions and are not scored, where every value in a reference
             is a label.
         sha256: Case to the SHA-256 of the contents of its reference and its prediction; see `ScoredPair`.
+        lesions: A row per lesion, sorted by case: `lesion_columns`; empty where no label is compared lesion by lesion.
     """
 
     table: pd.DataFrame
     only_predicted: tuple[str, ...] = ()
     sha256: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def score_pairs(
@@ -152,21 +165,27 @@ def score_pairs(
     scored.sort(key=lambda one: one.case)
     left_out: tuple[str, ...] = ()
     if labels is None:
-        scored, left_out = _same_labels(scored)
+        scored, left_out = _same_labels(scored, scoring)
     rows = [{"case": one.case} | row for one in scored for row in one.rows]
     scores: pd.DataFrame = pd.DataFrame(rows, columns=["case", *scoring.columns])
-    return ScoredPairs(scores, left_out, {one.case: one.sha256 for one in scored})
+    of_lesions = [{"case": one.case} | row for one in scored for row in one.lesions]
+    lesions: pd.DataFrame = pd.DataFrame(of_lesions, columns=lesion_columns(scoring.metrics))
+    return ScoredPairs(scores, left_out, {one.case: one.sha256 for one in scored}, lesions)
 
 
-def _same_labels(scored: list[ScoredPair]) -> tuple[list[ScoredPair], tuple[str, ...]]:
+def _same_labels(scored: list[ScoredPair], scoring: Scoring) -> tuple[list[ScoredPair], tuple[str, ...]]:
     """Give every case a row for each value that is in any reference, and no others."""
     values = sorted({value for one in scored for value in one.reference_values})
     if not values:
         raise ValueError("`reference` must have label maps with a label, got only background. Check the folder.")
+    names = [str(value) for value in values]
+    if scoring.instances:
+        scoring.instances.check_labels(names)
     complete, only_predicted = [], set()
     for one in scored:
         by_label = {row["label"]: row for row in one.rows}
-        only_predicted |= by_label.keys() - {str(v) for v in values}
-        rows = [by_label.get(str(v), {"label": str(v)} | dict(one.absent)) for v in values]
-        complete.append(replace(one, rows=rows))
+        only_predicted |= by_label.keys() - set(names)
+        rows = [by_label.get(name, {"label": name} | scoring.of_label(name, one.absent)) for name in names]
+        lesions = [lesion for lesion in one.lesions if lesion["label"] in names]
+        complete.append(replace(one, rows=rows, lesions=lesions))
     return complete, tuple(sorted(only_predicted, key=int))

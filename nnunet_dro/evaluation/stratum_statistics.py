@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.failures import KINDS, BoolArray, failed_rows
+from nnunet_dro.evaluation.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.intervals import intervals, one_sided_bound
 from nnunet_dro.evaluation.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, PERCENTILES, STATISTICS, confidence_column, enough_cases
@@ -48,7 +49,8 @@ def summarise(
     """Statistics per attribute, stratum, label and metric, with their 95 % intervals.
 
     Args:
-        scores: A row per case and label: ``case``, ``label`` and a column per metric; NaN is undefined.
+        scores: A row per case and label: ``case``, ``label`` and a column per metric; NaN is undefined. Metrics on
+            lesions are described for the labels that have ``lesions_reference``.
         strata: Attribute to the stratum of each case (a series indexed by case; cases that are not in ``scores`` are
             ignored). None makes all cases one stratum, whose attribute and name are ``all``.
         metrics: Columns of ``scores``.
@@ -84,6 +86,7 @@ def summarise(
     label_of_row, labels = pd.factorize(scores["label"])
     values = {metric: scores[metric].to_numpy(dtype=np.float64) for metric in metrics}
     failed = failed_rows(scores)
+    on_lesions, with_lesions = set(lesion_metrics(metrics)), set(labels_with_lesions(scores))
     patient_of_row = _patient_numbers(patient_of_case, cases)[case_of_row]
     patients: list[npt.NDArray[np.intp]] = []
     rows: list[dict[str, object]] = []
@@ -100,6 +103,8 @@ def summarise(
             failed_here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
             n_patients = len(np.unique(patient_of_row[inside]))
             for metric in metrics:
+                if metric in on_lesions and label not in with_lesions:
+                    continue
                 patients.append(patient_of_row[inside])
                 samples.append(values[metric][inside])
                 bounded.append(is_bounded(metric))

@@ -14,6 +14,7 @@ from nnunet_dro.evaluation.report.charts.scatter import Points, against_volume
 from nnunet_dro.evaluation.report.charts.stratum_cases import MOST_DOTS, cases_by_stratum
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, stratum_title, volume
+from nnunet_dro.evaluation.report.lesion_tables import lesion_tables
 from nnunet_dro.evaluation.report.score_tables import metric_title, scores_table, shown, single_attributes
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS
@@ -40,7 +41,9 @@ def evaluation_content(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]"
     requirements = evaluation.about.get("requirements", [])
     asked = [("requirements", "Requirements")] if requirements else []
     found = [("findings", "Findings"), *asked, *((part["id"], part["title"]) for part in parts)]
-    optional = (("volumes", "Size", volumes), ("false-positives", "False positives", empty))
+    lesions = lesion_tables(evaluation.lesion_sizes)
+    optional: list[tuple[str, str, object]] = [("lesions", "Lesions", lesions), ("volumes", "Size", volumes)]
+    optional.append(("false-positives", "False positives", empty))
     found += [(name, title) for name, title, there in (*optional, ("pictures", "Pictures", gallery)) if there]
     pictures = {(entry.case, entry.label): f"picture-{n}" for n, entry in enumerate(gallery)}
     return {
@@ -54,6 +57,7 @@ def evaluation_content(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]"
         "requirements": requirements,
         "all_notes": all_notes(evaluation.notes, evaluation.strata),
         "parts": parts,
+        "lesions": lesions,
         "volumes": volumes,
         "false_positives": empty,
         "gallery": gallery,

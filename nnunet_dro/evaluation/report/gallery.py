@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.images import PLANES, Orientation, align, read_image
-from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map
+from nnunet_dro.evaluation.images import PLANES, Orientation, align, find_image, read_image
+from nnunet_dro.evaluation.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
 from nnunet_dro.evaluation.strata import ALL
@@ -162,7 +162,7 @@ def gallery_entries(
     planes: dict[tuple[str, str], tuple[Plane, ...]] = {}
     for case in dict.fromkeys(case for case, _ in wanted):
         names = [label for other, label in wanted if other == case]
-        pictured = _case_planes(_image_file(images, case), files[case], read, {n: labels.values[n] for n in names})
+        pictured = _case_planes(find_image(images, case), files[case], read, {n: labels.values[n] for n in names})
         planes |= {(case, name): planes_ for name, planes_ in pictured.items()}
         if progress:
             progress(len(planes), len(wanted))
@@ -178,19 +178,6 @@ def _reason(choice: Choice) -> str:
     if choice.attribute == ALL:
         return "among the worst of all cases"
     return f"{attribute_title(choice.attribute)}: {stratum_title(choice.attribute, choice.stratum)}"
-
-
-def _image_file(images: Path, case: str) -> Path:
-    for ending in LABEL_MAP_ENDINGS:
-        path = images / f"{case}_0000{ending}"
-        # In some datasets a two-dimensional colour image is one file without a channel number.
-        for candidate in (path, images / f"{case}{ending}"):
-            if candidate.is_file():
-                return candidate
-    cure = f"Name it {case}_0000.nii.gz, or leave the pictures out."
-    raise FileNotFoundError(
-        f"`images` must have an image for every case, got none for {case!r} in {str(images)!r}. {cure}"
-    )
 
 
 def _case_planes(

@@ -8,6 +8,7 @@ from nnunet_dro.evaluation.comparison import notable
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
+from nnunet_dro.evaluation.report.lesion_tables import HEADINGS, LesionTable, lesion_tables
 from nnunet_dro.evaluation.report.strata_tables import Row, Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.strata import ALL
@@ -36,6 +37,7 @@ _SPECIAL = {
     "†": r"\textsuperscript{\textdagger}",
     "‡": r"\textsuperscript{\textdaggerdbl}",
     "∞": r"$\infty$",
+    "³": r"\textsuperscript{3}",
     "→": r"$\rightarrow$",
     '"': r"\textquotedbl{}",
 }
@@ -51,7 +53,8 @@ def evaluation_latex(evaluation: Evaluation) -> str:
         LaTeX that needs the packages booktabs and multirow; names from files are escaped.
     """
     tables = [_table(table, [evaluation.method]) for table in strata_tables(evaluation.strata)]
-    return _document(tables, evaluation.about)
+    lesions = map(_lesion_table, lesion_tables(evaluation.lesion_sizes))
+    return _document([*tables, *lesions], evaluation.about)
 
 
 def comparison_latex(comparison: "Comparison") -> str:
@@ -100,6 +103,28 @@ def _table(table: Table, methods: Sequence[str]) -> str:
         rf"    {head} \\",
         r"    \midrule",
         *(f"    {line}" for line in body),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _lesion_table(table: LesionTable) -> str:
+    n_names = len(table.headings) - len(HEADINGS)
+    head = " & ".join(rf"\textbf{{{escape(heading)}}}" for heading in table.headings)
+    body = [[*table.names(row), *row.cells] for row in table.rows]
+    text = f"{table.title}. Recall: lesions that are found per lesion of the reference. Dice: their mean. "
+    text += "Invented: predicted lesions that are matched with none."
+    lines = [
+        r"\begin{table}[tb]",
+        r"  \centering",
+        rf"  \caption{{{escape(text)}}}",
+        rf"  \begin{{tabular}}{{{'l' * n_names}{'r' * len(HEADINGS)}}}",
+        r"    \toprule",
+        rf"    {head} \\",
+        r"    \midrule",
+        *(f"    {' & '.join('--' if cell == NO_VALUE else escape(cell) for cell in cells)} \\\\" for cells in body),
         r"    \bottomrule",
         r"  \end{tabular}",
         r"\end{table}",

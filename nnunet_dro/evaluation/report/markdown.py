@@ -21,6 +21,7 @@ from nnunet_dro.evaluation.report.formatting import (
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.lesion_tables import HEADINGS, LesionTable, lesion_tables
 from nnunet_dro.evaluation.report.strata_tables import Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS
 
@@ -46,6 +47,8 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
     lines += ["", *(f"> {escape(note)}  " for note in all_notes(evaluation.notes, evaluation.strata)), ""]
     for table in strata_tables(evaluation.strata):
         lines += _strata_section(table, with_method=False)
+    for of_lesions in lesion_tables(evaluation.lesion_sizes):
+        lines += _lesion_section(of_lesions)
     return _joined(lines)
 
 
@@ -106,6 +109,13 @@ def _strata_section(table: Table, *, with_method: bool) -> list[str]:
         ]
         lines.append(_line([*map(escape, first), *map(str, counts), *cells]))
     return [*lines, "", *(line for note in table.footnotes for line in (note, ""))]
+
+
+def _lesion_section(table: LesionTable) -> list[str]:
+    n_names = len(table.headings) - len(HEADINGS)
+    lines = [f"## {escape(table.title)}", "", *_head(table.headings[:n_names], table.headings[n_names:])]
+    rows = (_line([*map(escape, table.names(row)), *map(escape, row.cells_with_interval)]) for row in table.rows)
+    return [*lines, *rows, ""]
 
 
 def _differences(comparison: "Comparison") -> list[str]:

@@ -25,6 +25,7 @@ from nnunet_dro.evaluation.report.formatting import (
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.lesion_tables import HEADINGS, LesionTable, lesion_tables
 from nnunet_dro.evaluation.report.strata_tables import FEW, FOOTNOTES, LEFT_OUT, Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
@@ -48,6 +49,7 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
         on too few cases are dim.
     """
     parts: list[RenderableType] = [_strata_table(table) for table in strata_tables(evaluation.strata)]
+    parts += [_lesion_table(table) for table in lesion_tables(evaluation.lesion_sizes)]
     for found in findings(evaluation):
         where = "" if found.attribute == attribute_title(ALL) else f" ({found.attribute})"
         parts.append(Text.assemble((plain(f"{found.title}{where}: "), "bold"), plain(found.detail)))
@@ -160,6 +162,20 @@ def _strata_table(table: Table) -> RichTable:
         shown.add_row(*names, *sizes, *cells, *counts, end_section=last)
     if any(cell.left_out for row in rows for cell in row.cells):
         shown.caption, shown.caption_justify = Text(f"{LEFT_OUT} {FOOTNOTES[LEFT_OUT]}", style="dim"), "left"
+    return shown
+
+
+def _lesion_table(table: LesionTable) -> RichTable:
+    shown = _titled(table.title)
+    n_names = len(table.headings) - len(HEADINGS)
+    for place, heading in enumerate(table.headings):
+        if place < n_names:
+            shown.add_column(heading.lower(), overflow="fold", min_width=6)
+        else:
+            shown.add_column(heading, justify="right", no_wrap=True)
+    for place, row in enumerate(table.rows):
+        last = place + 1 == len(table.rows) or table.rows[place + 1].label != row.label
+        shown.add_row(*(Text(plain(name)) for name in table.names(row)), *map(Text, row.cells), end_section=last)
     return shown
 
 

@@ -1,0 +1,134 @@
+"""Strata that nobody recorded: `--by auto:size` and the like, as columns of the case table."""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from nnunet_dro.case_table import MISSING
+from nnunet_dro.evaluation.attributes import ATTRIBUTES, CaseFiles, measure_files
+from nnunet_dro.naming import name_some
+
+_PREFIX = "auto:"
+
+#: Up to so many different values are strata as they are; more are cut into thirds.
+MOST_GROUPS = 5
+
+
+def auto_names(specs: Sequence[str]) -> list[str]:
+    """The attributes that are named in some `--by`, each once: ``size`` of ``centre,auto:size``.
+
+    Raises:
+        ValueError: If there is no such attribute; the message names those there are.
+    """
+    pieces = [piece.strip() for spec in specs for piece in spec.split(",")]
+    names = [piece.split(":")[1].strip() for piece in pieces if piece.startswith(_PREFIX)]
+    if unknown := [name for name in names if name not in ATTRIBUTES]:
+        known = name_some([_PREFIX + name for name in ATTRIBUTES], at_most=len(ATTRIBUTES))
+        raise ValueError(
+            f"`by` must name an attribute that is known, got {_PREFIX + unknown[0]!r}. Choose from: {known}."
+        )
+    return list(dict.fromkeys(names))
+
+
+def measure_cases(
+    files: Collection[CaseFiles],
+    names: Sequence[str],
+    *,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+) -> dict[str, dict[str, float]]:
+    """Attributes of many cases, several at a time.
+
+    Args:
+        files: The files of every case.
+        names: Of `ATTRIBUTES`.
+        jobs: Number of threads; None follows joblib's configuration.
+        progress: Called with the number of finished cases and the number of all cases.
+
+    Returns:
+        Case to name to value, sorted by case; NaN where it does not exist.
+
+    Raises:
+        FileNotFoundError: If a file does not exist.
+        ValueError: If a file cannot be used; the message names it.
+    """
+    from joblib import Parallel, delayed
+
+    def one(of_case: CaseFiles) -> tuple[str, dict[str, float]]:
+        return of_case.case, measure_files(of_case, names)
+
+    found: dict[str, dict[str, float]] = {}
+    parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
+    for case, values in parallel(delayed(one)(of_case) for of_case in files):
+        found[case] = values
+        progress(len(found), len(files))
+    return {case: found[case] for case in sorted(found)}
+
+
+def with_auto_columns(
+    table: pd.DataFrame | None,
+    specs: Sequence[str],
+    references: Mapping[str, Path],
+    *,
+    images: Path | None = None,
+    ignore: int | None = None,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+) -> tuple[pd.DataFrame | None, list[str], list[str]]:
+    """Add the attributes that some `--by` name to the case table, and say how each is cut.
+
+    Args:
+        table: The case table; None without one.
+        specs: As for `parse_by`; ``auto:NAME`` names an attribute, which can be cut as a column (``auto:size:q4``).
+        references: Case to the label map of its reference, for the cases to divide.
+        images: The folder of the images; None without one.
+        ignore: The label value that is not a label.
+        jobs: Number of threads.
+        progress: As for `measure_cases`.
+
+    Returns:
+        The table with a column ``auto:NAME`` for each; the specs, in which an attribute with more than `MOST_GROUPS`
+        different values that is not cut is cut into thirds; and a note on each attribute: what it is and how it is cut.
+
+    Raises:
+        FileNotFoundError: If an image does not exist.
+        ValueError: If an attribute is not known, needs images and none are given, or has no value in any case.
+    """
+    names = auto_names(specs)
+    if not names:
+        return table, list(specs), []
+    if images is None and (need := [_PREFIX + name for name in names if ATTRIBUTES[name].of_image]):
+        raise ValueError(f"`by` must come with images for {name_some(need)}, got none. Add --images FOLDER.")
+    files = [CaseFiles(case, path, images, ignore) for case, path in references.items()]
+    measured = measure_cases(files, names, jobs=jobs, progress=progress)
+    wide = pd.DataFrame({"case": list(references)}) if table is None else table
+    cut, notes = list(specs), []
+    for name in names:
+        values = {case: of_case[name] for case, of_case in measured.items()}
+        known = {written(value) for value in values.values()} - {MISSING}
+        if not known:
+            needs = "a label in an image that varies" if ATTRIBUTES[name].of_image else "a voxel size"
+            raise ValueError(f"`by` must be computed from {needs}, got no case with {_PREFIX + name!r}. Leave it out.")
+        column = pd.Series({case: written(value) for case, value in values.items()})
+        wide = wide.assign(**{_PREFIX + name: wide["case"].map(column).fillna(MISSING)})
+        note = f"{_PREFIX}{name} is the {ATTRIBUTES[name].definition}"
+        if len(known) > MOST_GROUPS:
+            cut = [_in_thirds(spec, _PREFIX + name) for spec in cut]
+            if cut != list(specs):
+                note += "; it is cut into thirds of the cases, unless --by says otherwise"
+        notes.append(f"{note}.")
+    return wide, cut, notes
+
+
+def written(value: float) -> str:
+    """A value as an entry of a case table: whole numbers as they are, others with four digits; NaN is ``missing``."""
+    if math.isnan(value):
+        return MISSING
+    return str(int(value)) if value == int(value) else f"{value:.4g}"
+
+
+def _in_thirds(spec: str, attribute: str) -> str:
+    """The spec, with an attribute that is not cut cut into three parts of equal size."""
+    return ",".join(f"{attribute}:q3" if piece.strip() == attribute else piece for piece in spec.split(","))

@@ -1,0 +1,299 @@
+"""Lesions at the command line: files, strata, requirements, reports, comparisons and bad input."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
+from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from tests.evaluation.made_folders import (
+    EVALUATION_FILES,
+    check_refused,
+    names_in,
+    read_csv,
+    run,
+    run_evaluate,
+    scores_of,
+    strata_of,
+    summary_of,
+    write_cases,
+    write_dataset_json,
+    write_map,
+    write_study,
+)
+
+LESION_FILES = sorted([*EVALUATION_FILES, "lesion_sizes.csv", "lesions.csv"])
+
+
+def spots(*sizes, organ=2):
+    """A map of 8 x 8 x 20 voxels with a tumour of so many voxels (at most 20) in every second row, and an organ."""
+    values = np.zeros((8, 8, 20), np.uint8)
+    for place, size in enumerate(sizes):
+        values[2 * (place // 4), 2 * (place % 4), :size] = 1
+    values[7, 7, :organ] = 2
+    return values
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Four cases: all found; the small one missed; all missed; no lesion, and one invented."""
+    references = (spots(12, 4), spots(12, 4), spots(12, 4), spots())
+    predictions = (spots(12, 4), spots(12), spots(), spots(0, 0, 0, 5))
+    for n, pair in enumerate(zip(references, predictions, strict=True)):
+        for folder, values in zip(("reference", "prediction"), pair, strict=True):
+            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", values, spacing=(1.0, 1.0, 2.0))
+    write_dataset_json(tmp_path / "reference")
+    return tmp_path
+
+
+def test_lesions_have_a_row_each_and_a_table_by_volume(study):
+    result = run_evaluate(study, "--instances", "tumour")
+
+    assert result.exit_code == 0, result.output
+    assert names_in(study / "out") == LESION_FILES
+    lesions = read_csv(study / "out" / "lesions.csv")
+    assert list(lesions.columns) == [
+        *("case", "label", "of", "lesion", "counted", "n_voxels", "volume_mm3", "x", "y", "z"),
+        *("matched", "matched_with", "iou", "dice"),
+    ]
+    of_case = lesions[lesions["case"] == "case_01"].drop(columns=["case", "label", "counted"])
+    assert of_case.astype(object).fillna("").to_numpy().tolist() == [
+        ["reference", 1, 12, 24.0, 6, 0, 0, True, 1, 1.0, 1.0],
+        ["reference", 2, 4, 8.0, 2, 2, 0, False, "", 0.0, 0.0],
+        ["prediction", 1, 12, 24.0, 6, 0, 0, True, 1, "", ""],
+    ]
+    assert lesions.groupby("of").size().to_dict() == {"prediction": 4, "reference": 6}
+    sizes = read_csv(study / "out" / "lesion_sizes.csv")
+    numbers = ["volume", "n_lesions", "n_cases", "n_found", "n_invented", "recall"]
+    assert sizes[numbers].to_numpy().tolist() == [
+        ["0 to 10", 3, 3, 1, 0, pytest.approx(1 / 3)],
+        ["10 to 100", 3, 3, 2, 1, pytest.approx(2 / 3)],
+    ]
+    assert summary_of(study / "out")["definitions"]["lesions"].startswith(
+        "connected components (26 neighbours) of tumour"
+    )
+
+
+def test_metrics_on_lesions_are_those_of_the_named_labels(study):
+    run_evaluate(study, "--instances", "tumour", "--metrics", "dice,lesion_recall,lesion_precision")
+
+    scores = scores_of(study / "out")
+    assert list(scores.columns)[-4:] == ["lesions_reference", "lesions_found", "lesions_predicted", "lesions_invented"]
+    tumour = scores[scores["label"] == "tumour"]
+    assert tumour["lesion_recall"].fillna(-1).tolist() == [1, 0.5, 0, -1]
+    assert tumour["lesion_precision"].fillna(-1).tolist() == [1, 1, -1, 0]
+    assert tumour["lesions_reference"].tolist() == [2, 2, 2, 0]
+    assert scores[scores["label"] == "organ"].iloc[:, -4:].isna().all(axis=None)
+    assert "2,2,2,0" in (study / "out" / "scores.csv").read_text().splitlines()[1]
+    row = strata_of(study / "out", metric="lesion_recall").loc[("all", "all")]
+    assert row[["n", "n_undefined", "n_left_out", "mean"]].tolist() == [4, 1, 1, 0.5]
+    assert len(strata_of(study / "out", label="organ", metric="dice")) == 1
+    assert len(strata_of(study / "out", label="organ", metric="lesion_recall")) == 0
+
+
+def test_lesions_have_strata_and_requirements(study):
+    cases = write_cases(study, centre=["A", "A", "B", "B"])
+    requirements = ("--require", "centre=* metric=lesion_f1 mean>=0.3", "--require", "metric=lesion_dice min>=0")
+
+    result = run_evaluate(study, "--instances", "*", "--cases", cases, "--by", "centre", *requirements)
+
+    assert result.exit_code == 3
+    assert result.stderr.splitlines() == [
+        "nnunet-dro: requirement not met: centre=B label=tumour metric=lesion_f1: mean 0.000 is not >= 0.3 (2 cases)"
+    ]
+    sizes = read_csv(study / "out" / "lesion_sizes.csv")
+    assert sizes.loc[sizes["label"] == "tumour", ["stratum", "volume", "n_lesions"]].to_numpy().tolist() == [
+        *(["all", "0 to 10", 3], ["all", "10 to 100", 3]),
+        *(["A", "0 to 10", 2], ["A", "10 to 100", 2], ["B", "0 to 10", 1], ["B", "10 to 100", 1]),
+    ]
+
+
+def test_a_requirement_on_lesions_that_are_not_compared_is_refused_before_the_work(study):
+    (study / "prediction" / "case_00.nii.gz").write_bytes(b"not read")
+
+    result = run_evaluate(study, "--instances", "tumour", "--require", "label=organ metric=lesion_f1 mean>=0.3")
+
+    check_refused(result, study, "must name a reported label, not 'organ'", "Choose from: tumour")
+
+
+def test_a_missing_prediction_misses_every_lesion(study):
+    (study / "prediction" / "case_00.nii.gz").unlink()
+
+    run_evaluate(study, "--instances", "tumour", "--metrics", "lesion_dice,lesion_hd95", "--missing", "worst")
+
+    row = scores_of(study / "out").iloc[0]
+    assert row[["lesion_dice", "lesion_hd95", "lesions_reference", "lesions_found"]].tolist() == [0, 374, 2, 0]
+    assert math.isnan(scores_of(study / "out").iloc[1]["lesion_hd95"])
+
+
+def test_values_are_names_without_a_dataset_json(study):
+    (study / "reference" / "dataset.json").unlink()
+
+    result = run_evaluate(study, "--instances", "1", "--metrics", "lesion_f1")
+
+    assert result.exit_code == 0, result.output
+    assert scores_of(study / "out")["lesion_f1"].fillna(-1).tolist() == [1, -1, pytest.approx(2 / 3), -1, 0, -1, 0, -1]
+    check_refused(run_evaluate(study, "--instances", "7", out="other"), study, "must be labels, got 7", out="other")
+
+
+def test_pictures_without_a_voxel_size_have_lesions_in_voxels(tmp_path):
+    for folder in ("reference", "prediction"):
+        write_map(tmp_path / folder / "a.png", [[1, 1, 0], [0, 0, 1], [0, 0, 0]])
+
+    result = run_evaluate(tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95")
+
+    assert result.exit_code == 0, result.output
+    lesions = read_csv(tmp_path / "out" / "lesions.csv")
+    assert lesions["n_voxels"].tolist() == [2, 1, 2, 1]
+    assert lesions["volume_mm3"].isna().all()
+    assert lesions["hd95"].fillna(-1).tolist() == [0, 0, -1, -1]
+    assert read_csv(tmp_path / "out" / "lesion_sizes.csv")["unit"].tolist() == ["voxels"]
+
+
+def test_every_report_has_the_table_by_volume(study):
+    result = run_evaluate(study, "--instances", "tumour", bootstrap=50)
+
+    assert "lesions found, by volume" in result.stdout
+    assert "| tumour | 10 to 100 | 3 | 3 | 2 | 66.7 \\[" in (study / "out" / "report.md").read_text()
+    assert "tumour & 10 to 100 & 3 & 3 & 2 & 66.7 & 100.0 & 1" in (study / "out" / "report.tex").read_text()
+    page = (study / "out" / "report.html").read_text()
+    assert 'id="lesions"' in page
+    assert "Volume (mm³)" in page
+    assert "matched one to one" in page
+
+
+def test_the_reports_can_be_made_again(study):
+    run_evaluate(study, "--instances", "tumour")
+    before = {name: (study / "out" / name).read_text() for name in ("report.md", "report.tex", "lesions.csv")}
+
+    result = run("report", study / "out")
+
+    assert result.exit_code == 0, result.output
+    assert {name: (study / "out" / name).read_text() for name in before} == before
+    again = evaluation_files(read_evaluation(study / "out"))
+    assert {name: again[name] for name in ("lesions.csv", "lesion_sizes.csv")} == {
+        name: (study / "out" / name).read_text() for name in ("lesions.csv", "lesion_sizes.csv")
+    }
+    (study / "out" / "lesions.csv").unlink()
+    assert "lesions.csv" not in evaluation_files(read_evaluation(study / "out"))
+
+
+def test_without_instances_there_is_nothing_on_lesions(tmp_path):
+    write_study(tmp_path)
+
+    run_evaluate(tmp_path)
+
+    assert names_in(tmp_path / "out") == EVALUATION_FILES
+    assert 'id="lesions"' not in (tmp_path / "out" / "report.html").read_text()
+    assert not [column for column in scores_of(tmp_path / "out").columns if column.startswith("lesion")]
+
+
+def test_methods_are_compared_by_lesions(study):
+    write_map(study / "better" / "case_00.nii.gz", spots(12, 4), spacing=(1.0, 1.0, 2.0))
+    for n in range(1, 4):
+        (study / "better" / f"case_{n:02}.nii.gz").write_bytes(
+            (study / "reference" / f"case_{n:02}.nii.gz").read_bytes()
+        )
+    options = ("--instances", "tumour", "--metrics", "dice,lesion_recall,lesion_f1", "--bootstrap", 0)
+    run_evaluate(study, *options)
+    run("evaluate", study / "reference", study / "better", "-o", study / "out2", *options)
+    run("evaluate", study / "reference", study / "better", "-o", study / "out3", *options, "--match", "overlap")
+
+    result = run("compare", f"A={study / 'out'}", f"B={study / 'out2'}", "-o", study / "comparison", "--bootstrap", 0)
+
+    assert result.exit_code == 0, result.output
+    table = read_csv(study / "comparison" / "comparison.csv")
+    assert table[["label", "metric", "mean_difference"]].to_numpy().tolist() == [
+        ["tumour", "dice", pytest.approx((0 + 0.25 / 1.75 + 1 + 1) / 4, abs=0.2)],
+        # The case without a lesion, of which one was invented, counts as found and as failed.
+        ["tumour", "lesion_recall", pytest.approx((0 + 0.5 + 1 + 1) / 4)],
+        ["tumour", "lesion_f1", pytest.approx((0 + 1 / 3 + 1 + 1) / 4)],
+        ["organ", "dice", 0],
+    ]
+    refused = run("compare", f"A={study / 'out'}", f"B={study / 'out3'}", "-o", study / "no")
+    check_refused(refused, study, "`instances` must be the same in every evaluation", out="no")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--instances", "tumor"), ("`instances` must be labels, got tumor", "Choose from: tumour, organ")),
+        (("--match", "overlap"), ("`match` must come with labels", "--instances LABEL")),
+        (("--instances", "*", "--match", "iou:2"), ("`match` must have an IoU above 0 and up to 1, got 'iou:2'",)),
+        (("--instances", "*", "--connectivity", "8"), ("`connectivity` must be 6, 18 or 26, got 8",)),
+        (("--metrics", "dice,pq"), ("`metrics` must come with instances", "got pq", "--instances LABEL")),
+    ],
+)
+def test_options_that_are_not_usable_are_refused(study, options, words):
+    check_refused(run_evaluate(study, *options), study, *words)
+
+
+def test_a_summary_json_has_no_lesions(study):
+    (study / "prediction" / "summary.json").write_text(json.dumps({"metric_per_case": []}))
+
+    result = run(
+        *("evaluate", study / "reference", study / "prediction" / "summary.json", "-o", study / "out"),
+        *("--instances", "*", "--metrics", "lesion_f1"),
+    )
+
+    check_refused(result, study, "must follow from voxel counts", "lesion_f1")
+
+
+def made_lesions(matched_of_case):
+    """Lesions of 5 mm3."""
+    rows = [
+        {
+            "case": case,
+            "label": "a",
+            "of": "reference",
+            "counted": True,
+            "matched": one,
+            "n_voxels": 5,
+            "volume_mm3": 5.0,
+        }
+        for case, matched in matched_of_case.items()
+        for one in matched
+    ]
+    return pd.DataFrame(rows).assign(dice=0.5, n_voxels=5)
+
+
+def test_the_lesions_of_a_case_are_not_independent():
+    rng = np.random.default_rng(0)
+    # In 30 cases either all of ten lesions are found or none, or each is found at random: the same recall.
+    together = {f"case_{n}": [n % 2 == 0] * 10 for n in range(30)}
+    apart = {f"case_{n}": (rng.permutation(10) < 5).tolist() for n in range(30)}
+    strata = {"all": pd.Series("all", index=list(together))}
+
+    tables = [lesion_sizes(made_lesions(cases), strata, n_resamples=500) for cases in (together, apart)]
+
+    widths = [float(table["recall_high"].iloc[0] - table["recall_low"].iloc[0]) for table in tables]
+    assert [float(table["recall"].iloc[0]) for table in tables] == [0.5, 0.5]
+    # With one value per case, the interval of 30 cases is about 0.36 wide; that of 300 lesions 0.11.
+    assert widths[0] > 0.3
+    assert widths[1] < widths[0] / 1.5
+
+
+def test_patients_with_several_cases_are_one():
+    cases = {f"case_{n}": [n % 4 < 2] * 3 for n in range(24)}
+    patients = pd.Series([f"p{n // 2}" for n in range(24)], index=list(cases))
+    strata = {"all": pd.Series("all", index=list(cases))}
+
+    widths = []
+    for patient_of_case in (None, patients):
+        table = lesion_sizes(made_lesions(cases), strata, patient_of_case=patient_of_case, n_resamples=500)
+        widths.append(float(table["recall_high"].iloc[0] - table["recall_low"].iloc[0]))
+
+    assert widths[1] > 1.15 * widths[0]
+
+
+def test_volumes_without_a_lesion_have_no_row():
+    lesions = made_lesions({"case_1": [True, False]})
+    lesions.loc[0, "volume_mm3"] = 1000.0
+    lesions.loc[1, "counted"] = False
+
+    table = lesion_sizes(lesions, {"all": pd.Series(["all"], index=["case_1"])}, n_resamples=0)
+
+    assert table[["volume", "n_lesions"]].to_numpy().tolist() == [["1000 to 10000", 1]]

@@ -1,0 +1,321 @@
+"""Lesions: known answers by hand, and random cases against loops over scipy's components."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import ndimage
+from scipy.spatial.distance import cdist
+
+from nnunet_dro.evaluation.instances import Instances, parse_match
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.score_arrays import Scoring, score_case
+
+METRICS = ("lesion_recall", "lesion_precision", "lesion_f1", "pq", "sq", "rq", "lesion_dice")
+DISTANCES = ("lesion_hd95", "lesion_nsd")
+COUNTS = ("lesions_reference", "lesions_found", "lesions_predicted", "lesions_invented")
+LABELS = Labels({"lesion": (1,)})
+
+
+def scored(reference, prediction, *, match="iou:0.5", metrics=METRICS, labels=LABELS, empty="undefined", **options):
+    spacing = options.pop("spacing", (1.0, 1.0, 1.0))
+    tolerance = options.pop("tolerance", 1.0)
+    instances = Instances(("*",), parse_match(match), **options)
+    scoring = Scoring(metrics, tolerance, empty, instances)
+    return score_case(np.array(reference), np.array(prediction), labels, scoring, spacing=spacing)[0]
+
+
+def line(*values):
+    """A plane of one row, in which neighbours are left and right."""
+    return [list(values)]
+
+
+# Two lesions of 4 and 2 voxels; the first is found with 3 of 4 voxels (IoU 3/4, Dice 6/7), the second is missed, and
+# one of 1 voxel is invented.
+TWO = line(1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0)
+FOUND_ONE = line(1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0)
+
+
+@pytest.mark.parametrize("match", ["iou:0.5", "iou:0.75", "overlap", "brats:1"])
+def test_a_found_a_missed_and_an_invented_lesion(match):
+    row = scored(TWO, FOUND_ONE, match=match, metrics=(*METRICS, *DISTANCES))
+
+    assert [row[name] for name in COUNTS] == [2, 1, 2, 1]
+    assert row["lesion_recall"] == row["lesion_precision"] == row["lesion_f1"] == row["rq"] == 0.5
+    assert row["sq"] == pytest.approx(3 / 4)
+    assert row["pq"] == pytest.approx(3 / 8)
+    assert row["lesion_dice"] == pytest.approx(6 / 7 / 3)
+    # In an image of one row the border is the two ends, 0 and 1 mm away: the 95th percentile is 0.95 by interpolation.
+    assert row["lesion_hd95"] == pytest.approx((0.95 + 374 + 374) / 3)
+    assert row["lesion_nsd"] == pytest.approx(1 / 3)
+
+
+def test_an_iou_below_the_threshold_is_a_missed_and_an_invented_lesion():
+    row = scored(TWO, FOUND_ONE, match="iou:0.76")
+
+    assert [row[name] for name in COUNTS] == [2, 0, 2, 2]
+    assert [row[name] for name in METRICS] == [0, 0, 0, 0, 0, 0, 0]
+
+
+def test_one_to_one_takes_the_pair_with_the_largest_iou_first():
+    # Both lesions overlap the one predicted: IoU 3/7 and 2/8.
+    reference, prediction = line(1, 1, 1, 0, 1, 1, 1), line(1, 1, 1, 1, 1, 1, 0)
+
+    row = scored(reference, prediction, match="iou:0.1")
+
+    assert [row[name] for name in COUNTS] == [2, 1, 1, 0]
+    assert row["sq"] == pytest.approx(3 / 6)
+    assert row["lesion_dice"] == pytest.approx(2 * 3 / (3 + 6) / 2)
+
+
+def test_overlap_compares_a_lesion_with_all_its_parts_and_a_part_with_all_its_lesions():
+    row = scored(line(1, 1, 1, 1, 1, 0, 0, 1, 0), line(1, 0, 1, 0, 1, 1, 1, 1, 0), match="overlap")
+
+    # The first lesion meets three predicted ones of 1, 1 and 4 voxels; the second only the last of them.
+    assert [row[name] for name in COUNTS] == [2, 2, 3, 0]
+    assert row["lesion_recall"] == row["lesion_precision"] == row["rq"] == 1
+    assert row["sq"] == pytest.approx((3 / 8 + 1 / 4) / 2)
+    assert row["lesion_dice"] == pytest.approx((2 * 3 / 11 + 2 * 1 / 5) / 2)
+
+
+def test_brats_joins_lesions_whose_dilations_touch():
+    reference, prediction = line(1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1), line(1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0)
+
+    joined = scored(reference, prediction, match="brats:1", metrics=("lesion_dice", "lesion_recall"))
+    apart = scored(reference, prediction, match="overlap", metrics=("lesion_dice", "lesion_recall"))
+
+    # Across the gap of two voxels the dilations touch: one lesion of four voxels. The last lesion is found by its
+    # neighbour, which overlaps the dilation and not the lesion: Dice 0.
+    assert [joined[name] for name in COUNTS] == [2, 2, 2, 0]
+    assert joined["lesion_dice"] == pytest.approx((2 * 2 / 6 + 0) / 2)
+    assert [apart[name] for name in COUNTS] == [3, 1, 2, 1]
+    assert apart["lesion_dice"] == pytest.approx(1 / 4)
+
+
+def test_lesions_up_to_a_volume_are_neither_missed_nor_is_what_matches_them_invented():
+    # As for BraTS 2023, those of exactly the volume are left out.
+    row = scored(TWO, line(1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1), match="overlap", above_mm3=2.0)
+
+    assert [row[name] for name in COUNTS] == [1, 1, 3, 2]
+    assert row["lesion_dice"] == pytest.approx(6 / 7 / 3)
+
+
+def test_the_volume_is_in_mm3():
+    row = scored(TWO, FOUND_ONE, above_mm3=2.0, spacing=(1.0, 1.0, 0.5))
+
+    assert [row[name] for name in COUNTS] == [0, 0, 1, 1]
+    assert math.isnan(row["lesion_recall"])
+    assert row["lesion_precision"] == row["lesion_f1"] == row["lesion_dice"] == 0
+
+
+@pytest.mark.parametrize(("connectivity", "n_lesions"), [(6, 4), (18, 3), (26, 2)])
+def test_connectivity(connectivity, n_lesions):
+    volume = np.zeros((4, 4, 4), np.uint8)
+    for voxel in ((0, 0, 0), (0, 0, 1), (0, 1, 2), (1, 2, 3), (3, 0, 0)):  # then an edge, a corner, and far away
+        volume[voxel] = 1
+
+    assert scored(volume, volume, connectivity=connectivity)["lesions_reference"] == n_lesions
+
+
+@pytest.mark.parametrize(
+    ("empty", "value", "distance"),
+    [("undefined", None, None), ("diagonal", None, None), ("one", 1, 0), ("brats", 1, 0)],
+)
+def test_no_lesion_in_either(empty, value, distance):
+    row = scored(line(0, 0, 0), line(0, 0, 0), empty=empty, metrics=(*METRICS, *DISTANCES))
+
+    assert [row[name] for name in COUNTS] == [0, 0, 0, 0]
+    for metric in (*METRICS, "lesion_nsd"):
+        assert math.isnan(row[metric]) if value is None else row[metric] == value
+    assert math.isnan(row["lesion_hd95"]) if distance is None else row["lesion_hd95"] == distance
+
+
+def test_an_empty_prediction_misses_everything_and_an_empty_reference_makes_everything_invented():
+    missed = scored(TWO, np.zeros_like(TWO), metrics=(*METRICS, *DISTANCES))
+    invented = scored(np.zeros_like(TWO), TWO, metrics=(*METRICS, *DISTANCES))
+
+    for row, undefined in ((missed, "lesion_precision"), (invented, "lesion_recall")):
+        assert [m for m in (*METRICS, *DISTANCES) if math.isnan(row[m])] == [undefined]
+        assert {row[m] for m in (*METRICS, "lesion_nsd") if m != undefined} == {0}
+        assert row["lesion_hd95"] == 374
+
+
+def test_the_diagonal_can_be_the_distance_of_missed_lesions():
+    row = scored(TWO, FOUND_ONE, empty="diagonal", metrics=("lesion_hd95",), spacing=(1.0, 1.0, 2.0))
+
+    assert row["lesion_hd95"] == pytest.approx((2 * 0.95 + 2 * 24) / 3)
+
+
+def test_voxels_that_are_ignored_are_in_no_predicted_lesion():
+    reference, prediction = line(1, 1, 0, 9, 9, 9, 0), line(1, 1, 0, 1, 1, 1, 1)
+
+    row = scored(reference, prediction, labels=Labels({"lesion": (1,)}, ignore=9))
+
+    # What is left of the predicted lesion beside the ignored voxels is one of its own.
+    assert [row[name] for name in COUNTS] == [1, 1, 2, 1]
+
+
+def test_a_region_has_the_lesions_of_its_labels_together():
+    reference, prediction = line(1, 2, 0, 0, 2), line(2, 2, 0, 0, 0)
+
+    row = scored(reference, prediction, labels=Labels({"whole": (1, 2)}))
+
+    assert [row[name] for name in COUNTS] == [2, 1, 1, 0]
+    assert row["sq"] == 1
+
+
+def test_labels_that_are_not_named_have_no_metrics_on_lesions():
+    scoring = Scoring(("dice", "lesion_f1"), instances=Instances(("b",)))
+
+    rows = score_case(np.array(line(1, 0, 2)), np.array(line(1, 0, 2)), Labels({"a": (1,), "b": (2,)}), scoring)
+
+    assert "lesion_f1" not in rows[0]
+    assert rows[1]["lesion_f1"] == 1
+
+
+# Random cases against loops.
+
+STRUCTURES = {6: 1, 18: 2, 26: 3}
+
+
+def parts(mask, connectivity):
+    numbers, n = ndimage.label(mask, ndimage.generate_binary_structure(3, STRUCTURES[connectivity]))
+    return [numbers == number for number in range(1, n + 1)]
+
+
+def border(mask):
+    inside = ndimage.binary_erosion(mask, ndimage.generate_binary_structure(3, 1))
+    return np.argwhere(mask & ~inside)
+
+
+def lesion_distances(a, b, spacing, tolerance):
+    distances = cdist(border(a) * spacing, border(b) * spacing)
+    one, other = distances.min(axis=1), distances.min(axis=0)
+    hd95 = max(np.percentile(one, 95), np.percentile(other, 95))
+    return hd95, (np.sum(one <= tolerance + 1e-9) + np.sum(other <= tolerance + 1e-9)) / (len(one) + len(other))
+
+
+def brats_groups(reference, n_dilations):
+    """The lesions of the reference as BraTS 2023 counts them, and the dilation of each, one by one."""
+    around = ndimage.generate_binary_structure(3, 2)
+    zones = parts(ndimage.binary_dilation(reference, around, iterations=n_dilations), 26)
+    lesions = [reference & zone for zone in zones]
+    return lesions, [ndimage.binary_dilation(lesion, around, iterations=n_dilations) for lesion in lesions]
+
+
+def pairs_by_loops(lesions, zones, predicted, match):
+    """Index of each lesion to the indices of the predicted ones it is compared with."""
+    if not match.startswith("iou"):
+        return {i: [j for j, p in enumerate(predicted) if (zone & p).any()] for i, zone in enumerate(zones)}
+    threshold = float(match.partition(":")[2])
+    iou = {(i, j): (r & p).sum() / (r | p).sum() for i, r in enumerate(lesions) for j, p in enumerate(predicted)}
+    found = {i: [] for i in range(len(lesions))}
+    while iou:
+        (i, j), best = max(iou.items(), key=lambda item: item[1])
+        if best < threshold or best == 0:
+            break
+        found[i] = [j]
+        iou = {pair: value for pair, value in iou.items() if pair[0] != i and pair[1] != j}
+    return found
+
+
+def by_loops(reference, prediction, *, match, connectivity, above_mm3, spacing, tolerance):
+    predicted = parts(prediction, connectivity)
+    if match.startswith("brats"):
+        lesions, zones = brats_groups(reference, int(match.partition(":")[2]))
+    else:
+        lesions = zones = parts(reference, connectivity)
+    pairs = pairs_by_loops(lesions, zones, predicted, match)
+    matched = {j for numbers in pairs.values() for j in numbers}
+    false_positives = len(predicted) - len(matched)
+    counted = [i for i, lesion in enumerate(lesions) if lesion.sum() * np.prod(spacing) > above_mm3]
+    true_predicted = len({j for i in counted for j in pairs[i]})
+    dice, iou, hd95, nsd = [], [], [], []
+    for i in counted:
+        together = np.zeros_like(reference)
+        for j in pairs[i]:
+            together |= predicted[j]
+        if pairs[i]:
+            both = (lesions[i] & together).sum()
+            dice.append(2 * both / (lesions[i].sum() + together.sum()))
+            iou.append(both / (lesions[i] | together).sum())
+            distance, share = lesion_distances(lesions[i], together, spacing, tolerance)
+            hd95.append(distance)
+            nsd.append(share)
+    n_found, n_all = len(dice), len(counted) + false_positives
+    n_failed = n_all - n_found
+    recall = n_found / len(counted) if counted else math.nan
+    precision = true_predicted / (true_predicted + false_positives) if true_predicted + false_positives else math.nan
+    rq = n_found / (n_found + n_failed / 2)
+    sq = np.mean(iou) if iou else 0
+    return {
+        "lesion_recall": recall,
+        "lesion_precision": precision,
+        "lesion_f1": 2 / (1 / recall + 1 / precision) if n_found else 0,
+        "pq": sq * rq,
+        "sq": sq,
+        "rq": rq,
+        "lesion_dice": sum(dice) / n_all,
+        "lesion_hd95": (sum(hd95) + 374 * n_failed) / n_all,
+        "lesion_nsd": sum(nsd) / n_all,
+        **dict(zip(COUNTS, (len(counted), n_found, true_predicted + false_positives, false_positives), strict=True)),
+    }
+
+
+def random_pair(seed, share):
+    """Blobs of all sizes in a share of the image, and a prediction that loses, moves, joins and invents some."""
+    rng = np.random.default_rng(seed)
+    smooth = ndimage.gaussian_filter(rng.normal(size=(12, 16, 20)), (0.8, 1.0, 1.2))
+    other = 0.75 * smooth + 0.25 * np.roll(ndimage.gaussian_filter(rng.normal(size=smooth.shape), 1), 1, axis=1)
+    share_predicted = share * rng.uniform(0.7, 1.5)
+    return smooth > np.quantile(smooth, 1 - share), other > np.quantile(other, 1 - share_predicted)
+
+
+@pytest.mark.parametrize("match", ["iou:0.5", "iou:0.2", "overlap", "brats:1", "brats:2"])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_cases_equal_loops(match, seed):
+    # Dilation joins lesions that are close.
+    reference, prediction = random_pair(seed, {"brats:1": 0.02, "brats:2": 0.005}.get(match, 0.05))
+    options = {"connectivity": (6, 18, 26)[seed % 3], "above_mm3": (0.0, 4.0)[seed % 2]}
+    spacing = ((1.0, 1.0, 1.0), (2.5, 1.0, 0.7))[seed % 2]
+
+    row = scored(
+        reference.astype(np.uint8),
+        prediction.astype(np.uint8),
+        match=match,
+        metrics=(*METRICS, *DISTANCES),
+        spacing=spacing,
+        tolerance=1.1,
+        **options,
+    )
+
+    expected = by_loops(reference, prediction, match=match, spacing=spacing, tolerance=1.1, **options)
+    assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-9, nan_ok=True)
+    assert row["lesions_found"]
+
+
+@pytest.mark.parametrize(
+    "text", ["iou:0", "iou:1.1", "iou:half", "overlap:0.5", "brats:0", "brats:1.5", "dice", "", "iou:nan", "brats:"]
+)
+def test_a_match_rule_that_is_not_usable_is_refused(text):
+    with pytest.raises(ValueError, match="`match` must"):
+        parse_match(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"connectivity": 8}, "`connectivity` must be 6, 18 or 26, got 8"),
+        ({"above_mm3": -1.0}, "`lesions_above_mm3` must be 0 or more"),
+        ({"above_mm3": math.nan}, "`lesions_above_mm3` must be 0 or more"),
+        ({"labels": ()}, "`instances` must name labels"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        Instances(**{"labels": ("*",)} | options)
+
+
+def test_a_metric_on_lesions_needs_instances():
+    with pytest.raises(ValueError, match=r"got pq\. Add --instances"):
+        Scoring(("dice", "pq"))

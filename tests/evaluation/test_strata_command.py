@@ -1,0 +1,221 @@
+"""`nnunet-dro strata` and `--by auto:...`: tables and strata that nobody recorded."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import SimpleITK
+
+from nnunet_dro.case_table import read_cases
+from tests.evaluation.made_folders import (
+    check_refused,
+    run,
+    run_evaluate,
+    strata_of,
+    summary_of,
+    write_dataset_json,
+    write_map,
+)
+
+COMPUTED = ["size_ml", "components", "spacing_mm", "volume_ml", "contrast", "noise"]
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Seven cases, with larger tumours and noisier images from one to the next."""
+    rng = np.random.default_rng(0)
+    for n in range(7):
+        values = np.zeros((6, 12, 12), np.uint8)
+        values[1:3, 2 : 4 + n, 2:6] = 1
+        grey = rng.normal(100, 2 + n, values.shape) + 40 * values + np.arange(12) * 8
+        spacing = (1.0, 1.0, 3.0 if n % 2 else 5.0)
+        write_map(tmp_path / "reference" / f"case_{n:02}.nii.gz", values, spacing=spacing)
+        write_map(tmp_path / "prediction" / f"case_{n:02}.nii.gz", values, spacing=spacing)
+        write_map(tmp_path / "images" / f"case_{n:02}_0000.nii.gz", grey, spacing=spacing, dtype=np.float32)
+    write_dataset_json(tmp_path / "reference")
+    return tmp_path
+
+
+def run_strata(root, *options, out="cases.csv"):
+    return run("strata", root / "images", root / "reference", "-o", root / out, "--jobs", 2, *options)
+
+
+def test_a_case_table_for_any_dataset(study):
+    result = run_strata(study)
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == str(study / "cases.csv")
+    assert "0.072 to 0.32" in result.stdout
+    table = read_cases(study / "cases.csv")
+    assert list(table.columns) == ["case", *COMPUTED]
+    assert table["size_ml"].astype(float).tolist() == pytest.approx(
+        [8 * (2 + n) * (3 if n % 2 else 5) / 1000 for n in range(7)]
+    )
+    assert table["spacing_mm"].tolist() == ["5", "3", "5", "3", "5", "3", "5"]
+    assert table["noise"].astype(float).is_monotonic_increasing
+    evaluated = run_evaluate(study, "--cases", study / "cases.csv", "--by", "spacing_mm", "--by", "noise:q2")
+    assert evaluated.exit_code == 0, evaluated.output
+
+
+def test_json_files_beside_the_images(study):
+    said = {"Manufacturer": "ACME", "MagneticFieldStrength": 1.5, "PatientAge": "018M", "PatientSex": "F", "Other": [1]}
+    (study / "images" / "case_00_0000.json").write_text(json.dumps(said))
+    (study / "images" / "case_01.json").write_text(json.dumps({"MagneticFieldStrength": "3", "PatientAge": 61}))
+
+    assert run_strata(study).exit_code == 0
+
+    table = read_cases(study / "cases.csv")
+    assert list(table.columns) == ["case", *COMPUTED, "manufacturer", "field_strength_t", "sex", "age"]
+    assert table.iloc[:3, -4:].to_numpy().tolist() == [
+        ["ACME", "1.5", "F", "1.5"],
+        ["missing", "3", "missing", "61"],
+        ["missing"] * 4,
+    ]
+
+
+def write_dicom(path, **tags):
+    image = SimpleITK.GetImageFromArray(np.zeros((1, 8, 8), np.int16))
+    for tag, value in {"0008|0060": "MR", **tags}.items():
+        image.SetMetaData(tag, value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    SimpleITK.WriteImage(image, str(path))
+
+
+def test_dicom_files(study):
+    tags = {"0008|0070": "ACME", "0008|1090": "Prisma ", "0018|0087": "3", "0018|0050": "1.20", "0010|1010": "045Y"}
+    for n in range(7):
+        write_dicom(study / "dicom" / f"case_{n:02}" / "series" / "1.dcm", **tags, **{"0010|0040": "FM"[n % 2]})
+    (study / "dicom" / "case_00" / "0-report.txt").write_text("no image")
+    (study / "images" / "case_00_0000.json").write_text(json.dumps({"Manufacturer": "other"}))
+
+    result = run_strata(study, "--dicom", study / "dicom")
+
+    assert result.exit_code == 0, result.output
+    columns = ["manufacturer", "scanner", "field_strength_t", "slice_thickness_mm", "sex", "age"]
+    table = read_cases(study / "cases.csv")
+    assert table[columns].iloc[:2].to_numpy().tolist() == [
+        ["ACME", "Prisma", "3", "1.2", "F", "45"],
+        ["ACME", "Prisma", "3", "1.2", "M", "45"],
+    ]
+
+
+def test_columns_of_a_case_table_are_kept(study):
+    names = [f"case_{n:02}" for n in range(7)]
+    pd.DataFrame({"case": names[::-1], "centre": list("ABCDEFG")}).to_csv(study / "given.csv", index=False)
+
+    assert run_strata(study, "--cases", study / "given.csv").exit_code == 0
+
+    table = read_cases(study / "cases.csv")
+    assert list(table.columns) == ["case", "centre", *COMPUTED]
+    assert table["case"].tolist() == names[::-1]
+
+
+def test_strata_that_nobody_recorded(study):
+    by = ("--by", "auto:size", "--by", "auto:spacing", "--by", "auto:spacing,auto:size:q2", "--by", "auto:noise:q2")
+
+    result = run_evaluate(study, *by, "--images", study / "images", "--require", "auto:spacing=5 n>=4")
+
+    assert result.exit_code == 0, result.output
+    strata = strata_of(study / "out")
+    # 80, 72, 160, 120, 240, 168 and 320 voxels of 1 mm3.
+    assert strata["n"].loc["auto:size"].to_dict() == {
+        "q1: 0.072 to 0.08": 2,
+        "q2: 0.12 to 0.168": 3,
+        "q3: 0.24 to 0.32": 2,
+    }
+    assert strata["n"].loc["auto:spacing"].to_dict() == {"3": 3, "5": 4}
+    assert strata["n"].loc["auto:noise"].tolist() in ([3, 4], [4, 3])
+    assert strata["n"].loc["auto:spacing,auto:size"].sum() == 7
+    notes = summary_of(study / "out")["notes"]
+    assert any(note.startswith("auto:size is the volume of all labels") and "cut into thirds" in note for note in notes)
+    assert "auto:noise is the standard deviation" in (study / "out" / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--by", "auto:colour"), ("must name an attribute that is known, got 'auto:colour'", "auto:size")),
+        (("--by", "auto:contrast"), ("must come with images for auto:contrast", "Add --images FOLDER")),
+        (("--by", "auto:noise", "--images", "nowhere"), ("must have an image for every case, got none for 'case_0",)),
+        (("--by", "centre"), ("`by` must come with a case table",)),
+    ],
+)
+def test_strata_that_cannot_be_computed_are_refused(study, options, words):
+    check_refused(run_evaluate(study, *options), study, *words)
+
+
+def broken_sidecar(study):
+    (study / "images" / "case_03_0000.json").write_text("{")
+    return ()
+
+
+def image_of_another_shape(study):
+    write_map(study / "images" / "case_02_0000.nii.gz", np.zeros((6, 12, 13)))
+    return ()
+
+
+def no_image(study):
+    (study / "images" / "case_02_0000.nii.gz").unlink()
+    return ()
+
+
+def no_dicom_of_a_case(study):
+    write_dicom(study / "dicom" / "case_00" / "1.dcm")
+    return ("--dicom", study / "dicom")
+
+
+def no_dicom_that_is_an_image(study):
+    (study / "dicom" / "case_00").mkdir(parents=True)
+    (study / "dicom" / "case_00" / "1.dcm").write_bytes(b"nothing")
+    return ("--dicom", study / "dicom")
+
+
+def table_with_the_column(study):
+    names = [f"case_{n:02}" for n in range(7)]
+    pd.DataFrame({"case": names, "noise": "low"}).to_csv(study / "given.csv", index=False)
+    return ("--cases", study / "given.csv")
+
+
+def table_without_a_case(study):
+    (study / "given.csv").write_text("case,centre\ncase_00,A\n")
+    return ("--cases", study / "given.csv")
+
+
+def existing_output(study):
+    (study / "cases.csv").mkdir()
+    return ()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "words"),
+    [
+        (broken_sidecar, ("`images` must have readable JSON files", "case_03_0000.json")),
+        (image_of_another_shape, ("`images` must have the shape of the label maps", "case_02_0000.nii.gz")),
+        (no_image, ("`images` must have an image for every case, got none for 'case_02'",)),
+        (no_dicom_of_a_case, ("`dicom` must hold a folder for every case, got none for 'case_01'",)),
+        (no_dicom_that_is_an_image, ("`dicom` must have a readable DICOM image", "case_00")),
+        (table_with_the_column, ("`cases` must have other columns than those computed, got noise",)),
+        (table_without_a_case, ("got none for case_01", "given.csv")),
+        (existing_output, ("`output` must be a new file", "--overwrite")),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(study, break_it, words):
+    options = break_it(study)
+    before = sorted(path.name for path in study.iterdir())
+
+    result = run_strata(study, *options)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert all(word in line for word in words), line
+    assert sorted(path.name for path in study.iterdir()) == before
+
+
+def test_an_existing_table_is_replaced_only_when_asked(study):
+    (study / "cases.csv").write_text("old")
+
+    assert run_strata(study).exit_code == 2
+    assert (study / "cases.csv").read_text() == "old"
+    assert run_strata(study, "--overwrite").exit_code == 0
+    assert run_strata(study, out="cases.xlsx").exit_code == 2
