@@ -25,70 +25,89 @@ CaseTable = Annotated[
 ]
 
 
+_Reference = Annotated[Path, typer.Argument(help="Folder of reference label maps.", readable=False)]
+_Prediction = Annotated[
+    Path,
+    typer.Argument(
+        help="Folder of predicted label maps, model folder of nnU-Net, or its summary.json.", readable=False
+    ),
+]
+_DatasetJson = Annotated[
+    Path | None,
+    typer.Option(help="dataset.json with the names of the labels; default: in or above REFERENCE.", readable=False),
+]
+_By = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column of the case table to report by (repeatable); centre,pathology for both at once; age:0,18,65 "
+        "or volume:q3 to cut numbers."
+    ),
+]
+_Overall = Annotated[
+    bool, typer.Option("--overall/--no-overall", help="Report all cases together, too, where --by divides them.")
+]
+_ReferenceStratum = Annotated[
+    str | None, typer.Option(help="Stratum that the worst one is compared with, in place of the best one.")
+]
+_Patient = Annotated[
+    str | None, typer.Option(help="Column of the case table that names the patient, where some have several cases.")
+]
+_Metrics = Annotated[
+    str, typer.Option(help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd.")
+]
+_NsdTolerance = Annotated[float, typer.Option(help="Tolerance of the normalised surface distance, in mm.")]
+_Empty = Annotated[EmptyRule, typer.Option(help="Score of a label that reference, prediction or both lack.")]
+_Missing = Annotated[MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")]
+_IgnoreUnknownCases = Annotated[
+    bool, typer.Option("--ignore-unknown-cases", help="Ignore rows of the case table without a reference.")
+]
+_Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Number of cases to score at a time; default: one per processor.")
+]
+_Workers = Annotated[
+    str | None, typer.Option(help="Dask scheduler whose workers score the cases, such as tcp://scheduler:8786.")
+]
+_Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with an interrupted run; files that changed are scored again.")
+]
+_Method = Annotated[str | None, typer.Option(help="Name of the method in tables; default: taken from the path.")]
+_Require = Annotated[
+    list[str] | None,
+    typer.Option(help='Quality requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".'),
+]
+_RequireFile = Annotated[Path | None, typer.Option(help="File of quality requirements, one per line.", readable=False)]
+
+
 def evaluate(
-    reference: Annotated[Path, typer.Argument(help="Folder of reference label maps.", readable=False)],
-    prediction: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder of predicted label maps, model folder of nnU-Net, or its summary.json.", readable=False
-        ),
-    ],
+    reference: _Reference,
+    prediction: _Prediction,
     output: Output,
-    dataset_json: Annotated[
-        Path | None,
-        typer.Option(help="dataset.json with the names of the labels; default: in or above REFERENCE.", readable=False),
-    ] = None,
+    dataset_json: _DatasetJson = None,
     cases: CaseTable = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column of the case table to report by (repeatable); centre,pathology for both at once; age:0,18,65 "
-            "or volume:q3 to cut numbers."
-        ),
-    ] = None,
-    overall: Annotated[
-        bool, typer.Option("--overall/--no-overall", help="Report all cases together, too, where --by divides them.")
-    ] = True,
-    reference_stratum: Annotated[
-        str | None, typer.Option(help="Stratum that the worst one is compared with, in place of the best one.")
-    ] = None,
-    patient: Annotated[
-        str | None, typer.Option(help="Column of the case table that names the patient, where some have several cases.")
-    ] = None,
-    metrics: Annotated[
-        str, typer.Option(help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd.")
-    ] = "dice",
-    nsd_tolerance_mm: Annotated[float, typer.Option(help="Tolerance of the normalised surface distance, in mm.")] = 1.0,
-    empty: Annotated[
-        EmptyRule, typer.Option(help="Score of a label that reference, prediction or both lack.")
-    ] = EmptyRule.UNDEFINED,
-    missing: Annotated[
-        MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")
-    ] = MissingRule.ERROR,
-    ignore_unknown_cases: Annotated[
-        bool, typer.Option("--ignore-unknown-cases", help="Ignore rows of the case table without a reference.")
-    ] = False,
+    by: _By = None,
+    overall: _Overall = True,
+    reference_stratum: _ReferenceStratum = None,
+    patient: _Patient = None,
+    metrics: _Metrics = "dice",
+    nsd_tolerance_mm: _NsdTolerance = 1.0,
+    empty: _Empty = EmptyRule.UNDEFINED,
+    missing: _Missing = MissingRule.ERROR,
+    ignore_unknown_cases: _IgnoreUnknownCases = False,
     bootstrap: Bootstrap = 2000,
     seed: Seed = 0,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of cases to score at a time; default: one per processor.")
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="Name of the method in tables; default: taken from the path.")
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(help='Quality requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".'),
-    ] = None,
-    require_file: Annotated[
-        Path | None, typer.Option(help="File of quality requirements, one per line.", readable=False)
-    ] = None,
+    jobs: _Jobs = None,
+    workers: _Workers = None,
+    resume: _Resume = False,
+    method: _Method = None,
+    require: _Require = None,
+    require_file: _RequireFile = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Report Dice percentiles and other statistics per label and stratum of the cases."""
     from joblib import cpu_count
 
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
+    from nnunet_dro.evaluation.kept_scores import keeping
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
     from nnunet_dro.evaluation.requirements import parse_requirement, read_requirements
     from nnunet_dro.evaluation.result_files import evaluation_files
@@ -97,7 +116,8 @@ def evaluate(
     requirements = [parse_requirement(text) for text in require or ()]
     requirements += read_requirements(require_file) if require_file else []
     check_output(output, overwrite=overwrite)
-    with progress_bar("Reading label maps") as progress:
+    kept_file = output.absolute().with_name(f".{output.absolute().name}.scored")
+    with progress_bar("Reading label maps") as progress, keeping(kept_file, resume=resume) as kept:
         evaluation = evaluate_files(
             reference,
             prediction,
@@ -115,11 +135,13 @@ def evaluate(
             n_resamples=bootstrap,
             seed=seed,
             jobs=jobs or cpu_count(),
+            workers=workers,
+            kept=kept,
             method=method,
             requirements=requirements,
             progress=progress,
         )
-    write_files(output, {**evaluation_files(evaluation), **evaluation_reports(evaluation)})
+        write_files(output, {**evaluation_files(evaluation), **evaluation_reports(evaluation)})
     show(evaluation_table(evaluation), output / "report.html")
     _stop_if_unmet(evaluation.about["requirements"])
 
