@@ -10,6 +10,7 @@ from typing import Any
 from nnunetv2.utilities.plans_handling.plans_handler import PlansManager
 from torch import Tensor
 
+from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_dataset_json, read_if_usable
 from nnunet_dro.nnunet.target import Target
@@ -130,7 +131,7 @@ def check_same_task(model: SourceModel, target: Target) -> None:
                 _refuse(model, what, before[what], now[what], "Train a model of this dataset first.")
     if model.plans is None:
         return
-    plans = json.loads((target.preprocessed / f"{target.plans}.json").read_text(encoding="utf-8"))
+    plans = read_json(target.preprocessed / f"{target.plans}.json")
     before, now = _images(model.plans, model.configuration), _images(plans, target.configuration)
     for what in before:
         if before[what] != now[what]:
