@@ -96,6 +96,14 @@ def read_source(path: Path) -> SourceModel:
         ValueError: If the file is not a checkpoint of nnU-Net, or damaged.
     """
     checkpoint = read_checkpoint(path, cure="Name one of nnU-Net's with --from.")
+    try:
+        return _model(path, checkpoint)
+    except (TypeError, AttributeError, ValueError) as error:
+        cure = "Copy it again from where the model was trained."
+        raise ValueError(f"`from` must be a checkpoint of nnU-Net, got {str(path)!r}: {error}. {cure}") from error
+
+
+def _model(path: Path, checkpoint: Mapping[str, Any]) -> SourceModel:
     weights = {_bare(name): values for name, values in checkpoint["network_weights"].items()}
     arguments, model_folder = checkpoint["init_args"], path.absolute().parents[1]
     axes = checkpoint.get("inference_allowed_mirroring_axes")
@@ -124,6 +132,17 @@ def check_same_task(model: SourceModel, target: Target) -> None:
     Raises:
         ValueError: If not; the message names the first difference.
     """
+    try:
+        _check_same_task(model, target)
+    except (KeyError, TypeError, AttributeError) as error:
+        places = f"{str(model.path)!r} or {str(target.preprocessed)!r}"
+        cure = "Copy the model again, or plan again."
+        raise ValueError(
+            f"`from` must have nnU-Net's plans and dataset.json, got others in {places}. {cure}"
+        ) from error
+
+
+def _check_same_task(model: SourceModel, target: Target) -> None:
     if model.dataset is not None:
         before, now = _task(model.dataset), _task(read_dataset_json(target.dataset_json))
         for what in before:

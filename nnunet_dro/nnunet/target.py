@@ -77,10 +77,11 @@ def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> T
         preprocessed.name, configuration, str(int(fold)) if fold != "all" else fold, plans, preprocessed, results
     )
     path = preprocessed / f"{plans}.json"
-    if not path.is_file() or not target.dataset_json.is_file() or not target.references.is_dir():
-        lacking = next(p for p in (path, target.dataset_json, target.references) if not p.exists())
+    lacking = [file for file in (path, target.dataset_json) if not file.is_file()]
+    lacking += [] if target.references.is_dir() else [target.references]
+    if lacking:
         cure = "Run nnUNetv2_plan_and_preprocess, or name other plans with -p."
-        raise FileNotFoundError(f"`dataset` must be planned and preprocessed, got no {str(lacking)!r}. {cure}")
+        raise FileNotFoundError(f"`dataset` must be planned and preprocessed, got no {str(lacking[0])!r}. {cure}")
     try:
         configurations = list(read_json(path)["configurations"])
     except (ValueError, KeyError, TypeError) as error:
