@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 
 #: Name of the case table in the folders of a dataset.
@@ -118,7 +119,7 @@ def _read_xlsx(path: Path) -> list[list[str]]:
 
 
 def _read_json(path: Path) -> list[list[str]]:
-    content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_without_twins)
+    content = read_json(path, encoding="utf-8-sig", object_pairs_hook=_without_twins)
     named = isinstance(content, dict)
     records = list(content.values()) if named else content
     if named and records and all(isinstance(entries, list) for entries in records):

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nnunet_dro import evaluate_options as options
 from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.locked_options import ProtocolFile
 from nnunet_dro.progress_bar import progress_bar
@@ -29,83 +30,32 @@ RequireFile = Annotated[Path | None, typer.Option(help="File of quality requirem
 
 
 def evaluate(
-    reference: Annotated[Path, typer.Argument(help="Folder of reference label maps.", readable=False)],
-    prediction: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder of predicted label maps, model folder of nnU-Net, or its summary.json.", readable=False
-        ),
-    ],
+    reference: options.Reference,
+    prediction: options.Prediction,
     output: Output,
-    dataset_json: Annotated[
-        Path | None,
-        typer.Option(help="dataset.json with the names of the labels; default: in or above REFERENCE.", readable=False),
-    ] = None,
+    dataset_json: options.DatasetJson = None,
     cases: CaseTable = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column of the case table to report by (repeatable); centre,pathology for both at once; age:0,18,65 "
-            "or volume:q3 to cut numbers; auto:size, auto:components, auto:spacing, auto:volume, auto:contrast or "
-            "auto:noise to compute it."
-        ),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(help="Folder of images (CASE_0000.nii.gz ...), for auto:contrast and auto:noise.", readable=False),
-    ] = None,
-    overall: Annotated[
-        bool, typer.Option("--overall/--no-overall", help="Report all cases together, too, where --by divides them.")
-    ] = True,
-    reference_stratum: Annotated[
-        str | None, typer.Option(help="Stratum that the worst one is compared with, in place of the best one.")
-    ] = None,
-    patient: Annotated[
-        str | None, typer.Option(help="Column of the case table that names the patient, where some have several cases.")
-    ] = None,
-    metrics: Annotated[
-        str,
-        typer.Option(
-            help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd; with --instances also "
-            "lesion_recall, lesion_precision, lesion_f1, pq, sq, rq, lesion_dice, lesion_hd95 and lesion_nsd."
-        ),
-    ] = "dice",
-    nsd_tolerance_mm: Annotated[float, typer.Option(help="Tolerance of the normalised surface distance, in mm.")] = 1.0,
-    empty: Annotated[
-        EmptyRule, typer.Option(help="Score of a label that reference, prediction or both lack.")
-    ] = EmptyRule.UNDEFINED,
-    instances: Annotated[
-        list[str] | None,
-        typer.Option(help="Label to compare lesion by lesion, by components (repeatable); * for every label."),
-    ] = None,
-    match: Annotated[
-        str | None,
-        typer.Option(help="How lesions are matched: iou:0.5 (one to one), overlap or brats:3. Default: iou:0.5."),
-    ] = None,
-    connectivity: Annotated[
-        int | None, typer.Option(help="Neighbours of a voxel that belong to its lesion: 6, 18 or 26. Default: 26.")
-    ] = None,
-    lesions_above_mm3: Annotated[
-        float | None, typer.Option(help="Count only lesions of the reference above this volume. Default: all.")
-    ] = None,
-    missing: Annotated[
-        MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")
-    ] = MissingRule.ERROR,
-    ignore_unknown_cases: Annotated[
-        bool, typer.Option("--ignore-unknown-cases", help="Ignore rows of the case table without a reference.")
-    ] = False,
+    by: options.By = None,
+    images: options.Images = None,
+    overall: options.Overall = True,
+    reference_stratum: options.ReferenceStratum = None,
+    patient: options.Patient = None,
+    metrics: options.Metrics = "dice",
+    nsd_tolerance_mm: options.NsdTolerance = 1.0,
+    empty: options.Empty = EmptyRule.UNDEFINED,
+    instances: options.Instances = None,
+    match: options.Match = None,
+    connectivity: options.Connectivity = None,
+    lesions_above_mm3: options.LesionsAbove = None,
+    missing: options.Missing = MissingRule.ERROR,
+    ignore_unknown_cases: options.IgnoreUnknownCases = False,
     bootstrap: Bootstrap = 2000,
     seed: Seed = 0,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of cases to score at a time; default: one per processor.")
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="Name of the method in tables; default: taken from the path.")
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(help='Quality requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".'),
-    ] = None,
+    jobs: options.Jobs = None,
+    workers: options.Workers = None,
+    resume: options.Resume = False,
+    method: options.Method = None,
+    require: options.Require = None,
     require_file: RequireFile = None,
     protocol: ProtocolFile = None,
     overwrite: Overwrite = False,
@@ -115,6 +65,7 @@ def evaluate(
 
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
     from nnunet_dro.evaluation.instances import Instances
+    from nnunet_dro.evaluation.kept_scores import keeping
     from nnunet_dro.evaluation.protocol import read_protocol, under_protocol
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
     from nnunet_dro.evaluation.requirements import parse_requirement, read_requirements
@@ -125,7 +76,8 @@ def evaluate(
     requirements += read_requirements(require_file) if require_file else []
     lesions = Instances.of(instances or (), match=match, connectivity=connectivity, above_mm3=lesions_above_mm3)
     check_output(output, overwrite=overwrite)
-    with progress_bar("Reading label maps") as progress:
+    kept_file = output.absolute().with_name(f".{output.absolute().name}.scored")
+    with progress_bar("Reading label maps") as progress, keeping(kept_file, resume=resume) as kept:
         evaluation = evaluate_files(
             reference,
             prediction,
@@ -145,13 +97,15 @@ def evaluate(
             n_resamples=bootstrap,
             seed=seed,
             jobs=jobs or cpu_count(),
+            workers=workers,
+            kept=kept,
             method=method,
             requirements=requirements,
             progress=progress,
         )
-    if protocol:
-        evaluation = under_protocol(evaluation, read_protocol(protocol), protocol)
-    write_files(output, {**evaluation_files(evaluation), **evaluation_reports(evaluation)})
+        if protocol:
+            evaluation = under_protocol(evaluation, read_protocol(protocol), protocol)
+        write_files(output, {**evaluation_files(evaluation), **evaluation_reports(evaluation)})
     show(evaluation_table(evaluation), output / "report.html")
     _stop_if_unmet(evaluation.about["requirements"])
 

@@ -17,6 +17,8 @@ FREE = frozenset(
         "dataset_json",
         "cases",
         "images",
+        "workers",
+        "resume",
         "jobs",
         "method",
     )

@@ -54,8 +54,8 @@ class Commands(TyperGroup):
         try:
             with _one_line():
                 return super().invoke(ctx)
-        except KeyboardInterrupt:
-            stop("interrupted", INTERRUPTED)
+        except KeyboardInterrupt as error:
+            stop(str(error) or "interrupted", INTERRUPTED)
         except BrokenPipeError:
             # Whoever read the output has closed it; typer ends quietly.
             raise

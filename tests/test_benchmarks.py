@@ -12,6 +12,7 @@ COMMANDS = {
     "sampler.py": ("--quick",),
     "train_step.py": ("--quick", "--iterations", "2"),
     "ranking.py": ("--quick",),
+    "scale.py": ("--quick",),
     "gpu_check.py": ("race", "parity", "amp", "--device", "cpu"),
 }
 

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 #: What every room may import, as long as it imports nothing itself: the modules directly in the package.
-SHARED = {"atomic", "case_table", "choices", "naming", "output_folder", "progress_bar"}
+SHARED = {"atomic", "case_table", "choices", "json_file", "naming", "output_folder", "progress_bar"}
 
 #: Room to the rooms that it may import, `SHARED` ones aside. Rooms that are not named here are a mistake.
 MAY_IMPORT = {
@@ -34,8 +34,9 @@ MAY_IMPORT = {
     "completion": {"trainers"},
     "usage": set(),
     "evidence": {"evaluation"},
+    "evaluate_options": {"completion"},
     "locked_options": {"evaluation"},
-    "evaluation_commands": {"completion", "evaluation", "evidence", "locked_options"},
+    "evaluation_commands": {"evaluate_options", "evaluation", "evidence", "locked_options"},
     "protocol_commands": {"evaluation", "evaluation_commands"},
     "strata_command": {"evaluation"},
     "cli": {

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.atomic import replacing
+from nnunet_dro.json_file import read_json
 
 CASES_FILE = "doctor.csv"
 SETTINGS_FILE = "doctor.json"
@@ -77,7 +78,7 @@ class Measurements:
     def _check(self, path: Path, settings: Mapping[str, Any]) -> None:
         cure = "Name another folder with --output, or delete these files to measure anew."
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
+            before = read_json(path)
             differing = [name for name in settings if before.get(name) != settings[name]]
         except (ValueError, AttributeError) as error:
             raise ValueError(f"`{path.name}` must be JSON, got {str(path)!r}, which is damaged. {cure}") from error

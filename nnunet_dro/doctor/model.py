@@ -46,7 +46,7 @@ class FinishedModel:
         self._labels = inputs.labels
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         name = _checkpoint(inputs.checkpoint)["trainer_name"]
-        with _without_traces() as results:
+        with _without_traces() as results, _readable(inputs.preprocessed):
             self.trainer = _load(_class_of(name, inputs), inputs, torch.device(device))
             if self.trainer.is_cascaded:
                 self.trainer.folder_with_segs_from_previous_stage = str(_previous_stage(self.trainer, inputs, results))
@@ -85,7 +85,8 @@ class FinishedModel:
 
     def n_voxels(self, case: str) -> int:
         """Size of a preprocessed case."""
-        return int(np.prod(self._dataset(case).load_case(case)[0].shape[1:]))
+        with _readable(f"{self.trainer.preprocessed_dataset_folder}, case {case}"):
+            return int(np.prod(self._dataset(case).load_case(case)[0].shape[1:]))
 
     @torch.no_grad()
     def patch_losses(self, case: str, n_patches: int) -> list[float]:
@@ -160,6 +161,20 @@ def _to_device(target: Any, part: slice, device: torch.device) -> Any:
     if isinstance(target, torch.Tensor):
         return target[part].to(device)
     return [scale[part].to(device) for scale in target]
+
+
+@contextlib.contextmanager
+def _readable(data: object) -> Iterator[None]:
+    """Say in one line that preprocessed data are damaged, whatever unpickling and unzipping them raises."""
+    try:
+        yield
+    except (ValueError, OSError):
+        raise
+    except Exception as error:
+        cure = "Preprocess the dataset again with the same plans."
+        raise ValueError(
+            f"`nnUNet_preprocessed` must hold readable cases, got {str(data)!r}: {type(error).__name__} {error}. {cure}"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 from nnunet_dro.evaluation.auto_strata import with_auto_columns
+from nnunet_dro.evaluation.division import Division
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.instances import LESION_COUNTS, Instances
+from nnunet_dro.evaluation.kept_scores import KeptScores
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, read_labels
 from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
@@ -21,8 +23,7 @@ from nnunet_dro.evaluation.patients import note_on_patients, note_on_repeated_pa
 from nnunet_dro.evaluation.provenance import about_evaluation
 from nnunet_dro.evaluation.requirements import Requirement, one_sided_of
 from nnunet_dro.evaluation.score_arrays import Scoring
-from nnunet_dro.evaluation.score_files import score_pairs, sha256_of
-from nnunet_dro.evaluation.strata import stratify_all
+from nnunet_dro.evaluation.score_files import ScoredPairs, score_pairs, sha256_of
 from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import find_dataset_json
@@ -48,6 +49,8 @@ def evaluate(
     n_resamples: int = 2000,
     seed: int = 0,
     jobs: int | None = None,
+    workers: str | None = None,
+    kept: KeptScores | None = None,
     method: str | None = None,
     requirements: Sequence[Requirement] = (),
     progress: Callable[[int, int], None] = lambda n_done, n_cases: None,
@@ -77,6 +80,10 @@ def evaluate(
         n_resamples: Number of bootstrap resamples per stratum; 0 for no intervals.
         seed: Random seed of the bootstrap.
         jobs: Number of cases to score at a time; None follows joblib's configuration (one at a time without any).
+        workers: Address of a dask scheduler, on whose workers to score in place of threads; they must see the files
+            under the same paths.
+        kept: Where to keep finished cases, and where those of an interrupted run are; see `keeping`. Those whose files
+            and options are unchanged are taken over, and a note says how many.
         method: Name of the method that made the predictions; None takes it from the path.
         requirements: Requirements to check; the outcomes are in ``about["requirements"]``.
         progress: Called with the number of finished cases and the number of all cases.
@@ -108,50 +115,38 @@ def evaluate(
     labels = read_labels(dataset_json) if dataset_json else None
     if instances and labels:
         instances.check_labels(list(labels.values))
-    reference_files = list_label_maps(reference)
-    references = set(reference_files)
-    inputs, scores = _find_inputs(reference, prediction, references, labels, scoring, missing)
-    evaluated = [pair.case for pair in inputs.pairs]
+    references = list_label_maps(reference)
+    inputs, of_summary = _find_inputs(reference, prediction, set(references), labels, scoring, missing)
     # Whatever does not fit is reported before the long work.
-    table = _case_table(cases, references, evaluated, scoring, ignore_unknown=ignore_unknown_cases)
-    table, specs, notes_on_strata = with_auto_columns(
-        table,
-        by,
-        {case: reference_files[case] for case in evaluated if case in reference_files},
-        images=images,
-        ignore=labels.ignore if labels else None,
-        jobs=jobs,
-        progress=progress,
+    cases_of = Division.of(
+        inputs,
+        cases,
+        references,
+        scoring,
+        by=by,
+        overall=overall,
+        patient=patient,
+        ignore_unknown=ignore_unknown_cases,
+        measure=lambda table, of_cases: with_auto_columns(
+            table,
+            by,
+            of_cases,
+            images=images,
+            ignore=labels.ignore if labels else None,
+            jobs=jobs,
+            progress=progress,
+        ),
     )
-    strata = stratify_all(table, specs, evaluated, overall=overall)
-    _check_reference_stratum(reference_stratum, strata)
-    patient_of_case = _patients(table, patient, evaluated)
-    _check_requirements_apply(requirements, evaluated, labels, strata, scoring, with_intervals=n_resamples > 0)
-    only_predicted: tuple[str, ...] = ()
-    digests: Mapping[str, tuple[str, str]] = {}
-    lesions = sizes = pd.DataFrame()
+    _check_reference_stratum(reference_stratum, cases_of.strata)
+    _check_requirements_apply(requirements, cases_of, labels, scoring, with_intervals=n_resamples > 0)
     contents = {"case_table": cases, "dataset_json": dataset_json}
-    if scores is None:
-        scored = score_pairs(
-            inputs.pairs, labels, scoring, jobs=jobs, progress=lambda n_done: progress(n_done, len(evaluated))
-        )
-        scores, only_predicted, digests, lesions = scored.table, scored.only_predicted, scored.sha256, scored.lesions
-    else:
+    if of_summary is not None:
         # Its contents stand for those of the predictions.
         contents["summary_json"] = prediction
+        scored = ScoredPairs(of_summary)
+    else:
+        scored, inputs = _scored(inputs, labels, scoring, kept, jobs=jobs, workers=workers, progress=progress)
     sha256 = {name: sha256_of(path) for name, path in contents.items() if path}
-    statistics = summarise(
-        scores,
-        strata,
-        metrics=scoring.metrics,
-        patient_of_case=patient_of_case,
-        one_sided=one_sided_of(requirements),
-        n_resamples=n_resamples,
-        seed=seed,
-    )
-    if instances:
-        sizes = lesion_sizes(lesions, strata, patient_of_case=patient_of_case, n_resamples=n_resamples, seed=seed)
-    outcomes = check_requirements(statistics, requirements) if requirements else []
     options = {
         "reference": str(reference),
         "prediction": str(prediction),
@@ -171,21 +166,90 @@ def evaluate(
         "n_resamples": n_resamples,
         "seed": seed,
     }
+    about = about_evaluation(options, scoring, inputs, sha256_of_cases=scored.sha256, sha256_of_files=sha256)
+    return _described(scored, cases_of, inputs, scoring, requirements, about, method=method)
+
+
+def _scored(
+    inputs: Inputs,
+    labels: Labels | None,
+    scoring: Scoring,
+    kept: KeptScores | None,
+    *,
+    jobs: int | None,
+    workers: str | None,
+    progress: Callable[[int, int], None],
+) -> tuple[ScoredPairs, Inputs]:
+    """The scores of the files, and the files with a note on those that had been scored before."""
+    n_cases = len(inputs.pairs)
+    known = kept.known(labels, scoring) if kept else {}
+    scored = score_pairs(
+        inputs.pairs,
+        labels,
+        scoring,
+        jobs=jobs,
+        workers=workers,
+        known=known,
+        keep=kept.add if kept else lambda one: None,
+        progress=lambda n_done: progress(n_done, n_cases),
+    )
+    if kept and kept.resume:
+        taken = f"Scores of {scored.n_known} of {n_cases} cases were taken over from an interrupted run"
+        note = f"{taken}: their files and the options are unchanged."
+        inputs = replace(inputs, notes=(*inputs.notes, note))
+    return scored, inputs
+
+
+def _described(
+    scored: ScoredPairs,
+    cases_of: Division,
+    inputs: Inputs,
+    scoring: Scoring,
+    requirements: Sequence[Requirement],
+    about: Mapping[str, Any],
+    *,
+    method: str | None,
+) -> Evaluation:
+    """The evaluation of scored cases; the other options are those in ``about``."""
+    options, scores = about["options"], scored.table
+    patient = options["patient"]
+    statistics = summarise(
+        scores,
+        cases_of.strata,
+        metrics=scoring.metrics,
+        patient_of_case=cases_of.patient_of_case,
+        one_sided=one_sided_of(requirements),
+        n_resamples=options["n_resamples"],
+        seed=options["seed"],
+    )
+    sizes = pd.DataFrame()
+    if scoring.instances:
+        sizes = lesion_sizes(
+            scored.lesions,
+            cases_of.strata,
+            patient_of_case=cases_of.patient_of_case,
+            n_resamples=options["n_resamples"],
+            seed=options["seed"],
+        )
+    outcomes = check_requirements(statistics, requirements) if requirements else []
+    if patient is None:
+        on_patients = note_on_repeated_patients(cases_of.cases)
+    else:
+        on_patients = note_on_patients(patient, cases_of.patient_of_case)
     return Evaluation(
         method=method or inputs.method,
-        scores=scores if table is None else scores.merge(table, on="case", how="left"),
+        scores=scores if cases_of.table is None else scores.merge(cases_of.table, on="case", how="left"),
         strata=statistics,
-        stratum_of_case=strata,
-        worst=worst_strata(statistics, reference=reference_stratum),
+        stratum_of_case=cases_of.strata,
+        worst=worst_strata(statistics, reference=options["reference_stratum"]),
         false_positives=false_positives(scores),
-        lesions=lesions,
+        lesions=scored.lesions,
         lesion_sizes=sizes,
-        about=about_evaluation(options, scoring, inputs, sha256_of_cases=digests, sha256_of_files=sha256)
-        | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
+        about={**about, "requirements": [{"passed": o.passed, "line": o.line} for o in outcomes]},
         notes=(
-            *notes_on_strata,
-            *_notes(inputs, scores, scoring, only_predicted, statistics),
-            *(note_on_repeated_patients(evaluated) if patient is None else note_on_patients(patient, patient_of_case)),
+            *cases_of.notes,
+            *_notes(inputs, scores, scoring, scored.only_predicted, statistics),
+            *on_patients,
         ),
     )
 
@@ -205,25 +269,6 @@ def _find_inputs(
     return matched_inputs(summary.inputs, references, missing=missing), summary.scores
 
 
-def _case_table(
-    path: Path | None, references: set[str], evaluated: Sequence[str], scoring: Scoring, *, ignore_unknown: bool
-) -> pd.DataFrame | None:
-    """The case table, checked against the cases and the columns of the scores."""
-    if path is None:
-        return None
-    table = read_cases(path)
-    try:
-        # Rows of references that are not evaluated, such as those of other folds, are no mistake.
-        others = references & set(table["case"])
-        check_cases(table, {*evaluated, *others}, unknown="ignore" if ignore_unknown else "error")
-    except ValueError as error:
-        raise ValueError(f"{error} The table is {str(path)!r}.") from error
-    if both := [column for column in attributes_of(table) if column in scoring.columns]:
-        cure = "Rename the column."
-        raise ValueError(f"`cases` must have columns of other names than the scores, got {name_some(both)}. {cure}")
-    return table
-
-
 def _check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:
     known = list(dict.fromkeys(str(s) for of_case in strata.values() for s in of_case.cat.categories))
     if name is not None and name not in known:
@@ -231,26 +276,10 @@ def _check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[s
         raise ValueError(f"`reference_stratum` must be a stratum of --by, got {name!r}. {cure}")
 
 
-def _patients(table: pd.DataFrame | None, column: str | None, cases: Sequence[str]) -> "pd.Series[str] | None":
-    """The patient of each evaluated case."""
-    if column is None:
-        return None
-    if table is None:
-        raise ValueError(f"`patient` must come with a case table, got {column!r} alone. Name the table with --cases.")
-    if column not in attributes_of(table):
-        known = name_some(attributes_of(table), at_most=20)
-        raise ValueError(f"`patient` must be a column of the case table, got {column!r}. Choose from: {known}.")
-    patients = table.set_index("case")[column].reindex(list(cases))
-    if without := [str(case) for case in patients.index[patients == MISSING]]:
-        raise ValueError(f"`{column}` must name a patient for every case, got none for {name_some(without)}. Add it.")
-    return patients
-
-
 def _check_requirements_apply(
     requirements: Sequence[Requirement],
-    cases: Sequence[str],
+    cases_of: Division,
     labels: Labels | None,
-    strata: "Mapping[str, pd.Series[str]]",
     scoring: Scoring,
     *,
     with_intervals: bool,
@@ -262,13 +291,13 @@ def _check_requirements_apply(
         # The labels are not known before the references are read; the rest can be checked.
         requirements = [replace(requirement, label=None) for requirement in requirements]
     names = labels.values if labels else ["any"]
-    rows = pd.MultiIndex.from_product([cases, names], names=["case", "label"]).to_frame(index=False)
+    rows = pd.MultiIndex.from_product([cases_of.cases, names], names=["case", "label"]).to_frame(index=False)
     unknown = rows.assign(**dict.fromkeys(scoring.metrics, float("nan")))
     # Without names of labels any label may be one whose lesions are compared.
     with_lesions = [labels is None or scoring.has_lesions(label) for label in unknown["label"]]
     unknown[LESION_COUNTS[0]] = [0.0 if has else float("nan") for has in with_lesions]
     statistics = summarise(
-        unknown, strata, metrics=scoring.metrics, one_sided=one_sided_of(requirements), n_resamples=0
+        unknown, cases_of.strata, metrics=scoring.metrics, one_sided=one_sided_of(requirements), n_resamples=0
     )
     if not with_intervals:
         statistics = statistics.drop(columns=[c for c in statistics.columns if c.endswith(("_low", "_high"))])

@@ -1,6 +1,5 @@
 """The files to evaluate: from a folder of label maps, a model folder of nnU-Net, or its summary.json."""
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.score_arrays import COUNTS, Scoring
 from nnunet_dro.evaluation.score_files import PairOfFiles
+from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.nnunet.folders import FOLD_NAME
 
@@ -229,7 +229,7 @@ def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[
                 ),
                 _counts(entry["metrics"], labels),
             )
-            for entry in json.loads(path.read_text(encoding="utf-8"))["metric_per_case"]
+            for entry in read_json(path)["metric_per_case"]
         ]
     except FileNotFoundError as error:
         raise FileNotFoundError(

@@ -7,6 +7,7 @@ value in at least 93 % of the samples, for every shape and size that was tried. 
   percentiles, are the sums and differences of these bounds that reach farthest.
 - The mean and the standard deviation of a fraction have bounds for values between 0 and 1 (`mean_bounds`).
 - The mean of a distance, and differences of means, have intervals from `N_FOR_T` cases on that follow Student's t.
+- With more than `MOST_DRAWN` cases the two before are computed from series of moments (`large_samples`), not drawn.
 - The smallest and the largest value have none: a sample does not tell how far the extremes lie out.
 """
 
@@ -15,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.evaluation import large_samples
+from nnunet_dro.evaluation.large_samples import MOST_DRAWN
 from nnunet_dro.evaluation.mean_bounds import bounded_mean_and_std, mean_by_bootstrap_t, mean_by_students_t
 from nnunet_dro.evaluation.order_statistics import percentile_bounds
 from nnunet_dro.evaluation.patients import (
@@ -152,7 +155,12 @@ def _own(ascending: FloatArray, *, bounded: bool, n_resamples: int, seed: int) -
     found = {name: percentile_bounds(ascending, percent, tail=TAIL) for name, percent in PERCENTILES.items()}
     spread = found["p75"] - found["p25"][:, ::-1]
     found["iqr"] = np.where(np.isnan(spread), np.nan, np.maximum(spread, 0))
-    if bounded:
+    is_large = ascending.shape[1] > MOST_DRAWN
+    if bounded and is_large:
+        found["mean"], found["std"] = large_samples.bounded_mean_and_std(ascending, low=0.0, high=1.0, tail=TAIL)
+    elif is_large:
+        found["mean"] = large_samples.mean_by_students_t_series(ascending, tail=TAIL)
+    elif bounded:
         found["mean"], found["std"] = bounded_mean_and_std(
             ascending, low=0.0, high=1.0, tail=TAIL, n_resamples=n_resamples, seed=seed
         )

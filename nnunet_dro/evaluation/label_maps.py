@@ -1,6 +1,5 @@
 """Label maps in files: listing them and reading them."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,16 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.grid import FloatArray, Grid, IntegerArray
 from nnunet_dro.evaluation.nifti import UnusualNiftiError, read_nifti
+from nnunet_dro.json_file import read_json
 
 #: The endings of the formats that nnU-Net reads; the first that fits a file's name is cut off to name the case.
 LABEL_MAP_ENDINGS = (".nii.gz", ".nii", ".nrrd", ".mha", ".png", ".bmp", ".tiff", ".tif")
 
 #: The largest distance of a stored value from an integer: scaled integers can read back as 3.00000006.
 INTEGER_TOLERANCE = 1e-3
+
+#: The largest value that floating-point numbers hold exactly; no label map has more labels.
+_LARGEST = 2.0**53
 
 #: Formats that store no position in space; their resolution tags are no voxel size, whatever libraries make of them.
 _PICTURES = (".png", ".bmp", ".tiff", ".tif")
@@ -109,8 +112,8 @@ def _affine_beside(path: Path) -> FloatArray | None:
     if path.suffix.lower() not in (".tif", ".tiff") or not beside.is_file():
         return None
     try:
-        z, y, x = (float(length) for length in json.loads(beside.read_text(encoding="utf-8"))["spacing"])
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        z, y, x = (float(length) for length in read_json(beside)["spacing"])
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"`spacing` must be three lengths, got others in {str(beside)!r}. Correct it.") from error
     return np.diag([x, y, z, 1.0])
 
@@ -119,7 +122,8 @@ def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
     if np.issubdtype(values.dtype, np.integer):
         return values
     rounded: npt.NDArray[Any] = np.rint(values)
-    wrong = ~(np.abs(values - rounded) <= INTEGER_TOLERANCE)
+    with np.errstate(invalid="ignore"):
+        wrong = ~((np.abs(values - rounded) <= INTEGER_TOLERANCE) & (np.abs(values) <= _LARGEST))
     if wrong.any():
         example = float(values[wrong][0])
         cure = "Store label values, and resample them by nearest neighbour."

@@ -136,7 +136,7 @@ def _parse(start: bytes) -> _Header:
     if any(n < 1 for n in dim[1 : min(n_axes, 7) + 1]):
         raise ValueError(f"it has an axis of length {min(dim[1 : min(n_axes, 7) + 1])}")
     scaled = slope not in (0.0, 1.0) or (intercept != 0.0 and slope != 0.0)
-    if code not in _INTEGERS or scaled or not 1 <= n_axes <= 7 or offset < first:
+    if code not in _INTEGERS or scaled or not 1 <= n_axes <= 7 or not first <= offset < np.inf:
         raise UnusualNiftiError
     x, y, z = (int(n) for n in (*dim[1 : min(n_axes, 3) + 1], 1, 1)[:3])
     if sform > 0:

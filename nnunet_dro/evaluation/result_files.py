@@ -2,20 +2,36 @@
 
 import json
 import math
+import warnings
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.instances import LESION_COUNTS
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.score_arrays import COUNTS as SIZES
+from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import worst_strata
+from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro evaluation 1"
 COMPARISON_FORMAT = "nnunet-dro comparison 1"
+
+#: The columns that are names, in every table.
+_NAMES = ("attribute", "stratum", "label", "metric", "case", "max_case")
+
+#: Table to the columns without which it cannot be read.
+_NEEDED = {"scores": ("case", "label"), "strata": ("attribute", "stratum", "label", "metric", "n", *STATISTICS)}
+
+#: Rows of a table that are Python objects at a time: they take ten times the memory of their text.
+_ROWS_AT_A_TIME = 20_000
 
 
 def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
@@ -35,8 +51,6 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         "notes": list(evaluation.notes),
         "worst": _records(evaluation.worst),
         "false_positives": _records(evaluation.false_positives),
-        "strata": _records(evaluation.strata),
-        "scores": _records(evaluation.scores),
         "lesion_sizes": _records(evaluation.lesion_sizes),
         "stratum_of_case": {
             attribute: {"order": [str(c) for c in strata.cat.categories], "cases": strata.astype(str).to_dict()}
@@ -53,7 +67,7 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         "scores.csv": evaluation.scores.astype(counts).to_csv(index=False),
         "strata.csv": evaluation.strata.to_csv(index=False),
         **of_lesions,
-        "summary.json": json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        "summary.json": _json(summary, {"strata": evaluation.strata, "scores": evaluation.scores}),
     }
 
 
@@ -73,7 +87,6 @@ def comparison_files(comparison: Comparison) -> dict[str, str]:
         "methods": list(comparison.methods),
         "about": comparison.about,
         "notes": list(comparison.notes),
-        "comparison": _records(comparison.table),
         "changed": _records(comparison.changed),
         **({} if trainings is None else {"trainings": _records(trainings)}),
     }
@@ -81,14 +94,52 @@ def comparison_files(comparison: Comparison) -> dict[str, str]:
         "comparison.csv": comparison.table.to_csv(index=False),
         "changed.csv": comparison.changed.to_csv(index=False),
         **({} if trainings is None else {"trainings.csv": trainings.to_csv(index=False)}),
-        "summary.json": json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        "summary.json": _json(summary, {"comparison": comparison.table}),
     }
 
 
+def _json(summary: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> str:
+    """A summary, and below it its long tables, with a line per row."""
+    parts = [json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")]
+    for name, table in tables.items():
+        parts.append(f",\n {json.dumps(name)}: [")
+        for start in range(0, len(table), _ROWS_AT_A_TIME):
+            parts += [",\n" if start else "\n", _lines(table.iloc[start : start + _ROWS_AT_A_TIME])]
+        parts.append("\n ]")
+    return "".join([*parts, "\n}\n"])
+
+
+def _lines(table: pd.DataFrame) -> str:
+    """JSON with a line per row, column by column: for millions of rows in half the time of Python's encoder."""
+    names = [json.dumps(str(name), ensure_ascii=False).replace("%", "%%") for name in table.columns]
+    form = "{" + ", ".join(f"{name}: %s" for name in names) + "}"
+    columns = [_written(table.iloc[:, n]) for n in range(len(names))]
+    return ",\n".join([form % row for row in zip(*columns, strict=True)])
+
+
+def _written(column: "pd.Series[Any]") -> list[str]:
+    """The values of a column as JSON, null for NaN: JSON has no NaN."""
+    values: list[Any] = column.tolist()
+    if pd.api.types.is_float_dtype(column.dtype) and not np.isinf(column.to_numpy()).any():
+        return ["null" if value != value else repr(value) for value in values]
+    if pd.api.types.is_integer_dtype(column.dtype):
+        return list(map(str, values))
+    # Names occur many times; 1, 1.0 and True are equal, and are not written alike.
+    known: dict[tuple[type, Any], str] = {}
+    for value in values:
+        if (key := (type(value), value)) not in known:
+            known[key] = json.dumps(_or_none(value), ensure_ascii=False, allow_nan=False)
+    return [known[type(value), value] for value in values]
+
+
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as dictionaries, with None for NaN: JSON has no NaN."""
+    """Rows as dictionaries, with None for NaN."""
     rows = table.to_dict(orient="records")
-    return [{str(k): None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
+    return [{str(name): _or_none(value) for name, value in row.items()} for row in rows]
+
+
+def _or_none(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def read_evaluation(folder: Path) -> Evaluation:
@@ -108,18 +159,30 @@ def read_evaluation(folder: Path) -> Evaluation:
     if not path.is_file():
         cure = "Give the folder that `nnunet-dro evaluate` wrote."
         raise FileNotFoundError(f"`evaluation` must be a folder with a summary.json, got {str(folder)!r}. {cure}")
+    # Pandas warns where it makes something of rows that are none.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return _parsed(path)
+
+
+def _parsed(path: Path) -> Evaluation:
     cure = "Evaluate again with this version of nnunet-dro."
     try:
-        summary = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        summary = read_json(path, errors="surrogateescape")
         if summary["format"] == COMPARISON_FORMAT:
             cure = "Give the folder of one evaluation; `nnunet-dro compare --overwrite` makes a comparison again."
         if summary["format"] != FORMAT:
             raise ValueError(summary["format"])
-        tables = {name: _table(summary[name]) for name in ("scores", "strata", "false_positives")}
+        tables = {name: _table(summary[name]) for name in ("strata", "false_positives")}
+        tables["scores"] = _table(
+            summary["scores"], numbers=(*METRICS, *SIZES, *LESION_COUNTS, "reference_ml", "prediction_ml")
+        )
         strata = {
             attribute: pd.Series(entry["cases"], dtype=object).astype(pd.CategoricalDtype(entry["order"], ordered=True))
             for attribute, entry in summary["stratum_of_case"].items()
         }
+        for name, columns in _NEEDED.items():
+            tables[name][list(columns)]
         reference = summary["options"].get("reference_stratum")
         about = {name: summary[name] for name in ("versions", "options", "definitions", "inputs", "requirements")}
         about |= {"protocol": summary["protocol"]} if "protocol" in summary else {}
@@ -132,10 +195,10 @@ def read_evaluation(folder: Path) -> Evaluation:
             notes=tuple(summary["notes"]),
             # Evaluations of earlier versions have none.
             lesion_sizes=_table(summary.get("lesion_sizes", [])),
-            lesions=_lesions(folder) if summary["options"].get("instances") else pd.DataFrame(),
+            lesions=_lesions(path.parent) if summary["options"].get("instances") else pd.DataFrame(),
             **tables,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, Warning) as error:
         raise ValueError(
             f"`evaluation` must hold a summary.json of nnunet-dro, got {str(path)!r}, which is not one. {cure}"
         ) from error
@@ -151,11 +214,25 @@ def _lesions(folder: Path) -> pd.DataFrame:
     return lesions.assign(matched_with=lesions["matched_with"].fillna(""))
 
 
-def _table(records: list[dict[str, Any]]) -> pd.DataFrame:
+def _table(records: list[dict[str, Any]], *, numbers: Collection[str] | None = None) -> pd.DataFrame:
+    """A frame of rows.
+
+    Args:
+        records: The rows.
+        numbers: Columns that must be numbers; None for all but the names of things.
+
+    Raises:
+        TypeError: If a value is of another type.
+        ValueError: If one that should be a number is not.
+    """
     table = pd.DataFrame(records)
     for column in table.columns:
-        # A column without any value would be read as text.
+        if column in _NAMES and not all(isinstance(value, str) for value in table[column]):
+            raise TypeError(column)
+        if column not in _NAMES if numbers is None else column in numbers:
+            table[column] = pd.to_numeric(table[column])
         if table[column].isna().all():
+            # A column without any value would be read as text.
             table[column] = table[column].astype(float)
     return table
 

@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.cluster import done_on_cluster
 from nnunet_dro.evaluation.foreground import Foreground
 from nnunet_dro.evaluation.grid import onto
 from nnunet_dro.evaluation.label_maps import LabelMap, read_label_map
@@ -25,6 +27,11 @@ class PairOfFiles:
     case: str
     reference: Path
     prediction: Path | None
+
+    def absolute(self) -> "PairOfFiles":
+        """The same files, from the root."""
+        prediction = self.prediction and self.prediction.absolute()
+        return PairOfFiles(self.case, self.reference.absolute(), prediction)
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,32 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     return ScoredPair(pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, digests, lesions)
 
 
+def score_unless_known(
+    item: tuple[PairOfFiles, ScoredPair | None], labels: Labels | None, scoring: Scoring
+) -> tuple[ScoredPair, bool]:
+    """Take the known scores of a case if its files are those that were scored, or score them.
+
+    Args:
+        item: The files, and what is known.
+        labels: As for `score_pair`.
+        scoring: The metrics and their options.
+
+    Returns:
+        The scores, and whether they were known.
+    """
+    pair, known = item
+    files = [path for path in (pair.reference, pair.prediction) if path]
+    # The voxel size of a TIFF file is in another file, which may have changed.
+    if known is None or any(path.suffix.lower() in (".tif", ".tiff") for path in files):
+        return score_pair(pair, labels, scoring), False
+    try:
+        digests = (sha256_of(pair.reference), sha256_of(pair.prediction) if pair.prediction else "")
+    except OSError:
+        # Reading it to score it tells what is wrong.
+        digests = ("", "")
+    return (known, True) if digests == known.sha256 else (score_pair(pair, labels, scoring), False)
+
+
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's contents, in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -122,12 +155,14 @@ class ScoredPairs:
             is a label.
         sha256: Case to the SHA-256 of the contents of its reference and its prediction; see `ScoredPair`.
         lesions: A row per lesion, sorted by case: `lesion_columns`; empty where no label is compared lesion by lesion.
+        n_known: Number of cases whose scores were known.
     """
 
     table: pd.DataFrame
     only_predicted: tuple[str, ...] = ()
     sha256: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    n_known: int = 0
 
 
 def score_pairs(
@@ -136,6 +171,9 @@ def score_pairs(
     scoring: Scoring,
     *,
     jobs: int | None = None,
+    workers: str | None = None,
+    known: Mapping[str, ScoredPair] | None = None,
+    keep: Callable[[ScoredPair], None] = lambda scored: None,
     progress: Callable[[int], None] = lambda n_done: None,
 ) -> ScoredPairs:
     """Score many cases, several at a time.
@@ -146,6 +184,9 @@ def score_pairs(
         scoring: The metrics and their options.
         jobs: Number of threads; None follows joblib's configuration (one thread without any; within
             ``joblib.parallel_config(backend="dask")`` the cases are spread over that cluster).
+        workers: Address of a dask scheduler, on whose workers to score in place of threads.
+        known: Case to scores that an earlier run has found with these options; used if the files are the same.
+        keep: Called with every case that was scored, as soon as it is.
         progress: Called with the number of finished cases.
 
     Returns:
@@ -154,13 +195,24 @@ def score_pairs(
     Raises:
         ValueError: If a file cannot be used; the message names it.
     """
-    from joblib import Parallel, delayed
+    items = [(pair, (known or {}).get(pair.case)) for pair in pairs]
+    if workers is None:
+        from joblib import Parallel, delayed
 
-    # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
-    parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
+        # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
+        parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
+        results = parallel(delayed(score_unless_known)(item, labels, scoring) for item in items)
+    else:
+        # The workers may run in other folders.
+        items = [(pair.absolute(), one) for pair, one in items]
+        results = done_on_cluster(workers, partial(score_unless_known, labels=labels, scoring=scoring), items)
     scored: list[ScoredPair] = []
-    for one in parallel(delayed(score_pair)(pair, labels, scoring) for pair in pairs):
+    n_known = 0
+    for one, was_known in results:
         scored.append(one)
+        n_known += was_known
+        if not was_known:
+            keep(one)
         progress(len(scored))
     scored.sort(key=lambda one: one.case)
     left_out: tuple[str, ...] = ()
@@ -170,7 +222,7 @@ def score_pairs(
     scores: pd.DataFrame = pd.DataFrame(rows, columns=["case", *scoring.columns])
     of_lesions = [{"case": one.case} | row for one in scored for row in one.lesions]
     lesions: pd.DataFrame = pd.DataFrame(of_lesions, columns=lesion_columns(scoring.metrics))
-    return ScoredPairs(scores, left_out, {one.case: one.sha256 for one in scored}, lesions)
+    return ScoredPairs(scores, left_out, {one.case: one.sha256 for one in scored}, lesions, n_known)
 
 
 def _same_labels(scored: list[ScoredPair], scoring: Scoring) -> tuple[list[ScoredPair], tuple[str, ...]]:

@@ -10,6 +10,7 @@ from typing import Any
 from nnunetv2.utilities.plans_handling.plans_handler import PlansManager
 from torch import Tensor
 
+from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_dataset_json, read_if_usable
 from nnunet_dro.nnunet.target import Target
@@ -95,6 +96,14 @@ def read_source(path: Path) -> SourceModel:
         ValueError: If the file is not a checkpoint of nnU-Net, or damaged.
     """
     checkpoint = read_checkpoint(path, cure="Name one of nnU-Net's with --from.")
+    try:
+        return _model(path, checkpoint)
+    except (TypeError, AttributeError, ValueError) as error:
+        cure = "Copy it again from where the model was trained."
+        raise ValueError(f"`from` must be a checkpoint of nnU-Net, got {str(path)!r}: {error}. {cure}") from error
+
+
+def _model(path: Path, checkpoint: Mapping[str, Any]) -> SourceModel:
     weights = {_bare(name): values for name, values in checkpoint["network_weights"].items()}
     arguments, model_folder = checkpoint["init_args"], path.absolute().parents[1]
     axes = checkpoint.get("inference_allowed_mirroring_axes")
@@ -123,6 +132,17 @@ def check_same_task(model: SourceModel, target: Target) -> None:
     Raises:
         ValueError: If not; the message names the first difference.
     """
+    try:
+        _check_same_task(model, target)
+    except (KeyError, TypeError, AttributeError) as error:
+        places = f"{str(model.path)!r} or {str(target.preprocessed)!r}"
+        cure = "Copy the model again, or plan again."
+        raise ValueError(
+            f"`from` must have nnU-Net's plans and dataset.json, got others in {places}. {cure}"
+        ) from error
+
+
+def _check_same_task(model: SourceModel, target: Target) -> None:
     if model.dataset is not None:
         before, now = _task(model.dataset), _task(read_dataset_json(target.dataset_json))
         for what in before:
@@ -130,7 +150,7 @@ def check_same_task(model: SourceModel, target: Target) -> None:
                 _refuse(model, what, before[what], now[what], "Train a model of this dataset first.")
     if model.plans is None:
         return
-    plans = json.loads((target.preprocessed / f"{target.plans}.json").read_text(encoding="utf-8"))
+    plans = read_json(target.preprocessed / f"{target.plans}.json")
     before, now = _images(model.plans, model.configuration), _images(plans, target.configuration)
     for what in before:
         if before[what] != now[what]:

@@ -1,9 +1,10 @@
 """dataset.json, in which nnU-Net keeps the description of a dataset: find it and read it."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from nnunet_dro.json_file import read_json
 
 DATASET_JSON = "dataset.json"
 
@@ -27,8 +28,8 @@ def read_dataset_json(path: Path) -> Mapping[str, Any]:
             f"`dataset_json` must be a file, got {str(path)!r}, which does not exist. Check the path."
         )
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        content = read_json(path, encoding="utf-8-sig")
+    except ValueError as error:
         raise ValueError(f"`dataset_json` must be JSON, got {str(path)!r}: {error}. Correct it.") from error
     if not isinstance(content, Mapping):
         raise ValueError(f"`dataset_json` must be a mapping, got {str(path)!r}. Give nnU-Net's dataset.json.")
@@ -38,7 +39,7 @@ def read_dataset_json(path: Path) -> Mapping[str, Any]:
 def read_if_usable(path: Path) -> Mapping[str, Any] | None:
     """Read a dataset.json or plans.json; None if it does not exist or is damaged."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = read_json(path, encoding="utf-8-sig")
     except (OSError, ValueError):
         return None
     return content if isinstance(content, Mapping) else None

@@ -1,12 +1,12 @@
 """The target of a training: a fold of a configuration of a preprocessed dataset."""
 
-import json
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnunet_dro.case_table import find_case_table
+from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import dataset_folder, find_dataset, fold_folder, folder_of
 
@@ -77,12 +77,13 @@ def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> T
         preprocessed.name, configuration, str(int(fold)) if fold != "all" else fold, plans, preprocessed, results
     )
     path = preprocessed / f"{plans}.json"
-    if not path.is_file() or not target.dataset_json.is_file() or not target.references.is_dir():
-        lacking = next(p for p in (path, target.dataset_json, target.references) if not p.exists())
+    lacking = [file for file in (path, target.dataset_json) if not file.is_file()]
+    lacking += [] if target.references.is_dir() else [target.references]
+    if lacking:
         cure = "Run nnUNetv2_plan_and_preprocess, or name other plans with -p."
-        raise FileNotFoundError(f"`dataset` must be planned and preprocessed, got no {str(lacking)!r}. {cure}")
+        raise FileNotFoundError(f"`dataset` must be planned and preprocessed, got no {str(lacking[0])!r}. {cure}")
     try:
-        configurations = list(json.loads(path.read_text(encoding="utf-8"))["configurations"])
+        configurations = list(read_json(path)["configurations"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"`plans` must be a plans file of nnU-Net, got {str(path)!r}. Plan again.") from error
     if configuration not in configurations:

@@ -62,8 +62,9 @@ def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
     try:
         # nnU-Net's checkpoints hold numpy's numbers.
         content = torch.load(path, map_location="cpu", weights_only=False)
-        if isinstance(content, dict) and "configuration" in content["init_args"]:
-            return {**content, "network_weights": content["network_weights"], "trainer_name": content["trainer_name"]}
+        names = (content["init_args"]["configuration"], content["trainer_name"])
+        if all(isinstance(name, str) for name in names) and isinstance(content["network_weights"], dict):
+            return dict(content)
     except Exception as error:  # whatever an unpickled file raises
         raise ValueError(
             f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}: {type(error).__name__} {error}. Copy it "

@@ -1,8 +1,7 @@
 """The cases on which the trials of a study are scored."""
 
-import json
-
 from nnunet_dro.evaluation.label_maps import list_label_maps
+from nnunet_dro.json_file import read_json
 from nnunet_dro.nnunet.folders import SPLITS_FILE
 from nnunet_dro.nnunet.target import Target
 
@@ -14,7 +13,7 @@ def validation_cases(target: Target) -> list[str]:
     if target.fold == "all" or not path.is_file():
         return every
     try:
-        splits = json.loads(path.read_text(encoding="utf-8"))
+        splits = read_json(path)
         return sorted(splits[int(target.fold)]["val"]) if int(target.fold) < len(splits) else every
     except (ValueError, KeyError, TypeError) as error:
         cure = "Write it again with `nnunet-dro splits --force`, or remove it."

@@ -1,10 +1,8 @@
 """Evaluations against nnU-Net's own numbers, and on a cluster."""
 
-import re
 import warnings
 from hashlib import sha256
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -280,50 +278,6 @@ def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
 
     assert scores["case"].tolist() == [case for case in "0123" for _ in range(3)]
     assert scores["label"].tolist() == ["z", "a", "m"] * 4
-
-
-@pytest.fixture
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made,
-        distributed.Client(made) as client,
-    ):
-        yield client
-
-
-def n_scored_on(client):
-    """How many cases the cluster's workers have scored; joblib names its tasks batch_of_score_pair_N_calls."""
-    n_tasks = client.run_on_scheduler(
-        lambda dask_scheduler: {name: p.state_counts["memory"] for name, p in dask_scheduler.task_prefixes.items()}
-    )
-    sizes = {name: re.fullmatch(r"batch_of_score_pair_(\d+)_calls", name) for name in n_tasks}
-    return sum(int(size[1]) * n_tasks[name] for name, size in sizes.items() if size)
-
-
-def test_cases_are_scored_on_a_dask_cluster(tmp_path, cluster):
-    write_study(tmp_path, shifts=[n % 5 for n in range(12)])
-    cases = write_cases(tmp_path, centre=["A", "B", "C"] * 4)
-    folders = (tmp_path / "reference", tmp_path / "prediction")
-    options = {"cases": cases, "by": ["centre"], "metrics": ("dice", "hd95"), "n_resamples": 20}
-    seen = []
-
-    with joblib.parallel_config(backend="dask"):
-        of_cluster = evaluate(*folders, **options, progress=lambda n_done, n_all: seen.append(n_done))
-    of_threads = evaluate(*folders, **options, jobs=2)
-
-    pd.testing.assert_frame_equal(of_cluster.scores, of_threads.scores)
-    pd.testing.assert_frame_equal(of_cluster.strata, of_threads.strata)
-    assert seen == list(range(1, 13))
-    assert n_scored_on(cluster) == 12
-
-
-def test_file_that_cannot_be_used_is_named_on_a_cluster_too(tmp_path, cluster):
-    write_study(tmp_path, shifts=(0, 1, 2))
-    (tmp_path / "prediction" / "case_01.nii.gz").write_text("no label map")
-
-    with joblib.parallel_config(backend="dask"), pytest.raises(ValueError, match=r"case_01\.nii\.gz"):
-        evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0)
 
 
 def table_of(folder):

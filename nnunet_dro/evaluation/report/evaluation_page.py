@@ -1,9 +1,12 @@
 """The content of the page of an evaluation, for its template."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -15,7 +18,14 @@ from nnunet_dro.evaluation.report.charts.stratum_cases import MOST_DOTS, cases_b
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, stratum_title, volume
 from nnunet_dro.evaluation.report.lesion_tables import lesion_tables
-from nnunet_dro.evaluation.report.score_tables import metric_title, scores_table, shown, single_attributes
+from nnunet_dro.evaluation.report.page_limits import MOST_STRATA_ROWS, CaseRows, left_out_sentence, worst_labels
+from nnunet_dro.evaluation.report.score_tables import (
+    metric_title,
+    scores_table,
+    shown,
+    single_attributes,
+    with_known_volumes,
+)
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.strata import ALL
@@ -32,11 +42,18 @@ MANY_DOTS = 6_000
 
 def evaluation_content(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]") -> dict[str, Any]:
     """Everything the template of an evaluation's page needs beyond what all pages share."""
-    scores = evaluation.scores.reset_index(drop=True)
-    table = scores_table(scores, evaluation.metrics, evaluation.stratum_of_case)
+    scores = with_known_volumes(evaluation.scores.reset_index(drop=True))
+    # Without rows it tells the places of the columns, which figures need before it is known which rows they draw.
+    columns = scores_table(scores.iloc[:0], evaluation.metrics, evaluation.stratum_of_case)
+    rows = CaseRows(len(scores))
     attributes = [str(name) for name in evaluation.strata["attribute"].unique()]
-    parts = [_part(evaluation, scores, table, attribute, n) for n, attribute in enumerate(attributes)]
-    volumes = _volumes(evaluation, scores, table)
+    labels = {
+        name: worst_labels(evaluation.strata, evaluation.worst, name, most_rows=MOST_STRATA_ROWS) for name in attributes
+    }
+    figures = _Figures(evaluation, scores, columns, rows, labels)
+    parts = [_part(figures, attribute, n) for n, attribute in enumerate(attributes)]
+    volumes = _volumes(figures)
+    table = _cases(evaluation, scores, rows)
     empty = false_positive_rows(evaluation.false_positives)
     requirements = evaluation.about.get("requirements", [])
     asked = [("requirements", "Requirements")] if requirements else []
@@ -61,7 +78,7 @@ def evaluation_content(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]"
         "volumes": volumes,
         "false_positives": empty,
         "gallery": gallery,
-        "cases_about": "A row per case and label, worst first.",
+        "cases_about": _cases_about(rows),
         "many": " many" if len(scores) * len(attributes) > MANY_DOTS else "",
         "payload": table.payload(pictures),
     }
@@ -96,8 +113,8 @@ def false_positive_rows(frame: pd.DataFrame) -> list[dict[str, str]]:
 def stratum_index(rows: pd.DataFrame, stratum_of_case: "pd.Series[str]") -> "np.ndarray[Any, np.dtype[np.int64]]":
     """The index of each row's stratum among those there are, in their order."""
     order = {str(name): n for n, name in enumerate(strata_in_order(stratum_of_case))}
-    names = rows["case"].map(stratum_of_case.astype(object))
-    return np.array([order.get(str(name), 0) for name in names], dtype=np.int64)
+    index_of_case = stratum_of_case.astype(object).map(order)
+    return rows["case"].map(index_of_case).fillna(0).to_numpy(dtype=np.int64)
 
 
 def strata_in_order(stratum_of_case: "pd.Series[str]") -> list[str]:
@@ -114,42 +131,77 @@ def legend_of(attribute: str, strata: Sequence[str], *, lines: bool) -> list[tup
     return [([icon(n)], stratum_title(attribute, stratum)) for n, stratum in enumerate(strata)]
 
 
-def _part(
-    evaluation: Evaluation, scores: pd.DataFrame, table: SortableTable, attribute: str, number: int
-) -> dict[str, Any]:
-    strata = evaluation.strata[evaluation.strata["attribute"] == attribute]
+@dataclass(frozen=True)
+class _Figures:
+    """What the figures of a page are made from.
+
+    Attributes:
+        evaluation: The evaluation.
+        scores: Its scores, with rows numbered from 0 on.
+        columns: The table of cases, without rows.
+        rows: The rows that the table of cases will have.
+        labels: Attribute to the labels that are shown.
+    """
+
+    evaluation: Evaluation
+    scores: pd.DataFrame
+    columns: SortableTable
+    rows: CaseRows
+    labels: Mapping[str, Sequence[str]]
+
+    @cached_property
+    def rows_of_label(self) -> dict[str, npt.NDArray[np.int64]]:
+        """Label to its rows of the scores."""
+        codes, names = pd.factorize(self.scores["label"])
+        return {str(name): np.flatnonzero(codes == code) for code, name in enumerate(names)}
+
+    def of_label(self, label: str) -> pd.DataFrame:
+        """The scores of a label, with their row numbers."""
+        return self.scores.take(self.rows_of_label[label])
+
+    @cached_property
+    def n_dots(self) -> int:
+        """The dots of the first metric, if none were left out."""
+        return sum(len(self.rows_of_label[label]) for labels in self.labels.values() for label in labels)
+
+    @cached_property
+    def most_dots(self) -> int | None:
+        """The most dots of a stratum and label; None for all."""
+        if self.n_dots <= MOST_DOTS:
+            return None
+        strata = self.evaluation.strata.drop_duplicates(["attribute", "stratum"])["attribute"].value_counts()
+        n_drawn = sum(len(labels) * int(strata[attribute]) for attribute, labels in self.labels.items())
+        return max(20, MOST_DOTS // max(n_drawn, 1))
+
+
+def _part(figures: _Figures, attribute: str, number: int) -> dict[str, Any]:
+    metrics, labels = figures.evaluation.metrics, figures.labels[attribute]
+    strata = figures.evaluation.strata[figures.evaluation.strata["attribute"] == attribute]
     names = [str(name) for name in strata["stratum"].unique()]
-    n_attributes = evaluation.strata["attribute"].nunique()
-    n_dots = len(scores) * n_attributes
     # Metrics that do not fit the page are in its tables only.
-    shown_metrics = [name for n, name in enumerate(evaluation.metrics) if n == 0 or n_dots * (n + 1) <= MOST_DOTS]
-    n_rows_drawn = max(len(names) * len(evaluation.labels) * n_attributes, 1)
-    at_most = None if n_dots <= MOST_DOTS else max(20, MOST_DOTS // n_rows_drawn)
-    figures = [_figures(evaluation, scores, table, strata, metric_named(name), at_most) for name in shown_metrics]
+    shown_metrics = [name for n, name in enumerate(metrics) if n == 0 or figures.n_dots * (n + 1) <= MOST_DOTS]
+    left_out = left_out_sentence(len(labels), strata["label"].nunique(), metrics[0])
+    strata = strata[strata["label"].isin(labels)]
     return {
         "id": f"by-{number}",
         "title": f"By {attribute_title(attribute)}" if attribute != ALL else attribute_title(attribute),
         "has_strata": len(names) > 1 or attribute != ALL,
+        "left_out": left_out,
         "tables": strata_tables(strata),
         "legend": legend_of(attribute, names, lines=True),
-        "figures": figures,
+        "figures": [_figures(figures, strata, metric_named(name)) for name in shown_metrics],
     }
 
 
-def _figures(
-    evaluation: Evaluation,
-    scores: pd.DataFrame,
-    table: SortableTable,
-    strata: pd.DataFrame,
-    metric: Metric,
-    at_most: int | None,
-) -> dict[str, Any]:
+def _figures(figures: _Figures, strata: pd.DataFrame, metric: Metric) -> dict[str, Any]:
     attribute = str(strata["attribute"].iloc[0])
-    column = table.column(metric_title(metric))
+    column, at_most = figures.columns.column(metric_title(metric)), figures.most_dots
     charts = []
-    for label in evaluation.labels:
-        of_strata = cases_by_stratum(scores, evaluation.stratum_of_case[attribute], strata, label=label, metric=metric)
-        dots = distribution(of_strata, metric, label=label, column=column, at_most=at_most)
+    for label in figures.labels[attribute]:
+        of_case = figures.evaluation.stratum_of_case[attribute]
+        of_strata = cases_by_stratum(figures.of_label(label), of_case, strata, label=label, metric=metric)
+        drawn = [replace(one, rows=figures.rows.places(one.rows[:at_most])) for one in of_strata]
+        dots = distribution(drawn, metric, label=label, column=column, at_most=at_most)
         charts.append(
             {"label": label, "distribution": dots, "quantiles": quantile_curves(of_strata, metric, label=label)}
         )
@@ -159,33 +211,53 @@ def _figures(
     return {"metric": metric.title, "charts": charts, "tail": tail, "limited": limited}
 
 
-def _volumes(evaluation: Evaluation, scores: pd.DataFrame, table: SortableTable) -> dict[str, Any] | None:
-    if "reference_ml" not in scores.columns or scores["reference_ml"].isna().all() or not evaluation.metrics:
+def _volumes(figures: _Figures) -> dict[str, Any] | None:
+    evaluation = figures.evaluation
+    if "reference_ml" not in figures.scores.columns or not evaluation.metrics:
         return None
     metric = metric_named(evaluation.metrics[0])
     attributes = single_attributes(evaluation.stratum_of_case)
-    colours = np.zeros(len(scores), dtype=np.int64)
-    if attributes:
-        colours = stratum_index(scores, evaluation.stratum_of_case[attributes[0]])
-    at_most = None if len(scores) <= MOST_DOTS else MOST_DOTS // len(evaluation.labels)
-    columns = {"column": table.column(metric_title(metric)), "volume_column": table.column("Reference (ml)")}
+    of_case = evaluation.stratum_of_case[attributes[0]] if attributes else None
+    # One figure per label is enough; that of the attribute with the most room shows the most labels.
+    labels = max(figures.labels.values(), key=len)
+    at_most = None if len(figures.scores) <= MOST_DOTS else MOST_DOTS // (3 * len(labels))
+    columns = {
+        "column": figures.columns.column(metric_title(metric)),
+        "volume_column": figures.columns.column("Reference (ml)"),
+    }
     charts = []
-    for label in evaluation.labels:
-        inside = (scores["label"] == label).to_numpy(dtype=bool)
-        of_label = scores[inside]
-        volumes = of_label["reference_ml"].to_numpy(dtype=np.float64)
+    for label in labels:
+        of_label = figures.of_label(label)
         values = np.asarray(shown(of_label[metric.name], metric))
-        points = Points(volumes, values, np.flatnonzero(inside), colours[inside])
         if at_most is not None:
-            points = points.first(np.argsort(values if metric.more_is_better else -values, kind="stable")[:at_most])
+            worst = np.argsort(values if metric.more_is_better else -values, kind="stable")[:at_most]
+            of_label, values = of_label.take(worst), values[worst]
+        colours = np.zeros(len(of_label), dtype=np.int64) if of_case is None else stratum_index(of_label, of_case)
+        volumes = of_label["reference_ml"].to_numpy(dtype=np.float64)
+        points = Points(volumes, values, of_label.index.to_numpy(dtype=np.int64), colours).finite(positive_x=True)
+        points = replace(points, rows=figures.rows.places(points.rows))
         if svg := against_volume(points, metric, label=label, **columns):
             charts.append({"label": label, "svg": svg})
     if not charts:
         return None
-    legend = []
-    if attributes:
-        strata = strata_in_order(evaluation.stratum_of_case[attributes[0]])
-        legend = legend_of(attributes[0], strata, lines=False)
+    legend = [] if of_case is None else legend_of(attributes[0], strata_in_order(of_case), lines=False)
     by = f", by {attributes[0]}" if attributes else ""
     limited = "" if at_most is None else f" Only the worst {at_most} cases of each label are drawn."
     return {"metric": metric.title, "charts": charts, "legend": legend, "by": by, "limited": limited}
+
+
+def _cases(evaluation: Evaluation, scores: pd.DataFrame, rows: CaseRows) -> SortableTable:
+    """The table of cases, with the rows that figures refer to and the worst others."""
+    first = metric_named(evaluation.metrics[0])
+    chosen = rows.chosen(scores[first.name].to_numpy(dtype=np.float64), more_is_better=first.more_is_better)
+    in_table = scores.take(chosen) if rows.is_limited else scores
+    return scores_table(in_table, evaluation.metrics, evaluation.stratum_of_case)
+
+
+def _cases_about(rows: CaseRows) -> str:
+    if not rows.is_limited:
+        return "A row per case and label, worst first."
+    return (
+        f"A row per case and label, worst first: of {rows.n_rows:,} rows those that the figures show and the worst of "
+        f"the others, about {rows.at_most:,} together; scores.csv has all."
+    )

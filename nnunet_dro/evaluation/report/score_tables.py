@@ -24,7 +24,7 @@ def scores_table(
         stratum_of_case: Attribute to strata.
 
     Returns:
-        Case, label, attributes, metrics, and the volumes where they are known; worst value of the first metric first.
+        Case, label, attributes, metrics, and the volumes that are columns; worst value of the first metric first.
     """
     columns = _names(scores, stratum_of_case)
     first = len(columns)
@@ -32,9 +32,15 @@ def scores_table(
         metric = metric_named(name)
         columns.append(Column(metric_title(metric), "number", shown(scores[name], metric)))
     for name, title in (("reference_ml", "Reference (ml)"), ("prediction_ml", "Prediction (ml)")):
-        if name in scores.columns and scores[name].notna().any():
+        if name in scores.columns:
             columns.append(Column(title, "volume", scores[name].tolist()))
     return SortableTable(tuple(columns), _keys(scores), first, descending=not metric_named(metrics[0]).more_is_better)
+
+
+def with_known_volumes(scores: pd.DataFrame) -> pd.DataFrame:
+    """The scores without columns of volumes that are not known of any case."""
+    volumes = scores.columns.intersection(["reference_ml", "prediction_ml"])
+    return scores.drop(columns=[name for name in volumes if scores[name].isna().all()])
 
 
 @dataclass(frozen=True)

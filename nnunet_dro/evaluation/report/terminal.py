@@ -26,6 +26,7 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.lesion_tables import HEADINGS, LesionTable, lesion_tables
+from nnunet_dro.evaluation.report.page_limits import MOST_PRINTED_ROWS, left_out_sentence, worst_labels
 from nnunet_dro.evaluation.report.strata_tables import FEW, FOOTNOTES, LEFT_OUT, Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 #: With more methods, the baseline among them, the differences are counted: nobody reads hundreds of rows.
 _MOST_METHODS = 5
+
+#: The most findings that are told where the tables are cut short, too.
+_MOST_FINDINGS = 20
 
 
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
@@ -48,11 +52,22 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
         A renderable for rich's console. Names from files are shown as they are, never read as markup; numbers that rest
         on too few cases are dim.
     """
-    parts: list[RenderableType] = [_strata_table(table) for table in strata_tables(evaluation.strata)]
+    parts: list[RenderableType] = []
+    strata = evaluation.strata
+    for attribute in strata["attribute"].unique():
+        inside = strata[strata["attribute"] == attribute]
+        labels = worst_labels(strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS)
+        parts += [_strata_table(table) for table in strata_tables(inside[inside["label"].isin(labels)])]
+        if left_out := left_out_sentence(len(labels), inside["label"].nunique(), evaluation.metrics[0]):
+            parts.append(Text(plain(left_out), style="dim"))
     parts += [_lesion_table(table) for table in lesion_tables(evaluation.lesion_sizes)]
-    for found in findings(evaluation):
+    found_all = findings(evaluation)
+    told = found_all if len(strata) <= MOST_PRINTED_ROWS else found_all[:_MOST_FINDINGS]
+    for found in told:
         where = "" if found.attribute == attribute_title(ALL) else f" ({found.attribute})"
         parts.append(Text.assemble((plain(f"{found.title}{where}: "), "bold"), plain(found.detail)))
+    if len(told) < len(found_all):
+        parts.append(Text(f"The other {len(found_all) - len(told)} findings are in report.md.", style="dim"))
     parts += [Text(plain(f"Note: {note}"), style="yellow") for note in all_notes(evaluation.notes, evaluation.strata)]
     return Group(*parts)
 

@@ -15,6 +15,9 @@ _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 326.0, 46.0, 12.0, 26.0, 46.0
 #: Points of a curve: enough for every per cent of the cases.
 _MOST_POINTS = 201
 
+#: Of many curves in one figure no more than these points can be told apart.
+_MANY_CURVES, _POINTS_OF_MANY = 12, 101
+
 _DASHES = ("", "6 3", "2 3", "9 3 2 3", "12 4")
 
 
@@ -40,11 +43,12 @@ def quantile_curves(strata: Sequence[StratumCases], metric: Metric, *, label: st
         parts.append(text(x(share), _HEIGHT - _BOTTOM + 16, str(share), anchor="middle"))
     parts.append(text((_LEFT + WIDTH) / 2, _HEIGHT - 8, "share of cases (%)", anchor="middle", kind="axis"))
     parts.append(text(4, 11, f"{metric.title} ({unit_sign(metric)})", kind="axis"))
+    most_points = _MOST_POINTS if len(strata) <= _MANY_CURVES else _POINTS_OF_MANY
     for stratum in strata:
         ordered = np.sort(stratum.values)
         if not len(ordered):
             continue
-        shares = np.linspace(0, 1, min(max(len(ordered), 2), _MOST_POINTS))
+        shares = np.linspace(0, 1, min(max(len(ordered), 2), most_points))
         heights = np.quantile(ordered, shares)
         points = " ".join(f"{at(x(100 * s))},{at(y(h))}" for s, h in zip(shares, heights, strict=True))
         form = Markup('<polyline class="curve s{}" points="{}" stroke-dasharray="{}"/>')

@@ -10,7 +10,7 @@ from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import scaled, stratum_title
 
 #: The most dots on a page; with more cases, figures draw only the worst of each stratum.
-MOST_DOTS = 60_000
+MOST_DOTS = 40_000
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,151 @@
+"""Time and memory of statistics and reports where there are many cases, labels and strata.
+
+The scores are drawn, and no image file is read: 20,000 cases, 100 labels, Dice and HD95, and 60 strata in two
+attributes, beside all cases together. The sizes of the strata range over a factor of 20, and every label is absent from
+some cases and missed in others, so that hardly two samples are of one size. The steps are those of
+`nnunet-dro evaluate` after the label maps have been read, one after the other in one process.
+
+    python benchmarks/scale.py [--quick] [--out FILE]
+"""
+
+import argparse
+import io
+import json
+import platform
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.report import evaluation_html, evaluation_latex, evaluation_markdown, evaluation_table
+from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.output_folder import write_files
+
+METRICS = ("dice", "hd95")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much there is to describe; strata per attribute."""
+
+    n_cases: int
+    n_labels: int
+    n_strata: tuple[int, ...]
+
+
+FULL, QUICK = Size(20_000, 100, (20, 40)), Size(200, 3, (2, 3))
+
+
+@dataclass
+class Clock:
+    """The steps so far: their seconds, the most memory up to their end, and the size of what they made."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def time(self, step: str, function: Callable[[], Any]) -> Any:
+        """Run a step."""
+        seconds, of_processor = time.perf_counter(), time.process_time()
+        found = function()
+        row = {"step": step, "seconds": time.perf_counter() - seconds}
+        row |= {"processor_seconds": time.process_time() - of_processor}
+        row |= {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9}
+        self.rows.append(row | {"mb": len(found.encode()) / 1e6 if isinstance(found, str) else None})
+        return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="A small size, to see that the script runs.")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/scale.json"), help="File to write.")
+    arguments = parser.parse_args()
+    size = QUICK if arguments.quick else FULL
+    rows = measure(size)
+    table = Table(title=f"{size.n_cases:,} cases, {size.n_labels} labels, {sum(size.n_strata)} strata, 2 metrics")
+    for column in ("step", "seconds", "of the processor", "peak memory (GB)", "size (MB)"):
+        table.add_column(column, justify="left" if column == "step" else "right")
+    for row in rows:
+        written = "" if row["mb"] is None else f"{row['mb']:.1f}"
+        table.add_row(
+            row["step"], f"{row['seconds']:.1f}", f"{row['processor_seconds']:.1f}", f"{row['peak_gb']:.2f}", written
+        )
+    Console().print(table)
+    machine = {"python": platform.python_version(), "numpy": np.__version__, "pandas": pd.__version__}
+    machine |= {"processor": platform.machine()}
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    content = {"machine": machine, "size": asdict(size), "rows": rows}
+    arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def measure(size: Size) -> list[dict[str, Any]]:
+    """A row per step, and one of their sums."""
+    scores, strata = drawn_scores(size, rng=np.random.default_rng(0))
+    clock = Clock()
+    statistics = clock.time("statistics", lambda: summarise(scores, strata, metrics=METRICS))
+    evaluation = clock.time("worst strata", lambda: described(scores, strata, statistics))
+    tables: dict[str, str] = clock.time("scores.csv, strata.csv, summary.json", lambda: evaluation_files(evaluation))
+    reports = {"report.html": evaluation_html, "report.md": evaluation_markdown, "report.tex": evaluation_latex}
+    made = {name: clock.time(name, lambda make=make: make(evaluation)) for name, make in reports.items()}
+    with tempfile.TemporaryDirectory() as scratch:
+        clock.time("writing", lambda: write_files(Path(scratch) / "out", tables | made))
+    clock.time("terminal", lambda: printed(evaluation))
+    total = {"step": "together"} | {
+        name: sum(row[name] for row in clock.rows) for name in ("seconds", "processor_seconds")
+    }
+    return [*clock.rows, total | {"peak_gb": clock.rows[-1]["peak_gb"], "mb": None}]
+
+
+def drawn_scores(size: Size, *, rng: np.random.Generator) -> "tuple[pd.DataFrame, dict[str, pd.Series[str]]]":
+    """Scores as an evaluation has them, and the strata of the cases."""
+    cases = [f"case_{n:05}" for n in range(size.n_cases)]
+    labels = [f"label_{n}" for n in range(size.n_labels)]
+    scores = pd.MultiIndex.from_product([cases, labels], names=["case", "label"]).to_frame(index=False)
+    n = len(scores)
+    absent, missed = rng.random(n) < 0.05, rng.random(n) < 0.01
+    reference = np.where(absent, 0, rng.integers(100, 100_000, n))
+    prediction = np.where(absent | missed, 0, rng.integers(100, 100_000, n))
+    scores["dice"] = np.where(absent, np.nan, np.where(missed, 0, rng.beta(8, 2, n)))
+    scores["hd95"] = np.where(absent | missed, np.nan, rng.gamma(2, 2, n))
+    scores["n_reference"], scores["n_prediction"] = reference, prediction
+    scores["n_intersection"] = np.minimum(reference, prediction)
+    scores["reference_ml"], scores["prediction_ml"] = reference * 1e-3, prediction * 1e-3
+    strata = {ALL: pd.Series(pd.Categorical([ALL] * len(cases), ordered=True), index=cases)}
+    for place, n_strata in enumerate(size.n_strata):
+        shares = np.geomspace(1, 20, n_strata)
+        codes = rng.choice(n_strata, size.n_cases, p=shares / shares.sum())
+        names = [f"stratum_{k}" for k in range(n_strata)]
+        of_case = pd.Series(pd.Categorical.from_codes(codes, names, ordered=True), index=cases)
+        strata[f"attribute_{place}"] = of_case
+        scores[f"attribute_{place}"] = np.repeat(of_case.astype(object).to_numpy(), size.n_labels)
+    return scores, strata
+
+
+def described(scores: pd.DataFrame, strata: "dict[str, pd.Series[str]]", statistics: pd.DataFrame) -> Evaluation:
+    files = {
+        case: [f"/data/{which}/{case}.nii.gz" for which in ("reference", "prediction")] for case in strata[ALL].index
+    }
+    digests = {case: ["0" * 64, "1" * 64] for case in files}
+    about = {"versions": {}, "options": {}, "definitions": {}, "inputs": {"files": files, "files_sha256": digests}}
+    about |= {"requirements": []}
+    return Evaluation("drawn", scores, statistics, strata, worst_strata(statistics), false_positives(scores), about)
+
+
+def printed(evaluation: Evaluation) -> str:
+    """What the terminal shows."""
+    screen = io.StringIO()
+    Console(file=screen, width=120).print(evaluation_table(evaluation))
+    return screen.getvalue()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Work spread over a dask cluster: each item is done once in the result, also if workers are lost meanwhile."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+#: How long to wait for the scheduler, and for its first worker, seconds.
+PATIENCE_S = 30.0
+
+
+def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """Do something with every item on the workers of a dask cluster.
+
+    If a worker is lost, dask gives to others what it was doing and what it had not yet handed over. The workers need
+    this package and see the same files under the same paths.
+
+    Args:
+        address: The scheduler's address, such as ``tcp://scheduler:8786``.
+        function: What to do; importable on the workers.
+        items: What to do it with.
+
+    Yields:
+        The results, one per item, as they come.
+
+    Raises:
+        ValueError: If dask is not installed, there is no such scheduler, it has no workers, they lack this package, or
+            an item stopped several workers.
+    """
+    try:
+        from distributed import Client, as_completed
+        from distributed.scheduler import KilledWorker
+    except ImportError as error:
+        cure = 'Install it with pip install "nnunet-dro[cluster]".'
+        raise ValueError(f"`workers` must come with the package dask, got {address!r} without it. {cure}") from error
+    with _client(Client, address) as client:
+        # Not pure: the same file may have been written again since another run.
+        futures = client.map(function, list(items), pure=False)
+        try:
+            for _, result in cast(Any, as_completed)(futures, loop=client.loop, with_results=True):
+                yield result
+        except KilledWorker as error:
+            cure = "Look into the logs of the workers: often their memory is too small."
+            raise ValueError(
+                f"`workers` must be able to score a case, but {error.last_worker} stopped. {cure}"
+            ) from error
+        except ImportError as error:
+            cure = "Install the same version there."
+            raise ValueError(f"`workers` must have nnunet-dro, got {address!r}, where {error}. {cure}") from error
+        finally:
+            client.cancel(futures)
+
+
+def _client(client_type: Any, address: str) -> Any:
+    """A connection to a scheduler that has workers."""
+    try:
+        client = client_type(address, timeout=PATIENCE_S, set_as_default=False, name="nnunet-dro")
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        cure = "Start one with `dask scheduler`, and give the address that it prints."
+        raise ValueError(f"`workers` must be the address of a dask scheduler, got {address!r}. {cure}") from error
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE_S)
+    except (OSError, TimeoutError) as error:
+        client.close()
+        cure = f"Start some with `dask worker {address}`."
+        raise ValueError(f"`workers` must be a scheduler with workers, got {address!r} without any. {cure}") from error
+    return client

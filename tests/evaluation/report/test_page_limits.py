@@ -1,0 +1,117 @@
+"""What pages and the terminal leave out of large evaluations, and that they say so."""
+
+import io
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.report import (
+    evaluation_html,
+    evaluation_markdown,
+    evaluation_page,
+    evaluation_table,
+    page_limits,
+    terminal,
+)
+from nnunet_dro.evaluation.report.page_limits import CaseRows, left_out_sentence, worst_labels
+from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
+
+LABELS = [f"label_{n}" for n in range(10)]
+
+
+@pytest.fixture(scope="module")
+def large():
+    """30 cases of 10 labels in two centres; label_n is the worse the larger n is, and worst in B."""
+    cases = [f"case_{n:02}" for n in range(30)]
+    scores = pd.MultiIndex.from_product([cases, LABELS], names=["case", "label"]).to_frame(index=False)
+    number = scores["label"].str.removeprefix("label_").astype(int)
+    centre = pd.Series(pd.Categorical(["A", "B"] * 15, ordered=True), index=cases)
+    is_b = scores["case"].map(centre.astype(object)) == "B"
+    scores["dice"] = 0.95 - 0.05 * number - 0.1 * is_b - np.arange(len(scores)) * 1e-4
+    scores["n_reference"] = scores["n_prediction"] = 10
+    scores["n_intersection"] = 5
+    scores["reference_ml"] = scores["prediction_ml"] = 0.5 + number
+    strata = {"centre": centre}
+    statistics = summarise(scores, strata, n_resamples=0)
+    return Evaluation("m", scores, statistics, strata, worst_strata(statistics), false_positives(scores))
+
+
+def payload(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+@pytest.fixture
+def small_limits(monkeypatch):
+    monkeypatch.setattr(evaluation_page, "MOST_STRATA_ROWS", 6)
+    monkeypatch.setattr(evaluation_page, "MOST_DOTS", 60)
+    monkeypatch.setattr(CaseRows.__init__, "__defaults__", (100, CaseRows.__init__.__defaults__[1]))
+    monkeypatch.setattr(terminal, "MOST_PRINTED_ROWS", 4)
+    monkeypatch.setattr(terminal, "_MOST_FINDINGS", 2)
+
+
+def test_the_worst_labels_fill_the_room_in_their_order(large):
+    assert worst_labels(large.strata, large.worst, "centre", most_rows=20) == LABELS
+    assert worst_labels(large.strata, large.worst, "centre", most_rows=7) == LABELS[-3:]
+    assert worst_labels(large.strata, large.worst, "centre", most_rows=1) == LABELS[-1:]
+
+
+def test_what_is_left_out_is_said():
+    assert left_out_sentence(3, 3, "dice") == ""
+    assert left_out_sentence(2, 3, "dice") == (
+        "Of 3 labels, the 2 are shown whose worst stratum has the lowest P5 of Dice; strata.csv has all."
+    )
+    assert "one is shown whose worst stratum has the highest P75 of HD95" in left_out_sentence(1, 9, "hd95")
+
+
+def test_a_large_page_shows_the_worst_and_says_so(large, small_limits):
+    page = evaluation_html(large)
+
+    assert "Of 10 labels, the 3 are shown" in page
+    tables = re.findall(r'<table class="strata">.*?</table>', page, re.DOTALL)
+    assert set(re.findall(r"label_\d", " ".join(tables))) == set(LABELS[-3:])
+    assert "of 300 rows those that the figures show and the worst of the others" in page
+
+
+def test_every_dot_finds_its_case(large, small_limits):
+    page = evaluation_html(large)
+
+    cases, labels, _, dice, *_ = payload(page)["columns"]
+    n_rows = len(cases["codes"])
+    assert n_rows == 100
+    figures = page.split('<section id="volumes">')[0].split("<figure>")[1:]
+    drawn = 0
+    for label, figure in zip([label for label in LABELS[-3:] for _ in "dq"], figures, strict=True):
+        for row in map(int, re.findall(r'data-row="(\d+)"', figure)):
+            drawn += 1
+            name, its_label = cases["names"][cases["codes"][row]], labels["names"][labels["codes"][row]]
+            assert its_label == label
+            expected = large.scores[(large.scores["case"] == name) & (large.scores["label"] == label)]["dice"].iloc[0]
+            assert dice["values"][row] == pytest.approx(100 * expected, abs=1e-3)
+    assert drawn == 3 * 2 * 15
+    # The rest of the table is the worst of the others.
+    assert min(dice["values"]) == pytest.approx(100 * large.scores["dice"].min(), abs=1e-3)
+
+
+def test_a_small_page_shows_all(large):
+    page = evaluation_html(large)
+
+    assert "Of 10 labels" not in page
+    assert len(payload(page)["columns"][0]["codes"]) == 300
+    assert "A row per case and label, worst first. Choose" in page
+
+
+def test_the_terminal_shows_the_worst_and_markdown_all(large, small_limits):
+    screen = io.StringIO()
+    Console(file=screen, width=200).print(evaluation_table(large))
+
+    shown = screen.getvalue()
+    assert "Of 10 labels, the 2 are shown" in shown
+    assert "The other 8 findings are in report.md." in shown
+    assert "label_0" not in shown
+    assert all(label.replace("_", r"\_") in evaluation_markdown(large) for label in LABELS)
+    assert page_limits.MOST_PRINTED_ROWS > 100

@@ -1,0 +1,116 @@
+"""Cases scored on the workers of a dask cluster: the same scores, none lost and none twice."""
+
+import os
+import re
+import signal
+import sys
+
+import joblib
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation.evaluation import evaluate
+from tests.evaluation.made_folders import check_refused, run_evaluate, scores_of, write_cases, write_study
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def local_cluster():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made:
+        yield made
+
+
+@pytest.fixture
+def client(local_cluster):
+    with distributed.Client(local_cluster) as client:
+        yield client
+
+
+def n_scored_on(client):
+    """How many cases the cluster's workers have scored; joblib names its tasks batch_of_score_unless_known_N_calls."""
+    n_tasks = client.run_on_scheduler(
+        lambda dask_scheduler: {name: p.state_counts["memory"] for name, p in dask_scheduler.task_prefixes.items()}
+    )
+    sizes = {name: re.fullmatch(r"batch_of_score_unless_known_(\d+)_calls", name) for name in n_tasks}
+    return sum(int(size[1]) * n_tasks[name] for name, size in sizes.items() if size)
+
+
+def test_cases_are_scored_on_a_dask_cluster(tmp_path, client):
+    write_study(tmp_path, shifts=[n % 5 for n in range(12)])
+    cases = write_cases(tmp_path, centre=["A", "B", "C"] * 4)
+    folders = (tmp_path / "reference", tmp_path / "prediction")
+    options = {"cases": cases, "by": ["centre"], "metrics": ("dice", "hd95"), "n_resamples": 20}
+    seen = []
+
+    with joblib.parallel_config(backend="dask"):
+        of_cluster = evaluate(*folders, **options, progress=lambda n_done, n_all: seen.append(n_done))
+    of_threads = evaluate(*folders, **options, jobs=2)
+
+    pd.testing.assert_frame_equal(of_cluster.scores, of_threads.scores)
+    pd.testing.assert_frame_equal(of_cluster.strata, of_threads.strata)
+    assert seen == list(range(1, 13))
+    assert n_scored_on(client) == 12
+
+
+def test_file_that_cannot_be_used_is_named_on_a_cluster_too(tmp_path, client):
+    write_study(tmp_path, shifts=(0, 1, 2))
+    (tmp_path / "prediction" / "case_01.nii.gz").write_text("no label map")
+
+    with joblib.parallel_config(backend="dask"), pytest.raises(ValueError, match=r"case_01\.nii\.gz"):
+        evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0)
+
+
+def test_the_command_scores_on_a_scheduler(tmp_path, local_cluster, monkeypatch):
+    write_study(tmp_path, shifts=(0, 1, 2))
+    # The workers run in another folder.
+    monkeypatch.chdir(tmp_path)
+
+    here = run_evaluate(tmp_path.relative_to(tmp_path), out="here")
+    there = run_evaluate(tmp_path.relative_to(tmp_path), "--workers", local_cluster.scheduler_address, out="there")
+
+    assert (here.exit_code, there.exit_code) == (0, 0), there.output
+    pd.testing.assert_frame_equal(scores_of(tmp_path / "here"), scores_of(tmp_path / "there"))
+
+
+def test_a_worker_that_is_lost_loses_no_case_and_doubles_none(tmp_path, local_cluster):
+    write_study(tmp_path, shifts=[n % 5 for n in range(40)])
+    folders = (tmp_path / "reference", tmp_path / "prediction")
+    workers = [worker.pid for worker in local_cluster.workers.values()]
+    seen = []
+
+    def progress(n_done, n_all):
+        seen.append(n_done)
+        if n_done == 5:
+            os.kill(workers[0], signal.SIGKILL)
+
+    scored = evaluate(*folders, workers=local_cluster.scheduler_address, n_resamples=0, progress=progress)
+
+    expected = evaluate(*folders, jobs=2, n_resamples=0)
+    assert seen == list(range(1, 41))
+    pd.testing.assert_frame_equal(scored.scores, expected.scores)
+    assert scored.about["inputs"]["files_sha256"] == expected.about["inputs"]["files_sha256"]
+
+
+def test_a_damaged_file_ends_the_command_in_one_line(tmp_path, local_cluster):
+    write_study(tmp_path, shifts=(0, 1, 2))
+    (tmp_path / "prediction" / "case_01.nii.gz").write_text("no label map")
+
+    result = run_evaluate(tmp_path, "--workers", local_cluster.scheduler_address)
+
+    check_refused(result, tmp_path, "case_01.nii.gz", "Write it again")
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "foo://scheduler:1"])
+def test_an_address_without_a_scheduler_is_refused(tmp_path, address, monkeypatch):
+    monkeypatch.setattr("nnunet_dro.evaluation.cluster.PATIENCE_S", 0.5)
+    write_study(tmp_path, shifts=(0,))
+
+    check_refused(run_evaluate(tmp_path, "--workers", address), tmp_path, address, "dask scheduler")
+
+
+def test_without_dask_there_is_a_cure(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    write_study(tmp_path, shifts=(0,))
+
+    check_refused(run_evaluate(tmp_path, "--workers", "tcp://s:1"), tmp_path, 'pip install "nnunet-dro[cluster]"')

@@ -1,0 +1,167 @@
+"""What each command that reads files is given: folders on which it succeeds, before they are damaged."""
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tests.evaluation.made_folders import bars, run_evaluate, write_cases, write_dataset_json, write_map, write_study
+from tests.kept.folders import VERSION_0_1
+from tests.suspects.made_folds import fold_folder, ranked, write_log
+
+CASES = ("case_00", "case_01", "case_02", "case_03")
+TRAINING = VERSION_0_1 / "trainings" / "nnUNetTrainerGILS_T1_2epochs_4iters"
+DATASET = "Dataset901_labels"
+
+
+def evaluate(root: Path) -> list[list[str]]:
+    write_study(root)
+    write_cases(root, centre=["A", "A", "B", "B"], age=[3, 40, 70, 9])
+    (root / "require.txt").write_text("# for release\ncentre=A label=tumour p5>=0.1\n")
+    (root / "prediction" / "summary.json").write_text(json.dumps({"metric_per_case": [_entry(case) for case in CASES]}))
+    common = ["reference", "prediction", "--cases", "cases.csv", "--by", "centre", "--bootstrap", "20", "--jobs", "1"]
+    summary = ["reference", "prediction/summary.json", "--bootstrap", "20"]
+    return [
+        ["evaluate", *common, "--metrics", "dice,hd95", "--require-file", "require.txt", "-o", "out"],
+        ["evaluate", *common, "--by", "age:q2", "--patient", "age", "-o", "out"],
+        ["evaluate", *summary, "-o", "out"],
+    ]
+
+
+def _entry(case: str) -> dict:
+    counts = {"TP": 3, "FP": 1, "FN": 1, "TN": 500, "Dice": 0.75}
+    files = {f"{which}_file": f"{which}/{case}.nii.gz" for which in ("reference", "prediction")}
+    return files | {"metrics": {"1": counts, "2": counts}}
+
+
+def _evaluations(root: Path) -> None:
+    write_study(root)
+    cases = write_cases(root, centre=["A", "A", "B", "B"])
+    for name in ("erm", "dro"):
+        result = run_evaluate(
+            root, "--cases", cases, "--by", "centre", "--metrics", "dice,hd95", out=name, bootstrap=20
+        )
+        assert result.exit_code == 0, result.output
+        for other in ("report.html", "report.md", "report.tex", "scores.csv", "strata.csv"):
+            (root / name / other).unlink()
+
+
+def compare(root: Path) -> list[list[str]]:
+    _evaluations(root)
+    shutil.rmtree(root / "reference")
+    shutil.rmtree(root / "prediction")
+    (root / "cases.csv").unlink()
+    return [["compare", "A=erm", "B=dro", "-o", "out", "--bootstrap", "20", *more] for more in ([], ["--intersect"])]
+
+
+def report(root: Path) -> list[list[str]]:
+    _evaluations(root)
+    shutil.rmtree(root / "dro")
+    for case in CASES:
+        write_map(root / "images" / f"{case}_0000.nii.gz", bars(4) * 50, dtype=np.float32)
+    # The summary has the paths of where it was made.
+    summary = root / "erm" / "summary.json"
+    summary.write_text(summary.read_text().replace(str(root), "."))
+    return [["report", "erm", "--images", "images"], ["report", "erm"]]
+
+
+def plan(root: Path) -> list[list[str]]:
+    _evaluations(root)
+    for name in ("reference", "prediction", "dro"):
+        shutil.rmtree(root / name)
+    (root / "cases.csv").unlink()
+    return [["plan", "centre=* label=tumour p5>=0.1@95", "--pilot", "erm"], ["plan", "mean>=0.1@90", "--pilot", "erm"]]
+
+
+def splits(root: Path) -> list[list[str]]:
+    raw = root / DATASET
+    for case in CASES:
+        write_map(raw / "labelsTr" / f"{case}.nii.gz", bars(4))
+        write_map(raw / "imagesTr" / f"{case}_0000.nii.gz", bars(4))
+    write_dataset_json(raw)
+    content = json.loads((raw / "dataset.json").read_text())
+    content |= {"channel_names": {"0": "MRI"}, "numTraining": 4, "file_ending": ".nii.gz"}
+    (raw / "dataset.json").write_text(json.dumps(content))
+    write_cases(raw, centre=["A", "A", "B", "B"], patient=["p", "q", "r", "s"])
+    table = ["--cases", f"{DATASET}/cases.csv", "--folds", "2", "-o", "splits.json"]
+    return [
+        ["splits", DATASET, *table, "--stratify", "centre", "--group", "patient"],
+        ["splits", DATASET, *table, "--leave-out", "centre"],
+    ]
+
+
+def suspects(root: Path) -> list[list[str]]:
+    raw = root / "raw" / "Dataset123_Made"
+    for case in CASES:
+        write_map(raw / "labelsTr" / f"{case}.nii.gz", bars(4))
+        write_map(raw / "imagesTr" / f"{case}_0000.nii.gz", bars(4) * 30, dtype=np.float32)
+    description = {"channel_names": {"0": "MRI"}, "labels": {"background": 0, "tumour": 1, "organ": 2}}
+    (raw / "dataset.json").write_text(json.dumps(description | {"numTraining": 4, "file_ending": ".nii.gz"}))
+    folder = fold_folder(root / "results")
+    for file in ("weights.csv", "hardness.csv"):
+        write_log(folder, file, ranked(file, CASES))
+    given = str(folder.relative_to(root))
+    return [["suspects", given, "-o", "out"], ["suspects", given, "-o", "out", "--by", "loss"]]
+
+
+def _trained(root: Path) -> Path:
+    """The folder of a kept training, with what nnU-Net puts beside it."""
+    folder = root / "results" / DATASET / f"{TRAINING.name}__nnUNetPlans__2d_small"
+    shutil.copytree(TRAINING, folder / "fold_0")
+    arguments = torch.load(folder / "fold_0" / "checkpoint_final.pth", map_location="cpu", weights_only=False)[
+        "init_args"
+    ]
+    for name, content in (("plans", arguments["plans"]), ("dataset", arguments["dataset_json"])):
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    preprocessed = root / "preprocessed" / DATASET
+    preprocessed.mkdir(parents=True)
+    shutil.copyfile(folder / "plans.json", preprocessed / "nnUNetPlans.json")
+    shutil.copyfile(folder / "dataset.json", preprocessed / "dataset.json")
+    split = {"train": [f"case_{n:02}" for n in range(8)], "val": ["case_08", "case_09"]}
+    (preprocessed / "splits_final.json").write_text(json.dumps([split]))
+    rows = "".join(f"case_{n:02},{'ab'[n % 2]}\n" for n in range(10))
+    (preprocessed / "cases.csv").write_text("case,site\n" + rows)
+    for n in range(10):
+        write_map(preprocessed / "gt_segmentations" / f"case_{n:02}.nii.gz", np.zeros((3, 4, 4)))
+    identifier = json.loads((folder / "plans.json").read_text())["configurations"]["2d"]["data_identifier"]
+    images = preprocessed / identifier
+    images.mkdir()
+    for n in range(10):
+        np.savez(
+            images / f"case_{n:02}.npz", data=np.zeros((1, 1, 4, 4), np.float32), seg=np.zeros((1, 1, 4, 4), np.int8)
+        )
+        (images / f"case_{n:02}.pkl").write_bytes(pickle.dumps({"class_locations": {1: [], 2: []}}))
+    return folder
+
+
+def share(root: Path) -> list[list[str]]:
+    folder = _trained(root).relative_to(root)
+    shutil.rmtree(root / "preprocessed")
+    return [["share", str(folder), "-o", "model.zip"]]
+
+
+def doctor(root: Path) -> list[list[str]]:
+    folder = _trained(root)
+    given = ["doctor", str((folder / "fold_0").relative_to(root)), "-o", "out", "--device", "cpu"]
+    # Measuring takes seconds, and reads what nnU-Net itself has written.
+    return [[*given, "--patches", "0", "--no-prediction"]]
+
+
+def finetune(root: Path) -> list[list[str]]:
+    _trained(root)
+    words = ["finetune", DATASET, "2d_small", "0", "--from", TRAINING.name, "--device", "cpu"]
+    return [[*words, "--trainer", "nnUNetTrainerDRO_beta10_2epochs_2iters"]]
+
+
+def tune(root: Path) -> list[list[str]]:
+    _trained(root)
+    words = ["tune", DATASET, "2d_small", "0", "--trainer", "HWS", "--epochs", "2", "--device", "cpu", "--trials", "1"]
+    return [[*words, "--option", "beta:1:10", "--objective", "p10 by site worst"]]
+
+
+WORKSPACES = {
+    made.__name__: made for made in (evaluate, compare, report, plan, splits, suspects, share, doctor, finetune, tune)
+}
