@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from nnunet_dro import evaluate_options as options
 from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.evaluation_commands import Bootstrap, RequireFile, Seed
 
@@ -29,6 +30,10 @@ def write(
     empty: Annotated[
         EmptyRule, typer.Option(help="Score of a label that reference, prediction or both lack.")
     ] = EmptyRule.UNDEFINED,
+    instances: options.Instances = None,
+    match: options.Match = None,
+    connectivity: options.Connectivity = None,
+    lesions_above_mm3: options.LesionsAbove = None,
     missing: Annotated[
         MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")
     ] = MissingRule.ERROR,
@@ -66,6 +71,10 @@ def write(
             "metrics": [name.strip() for name in metrics.split(",") if name.strip()],
             "nsd_tolerance_mm": nsd_tolerance_mm,
             "empty": empty.value,
+            "instances": instances or [],
+            "match": match,
+            "connectivity": connectivity,
+            "lesions_above_mm3": lesions_above_mm3,
             "missing": missing.value,
             "ignore_unknown_cases": ignore_unknown_cases,
             **draws,
@@ -85,9 +94,9 @@ def show(protocol: _ProtocolPath) -> None:
 
     read = read_protocol(protocol)
     typer.echo(f"{protocol} is as it was written.\nSHA-256 {read.sha256}")
-    for command, options in read.sections.items():
+    for command, locked in read.sections.items():
         typer.echo(f"\nnnunet-dro {command}")
-        for name, value in options.items():
+        for name, value in locked.items():
             values = value if isinstance(value, list) else [value]
             shown = [("yes" if item else "no") if isinstance(item, bool) else str(item) for item in values]
             if value is not None and shown:

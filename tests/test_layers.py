@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "evaluate_options": {"completion"},
     "locked_options": {"evaluation"},
     "evaluation_commands": {"evaluate_options", "evaluation", "evidence", "locked_options"},
-    "protocol_commands": {"evaluation", "evaluation_commands"},
+    "protocol_commands": {"evaluate_options", "evaluation", "evaluation_commands"},
     "strata_command": {"evaluation"},
     "cli": {
         *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "locked_options", "nnunet"),

@@ -11,11 +11,9 @@ from nnunet_dro.evaluation.intervals import intervals
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import divide
 
-#: The columns of lesion_sizes.csv.
-COLUMNS = (
-    *("attribute", "stratum", "label", "unit", "volume"),
-    *("n_lesions", "n_cases", "n_found", "n_invented", "recall", "recall_low", "recall_high", "dice_of_found"),
-)
+#: The columns of lesion_sizes.csv: names, then numbers.
+NUMBERS = ("n_lesions", "n_cases", "n_found", "n_invented", "recall", "recall_low", "recall_high", "dice_of_found")
+COLUMNS = ("attribute", "stratum", "label", "unit", "volume", *NUMBERS)
 
 
 def lesion_sizes(

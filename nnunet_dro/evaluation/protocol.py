@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from nnunet_dro.atomic import replacing
 from nnunet_dro.evaluation.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.instances import Instances
 from nnunet_dro.evaluation.margins import check_margin
 from nnunet_dro.evaluation.requirements import COMPARISON, STRATA, parse_requirement
 from nnunet_dro.evaluation.score_arrays import Scoring
@@ -44,6 +45,10 @@ _OPTIONS: dict[str, dict[str, tuple[type | None, ...]]] = {
         "metrics": (list,),
         "nsd_tolerance_mm": (float,),
         "empty": (str,),
+        "instances": (list,),
+        "match": (str, None),
+        "connectivity": (int, None),
+        "lesions_above_mm3": (float, None),
         "missing": (str,),
         "ignore_unknown_cases": (bool,),
         "bootstrap": (int,),
@@ -70,7 +75,8 @@ class Protocol:
 
     Attributes:
         evaluate: ``by``, ``overall``, ``reference_stratum``, ``patient``, ``metrics`` (a list), ``nsd_tolerance_mm``,
-            ``empty``, ``missing``, ``ignore_unknown_cases``, ``bootstrap``, ``seed``, ``require`` (a list of texts).
+            ``empty``, ``instances``, ``match``, ``connectivity``, ``lesions_above_mm3``, ``missing``,
+            ``ignore_unknown_cases``, ``bootstrap``, ``seed``, ``require`` (a list of texts).
         compare: ``intersect``, ``margin``, ``bootstrap``, ``seed``, ``require``.
     """
 
@@ -80,7 +86,14 @@ class Protocol:
     def __post_init__(self) -> None:
         for name, section in self.sections.items():
             _check_section(name, section)
-        Scoring(tuple(self.evaluate["metrics"]), float(self.evaluate["nsd_tolerance_mm"]), str(self.evaluate["empty"]))
+        lesions = Instances.of(
+            self.evaluate["instances"],
+            match=self.evaluate["match"],
+            connectivity=self.evaluate["connectivity"],
+            above_mm3=self.evaluate["lesions_above_mm3"],
+        )
+        metrics, tolerance_mm = tuple(self.evaluate["metrics"]), float(self.evaluate["nsd_tolerance_mm"])
+        Scoring(metrics, tolerance_mm, str(self.evaluate["empty"]), lesions)
         if self.compare["margin"] is not None:
             check_margin(float(self.compare["margin"]))
         for text in self.evaluate["require"]:

@@ -13,6 +13,7 @@ import pandas as pd
 from nnunet_dro.evaluation.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.instances import LESION_COUNTS
+from nnunet_dro.evaluation.lesion_sizes import NUMBERS as LESION_NUMBERS
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.score_arrays import COUNTS as SIZES
 from nnunet_dro.evaluation.statistics import STATISTICS
@@ -174,9 +175,8 @@ def _parsed(path: Path) -> Evaluation:
         if summary["format"] != FORMAT:
             raise ValueError(summary["format"])
         tables = {name: _table(summary[name]) for name in ("strata", "false_positives")}
-        tables["scores"] = _table(
-            summary["scores"], numbers=(*METRICS, *SIZES, *LESION_COUNTS, "reference_ml", "prediction_ml")
-        )
+        of_scores = (*METRICS, *SIZES, *LESION_COUNTS, "reference_ml", "prediction_ml")
+        tables["scores"] = _table(summary["scores"], numbers=of_scores)
         strata = {
             attribute: pd.Series(entry["cases"], dtype=object).astype(pd.CategoricalDtype(entry["order"], ordered=True))
             for attribute, entry in summary["stratum_of_case"].items()
@@ -194,7 +194,7 @@ def _parsed(path: Path) -> Evaluation:
             about=about,
             notes=tuple(summary["notes"]),
             # Evaluations of earlier versions have none.
-            lesion_sizes=_table(summary.get("lesion_sizes", [])),
+            lesion_sizes=_table(summary.get("lesion_sizes", []), numbers=LESION_NUMBERS),
             lesions=_lesions(path.parent) if summary["options"].get("instances") else pd.DataFrame(),
             **tables,
         )

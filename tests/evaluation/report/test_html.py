@@ -101,8 +101,8 @@ def test_page_with_more_dots_than_a_browser_draws_says_what_it_leaves_out():
     labels = tuple(f"label {n}" for n in range(14))
     html = evaluation_html(evaluation_of(*scores_of(5000, labels=labels)))
     assert html.count('class="dot ') <= 120_000
-    assert "the worst 714 of each stratum; lines and bands are of all cases" in html
-    assert "Only the worst 4285 cases of each label are drawn." in html
+    assert "the worst 476 of each stratum; lines and bands are of all cases" in html
+    assert "Only the worst 952 cases of each label are drawn." in html
 
 
 @pytest.mark.parametrize("values", [[math.nan], [1.0], [0.0]])
