@@ -140,14 +140,8 @@ def _read(path: Path, expected: Mapping[str, str]) -> dict[str, ScoredPair]:
     found = {}
     for entry in filter(None, map(_parsed, lines)):
         try:
-            one = ScoredPair(
-                entry["case"],
-                entry["rows"],
-                tuple(entry["reference_values"]),
-                entry["absent"],
-                tuple(entry["sha256"]),
-                entry["lesions"],
-            )
+            tuples = {name: tuple(entry[name]) for name in ("reference_values", "sha256")}
+            one = ScoredPair(**{**entry, **tuples})
         except (KeyError, TypeError):
             continue
         found[one.case] = one

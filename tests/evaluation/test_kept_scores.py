@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation import score_files
+from nnunet_dro.evaluation.instances import Instances
 from nnunet_dro.evaluation.kept_scores import KeptScores, keeping
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.score_arrays import Scoring
@@ -87,6 +88,25 @@ def test_scores_are_read_as_they_were(tmp_path):
     assert found["a"].rows == [{"label": "tumour", "dice": 1 / 3, "n_reference": 3, "reference_ml": 0.1 + 0.2}]
     assert found["a"].sha256 == ("a" * 64, "")
     assert found["a"].reference_values == (1, 2)
+
+
+def test_lesions_are_kept_as_they_are_scored(tmp_path):
+    study = write_study(tmp_path, shifts=(3,))
+    files = (study / which / "case_00.nii.gz" for which in ("reference", "prediction"))
+    pair = score_files.PairOfFiles("case_00", *files)
+    labels = Labels({"tumour": (1,), "organ": (2,)})
+    scoring = Scoring(("dice", "lesion_f1"), instances=Instances(("tumour",)))
+    one = score_pair(pair, labels, scoring)
+    assert one.lesions
+    kept = KeptScores(tmp_path / "kept")
+    kept.known(labels, scoring)
+    kept.add(one)
+    kept.close()
+
+    found = known(tmp_path / "kept", labels, scoring)["case_00"]
+
+    assert repr(found.lesions) == repr(one.lesions)
+    assert repr(found.rows) == repr(one.rows)
 
 
 @pytest.mark.parametrize("n_lost", [1, 2, 40, 200])
