@@ -28,10 +28,10 @@ from experiments.label_noise.studies import phantom_study as noisy_phantoms
 from experiments.nnunet_runs.results import Results
 from experiments.record import markdown_table, render
 from experiments.reweighting_limits.descent import six_digits
-from experiments.segmentation.studies import few_phantoms_study, finetuning_rates_study, phantom_study
+from experiments.segmentation.studies import few_phantoms_study, finetuning_rates_study, finetuning_study, phantom_study
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-SEGMENTATION = ("phantoms", "few-phantoms", "finetuning-rates", "hippocampus")
+SEGMENTATION = ("phantoms", "few-phantoms", "finetuning", "finetuning-rates", "hippocampus")
 NOTHING = pd.DataFrame()
 
 
@@ -94,6 +94,7 @@ def hippocampus():
 def test_segmentation(name, times_of_the_page):
     family = experiments.segmentation.page
     made = {"phantoms": phantom_study, "few-phantoms": few_phantoms_study, "finetuning-rates": finetuning_rates_study}
+    made["finetuning"] = finetuning_study
     study = made[name](quick=False) if name in made else hippocampus()
     name = f"segmentation-{name}"
     words = "**Trainings that never learnt a label, in any stratum:"
