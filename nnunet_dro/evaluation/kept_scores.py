@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.score_files import ScoredPair
 
 _FORMAT = "nnunet-dro scored cases 1"
 
-#: A run that a mistake in the input ends earlier is quickly made again, and leaves nothing behind, seconds.
+#: A run that a mistake in the input or its user ends earlier is quickly made again, and leaves nothing behind, seconds.
 _WORTH_KEEPING_S = 60.0
 
 _ADVICE = "The cases that were scored are kept: run it again with --resume."
@@ -96,8 +96,8 @@ class KeptScores:
 def keeping(path: Path, *, resume: bool, seconds: Callable[[], float] = time.monotonic) -> Iterator[KeptScores]:
     """Keep the scores of finished cases in a file until the results are written.
 
-    At the end the file is removed, and also where the input was wrong within the first minute. It stays if the process
-    is killed or interrupted.
+    At the end the file is removed, and also where a run that resumes nothing ends within its first minute, because the
+    input was wrong or its user interrupted it. It stays if the process is killed.
 
     Args:
         path: The file.
@@ -111,17 +111,18 @@ def keeping(path: Path, *, resume: bool, seconds: Callable[[], float] = time.mon
     started = seconds()
     try:
         yield kept
-    except Exception as error:
+    except BaseException as error:
         is_quick = seconds() - started < _WORTH_KEEPING_S and not resume
-        if is_quick:
+        if is_quick and isinstance(error, Exception | KeyboardInterrupt):
             kept.remove()
         kept.close()
-        if is_quick or not path.exists() or type(error) not in (ValueError, FileNotFoundError, PermissionError):
+        if not path.exists():
             raise
-        raise type(error)(f"{error} {_ADVICE}") from error
-    except KeyboardInterrupt as error:
-        kept.close()
-        raise KeyboardInterrupt(f"interrupted. {_ADVICE}" if path.exists() else "") from error
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"interrupted. {_ADVICE}") from error
+        if type(error) in (ValueError, FileNotFoundError, PermissionError):
+            raise type(error)(f"{error} {_ADVICE}") from error
+        raise
     kept.remove()
 
 

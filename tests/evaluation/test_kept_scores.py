@@ -6,7 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation import score_files
+from nnunet_dro.evaluation import kept_scores, score_files
 from nnunet_dro.evaluation.instances import Instances
 from nnunet_dro.evaluation.kept_scores import KeptScores, keeping
 from nnunet_dro.evaluation.labels import Labels
@@ -57,6 +57,7 @@ def interrupted(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(score_files, "score_pair", stop)
+        patch.setattr(kept_scores, "_WORTH_KEEPING_S", 0.0)
         result = run_evaluate(study, "--jobs", 1)
     assert result.exit_code == 130
     assert "--resume" in result.stderr
@@ -214,6 +215,27 @@ def test_bad_input_after_a_minute_keeps_the_scores_and_says_so(tmp_path):
         run()
 
     assert list(known(path)) == ["a"]
+
+
+def interrupt(path, seconds):
+    """Interrupt a run that has scored a case, when it has run for some seconds."""
+    times = iter([0.0, seconds])
+    with keeping(path, resume=False, seconds=lambda: next(times)) as kept:
+        kept.known(LABELS, SCORING)
+        kept.add(scored("a"))
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_within_a_minute_leaves_nothing_behind(tmp_path):
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        interrupt(tmp_path / "new" / "kept", seconds=59)
+    assert names_in(tmp_path) == []
+
+
+def test_an_interruption_after_a_minute_keeps_the_scores_and_says_so(tmp_path):
+    with pytest.raises(KeyboardInterrupt, match=r"--resume\.$"):
+        interrupt(tmp_path / "kept", seconds=61)
+    assert list(known(tmp_path / "kept")) == ["a"]
 
 
 def test_where_nothing_can_be_kept_the_run_goes_on(tmp_path, caplog):

@@ -43,7 +43,7 @@ def test_the_experiment_runs_and_goes_on_where_it_stopped(tmp_path):
     # Two methods, six moments, three pathologies and three labels.
     assert len(table) == 2 * 6 * 3 * 3
     assert table["mean"].between(0, 1).all()
-    np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1)
+    np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4)
     finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "work" / "quick" / "finished").iterdir()}
     main(words)
     assert finished == {path: path.stat().st_mtime_ns for path in finished}
