@@ -1,0 +1,31 @@
+"""The page for quality engineers: its commands run one after the other, as the reader runs them."""
+
+import pytest
+
+from tests.evaluation.made_folders import bars, run, write_cases, write_dataset_json, write_map
+from tests.test_docs import ROOT, calls
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for n in range(6):
+        write_map(tmp_path / "labelsTs" / f"case_{n:02}.nii.gz", bars(4))
+        write_map(tmp_path / "predictions" / "dro" / f"case_{n:02}.nii.gz", bars(4, n % 2))
+        write_map(tmp_path / "predictions" / "old" / f"case_{n:02}.nii.gz", bars(4, 1))
+    write_dataset_json(tmp_path / "labelsTs")
+    write_cases(tmp_path, centre=["A", "A", "A", "B", "B", "B"], patient=["1", "1", "2", "3", "3", "4"])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_commands_of_the_page_run(folder):
+    commands = calls((ROOT / "docs" / "quality.md").read_text("utf-8"))
+    names = ["plan", "protocol", "selfcheck", "evaluate", "evaluate", "compare", "report"]
+    assert [words[0] for words in commands] == names
+    results = [run(*words) for words in commands]
+    assert [(result.exit_code, result.stderr) for result in results] == [(0, "")] * 7
+    assert "59" in results[0].stdout
+    readme = (folder / "evidence" / "README.md").read_text("utf-8")
+    assert "6 cases of 4 patients" in readme
+    locked = next(line for line in results[1].stdout.splitlines() if line.startswith("SHA-256 "))
+    assert locked.removeprefix("SHA-256 ") in readme
