@@ -2,24 +2,32 @@
 
 What nnU-Net imports takes longer than most of what the tests ask of it. A forked command begins where its program
 would begin after its imports: with its own arguments, environment, folder and output, and with fresh random numbers.
+Processes that nnU-Net would spawn, to export predictions and compute metrics, are forked for the same reason.
 
 Read as a program, this file is the process that forks.
 """
 
 import importlib.metadata
 import json
+import multiprocessing.context
 import os
 import random
+import runpy
 import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+#: Exit code of what has none yet.
+_RUNS = 1_000
 
 
 class CommandServer:
-    """Runs commands one after the other.
+    """Runs commands one after the other, or at the same time.
 
     Args:
         environment: What the commands inherit; older versions of nnU-Net read it when they are imported.
@@ -41,49 +49,113 @@ class CommandServer:
         self, command: str, *arguments: str, environment: Mapping[str, str], folder: Path
     ) -> subprocess.CompletedProcess:
         """Run a command to its end, by its bare name; what it printed is in the result."""
+        with tempfile.TemporaryDirectory() as outputs:
+            files = [Path(outputs) / name for name in ("stdout", "stderr")]
+            forked = self.start(command, *arguments, environment=environment, folder=folder, files=files)
+            code = forked.wait()
+            printed = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+        return subprocess.CompletedProcess([command, *arguments], code, *printed)
+
+    def start(
+        self, command: str, *arguments: str, environment: Mapping[str, str], folder: Path, files: Sequence[Path]
+    ) -> "ForkedCommand":
+        """Start a command in a session of its own, with files for its standard output and its errors.
+
+        The command is the name of an entry point, or ``python`` with ``-m`` and a module.
+        """
         assert os.path.basename(command) == command, "commands are found among the entry points, by name"
+        return ForkedCommand(
+            self,
+            self._ask(
+                words=[command, *arguments],
+                environment=dict(environment),
+                folder=str(folder),
+                files=[str(file) for file in files],
+            ),
+        )
+
+    def _ask(self, **request: object) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with tempfile.TemporaryDirectory() as outputs:
-            files = [os.path.join(outputs, name) for name in ("stdout", "stderr")]
-            words = [command, *arguments]
-            request = {"words": words, "environment": dict(environment), "folder": str(folder), "files": files}
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            code = int(self._process.stdout.readline())
-            printed = [Path(file).read_text(encoding="utf-8", errors="replace") for file in files]
-        return subprocess.CompletedProcess(words, code, *printed)
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
 
     def close(self) -> None:
         """End the process that forks."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
         assert self._process.stdout is not None
+        # Its interpreter would take seconds to take apart what it imported.
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
         self._process.stdout.close()
 
 
+@dataclass
+class ForkedCommand:
+    """A command that was started.
+
+    Attributes:
+        pid: Process and session of the command.
+    """
+
+    _server: CommandServer
+    pid: int
+    _code: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, None while the command runs."""
+        if self._code is None:
+            code = self._server._ask(poll=self.pid)
+            self._code = None if code == _RUNS else code
+        return self._code
+
+    def wait(self) -> int:
+        """Wait for the exit code; a negative one is the signal that ended the command."""
+        if self._code is None:
+            self._code = self._server._ask(wait=self.pid)
+        return self._code
+
+
 def main() -> None:
-    """Fork a process for each request on the standard input, and print its exit code."""
+    """Fork a process for each command on the standard input and print its number, or print the exit code of one."""
     import nnunet_dro.trainers.registry  # noqa: F401
 
     programs = {point.name: point for point in importlib.metadata.entry_points(group="console_scripts")}
     for line in sys.stdin:
         request = json.loads(line)
-        program = programs[request["words"][0]].load()
+        if "words" not in request:
+            is_poll = "poll" in request
+            pid, status = os.waitpid(request["poll" if is_poll else "wait"], os.WNOHANG if is_poll else 0)
+            print(os.waitstatus_to_exitcode(status) if pid else _RUNS, flush=True)
+            continue
+        name, *rest = request["words"]
+        program = partial(_run_module, rest) if name.startswith("python") else programs[name].load()
         child = os.fork()
         if child == 0:
             _become(request)
             # Falls through to the interpreter's own end, as a program does.
             sys.exit(program())
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        print(child, flush=True)
+
+
+def _run_module(words: Sequence[str]) -> None:
+    """What ``python -m module ...`` does."""
+    option, module, *sys.argv[1:] = words
+    assert option == "-m", "python runs modules only"
+    # In place of the folder of this program.
+    sys.path[0] = os.getcwd()
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _become(request: dict) -> None:
     import numpy as np
     import torch
 
+    contexts = multiprocessing.context._concrete_contexts  # type: ignore[attr-defined]
+    contexts["spawn"] = contexts["fork"]
+    os.setsid()
     for number, file in zip((1, 2), request["files"], strict=True):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import SimpleITK as sitk  # noqa: N813
 
-from tests.command_server import CommandServer
+from tests.command_server import CommandServer, ForkedCommand
 
 #: Labels as dataset.json has them, by kind of project.
 LABELS = {
@@ -57,6 +57,11 @@ class Project:
         """Run one of nnU-Net's commands as its user would, or ``anew`` in a process that imports everything itself."""
         return run(self.root, command, *arguments, check=check, anew=anew)
 
+    def start(self, command: str, *arguments: object, log: Path) -> ForkedCommand:
+        """Start one of nnU-Net's commands in a session of its own, with a file for everything that it prints."""
+        folders = {"environment": environment(self.root), "folder": self.root}
+        return server(self.root).start(command, *map(str, arguments), **folders, files=(log, log))
+
 
 def environment(root: Path) -> dict[str, str]:
     return {
@@ -71,10 +76,10 @@ def environment(root: Path) -> dict[str, str]:
 
 
 @cache
-def _server(root: Path) -> CommandServer:
-    server = CommandServer(environment(root))
-    atexit.register(server.close)
-    return server
+def server(root: Path) -> CommandServer:
+    started = CommandServer(environment(root))
+    atexit.register(started.close)
+    return started
 
 
 def run(
@@ -85,7 +90,7 @@ def run(
         words[0] = str(Path(sys.executable).parent / command)
         result = subprocess.run(words, env=environment(root), capture_output=True, text=True, cwd=root)
     else:
-        result = _server(root).run(*words, environment=environment(root), folder=root)
+        result = server(root).run(*words, environment=environment(root), folder=root)
     if check and result.returncode != 0:
         raise AssertionError(f"{command} {arguments} failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
     return result

@@ -202,7 +202,7 @@ def test_a_cascade_takes_the_predictions_of_the_stage_before(finished, project, 
     before = plans_file.read_text()
     plans = json.loads(before)
     plans["configurations"]["3d_second"] = {"inherits_from": "3d_small", "previous_stage": "3d_small"}
-    identifier = next(path for path in here.preprocessed.glob("nnUNetPlans_3d*"))
+    identifier = here.preprocessed / plans["configurations"]["3d_fullres"]["data_identifier"]
     stage = here.fold_folder("nnUNetTrainer", "3d_small").parent / "predicted_next_stage" / "3d_second"
     kind = infer_dataset_class(str(identifier))
     stage.mkdir(parents=True)

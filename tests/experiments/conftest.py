@@ -1,8 +1,11 @@
+import importlib
+
 import pytest
 from rich.console import Console
 
 from experiments.nnunet_runs import runs
 from experiments.segmentation.__main__ import run
+from tests.experiments.forked_commands import ForkedCommands
 from tests.experiments.made_studies import NNUNet, tiny_study
 
 
@@ -11,6 +14,16 @@ def nnunet(monkeypatch):
     stand_in = NNUNet()
     monkeypatch.setattr(runs, "run_command", stand_in)
     return stand_in
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """Real commands that do not import nnU-Net one by one."""
+    commands = ForkedCommands()
+    for name in ("nnunet_runs.runs", "few_data.__main__", "few_data.tuning", "convergence.__main__"):
+        monkeypatch.setattr(importlib.import_module(f"experiments.{name}"), "run_command", commands)
+    yield commands
+    commands.close()
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ def test_one_seed_shows_nothing():
     assert not verdict(rows([1.0, 2.0], [(np.nan, np.nan)] * 2), last=1000)["left"]
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_the_experiment_runs_and_goes_on_where_it_stopped(tmp_path):
     words = ["--quick", "--methods", "DRO", "--work", str(tmp_path / "work"), "--out", str(tmp_path)]

@@ -91,6 +91,7 @@ def test_command_line_says_what_to_put_right_in_one_line(tmp_path, capsys):
     assert said.count("\n") == 1
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_quick_run_with_nnunet(tmp_path):
     work, out = tmp_path / "work", tmp_path / "out"

@@ -141,6 +141,7 @@ def test_method_of_another_study_is_refused(tmp_path, capsys):
     )
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_quick_run_with_nnunet_writes_numbers_that_are_those_of_the_evaluations(tmp_path, monkeypatch):
     small = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=2)
