@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import ndimage
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -31,6 +32,11 @@ class Run:
         n_test: Test images per digit.
         batch: Images per step.
         steps: Steps of SGD.
+        momentum: Momentum of SGD.
+        made: Whether the training images are made of the digits that are there by small affine transforms, as many as
+            are wanted. The trusted images are then no training images.
+        distinct: 4s of which others are made, at most; 0 for all that are left.
+        test_every: Steps between two tests, of which the last quarter is averaged; 0 for a test at the end alone.
     """
 
     method: str
@@ -41,6 +47,10 @@ class Run:
     n_test: int = 80
     batch: int = 100
     steps: int = 320
+    momentum: float = 0.0
+    made: bool = False
+    distinct: int = 0
+    test_every: int = 0
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -62,7 +72,7 @@ class Run:
 class Split:
     """Images of shape (n, 1, 28, 28), standardised with the training images; labels (n,), 1 for a 4 and 0 for a 9.
 
-    The trusted images are among the training images.
+    The trusted images are among the training images, unless those are made.
     """
 
     train_images: Tensor
@@ -78,8 +88,8 @@ class Outcome:
     """The result of a run, in per cent where not said otherwise.
 
     Attributes:
-        rare: Test 4s taken for 9s, at the end.
-        common: Test 9s taken for 4s, at the end.
+        rare: Test 4s taken for 9s, at the end, or the mean of the last quarter of the tests.
+        common: Test 9s taken for 4s, likewise.
         halfway: Test images wrong after half of the steps.
         weight: Share of the 4s in the weights of all examples in all steps.
         effective: Examples that count in a step, not in per cent: (sum w)^2 / sum w^2, the mean over the steps.
@@ -104,20 +114,40 @@ def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run)
     train, trusted, test = [], [], []
     for digit, n_wanted in ((COMMON, run.n_train - run.n_rare), (RARE, run.n_rare)):
         here = rng.permutation(np.flatnonzero(digits == digit))
-        if len(here) < run.n_test + n_wanted:
+        n_needed = run.n_test + (N_TRUSTED + 1 if run.made else n_wanted)
+        if len(here) < n_needed:
             raise ValueError(
                 f"`n_train` and `n_test` must leave enough of {len(here)} {digit}s, got {n_wanted} and {run.n_test}. "
                 "Choose fewer images or a smaller ratio."
             )
         test.append(here[: run.n_test])
-        train.append(here[run.n_test : run.n_test + n_wanted])
-        trusted.append(train[-1][:N_TRUSTED])
-    centre, spread = images[np.concatenate(train)].mean(), images[np.concatenate(train)].std()
-    parts: list[Tensor] = []
-    for rows in map(np.concatenate, (train, trusted, test)):
-        parts.append(torch.from_numpy((images[rows] - centre) / spread).float().reshape(-1, 1, 28, 28))
-        parts.append(torch.from_numpy((digits[rows] == RARE).astype(np.int64)))
-    return Split(*parts)
+        others = here[run.n_test :]
+        trusted.append(others[:N_TRUSTED])
+        if run.made:
+            others = others[N_TRUSTED:][: run.distinct or None if digit == RARE else None]
+        train.append(np.resize(others, n_wanted))
+    parts = [images[np.concatenate(rows)] for rows in (train, trusted, test)]
+    if run.made:
+        parts[0] = moved(parts[0], np.random.default_rng([run.seed, 3]))
+    centre, spread = parts[0].mean(), parts[0].std()
+    tensors: list[Tensor] = []
+    for values, rows in zip(parts, (train, trusted, test), strict=True):
+        tensors.append(torch.from_numpy((values - centre) / spread).float().reshape(-1, 1, 28, 28))
+        tensors.append(torch.from_numpy((digits[np.concatenate(rows)] == RARE).astype(np.int64)))
+    return Split(*tensors)
+
+
+def moved(images: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Images (n, 784), each rotated by up to 10 degrees, scaled by up to 10 % and shifted by up to 1.5 pixels."""
+    angles = np.deg2rad(rng.uniform(-10, 10, len(images)))
+    scales, shifts = rng.uniform(0.9, 1.1, len(images)), rng.uniform(-1.5, 1.5, (len(images), 2))
+    centre = np.full(2, 13.5)
+    result = np.empty_like(images)
+    for number, (image, angle, scale, shift) in enumerate(zip(images, angles, scales, shifts, strict=True)):
+        matrix = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) / scale
+        offset = centre - matrix @ (centre + shift)
+        result[number] = ndimage.affine_transform(image.reshape(28, 28), matrix, offset, order=1).ravel()
+    return result
 
 
 def lenet() -> nn.Sequential:
@@ -178,11 +208,12 @@ def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda 
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.
         network = lenet().to(memory_format=torch.channels_last)
-    optimiser = torch.optim.SGD(network.parameters(), lr=run.learning_rate)
+    optimiser = torch.optim.SGD(network.parameters(), lr=run.learning_rate, momentum=run.momentum)
     learned = LearnedWeights(network, losses_of, at_once=True)
     # Weights have random numbers of their own, so that all but resample draw the same batches.
     draws, control = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
     of_rare = of_all = effective = halfway = 0.0
+    tests: list[tuple[float, float]] = []
     for step in range(1, run.steps + 1):
         rows = draw_batch(run, split.train_labels.numpy(), draws)
         images, labels = split.train_images[rows], split.train_labels[rows]
@@ -202,8 +233,11 @@ def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda 
         effective += total**2 / float((weights**2).sum()) if total else 0.0
         if step == (run.steps + 1) // 2:
             halfway = sum(_wrong(network, split)) / 2
+        if run.test_every and step % run.test_every == 0:
+            tests.append(_wrong(network, split))
         progress(step / run.steps)
-    rare, common = _wrong(network, split)
+    last = tests[-max(1, len(tests) // 4) :] or [_wrong(network, split)]
+    rare, common = (float(mean) for mean in np.mean(last, axis=0))
     return Outcome(rare, common, halfway, 100 * of_rare / of_all, effective / run.steps, time.process_time() - start)
 
 

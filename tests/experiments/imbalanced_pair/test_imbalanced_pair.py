@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from experiments.imbalanced_pair import __main__
 from experiments.imbalanced_pair.__main__ import main
@@ -57,6 +58,28 @@ def _assert_page_shows_the_table(text, table):
         for cell, row in zip(cells, rows.itertuples(), strict=True):
             by_split = [float(value) for value in row.by_split.split(", ")]
             assert [float(v) for v in cell] == pytest.approx([row.error, min(by_split), max(by_split)], abs=0.0501)
+
+
+@needs_digits
+def test_quick_run_at_the_published_settings(tmp_path):
+    main(["--published", "--quick", "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")])
+
+    rows = pd.read_csv(tmp_path / "out" / "imbalanced-pair-published-all.csv")
+    assert rows.groupby("images")["n_rare"].unique().map(list).to_dict() == {
+        "10:1, 36 4s": [36],
+        "40:1, 10 4s": [10],
+        "40:1, 10 4s made of 5": [10],
+    }
+    table = pd.read_csv(tmp_path / "out" / "imbalanced-pair-published.csv").set_index(["training images", "method"])
+    for key, here in rows.groupby(["images", "method"]):
+        assert table.loc[key, "error"] == pytest.approx(here["error"].mean())
+        difference = here["minus resample"]
+        if difference.std() > 0:
+            interval = stats.t.interval(0.95, 1, difference.mean(), stats.sem(difference))
+            assert table.loc[key, ["low", "high"]].tolist() == pytest.approx(interval)
+    text = (tmp_path / "out" / "imbalanced-pair-published.md").read_text()
+    assert "Smoke run" in text
+    assert not re.search(r"[{}]|nan", text)
 
 
 def test_missing_package_is_one_line_with_the_cure(monkeypatch, capsys, tmp_path):

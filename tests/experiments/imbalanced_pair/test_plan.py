@@ -3,6 +3,7 @@ from experiments.imbalanced_pair.plan import (
     TUNING_SEED,
     chosen_rate,
     planned_runs,
+    published_runs,
     tuning_runs,
 )
 from experiments.imbalanced_pair.training import (
@@ -36,3 +37,12 @@ def test_chosen_rate_has_the_lowest_error_and_is_the_smaller_of_two():
 
     assert chosen_rate(results(a=(0.0, 30.0), b=(0.0, 50.0), c=(10.0, 10.0))) == 0.2
     assert chosen_rate(results(a=(0.0, 30.0), b=(10.0, 20.0), c=(20.0, 20.0))) == 0.1
+
+
+def test_published_runs_have_the_settings_of_the_published_code():
+    runs = published_runs(quick=False)
+    assert len(runs) == len(set(runs)) == 3 * 5 * 5
+    assert {(run.learning_rate, run.momentum, run.batch, run.n_train) for run in runs} == {(1e-3, 0.9, 100, 5000)}
+    assert {run.steps for run in runs if run.method == "L2RW"} == {4000}
+    assert {run.steps for run in runs if run.method != "L2RW"} == {8000}
+    assert {(run.n_rare, run.distinct) for run in runs} == {(25, 0), (455, 0), (25, 5)}

@@ -17,6 +17,7 @@ from experiments.imbalanced_pair.training import (
     hard_mining_weights,
     lenet,
     losses_of,
+    moved,
     proportion_weights,
     random_weights,
     split_pair,
@@ -267,3 +268,52 @@ def test_run_refuses_what_it_cannot_do():
         Run("plain", 0, 0, 0.1)
     with pytest.raises(ValueError, match=r"`method` must be one of plain, .*, L2RW, got 'focal'"):
         Run("focal", 1, 0, 0.1)
+
+
+MADE = replace(TINY, ratio=19, n_train=400, made=True)
+
+
+def test_made_images_leave_trusted_and_test_images_alone(made_digits, monkeypatch):
+    kept = {}
+
+    def remember(images, rng):
+        kept["sources"] = images
+        return images
+
+    monkeypatch.setattr(training, "moved", remember)
+    images, digits = made_digits
+    split = split_pair(images, digits, replace(MADE, distinct=3))
+
+    first = kept["sources"][:, 0]
+    n_rare = round(400 / 20)
+    assert split.train_labels.sum() == n_rare
+    # The first pixel is that of one image only; 60 less 10 for the test and 5 trusted ones are left of the 9s.
+    assert len(np.unique(first[split.train_labels == 1])) == 3
+    assert len(np.unique(first[split.train_labels == 0])) == 45
+    centre, spread = kept["sources"].mean(), kept["sources"].std()
+    for part in (split.trusted_images, split.test_images):
+        values = part[:, 0, 0, 0].numpy() * spread + centre
+        assert not np.isclose(values[:, None], first[None], atol=1e-4).any()
+
+
+def test_images_are_moved_a_little_each_in_its_own_way():
+    image = np.zeros((28, 28))
+    image[10:18, 12:16] = 1
+    found = moved(np.tile(image.ravel(), (50, 1)), np.random.default_rng(0)).reshape(50, 28, 28)
+
+    rows, columns = np.indices((28, 28))
+    mass = found.sum(axis=(1, 2))
+    centres = np.stack([(found * axis).sum(axis=(1, 2)) / mass for axis in (rows, columns)], axis=1)
+    assert np.abs(centres - [13.5, 13.5]).max() <= 1.5 + 0.1
+    assert np.ptp(centres, axis=0).min() > 1
+    # An area changes by the square of a scale of 0.9 to 1.1.
+    assert 0.78 * 32 < mass.min() < mass.max() < 1.24 * 32
+    assert len(np.unique(found.reshape(50, -1), axis=0)) == 50
+
+
+def test_the_error_is_the_mean_of_the_last_quarter_of_the_tests(made_digits, monkeypatch):
+    errors = iter([(100.0, 0.0)] * 7 + [(50.0, 10.0), (30.0, 20.0)])
+    monkeypatch.setattr(training, "_wrong", lambda *_: next(errors))
+    found = train(replace(TINY, steps=8, test_every=1), split_pair(*made_digits, TINY))
+    # One of the nine is the test half way.
+    assert (found.rare, found.common) == (40.0, 15.0)
