@@ -52,7 +52,7 @@ def test_examples_of_docstrings_are_code(site):
 
 
 def test_nothing_is_loaded_from_elsewhere(site):
-    for page in ("", "trainers", "reference/commands"):
+    for page in ("", "trainers", "reference/commands", "notebooks/predictions-to-findings"):
         text = text_of(site, page)
         assert 'src="http' not in text
         assert "fonts.googleapis" not in text
