@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 
 
 def name_some(names: Collection[str], *, at_most: int = 5) -> str:
@@ -25,3 +26,19 @@ def name_some(names: Collection[str], *, at_most: int = 5) -> str:
 def repeated(names: Iterable[str]) -> list[str]:
     """The names that occur more than once, in the order in which they first occur."""
     return [name for name, n in Counter(names).items() if n > 1]
+
+
+def nearest_names(name: str, known: Collection[str], *, at_most: int = 20) -> str:
+    """List the known names, those that look like a wrong one first.
+
+    Args:
+        name: As given by the user.
+        known: The names there are.
+        at_most: How many names to write out.
+
+    Example:
+        >>> nearest_names("livr", ["organ", "liver"])
+        'liver, organ'
+    """
+    near = get_close_matches(name, list(known), n=3)
+    return name_some([*near, *(other for other in known if other not in near)], at_most=at_most)

@@ -158,13 +158,17 @@ def _strata_of(evaluation: Evaluation, spec: str, ground: CommonGround) -> "pd.S
     if spec in evaluation.stratum_of_case:
         attribute, strata = spec, evaluation.stratum_of_case[spec]
     else:
-        columns = _case_columns(evaluation)
-        entries = evaluation.scores.drop_duplicates("case").set_index("case")[columns].reindex(list(ground.cases))
-        table = entries.astype(object).where(entries.notna(), MISSING).astype(str).reset_index(names="case")
-        attribute, strata = stratify(table, spec)
+        attribute, strata = stratify(case_table_of(evaluation, ground.cases), spec)
     codes, names = divide(strata, ground.cases, attribute=attribute)
     categories = pd.Categorical([names[code] for code in codes], categories=names, ordered=True)
     return pd.Series(categories, index=pd.Index(ground.cases, name="case"), name=attribute)
+
+
+def case_table_of(evaluation: Evaluation, cases: Sequence[str]) -> pd.DataFrame:
+    """What the scores say of some cases beside the scores: the case table of the evaluation, as `read_cases` has it."""
+    columns = _case_columns(evaluation)
+    entries = evaluation.scores.drop_duplicates("case").set_index("case")[columns].reindex(list(cases))
+    return entries.astype(object).where(entries.notna(), MISSING).astype(str).reset_index(names="case")
 
 
 def _case_columns(evaluation: Evaluation) -> list[str]:

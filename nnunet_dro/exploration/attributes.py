@@ -1,0 +1,156 @@
+"""What can divide the cases of an evaluation: its attributes, and the columns of a case table."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
+from nnunet_dro.evaluation.auto_strata import MOST_GROUPS
+from nnunet_dro.evaluation.common_ground import case_table_of
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.strata import ALL, Part, parse_by, stratify
+from nnunet_dro.evaluation.stratum_statistics import divide
+from nnunet_dro.exploration.rank_sums import CodeArray
+from nnunet_dro.exploration.search import Attribute
+from nnunet_dro.naming import name_some
+
+#: What `--by auto:size` and the like begin with.
+_COMPUTED = "auto:"
+
+
+def find_attributes(
+    evaluation: Evaluation, cases: Sequence[str], *, by: Sequence[str] | None = None, table: Path | None = None
+) -> tuple[list[Attribute], list[str]]:
+    """The attributes to combine.
+
+    Args:
+        evaluation: The evaluation.
+        cases: Its cases, in the order of the codes.
+        by: Specs as for `parse_by`; intersections are taken apart. None for the attributes of the evaluation and all
+            columns of the case table.
+        table: A case table with more columns.
+
+    Returns:
+        The attributes, and notes on them. Columns of the table with more than `MOST_GROUPS` different entries that are
+        all numbers are cut into thirds.
+
+    Raises:
+        FileNotFoundError: If there is no such table.
+        ValueError: If there is no attribute, a spec cannot be used, or a case has no row in the table.
+    """
+    known = case_table_of(evaluation, cases)
+    patient = evaluation.about.get("options", {}).get("patient")
+    given = _read(table, cases) if table else known[["case"]]
+    new = [name for name in attributes_of(given) if name not in known.columns]
+    wide = known.merge(given[["case", *new]], on="case", how="left")
+    strata: dict[str, pd.Series[str]] = {}
+    notes: list[str] = []
+    for spec in _specs_of(evaluation, wide) if by is None else by:
+        if spec in evaluation.stratum_of_case and ("," not in spec or spec in wide.columns):
+            strata.setdefault(spec, evaluation.stratum_of_case[spec])
+            continue
+        for part in parse_by(spec, [str(column) for column in wide.columns]):
+            is_plain = part.column.startswith(_COMPUTED) and not part.edges and not part.n_quantiles
+            _add(strata, notes, wide, part, in_thirds=is_plain)
+    used = {_column(name, wide) for name in strata} | {patient}
+    for column in attributes_of(given) if by is None else ():
+        if column not in used:
+            _add(strata, notes, wide, Part(column), in_thirds=True)
+    attributes, constant = [], []
+    for name, of_case in strata.items():
+        codes, names = divide(of_case, cases, attribute=name)
+        if len(names) < 2:
+            constant.append(name)
+            continue
+        attributes.append(Attribute(name, codes, tuple(str(stratum) for stratum in names)))
+    if not attributes:
+        got = f"only {name_some(constant)}, which divides no cases" if constant else "none"
+        cure = "Evaluate with --by, or name a case table with --cases."
+        raise ValueError(f"`by` must name attributes that divide the cases, got {got}. {cure}")
+    if constant:
+        notes.append(f"The same in all cases, and left out: {name_some(constant)}.")
+    return attributes, notes
+
+
+def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:
+    """The attributes of the evaluation, intersections as the columns and cuts that they were asked for by."""
+    specs = [name for name in evaluation.stratum_of_case if name != ALL]
+    asked = [str(spec) for spec in evaluation.about.get("options", {}).get("by", ())]
+    intersections = [name for name in specs if "," in name and name not in table.columns]
+    single = [name for name in specs if name not in intersections]
+    covered = {_column(name, table) for name in single}
+    for name in intersections:
+        spec = next((s for s in asked if _columns_in(s, table) == name.split(",")), name)
+        for part in parse_by(spec, [str(column) for column in table.columns]):
+            if part.column not in covered:
+                covered.add(part.column)
+                single.append(_written(part))
+    return single
+
+
+def _columns_in(spec: str, table: pd.DataFrame) -> list[str]:
+    try:
+        return [part.column for part in parse_by(spec, [str(column) for column in table.columns])]
+    except ValueError:
+        return []
+
+
+def _written(part: Part) -> str:
+    """The spec of a part."""
+    cut = f"q{part.n_quantiles}" if part.n_quantiles else ",".join(part.edges)
+    return f"{part.column}:{cut}" if cut else part.column
+
+
+def _column(attribute: str, table: pd.DataFrame) -> str:
+    """The column of an attribute, which may be named after its cut."""
+    return attribute if attribute in table.columns else attribute.rpartition(":")[0]
+
+
+def _read(path: Path, cases: Sequence[str]) -> pd.DataFrame:
+    """A case table; rows of other cases are ignored."""
+    table = read_cases(path)
+    try:
+        check_cases(table, cases, unknown="ignore")
+    except ValueError as error:
+        raise ValueError(f"{error} The table is {str(path)!r}.") from error
+    return table
+
+
+def _add(
+    strata: "dict[str, pd.Series[str]]", notes: list[str], table: pd.DataFrame, part: Part, *, in_thirds: bool
+) -> None:
+    """Add the strata of a column, in thirds if wanted and it has many numbers."""
+    if in_thirds and _has_many_numbers(table[part.column].tolist()):
+        part = Part(part.column, n_quantiles=3)
+    spec = _written(part)
+    attribute, of_case = stratify(table, spec)
+    if attribute in strata:
+        attribute = spec
+    if attribute in strata:
+        return
+    strata[attribute] = of_case.rename(attribute)
+    if in_thirds and part.n_quantiles:
+        thirds = "; ".join(str(stratum) for stratum in of_case.cat.categories)
+        notes.append(f"{attribute} is cut into thirds of the cases: {thirds}.")
+
+
+def _has_many_numbers(entries: Sequence[str]) -> bool:
+    known = {entry for entry in entries if entry != MISSING}
+    try:
+        values = {float(entry) for entry in known if "_" not in entry}
+    except ValueError:
+        return False
+    is_all = len(known) == sum("_" not in entry for entry in known) and all(math.isfinite(v) for v in values)
+    return is_all and len(values) > MOST_GROUPS
+
+
+def patient_numbers(evaluation: Evaluation, cases: Sequence[str]) -> tuple[CodeArray, str | None]:
+    """The number of each case's patient, and the column that names it; None where every case is another patient."""
+    column = evaluation.about.get("options", {}).get("patient")
+    if column is None or column not in evaluation.scores.columns:
+        return np.arange(len(cases), dtype=np.intp), None
+    of_case = evaluation.scores.drop_duplicates("case").set_index("case")[column].reindex(list(cases))
+    return pd.factorize(of_case.astype(str))[0].astype(np.intp), str(column)

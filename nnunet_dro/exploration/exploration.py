@@ -1,0 +1,231 @@
+"""From an evaluation to the combinations of attributes that stand out: searched in one half, tested in the other."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.patients import note_on_repeated_patients
+from nnunet_dro.evaluation.provenance import versions
+from nnunet_dro.exploration.attributes import find_attributes, patient_numbers
+from nnunet_dro.exploration.candidates import LEAST_Z, Outcome, search_and_test
+from nnunet_dro.exploration.scores import label_scores
+from nnunet_dro.exploration.search import Attribute, Limits, n_sets
+from nnunet_dro.naming import nearest_names
+
+#: The most sets of attributes, times labels, that are looked at: minutes.
+MOST_SETS = 500_000
+
+DEFINITIONS = {
+    "search": "half of the cases, drawn at random, patients whole; of the combinations the one whose cases have the "
+    "lowest mean rank, in standard deviations of the permutations (z); each next one among the cases that are in none "
+    f"of those before; carried over if z <= {LEAST_Z}",
+    "test": "the other half; sum of ranks, one-sided, distribution by random permutations of the patients that have "
+    "equally many cases (with one case per patient: Wilcoxon-Mann-Whitney); Holm's correction for all that are carried "
+    "over",
+    "missed": "a label that was missed or invented and has no value has the worst rank; in means 0, or the largest "
+    "distance of any case for the label",
+    "lower": "how often a case of the combination scores lower than one of the rest, in the half that was tested; "
+    "equal scores count one half",
+}
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """Which combinations of attributes score lower than the rest.
+
+    Attributes:
+        method: Name of the method that was evaluated.
+        metric: The metric.
+        labels: The labels that were looked at.
+        attributes: Attribute to its strata and their numbers of cases.
+        n_cases: Number of cases.
+        n_patients: Number of patients; of cases where each is another patient's.
+        n_searched: Number of cases in the half that was searched.
+        n_combinations: Number of combinations that were looked at, over all labels.
+        max_attributes: The most attributes of a combination.
+        table: A row per combination that was carried over, in the order of the search, with the columns of explore.csv.
+        cases: A row per case and label with a combination: ``case``, ``label``, ``value`` (NaN where undefined),
+            ``filled`` (with the worst value where the label was missed or invented), ``half``, ``combination`` (the
+            place in the table, 0 for none), and a column per attribute.
+        about: ``versions``, ``options`` and ``definitions``.
+        notes: Sentences for the reader.
+    """
+
+    method: str
+    metric: str
+    labels: tuple[str, ...]
+    attributes: Mapping[str, Mapping[str, int]]
+    n_cases: int
+    n_patients: int
+    n_searched: int
+    n_combinations: int
+    max_attributes: int
+    table: pd.DataFrame
+    cases: pd.DataFrame
+    about: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def confirmed(self) -> pd.DataFrame:
+        """The rows of ``table`` that were confirmed."""
+        return self.table[self.table["confirmed"].astype(bool)]
+
+
+def explore_evaluation(
+    evaluation: Evaluation,
+    *,
+    metric: str | None = None,
+    labels: Sequence[str] = (),
+    by: Sequence[str] | None = None,
+    cases: Path | None = None,
+    max_attributes: int = 2,
+    min_cases: int = 5,
+    n_candidates: int = 3,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+) -> Exploration:
+    """Find the combinations of attributes whose cases have the worst scores, and confirm them on other cases.
+
+    Args:
+        evaluation: The evaluation.
+        metric: One of its metrics; None for Dice, or else its first.
+        labels: Some of its labels; none for all. All are one family of tests.
+        by: Attributes to combine, as for `parse_by`; None for those of the evaluation and all columns of ``cases``.
+        cases: A case table with more columns.
+        max_attributes: The most attributes of a combination, 1 to 3.
+        min_cases: The fewest cases of a combination in each half.
+        n_candidates: The most combinations that are carried over, over all labels.
+        seed: Random seed of the halves and of the permutations.
+        progress: Called with the number of sets of attributes that were looked at and of all.
+
+    Returns:
+        What was found. On data in which attributes say nothing about scores, some combination is confirmed in at most
+        5 % of the seeds.
+
+    Raises:
+        FileNotFoundError: If there is no such case table.
+        ValueError: If an option is not usable, there is no attribute, or no combination has enough cases.
+    """
+    limits = Limits(max_attributes, min_cases)
+    if n_candidates < 1:
+        raise ValueError(f"`candidates` must be at least 1, got {n_candidates!r}. Try 3.")
+    metric, names = _metric(evaluation, metric), _labels(evaluation, labels)
+    case_names = sorted(str(case) for case in evaluation.scores["case"].unique())
+    attributes, notes = find_attributes(evaluation, case_names, by=by, table=cases)
+    of_labels, lost = label_scores(evaluation, case_names, metric, names)
+    patients, column = patient_numbers(evaluation, case_names)
+    n_of_label = n_sets(len(attributes), max_attributes)
+    _check_sets(n_of_label * len(names), len(attributes))
+    steps = itertools.count(1)
+    outcome = search_and_test(
+        attributes,
+        of_labels,
+        patients,
+        limits,
+        n_candidates=n_candidates,
+        seed=seed,
+        # Each combination that is found begins a search for the next one.
+        progress=lambda: progress(next(steps), n_of_label * (len(names) + n_candidates - 1)),
+    )
+    _check_some(outcome.n_combinations, limits, len(case_names))
+    options = {
+        "metric": metric,
+        "labels": list(names),
+        "by": None if by is None else list(by),
+        "cases": str(cases) if cases else None,
+        "max_attributes": max_attributes,
+        "min_cases": min_cases,
+        "candidates": n_candidates,
+        "seed": seed,
+        "patient": column,
+    }
+    return Exploration(
+        method=evaluation.method,
+        metric=metric,
+        labels=names,
+        attributes={a.name: _sizes(a) for a in attributes},
+        n_cases=len(case_names),
+        n_patients=int(patients.max()) + 1,
+        n_searched=int(outcome.searched.sum()),
+        n_combinations=outcome.n_combinations,
+        max_attributes=max_attributes,
+        table=_table(outcome.rows, max_attributes),
+        cases=_case_rows(case_names, attributes, outcome),
+        about={"versions": versions(), "options": options, "definitions": DEFINITIONS},
+        notes=(*notes, *lost, *([] if column else note_on_repeated_patients(case_names))),
+    )
+
+
+def _metric(evaluation: Evaluation, name: str | None) -> str:
+    known = [metric for metric in evaluation.metrics if metric in METRICS]
+    if name is None and known:
+        return "dice" if "dice" in known else known[0]
+    if name not in known:
+        cure = f"Choose from: {nearest_names(name or '', known)}."
+        raise ValueError(f"`metric` must be a metric of the evaluation, got {name!r}. {cure}")
+    return name
+
+
+def _labels(evaluation: Evaluation, names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in evaluation.labels:
+            cure = f"Choose from: {nearest_names(name, evaluation.labels)}."
+            raise ValueError(f"`label` must be a label of the evaluation, got {name!r}. {cure}")
+    return tuple(dict.fromkeys(names)) or evaluation.labels
+
+
+def _check_some(n_combinations: int, limits: Limits, n_cases: int) -> None:
+    if not n_combinations:
+        rule = f"leave a combination with at least {limits.min_cases} cases, and as many beside it, in each half"
+        cure = "Give a smaller number, more cases, or attributes with fewer strata."
+        raise ValueError(f"`min_cases` must {rule}, got none among {n_cases} cases. {cure}")
+
+
+def _check_sets(n_all: int, n_attributes: int) -> None:
+    if n_all > MOST_SETS:
+        got = f"{n_attributes} attributes, which make {n_all:,} sets (times labels)"
+        cure = f"At most {MOST_SETS:,} are looked at: name fewer with --by, or lower --max-attributes."
+        raise ValueError(f"`by` must be of fewer attributes, got {got}. {cure}")
+
+
+def _sizes(attribute: Attribute) -> dict[str, int]:
+    counts = np.bincount(attribute.codes, minlength=len(attribute.strata))
+    return dict(zip(attribute.strata, counts.tolist(), strict=True))
+
+
+def _table(rows: Sequence[Mapping[str, Any]], max_attributes: int) -> pd.DataFrame:
+    """The columns of explore.csv, also where there is no row."""
+    parts = [f"{what}_{n}" for n in range(1, max_attributes + 1) for what in ("attribute", "stratum")]
+    of_half = ("n", "n_rest", "n_patients", "n_worst", "mean", "mean_rest")
+    numbers = [f"{name}_{half}" for half in ("search", "test") for name in of_half]
+    last = ["z_search", "share_lower", "p", "holm_p", "confirmed", "same_cases"]
+    table = pd.DataFrame(list(rows), columns=["combination", "label", *parts, *numbers, *last])
+    return table.assign(**{part: table[part].fillna("") for part in parts}, confirmed=table["confirmed"].astype(bool))
+
+
+def _case_rows(cases: Sequence[str], attributes: Sequence[Attribute], outcome: Outcome) -> pd.DataFrame:
+    """A row per case and label with a combination."""
+    strata = {a.name: [a.strata[code] for code in a.codes] for a in attributes}
+    frames = []
+    for label in dict.fromkeys(candidate.scores.label for candidate in outcome.candidates):
+        place = np.zeros(len(cases), dtype=np.intp)
+        for number, candidate in enumerate(outcome.candidates, start=1):
+            if candidate.scores.label == label:
+                scores, place = candidate.scores, np.where(candidate.members, number, place)
+        own = {
+            "case": list(cases),
+            "label": label,
+            "value": scores.values,
+            "filled": scores.filled,
+            "half": np.where(outcome.searched, "searched", "tested"),
+            "combination": place,
+        }
+        frames.append(pd.DataFrame(own | {f"stratum of {name}": of_case for name, of_case in strata.items()}))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

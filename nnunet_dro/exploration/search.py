@@ -1,0 +1,172 @@
+"""The combination of attributes whose cases have the lowest scores: every combination is looked at.
+
+The combinations of some attributes are looked at together, as groups of cases, so that the cost does not depend on how
+many strata there are: with d attributes, n cases and combinations of up to k attributes it is O(d^k n).
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from scipy.stats import rankdata
+
+from nnunet_dro.exploration.rank_sums import BoolArray, CodeArray, FloatArray, patients_by_size, standardised
+
+#: Differences of z that are smaller come from rounding: of two combinations of the same cases the first one counts.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """What divides the cases.
+
+    Attributes:
+        name: Its name.
+        codes: The number of each case's stratum, shape (n_cases,).
+        strata: The names of the strata, by number.
+    """
+
+    name: str
+    codes: CodeArray
+    strata: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Which combinations are looked at.
+
+    Attributes:
+        max_attributes: The most attributes of a combination, 1 to 3.
+        min_cases: The fewest cases of a combination, and of the rest, in each half, >= 2.
+
+    Raises:
+        ValueError: If a value is not allowed.
+    """
+
+    max_attributes: int = 2
+    min_cases: int = 5
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_attributes <= 3:
+            cure = "Combinations of more have too few cases to say anything."
+            raise ValueError(f"`max_attributes` must be 1, 2 or 3, got {self.max_attributes!r}. {cure}")
+        if self.min_cases < 2:
+            raise ValueError(f"`min_cases` must be at least 2, got {self.min_cases!r}. One case is no group.")
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A combination.
+
+    Attributes:
+        parts: Attribute and stratum of each of its parts.
+        members: Its cases, shape (n_cases,).
+        z: How low they score in the half that was searched; see `standardised`.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    members: BoolArray
+    z: float
+
+
+def n_sets(n_attributes: int, max_attributes: int) -> int:
+    """How many sets of up to so many attributes there are."""
+    return sum(comb(n_attributes, size) for size in range(1, max_attributes + 1))
+
+
+def lowest(
+    attributes: Sequence[Attribute],
+    goodness: FloatArray,
+    patients: CodeArray,
+    searched: BoolArray,
+    limits: Limits,
+    *,
+    progress: Callable[[], None] = lambda: None,
+) -> tuple[Found | None, int]:
+    """The combination that scores lowest in the half that is searched.
+
+    Args:
+        attributes: What divides the cases.
+        goodness: The score of each case, shape (n_cases,): larger is better, -inf is the worst, NaN does not count.
+        patients: The number of each case's patient, shape (n_cases,).
+        searched: Which cases are searched; of the others only the attributes are looked at, and which scores there are.
+        limits: Which combinations are looked at.
+        progress: Called once per set of attributes.
+
+    Returns:
+        The combination with the least z, of equal ones that with the fewest attributes; None if there is none. And the
+        number of combinations that were looked at.
+    """
+    counted = ~np.isnan(goodness)
+    halves = (counted & searched, counted & ~searched)
+    ranks = rankdata(goodness[halves[0]])
+    blocks = patients_by_size(patients[halves[0]])
+    large = [_large_strata(attribute, halves, limits.min_cases) for attribute in attributes]
+    best, best_z, n_looked = None, np.inf, 0
+    for chosen in _sets(len(attributes), limits.max_attributes):
+        groups, n_groups = _joint([large[n] for n in chosen])
+        progress()
+        if not n_groups:
+            continue
+        enough = np.ones(n_groups, dtype=bool)
+        for half in halves:
+            counts = np.bincount(groups[half & (groups >= 0)], minlength=n_groups)
+            enough &= (counts >= limits.min_cases) & (half.sum() - counts >= limits.min_cases)
+        n_looked += int(enough.sum())
+        if not enough.any():
+            continue
+        z = np.where(enough, standardised(groups[halves[0]], n_groups, ranks, blocks), np.inf)
+        if z.min() < best_z - _ROUNDING:
+            best_z, members = float(z.min()), groups == int(z.argmin())
+            best = Found(_parts(attributes, chosen, members), members, best_z)
+    return best, n_looked
+
+
+def same_cases(
+    attributes: Sequence[Attribute], found: Found, counted: BoolArray, max_attributes: int
+) -> list[tuple[tuple[str, str], ...]]:
+    """The other combinations that have exactly the same of the cases that count, and no more attributes."""
+    others = []
+    members = found.members & counted
+    for chosen in _sets(len(attributes), min(len(found.parts), max_attributes)):
+        theirs = np.ones(len(counted), dtype=bool)
+        for n in chosen:
+            codes = attributes[n].codes
+            theirs &= codes == codes[members.argmax()]
+        if np.array_equal(theirs & counted, members):
+            others.append(_parts(attributes, chosen, members))
+    return [parts for parts in others if parts != found.parts]
+
+
+def _sets(n_attributes: int, max_attributes: int) -> Iterator[tuple[int, ...]]:
+    for size in range(1, max_attributes + 1):
+        yield from itertools.combinations(range(n_attributes), size)
+
+
+def _large_strata(attribute: Attribute, halves: Sequence[BoolArray], min_cases: int) -> tuple[CodeArray, int]:
+    """The strata that have enough cases in each half, numbered anew, -1 for the others: no combination needs them."""
+    enough = np.ones(len(attribute.strata), dtype=bool)
+    for half in halves:
+        enough &= np.bincount(attribute.codes[half], minlength=len(enough)) >= min_cases
+    number = np.where(enough, np.cumsum(enough) - 1, -1)
+    return number[attribute.codes], int(enough.sum())
+
+
+def _joint(parts: Sequence[tuple[CodeArray, int]]) -> tuple[CodeArray, int]:
+    """The number of each case's combination of strata, -1 where a part is."""
+    groups, n_groups = parts[0]
+    for codes, n_strata in parts[1:]:
+        groups = np.where((groups >= 0) & (codes >= 0), groups * n_strata + codes, -1)
+        n_groups *= n_strata
+        if n_groups > len(groups):
+            present, inverse = np.unique(groups, return_inverse=True)
+            n_absent = int(present[0] < 0)
+            groups, n_groups = inverse.reshape(-1) - n_absent, len(present) - n_absent
+    return groups, n_groups
+
+
+def _parts(attributes: Sequence[Attribute], chosen: tuple[int, ...], members: BoolArray) -> tuple[tuple[str, str], ...]:
+    first = int(members.argmax())
+    return tuple((attributes[n].name, attributes[n].strata[attributes[n].codes[first]]) for n in chosen)
