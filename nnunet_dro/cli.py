@@ -12,6 +12,7 @@ import typer
 from nnunet_dro import __version__
 from nnunet_dro.completion import complete_trainer
 from nnunet_dro.evaluation_commands import compare, evaluate, plan, report, show, splits
+from nnunet_dro.exploration import explore
 from nnunet_dro.finetuning import finetune
 from nnunet_dro.locked_options import LockedCommand
 from nnunet_dro.nnunet.command import CommandError, Device
@@ -110,7 +111,7 @@ def _ask(question: str, default: str) -> str:
 
 app.command(cls=LockedCommand)(evaluate)
 app.command(cls=LockedCommand)(compare)
-for _command in (rank, plan, report, splits):
+for _command in (rank, plan, report, explore, splits):
     app.command()(_command)
 app.add_typer(protocol_commands, name="protocol")
 

@@ -1,4 +1,4 @@
-"""What the shell offers after TAB: names of trainers with their options, and columns of the case table."""
+"""What the shell offers after TAB: names of trainers with their options, columns, and what an evaluation has."""
 
 import re
 from pathlib import Path
@@ -58,3 +58,47 @@ def complete_column(ctx: Any, incomplete: str) -> list[str]:
         return []
     before, comma, word = incomplete.rpartition(",")
     return [f"{before}{comma}{column}" for column in columns if column.startswith(word)]
+
+
+def complete_metric(ctx: Any, incomplete: str) -> list[str]:
+    """Metrics of the evaluation that the words before name.
+
+    Args:
+        ctx: The context of the command, with its parameters so far.
+        incomplete: The word so far.
+    """
+    return _in_strata(ctx, "metric", incomplete)
+
+
+def complete_label(ctx: Any, incomplete: str) -> list[str]:
+    """Labels of the evaluation that the words before name.
+
+    Args:
+        ctx: The context of the command, with its parameters so far.
+        incomplete: The word so far.
+    """
+    return _in_strata(ctx, "label", incomplete)
+
+
+def complete_attribute(ctx: Any, incomplete: str) -> list[str]:
+    """Attributes of the evaluation that the words before name, and columns of the case table.
+
+    Args:
+        ctx: The context of the command, with its parameters so far.
+        incomplete: The word so far.
+    """
+    found = [name for name in _in_strata(ctx, "attribute", incomplete) if name != "all"]
+    return [*found, *(column for column in complete_column(ctx, incomplete) if column not in found)]
+
+
+def _in_strata(ctx: Any, column: str, incomplete: str) -> list[str]:
+    """The different entries of a column of strata.csv."""
+    import csv
+
+    path = Path(ctx.params.get("results") or "") / "strata.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            names = dict.fromkeys(row[column] for row in csv.DictReader(file) if row.get(column))
+    except (OSError, ValueError, csv.Error, KeyError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "suspects": {"nnunet", "evaluation", "pages"},
     "doctor": {"sampling", "nnunet", "evaluation", "pages", "trainers"},
     "ranking": {"completion", "nnunet", "evaluation", "pages"},
+    "exploration": {"completion", "evaluation", "pages"},
     "tuning": {"completion", "nnunet", "evaluation", "pages", "trainers"},
     "sharing": {"nnunet", "trainers"},
     "selfcheck": {"evaluation", "sampling"},
@@ -40,15 +41,15 @@ MAY_IMPORT = {
     "protocol_commands": {"evaluate_options", "evaluation", "evaluation_commands"},
     "strata_command": {"evaluation"},
     "cli": {
-        *("completion", "demo", "doctor", "evaluation_commands", "finetuning", "locked_options", "nnunet"),
-        *("protocol_commands", "ranking", "selfcheck", "sharing", "strata_command", "suspects", "trainers"),
-        *("tuning", "usage"),
+        *("completion", "demo", "doctor", "evaluation_commands", "exploration", "finetuning", "locked_options"),
+        *("nnunet", "protocol_commands", "ranking", "selfcheck", "sharing", "strata_command", "suspects"),
+        *("trainers", "tuning", "usage"),
     },
     "experiments": {
         *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),
         *("trainers", "tuning"),
     },
-    "benchmarks": {"evaluation", "losses", "nnunet", "ranking", "sampling", "trainers"},
+    "benchmarks": {"evaluation", "exploration", "losses", "nnunet", "ranking", "sampling", "trainers"},
 }
 
 #: What the families of experiments share.
@@ -66,6 +67,8 @@ HEAVY = {
     "nnunet_dro.evaluation": ("torch", "nnunetv2"),
     "nnunet_dro.ranking": ("numpy", "torch", "nnunetv2", "pandas"),
     "nnunet_dro.ranking.files": ("torch", "nnunetv2"),
+    "nnunet_dro.exploration": ("numpy", "torch", "nnunetv2", "pandas"),
+    "nnunet_dro.exploration.files": ("torch", "nnunetv2"),
     "nnunet_dro.suspects": ("torch", "nnunetv2"),
     "nnunet_dro.doctor": ("torch", "nnunetv2"),
 }

@@ -22,7 +22,12 @@ _COMPUTED = "auto:"
 
 
 def find_attributes(
-    evaluation: Evaluation, cases: Sequence[str], *, by: Sequence[str] | None = None, table: Path | None = None
+    evaluation: Evaluation,
+    cases: Sequence[str],
+    *,
+    by: Sequence[str] | None = None,
+    table: Path | None = None,
+    min_cases: int = 1,
 ) -> tuple[list[Attribute], list[str]]:
     """The attributes to combine.
 
@@ -32,6 +37,7 @@ def find_attributes(
         by: Specs as for `parse_by`; intersections are taken apart. None for the attributes of the evaluation and all
             columns of the case table.
         table: A case table with more columns.
+        min_cases: The fewest cases of a stratum that can be used; attributes without one are left out.
 
     Returns:
         The attributes, and notes on them. Columns of the table with more than `MOST_GROUPS` different entries that are
@@ -59,19 +65,20 @@ def find_attributes(
     for column in attributes_of(given) if by is None else ():
         if column not in used:
             _add(strata, notes, wide, Part(column), in_thirds=True)
-    attributes, constant = [], []
+    attributes, useless = [], []
     for name, of_case in strata.items():
         codes, names = divide(of_case, cases, attribute=name)
-        if len(names) < 2:
-            constant.append(name)
+        if len(names) < 2 or np.bincount(codes).max() < min_cases:
+            useless.append(name)
             continue
         attributes.append(Attribute(name, codes, tuple(str(stratum) for stratum in names)))
+    one_stratum = f"with one stratum, or none of at least {min_cases} cases"
     if not attributes:
-        got = f"only {name_some(constant)}, which divides no cases" if constant else "none"
+        got = f"{name_some(useless)} {one_stratum}" if useless else "none"
         cure = "Evaluate with --by, or name a case table with --cases."
         raise ValueError(f"`by` must name attributes that divide the cases, got {got}. {cure}")
-    if constant:
-        notes.append(f"The same in all cases, and left out: {name_some(constant)}.")
+    if useless:
+        notes.append(f"Left out, {one_stratum}: {name_some(useless)}.")
     return attributes, notes
 
 

@@ -54,7 +54,7 @@ class Exploration:
         cases: A row per case and label with a combination: ``case``, ``label``, ``value`` (NaN where undefined),
             ``filled`` (with the worst value where the label was missed or invented), ``half``, ``combination`` (the
             place in the table, 0 for none), and a column per attribute.
-        about: ``versions``, ``options`` and ``definitions``.
+        about: ``versions``, ``options``, those of the evaluation, and ``definitions``.
         notes: Sentences for the reader.
     """
 
@@ -118,7 +118,7 @@ def explore_evaluation(
         raise ValueError(f"`candidates` must be at least 1, got {n_candidates!r}. Try 3.")
     metric, names = _metric(evaluation, metric), _labels(evaluation, labels)
     case_names = sorted(str(case) for case in evaluation.scores["case"].unique())
-    attributes, notes = find_attributes(evaluation, case_names, by=by, table=cases)
+    attributes, notes = find_attributes(evaluation, case_names, by=by, table=cases, min_cases=2 * min_cases)
     of_labels, lost = label_scores(evaluation, case_names, metric, names)
     patients, column = patient_numbers(evaluation, case_names)
     n_of_label = n_sets(len(attributes), max_attributes)
@@ -158,7 +158,12 @@ def explore_evaluation(
         max_attributes=max_attributes,
         table=_table(outcome.rows, max_attributes),
         cases=_case_rows(case_names, attributes, outcome),
-        about={"versions": versions(), "options": options, "definitions": DEFINITIONS},
+        about={
+            "versions": versions(),
+            "options": options,
+            "evaluation": dict(evaluation.about.get("options", {})),
+            "definitions": DEFINITIONS,
+        },
         notes=(*notes, *lost, *([] if column else note_on_repeated_patients(case_names))),
     )
 

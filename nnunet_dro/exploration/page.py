@@ -1,0 +1,139 @@
+"""The page of an exploration: one self-contained file, offline."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.evaluation.metrics import Metric
+from nnunet_dro.evaluation.report.charts.distribution import distribution
+from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
+from nnunet_dro.evaluation.report.formatting import metric_named, number, p_value, unit_sign
+from nnunet_dro.evaluation.report.score_tables import metric_title, shown
+from nnunet_dro.exploration.exploration import Exploration
+from nnunet_dro.exploration.words import counted, findings, heading, on_table, parts_of, size, title
+from nnunet_dro.pages.page import page_assets, page_environment
+from nnunet_dro.pages.sortable_table import Column, SortableTable
+from nnunet_dro.pages.wording import NO_VALUE
+
+_ASSETS = Path(__file__).parent / "assets"
+
+#: The most dots of a row of a figure, those of the worst cases.
+_MOST_DOTS = 2_000
+
+
+def exploration_html(exploration: Exploration) -> str:
+    """The page, in which all names are escaped."""
+    metric = metric_named(exploration.metric)
+    table = _case_table(exploration, metric) if len(exploration.cases) else None
+    charts = [] if table is None else _charts(exploration, metric, table)
+    contents = [("found", "What stands out")]
+    contents += [("pictures", "Pictures")] if charts else []
+    contents += [
+        ("attributes", "Attributes"),
+        *([("cases", "Cases")] if table else []),
+        ("methods", "How it was found"),
+    ]
+    content = {
+        "kind": "nnunet-dro · exploration",
+        "title": f"Exploration of {exploration.method}",
+        "heading": heading(exploration),
+        "lede": size(exploration),
+        "contents": contents,
+        "findings": findings(exploration),
+        "notes": list(exploration.notes),
+        "several": len(exploration.labels) > 1,
+        "unit": unit_sign(metric),
+        "rows": [_row(row, metric) for row in exploration.table.to_dict("records")],
+        "on_table": on_table(exploration),
+        "charts": charts,
+        "metric": metric,
+        "attributes": [(name, list(strata.items())) for name, strata in exploration.attributes.items()],
+        "definitions": dict(exploration.about["definitions"]),
+        "about": {name: dict(exploration.about[name]) for name in ("options", "evaluation", "versions")},
+        "has_cases": table is not None,
+        "cases_about": "Every case of the labels in the table above.",
+        "cases_hint": "A dot in a figure opens its case here." if charts else "",
+        "cases_file": "scores.csv of the evaluation",
+        "payload": {"columns": []} if table is None else table.payload({}),
+    }
+    template = page_environment(_ASSETS).get_template("exploration.html")
+    return template.render({**page_assets(), **content})
+
+
+def _row(row: Mapping[Any, Any], metric: Metric) -> dict[str, Any]:
+    return {
+        "title": title(row),
+        "label": str(row["label"]),
+        "n": counted(row),
+        "mean": number(row["mean_test"], metric),
+        "rest": number(row["mean_rest_test"], metric),
+        "share": f"{100 * row['share_lower']:.0f} %",
+        "p": p_value(row["holm_p"]),
+        "searched": f"{number(row['mean_search'], metric)} / {number(row['mean_rest_search'], metric)}",
+        "n_searched": f"n = {row['n_search']:,}",
+        "confirmed": bool(row["confirmed"]),
+        "same": str(row["same_cases"]),
+    }
+
+
+def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:
+    """A row per case and label that has a combination."""
+    cases = exploration.cases
+    names = [title(row) for row in exploration.table.to_dict("records")]
+    columns = [Column("Case", "text", cases["case"].tolist())]
+    if len(exploration.labels) > 1:
+        columns.append(Column("Label", "text", cases["label"].tolist(), filtered=True))
+    columns.append(Column(metric_title(metric), "number", shown(cases["value"], metric)))
+    columns.append(Column("Half", "text", cases["half"].tolist(), filtered=True))
+    combination = [names[n - 1] if n else NO_VALUE for n in cases["combination"].tolist()]
+    columns.append(Column("Combination", "text", combination, filtered=True))
+    columns += [
+        Column(attribute, "text", cases[f"stratum of {attribute}"].tolist(), filtered=True)
+        for attribute in exploration.attributes
+    ]
+    by_value = 2 if len(exploration.labels) > 1 else 1
+    keys = list(zip(cases["case"], cases["label"], strict=True))
+    return SortableTable(tuple(columns), keys, by_value, descending=not metric.more_is_better)
+
+
+def _charts(exploration: Exploration, metric: Metric, table: SortableTable) -> list[dict[str, Any]]:
+    """A figure for each combination that was confirmed: its cases against the others, of the half that was tested."""
+    found = []
+    column = table.column(metric_title(metric))
+    for number_of_row, row in enumerate(exploration.table.to_dict("records"), start=1):
+        if not row["confirmed"]:
+            continue
+        cases = exploration.cases
+        cases = cases[(cases["label"] == row["label"]) & (cases["half"] == "tested") & cases["filled"].notna()]
+        cases = cases[~cases["combination"].between(1, number_of_row - 1)]
+        strata = _against_the_rest(cases, row, number_of_row, metric)
+        drawn = distribution(strata, metric, label=str(row["label"]), column=column, at_most=_MOST_DOTS)
+        caption = title(row) + (f", {row['label']}" if len(exploration.labels) > 1 else "")
+        found.append({"title": caption, "svg": drawn})
+    return found
+
+
+def _against_the_rest(
+    cases: pd.DataFrame, row: Mapping[Any, Any], number_of_row: int, metric: Metric
+) -> list[StratumCases]:
+    """The cases of a combination, those that share one of its parts only, and the others."""
+    parts = parts_of(row)
+    has = {part: (cases[f"stratum of {part[0]}"] == part[1]).to_numpy(dtype=bool) for part in parts}
+    inside = (cases["combination"] == number_of_row).to_numpy(dtype=bool)
+    groups = [(title(row), inside)]
+    if len(parts) > 1:
+        groups += [(f"other cases of {'='.join(part)}", has[part] & ~inside) for part in parts]
+    any_part = np.logical_or.reduce(list(has.values()))
+    groups.append(("all others", ~any_part & ~inside))
+    return [_stratum(place, name, cases[where], metric) for place, (name, where) in enumerate(groups) if where.any()]
+
+
+def _stratum(place: int, name: str, cases: pd.DataFrame, metric: Metric) -> StratumCases:
+    values = np.array(shown(cases["filled"], metric))
+    order = np.argsort(values if metric.more_is_better else -values, kind="stable")
+    marks = dict(zip(("p5", "p25", "median", "p75"), np.percentile(values, (5, 25, 50, 75)).tolist(), strict=True))
+    rows = cases.index.to_numpy(dtype=np.int64)
+    return StratumCases(place, name, len(values), values[order], rows[order], marks)
