@@ -75,7 +75,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="Two small settings.")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/explore_null.csv"), help="File to write.")
     arguments = parser.parse_args()
-    done = pd.read_csv(arguments.out) if arguments.out.exists() else pd.DataFrame()
+    read = {"keep_default_na": False, "na_values": [""]}
+    done = pd.read_csv(arguments.out, **read) if arguments.out.exists() else pd.DataFrame()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     for setting in QUICK if arguments.quick else (*NULL, *PLANTED):
         key = asdict(setting)

@@ -65,21 +65,24 @@ def find_attributes(
     for column in attributes_of(given) if by is None else ():
         if column not in used:
             _add(strata, notes, wide, Part(column), in_thirds=True)
-    attributes, useless = [], []
+    attributes, small, constant = [], [], []
     for name, of_case in strata.items():
         codes, names = divide(of_case, cases, attribute=name)
-        if len(names) < 2 or np.bincount(codes).max() < min_cases:
-            useless.append(name)
+        if len(names) < 2:
+            constant.append(name)
             continue
-        attributes.append(Attribute(name, codes, tuple(str(stratum) for stratum in names)))
-    one_stratum = f"with one stratum, or none of at least {min_cases} cases"
-    if not attributes:
-        got = f"{name_some(useless)} {one_stratum}" if useless else "none"
+        enough = np.bincount(codes).max() >= min_cases
+        (attributes if enough else small).append(Attribute(name, codes, tuple(str(stratum) for stratum in names)))
+    if not attributes and not small:
+        got = f"only {name_some(constant)}, which is the same in all" if constant else "none"
         cure = "Evaluate with --by, or name a case table with --cases."
         raise ValueError(f"`by` must name attributes that divide the cases, got {got}. {cure}")
-    if useless:
-        notes.append(f"Left out, {one_stratum}: {name_some(useless)}.")
-    return attributes, notes
+    if constant:
+        notes.append(f"Left out, because it is the same in all cases: {name_some(constant)}.")
+    if small and attributes:
+        left_out = name_some([attribute.name for attribute in small])
+        notes.append(f"Left out, because no stratum has {min_cases} cases: {left_out}.")
+    return attributes or small, notes
 
 
 def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:

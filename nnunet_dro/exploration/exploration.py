@@ -212,7 +212,9 @@ def _table(rows: Sequence[Mapping[str, Any]], max_attributes: int) -> pd.DataFra
     numbers = [f"{name}_{half}" for half in ("search", "test") for name in of_half]
     last = ["z_search", "share_lower", "p", "holm_p", "confirmed", "same_cases"]
     table = pd.DataFrame(list(rows), columns=["combination", "label", *parts, *numbers, *last])
-    return table.assign(**{part: table[part].fillna("") for part in parts}, confirmed=table["confirmed"].astype(bool))
+    # A column without any entry is one of numbers.
+    named = {part: table[part].astype(object).where(table[part].notna(), "") for part in parts}
+    return table.assign(**named, confirmed=table["confirmed"].astype(bool))
 
 
 def _case_rows(cases: Sequence[str], attributes: Sequence[Attribute], outcome: Outcome) -> pd.DataFrame:

@@ -1,0 +1,38 @@
+"""Made-up evaluations for explorations: attributes at random, and scores that depend on them or not."""
+
+import numpy as np
+
+from tests.ranking.made import evaluation_of
+
+STRATA = {"centre": "ABC", "scanner": ("X", "Y", "Z"), "sex": ("f", "m"), "phase": ("1", "2", "3")}
+
+
+def columns_of(n, rng, *, per_patient=1):
+    """Entries of every attribute, and two or so cases of every patient with the same entries if wanted."""
+    patient = np.arange(n) // per_patient
+    columns = {name: [strata[i] for i in rng.integers(len(strata), size=n)[patient]] for name, strata in STRATA.items()}
+    return columns | {"patient": [f"p{number:03}" for number in patient]}
+
+
+def made(n=160, seed=0, *, effect=0.0, metric="dice", per_patient=1, labels=("liver",), patient=None, missed=()):
+    """An evaluation by the attributes; scores of A, X are lower by the effect, the rest of A and of X higher."""
+    rng = np.random.default_rng(seed)
+    columns = columns_of(n, rng, per_patient=per_patient)
+    is_a, is_x = (np.array(columns[name]) == stratum for name, stratum in (("centre", "A"), ("scanner", "X")))
+    both, either = is_a & is_x, is_a ^ is_x
+    shift = np.where(both, -effect, np.where(either, 2 * effect * both.sum() / either.sum(), 0.0))
+    values = {}
+    for label in labels:
+        fractions = np.clip(0.6 + 0.08 * rng.normal(size=n) + shift, 0, 1)
+        values[label] = 40 * (1 - fractions) if metric == "hd95" else fractions
+        values[label][list(missed)] = np.nan if metric == "hd95" else 0.0
+    options = {"by": list(STRATA)}
+    return evaluation_of(
+        "dro",
+        {metric: values},
+        columns=columns,
+        attributes=list(STRATA),
+        patient=patient,
+        missed=missed,
+        options=options,
+    )

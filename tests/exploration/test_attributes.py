@@ -1,0 +1,107 @@
+"""What is combined: the attributes of the evaluation, and the columns of a case table."""
+
+import pandas as pd
+import pytest
+
+from nnunet_dro.exploration.attributes import find_attributes, patient_numbers
+from tests.exploration.made import STRATA, made
+from tests.ranking.made import evaluation_of
+
+
+def names_of(attributes):
+    return {attribute.name: attribute.strata for attribute in attributes}
+
+
+def cases_of(evaluation):
+    return sorted(evaluation.scores["case"].unique())
+
+
+def write_table(path, evaluation, **columns):
+    pd.DataFrame({"case": cases_of(evaluation)} | columns).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def evaluation():
+    return made(30)
+
+
+def test_the_attributes_of_the_evaluation_are_combined(evaluation):
+    attributes, notes = find_attributes(evaluation, cases_of(evaluation))
+    assert names_of(attributes) == {name: tuple(strata) for name, strata in STRATA.items()}
+    assert notes == []
+    of_case = evaluation.scores.set_index("case")["scanner"]
+    scanner = next(a for a in attributes if a.name == "scanner")
+    assert [scanner.strata[code] for code in scanner.codes] == of_case.loc[cases_of(evaluation)].tolist()
+
+
+def test_columns_of_a_table_are_added_and_many_numbers_cut_into_thirds(evaluation, tmp_path):
+    table = write_table(tmp_path / "t.csv", evaluation, age=range(30), grade=[1, 2] * 15, centre="other", dose=5)
+    attributes, notes = find_attributes(evaluation, cases_of(evaluation), table=table)
+    found = names_of(attributes)
+    assert found["age"] == ("q1: 0 to 9", "q2: 10 to 19", "q3: 20 to 29")
+    assert found["grade"] == ("1", "2")
+    assert found["centre"] == ("A", "B", "C"), "those of the evaluation count"
+    assert "dose" not in found
+    assert notes == [
+        "age is cut into thirds of the cases: q1: 0 to 9; q2: 10 to 19; q3: 20 to 29.",
+        "Left out, because it is the same in all cases: dose.",
+    ]
+
+
+def test_columns_that_are_named_are_the_only_ones_and_cut_as_they_say(evaluation, tmp_path):
+    table = write_table(tmp_path / "t.csv", evaluation, age=range(30), dose=[1, 2, 3] * 10)
+    attributes, notes = find_attributes(evaluation, cases_of(evaluation), by=["age:0,10,29", "sex"], table=table)
+    assert names_of(attributes) == {"age": ("0 to 10", "10 to 29"), "sex": ("f", "m")}
+    assert notes == []
+
+
+def test_intersections_are_taken_apart_and_keep_their_cuts():
+    n = 12
+    columns = {"centre": ["A", "B"] * 6, "age": [str(3 * i) for i in range(n)]}
+    columns["centre,age"] = [
+        f"{c},{'0 to 18' if int(a) < 18 else '18 to 40'}" for c, a in zip(*columns.values(), strict=True)
+    ]
+    evaluation = evaluation_of(
+        "dro",
+        {"dice": {"liver": [0.5] * n}},
+        columns={name: columns[name] for name in ("centre", "age")},
+        options={"by": ["centre,age:0,18,40"]},
+    )
+    both = pd.Series(columns["centre,age"], index=pd.Index(cases_of(evaluation), name="case"), name="centre,age")
+    evaluation.stratum_of_case["centre,age"] = both.astype("category")
+    attributes, _ = find_attributes(evaluation, cases_of(evaluation))
+    assert names_of(attributes) == {"centre": ("A", "B"), "age": ("0 to 18", "18 to 40")}
+
+
+def test_the_patient_is_no_attribute(tmp_path):
+    evaluation = made(30, per_patient=2, patient="patient")
+    table = write_table(tmp_path / "t.csv", evaluation, patient=[n // 2 for n in range(30)])
+    attributes, _ = find_attributes(evaluation, cases_of(evaluation), table=table)
+    assert names_of(attributes).keys() == STRATA.keys()
+    numbers, column = patient_numbers(evaluation, cases_of(evaluation))
+    assert (numbers.tolist(), column) == ([n // 2 for n in range(30)], "patient")
+    assert patient_numbers(made(4), ["case_000", "case_001"])[1] is None
+
+
+def test_identifiers_are_left_out(evaluation, tmp_path):
+    table = write_table(tmp_path / "t.csv", evaluation, series=[f"uid.{n}" for n in range(30)])
+    attributes, notes = find_attributes(evaluation, cases_of(evaluation), table=table, min_cases=6)
+    assert "series" not in names_of(attributes)
+    assert notes == ["Left out, because no stratum has 6 cases: series."]
+
+
+def test_what_cannot_be_used_is_named(evaluation, tmp_path):
+    cases = cases_of(evaluation)
+    plain = evaluation_of("dro", {"dice": {"liver": [0.5] * 3}})
+    with pytest.raises(ValueError, match=r"must name attributes that divide the cases, got none\. Evaluate with --by"):
+        find_attributes(plain, cases_of(plain))
+    with pytest.raises(ValueError, match=r"'scaner'\. Choose from: .*scanner"):
+        find_attributes(evaluation, cases, by=["scaner"])
+    short = tmp_path / "short.csv"
+    short.write_text("case,age\ncase_000,3\n")
+    with pytest.raises(ValueError, match=r"row for every case, got none for case_001.*short\.csv"):
+        find_attributes(evaluation, cases, table=short)
+    one = write_table(tmp_path / "one.csv", plain, dose=[1, 1, 1])
+    with pytest.raises(ValueError, match="got only dose, which is the same in all"):
+        find_attributes(plain, cases_of(plain), table=one)

@@ -1,0 +1,168 @@
+"""What stands out is found and confirmed on other cases, and nothing is claimed where there is nothing."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+from benchmarks.explore_null import Setting, measure
+from nnunet_dro.exploration.candidates import halve
+from nnunet_dro.exploration.exploration import explore_evaluation
+from tests.exploration.made import STRATA, made
+from tests.ranking.made import evaluation_of
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "explore_null.csv"
+
+
+def explored(n=160, of_data=0, *, effect=0.0, **options):
+    return explore_evaluation(made(n, of_data, effect=effect), **options)
+
+
+def test_an_interaction_that_neither_attribute_shows_alone_is_found():
+    evaluation = made(200, effect=0.15)
+    alone = explore_evaluation(evaluation, max_attributes=1)
+
+    both = explore_evaluation(evaluation)
+
+    assert alone.confirmed.empty
+    assert both.confirmed["combination"].iloc[0] == "centre=A, scanner=X"
+    row = both.confirmed.iloc[0]
+    assert row["mean_test"] < row["mean_rest_test"] - 0.1
+    assert row["p"] == pytest.approx(1e-4)
+    assert 0.9 < row["share_lower"] <= 1
+
+
+def test_numbers_are_those_of_the_half_they_name():
+    exploration = explored(200, effect=0.15)
+    row, cases = exploration.table.iloc[0], exploration.cases
+    for half, name in (("searched", "search"), ("tested", "test")):
+        of_half = cases[cases["half"] == half]
+        inside = (of_half["stratum of centre"] == "A") & (of_half["stratum of scanner"] == "X")
+        assert row[f"n_{name}"] == inside.sum()
+        assert row[f"n_rest_{name}"] == (~inside).sum()
+        assert row[f"mean_{name}"] == pytest.approx(of_half.loc[inside, "value"].mean())
+        assert row[f"mean_rest_{name}"] == pytest.approx(of_half.loc[~inside, "value"].mean())
+    assert (cases["combination"] == 1).sum() == row["n_search"] + row["n_test"]
+    assert exploration.n_searched == (cases["half"] == "searched").sum() == 100
+
+
+def test_each_next_combination_leaves_out_the_cases_of_those_before():
+    exploration = explored(300, effect=0.15, n_candidates=3)
+    assert len(exploration.table) == 3
+    for place, row in enumerate(exploration.table.to_dict("records"), start=1):
+        cases = exploration.cases
+        left = cases[~cases["combination"].between(1, place - 1)]
+        inside = left[f"stratum of {row['attribute_1']}"] == row["stratum_1"]
+        if row["attribute_2"]:
+            inside &= left[f"stratum of {row['attribute_2']}"] == row["stratum_2"]
+        assert row["n_search"] + row["n_test"] == inside.sum()
+        assert row["n_rest_search"] + row["n_rest_test"] == (~inside).sum()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [Setting("null", "tenths", 60, 5), Setting("null", "HD95, 10 % missed", 100, 4, labels=2, patients=True)],
+)
+def test_at_most_one_run_in_twenty_claims_something_where_there_is_nothing(setting):
+    n_runs = 100
+    claims = measure(setting, n_runs)["claims"]
+    # More claims than this have a probability of 1 in 1,000 where 5 % of the runs claim something.
+    assert claims <= binom.ppf(0.999, n_runs, 0.05) / n_runs
+
+
+def test_the_committed_runs_claim_something_in_at_most_five_per_cent():
+    runs = pd.read_csv(RESULTS, keep_default_na=False, na_values=[""])
+    null = runs[runs["kind"] == "null"]
+    assert (null["runs"] >= 1000).all()
+    assert (null["low"] <= 0.05).all()
+    assert null["claims"].mean() <= 0.05
+    planted = runs[(runs["kind"] == "planted") & (runs["n"] >= 200) & (runs["points"] == 20)]
+    assert (planted["found"] > 0.9).all()
+
+
+def test_missed_cases_do_not_make_a_combination_look_better():
+    rng = np.random.default_rng(0)
+    n = 120
+    centre = ["A"] * 40 + ["B"] * 80
+    hd95 = 5 + rng.normal(size=n)
+    missed = range(0, 30)  # what is left of A is better than B
+    hd95[:40] -= 1
+    hd95[missed] = np.nan
+    columns = {"centre": centre, "sex": ["f", "m"] * 60}
+    evaluation = evaluation_of(
+        "dro", {"hd95": {"liver": hd95}}, columns=columns, attributes=list(columns), missed=missed
+    )
+
+    exploration = explore_evaluation(evaluation, max_attributes=1)
+
+    row = exploration.table.iloc[0]
+    assert row["combination"] == "centre=A"
+    assert row["confirmed"]
+    assert row["n_worst_search"] + row["n_worst_test"] == 30
+    assert row["mean_test"] > row["mean_rest_test"]
+    assert (exploration.cases.loc[exploration.cases["value"].isna(), "filled"] == np.nanmax(hd95)).all()
+    assert any("30 scores without a value, of a label that was missed" in note for note in exploration.notes)
+
+
+def test_labels_that_neither_has_do_not_count():
+    evaluation = made(80)
+    scores = evaluation.scores
+    absent = scores.index[:10]
+    scores.loc[absent, ["n_reference", "n_prediction"]] = 0
+    scores.loc[absent, "dice"] = np.nan
+    exploration = explore_evaluation(evaluation, min_cases=3)
+    assert "10 scores without a value for another reason do not count." in exploration.notes
+
+
+def test_all_labels_are_one_family_and_one_can_be_chosen():
+    evaluation = made(160, labels=("liver", "spleen"))
+    both, one = explore_evaluation(evaluation), explore_evaluation(evaluation, labels=["spleen"])
+    assert both.labels == ("liver", "spleen")
+    assert len(both.table) <= 3
+    assert both.n_combinations == 2 * one.n_combinations
+    assert set(one.table["label"]) <= {"spleen"}
+
+
+@pytest.mark.parametrize("sizes", [[1] * 41, [2] * 20, [1, 2, 3, 4] * 10, [30, 1, 1, 1, 1, 1]])
+def test_halves_keep_patients_together_and_are_as_even_as_patients_allow(sizes):
+    patients = np.repeat(np.arange(len(sizes)), sizes)
+    for seed in range(5):
+        half = halve(patients, np.random.default_rng(seed))
+        assert all(len(set(half[patients == patient])) == 1 for patient in range(len(sizes)))
+        assert abs(int(half.sum()) - int((~half).sum())) <= max(sizes)
+
+
+def test_patients_are_kept_together_and_exchanged_as_a_whole():
+    evaluation = made(160, per_patient=4, patient="patient")
+    exploration = explore_evaluation(evaluation)
+    patients = evaluation.scores.set_index("case")["patient"]
+    halves = exploration.cases.groupby(exploration.cases["case"].map(patients))["half"].nunique()
+    assert (halves == 1).all()
+    assert exploration.n_patients == 40
+    assert exploration.about["options"]["patient"] == "patient"
+    assert (exploration.table["n_patients_test"] < exploration.table["n_test"]).all()
+
+
+def test_the_seed_decides():
+    first, again, other = (explored(160, effect=0.1, seed=seed) for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first.table, again.table)
+    assert (first.cases["half"].to_numpy() != other.cases["half"].to_numpy()).any()
+
+
+def test_progress_reaches_the_sets_of_all_searches():
+    seen = []
+    explored(160, effect=0.15, progress=lambda n_done, n_all: seen.append((n_done, n_all)))
+    assert seen[0] == (1, 10 * 3)
+    assert max(n for n, _ in seen) <= 30
+    assert len(STRATA) == 4
+
+
+def test_too_many_attributes_are_refused_before_the_search():
+    rng = np.random.default_rng(0)
+    columns = {f"c{n}": list(rng.choice(["a", "b"], 30)) for n in range(150)}
+    values = {"dice": {"liver": rng.random(30)}}
+    evaluation = evaluation_of("dro", values, columns=columns, attributes=list(columns))
+    with pytest.raises(ValueError, match=r"must be of fewer attributes, got 150 attributes, which make 562,625 sets"):
+        explore_evaluation(evaluation, max_attributes=3)

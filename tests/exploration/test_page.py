@@ -1,0 +1,66 @@
+"""The page of an exploration: names as they are, a picture of what was confirmed, every dot its case."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from nnunet_dro.exploration.exploration import explore_evaluation
+from nnunet_dro.exploration.files import exploration_files
+from nnunet_dro.exploration.terminal import exploration_table
+from tests.exploration.made import made
+from tests.pages.browser import driver, open_page
+from tests.ranking.made import evaluation_of
+
+__all__ = ["driver", "open_page"]
+
+
+def terminal(exploration, width=80):
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False).print(exploration_table(exploration))
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def found():
+    return explore_evaluation(made(200, effect=0.15, metric="hd95", labels=("liver", "spleen"), missed=(3, 4)))
+
+
+def test_names_with_markup_are_shown_as_they_are():
+    strata = ["<b>x</b>", "[red]y[/]"] * 20
+    values = {"dice": {"<i>": [0.2 + 0.001 * n if n % 2 == 0 else 0.8 + 0.001 * n for n in range(40)]}}
+    evaluation = evaluation_of("dro", values, columns={"a\x1b[31m": strata}, attributes=["a\x1b[31m"])
+    exploration = explore_evaluation(evaluation)
+    page = exploration_files(exploration)["report.html"]
+    assert "&lt;b&gt;x" in page
+    assert "<b>x" not in page
+    assert "<i>" not in page
+    printed = terminal(exploration)
+    assert "<b>x</b>" in printed
+    assert "\x1b" not in printed
+
+
+def test_the_terminal_has_eighty_columns(found):
+    assert max(map(len, terminal(found).splitlines())) <= 80
+
+
+def test_the_picture_shows_the_tested_half_of_each_combination_and_its_rest(found, open_page):
+    page = open_page(exploration_files(found)["report.html"])
+    assert page.errors() == []
+    assert page.requests() == []
+    charts = page.all("#pictures figure")
+    assert len(charts) == len(found.confirmed) > 0
+    row = found.confirmed.iloc[0]
+    names = page.run(
+        "return [...document.querySelector('#pictures figure').querySelectorAll('.name')].map(e => e.textContent)"
+    )
+    assert names == [
+        "centre=A × scanner=X",
+        *("other cases of centre=A", "other cases of scanner=X", "all others"),
+    ]
+    n_dots = page.run("return document.querySelector('#pictures figure').querySelectorAll('.dot').length")
+    assert n_dots == row["n_test"] + row["n_rest_test"]
+    dot = page.one("#pictures figure .dot")
+    page.scroll_to(dot)
+    page.run("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", dot)
+    assert "tested" in page.text("#casetable tr.chosen")

@@ -1,0 +1,100 @@
+"""The search finds what looking at every combination one by one finds."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from nnunet_dro.exploration.rank_sums import patients_by_size, standardised
+from nnunet_dro.exploration.search import Attribute, Limits, lowest, n_sets, same_cases
+
+
+def brute_force(attributes, goodness, patients, searched, limits):
+    """The least z and how many combinations have enough cases, one combination after the other."""
+    counted = ~np.isnan(goodness)
+    found = {}
+    for size in range(1, limits.max_attributes + 1):
+        for chosen in itertools.combinations(attributes, size):
+            for strata in itertools.product(*(attribute.strata for attribute in chosen)):
+                parts = tuple((a.name, stratum) for a, stratum in zip(chosen, strata, strict=True))
+                members = np.all(
+                    [np.array(a.strata)[a.codes] == s for a, s in zip(chosen, strata, strict=True)], axis=0
+                )
+                sizes = [(members & counted & half).sum() for half in (searched, ~searched)]
+                rests = [(~members & counted & half).sum() for half in (searched, ~searched)]
+                if min(*sizes, *rests) < limits.min_cases:
+                    continue
+                half = counted & searched
+                ranks = rankdata(goodness[half])
+                groups = np.where(members[half], 0, -1)
+                found[parts] = standardised(groups, 1, ranks, patients_by_size(patients[half]))[0]
+    return found
+
+
+@pytest.mark.parametrize("max_attributes", [1, 2, 3])
+@pytest.mark.parametrize("n_patients", [60, 25])
+def test_it_is_brute_force(max_attributes, n_patients):
+    rng = np.random.default_rng(n_patients)
+    n = 60
+    attributes = [
+        Attribute(name, rng.integers(0, n_strata, n), tuple(f"{name}{s}" for s in range(n_strata)))
+        for name, n_strata in (("a", 3), ("b", 2), ("c", 4), ("d", 2))
+    ]
+    goodness = rng.integers(0, 12, n).astype(float)
+    goodness[[3, 7]] = -np.inf
+    goodness[[5, 8, 11]] = np.nan
+    patients = np.arange(n) if n_patients == n else rng.integers(0, n_patients, n)
+    patients = np.unique(patients, return_inverse=True)[1]
+    searched, limits = np.arange(n) % 2 == 0, Limits(max_attributes, 3)
+
+    steps = []
+    best, n_looked = lowest(attributes, goodness, patients, searched, limits, progress=lambda: steps.append(1))
+
+    every = brute_force(attributes, goodness, patients, searched, limits)
+    assert n_looked == len(every)
+    assert best.z == pytest.approx(min(every.values()))
+    assert every[best.parts] == pytest.approx(best.z)
+    assert len(steps) == n_sets(4, max_attributes)
+
+
+def test_of_the_same_cases_the_combination_with_the_fewest_attributes_counts_and_the_others_are_named():
+    codes = np.tile([0, 0, 1, 1], 10)
+    others = np.tile([0, 1, 0, 1], 10)
+    attributes = [
+        Attribute("scanner", codes, ("X", "Y")),
+        Attribute("centre", 1 - codes, ("B", "A")),
+        Attribute("sex", others, ("f", "m")),
+    ]
+    goodness = np.where(codes == 0, 0.2, 0.8) + 0.01 * np.arange(40)
+    searched = np.arange(40) < 20
+
+    best, _ = lowest(attributes, goodness, np.arange(40), searched, Limits(2, 3))
+
+    assert best.parts == (("scanner", "X"),)
+    assert same_cases(attributes, best, np.ones(40, dtype=bool), 2) == [(("centre", "A"),)]
+
+
+def test_combinations_need_cases_in_each_half_and_beside_them():
+    codes = np.array([0] * 3 + [1] * 17 + [0] * 17 + [1] * 3)
+    attributes = [Attribute("a", codes, ("few", "many"))]
+    searched = np.arange(40) < 20
+    assert lowest(attributes, np.arange(40.0), np.arange(40), searched, Limits(1, 4)) == (None, 0)
+    found, n_looked = lowest(attributes, np.arange(40.0), np.arange(40), searched, Limits(1, 3))
+    assert (found.parts, n_looked) == ((("a", "few"),), 2)
+
+
+def test_many_strata_are_no_matter():
+    rng = np.random.default_rng(0)
+    attributes = [Attribute(str(n), rng.permutation(500), tuple(map(str, range(500)))) for n in range(3)]
+    attributes.append(Attribute("sex", rng.integers(0, 2, 500), ("f", "m")))
+    _, n_looked = lowest(attributes, rng.normal(size=500), np.arange(500), np.arange(500) < 250, Limits(3, 5))
+    assert n_looked == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [((0, 5), "max_attributes"), ((4, 5), "1, 2 or 3"), ((2, 1), "at least 2")]
+)
+def test_limits_are_checked(options, words):
+    with pytest.raises(ValueError, match=words):
+        Limits(*options)
