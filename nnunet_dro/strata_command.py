@@ -25,6 +25,9 @@ def strata(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Number of cases to read at a time; default: one per processor.")
     ] = None,
+    workers: Annotated[
+        str | None, typer.Option(help="Dask scheduler whose workers read the cases, such as tcp://scheduler:8786.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Write a case table with what images and references tell: size, contrast, noise, scanner, age ..."""
@@ -43,7 +46,15 @@ def strata(
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(f"`output` must be in a folder that exists, got {str(output)!r}. Make the folder.")
     with progress_bar("Reading images") as progress:
-        table = strata_table(images, labels, dicom=dicom, cases=cases, jobs=jobs or cpu_count(), progress=progress)
+        table = strata_table(
+            images,
+            labels,
+            dicom=dicom,
+            cases=cases,
+            jobs=jobs or cpu_count(),
+            workers=workers,
+            progress=progress,
+        )
     with replacing(output) as path:
         table.to_csv(path, index=False)
     Console(highlight=False).print(columns_table(table))

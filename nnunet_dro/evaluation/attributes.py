@@ -1,7 +1,7 @@
 """Attributes of a case that nobody has to record: computed from its reference, its grid and its image."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +81,10 @@ class CaseFiles:
     reference: Path
     images: Path | None = None
     ignore: int | None = None
+
+    def absolute(self) -> "CaseFiles":
+        """The same files, from the root."""
+        return replace(self, reference=self.reference.absolute(), images=self.images and self.images.absolute())
 
 
 def measure_files(files: CaseFiles, names: Sequence[str]) -> dict[str, float]:

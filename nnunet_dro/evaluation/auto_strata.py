@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from nnunet_dro.case_table import MISSING
 from nnunet_dro.evaluation.attributes import ATTRIBUTES, CaseFiles, measure_files
+from nnunet_dro.evaluation.cluster import done_on_cluster
 from nnunet_dro.naming import name_some
 
 _PREFIX = "auto:"
@@ -37,6 +39,7 @@ def measure_cases(
     names: Sequence[str],
     *,
     jobs: int | None = None,
+    workers: str | None = None,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> dict[str, dict[str, float]]:
     """Attributes of many cases, several at a time.
@@ -45,6 +48,8 @@ def measure_cases(
         files: The files of every case.
         names: Of `ATTRIBUTES`.
         jobs: Number of threads; None follows joblib's configuration.
+        workers: Address of a dask scheduler, on whose workers to measure in place of threads; they must see the files
+            under the same paths.
         progress: Called with the number of finished cases and the number of all cases.
 
     Returns:
@@ -54,17 +59,24 @@ def measure_cases(
         FileNotFoundError: If a file does not exist.
         ValueError: If a file cannot be used; the message names it.
     """
-    from joblib import Parallel, delayed
+    measure = partial(_measured, names=tuple(names))
+    if workers is None:
+        from joblib import Parallel, delayed
 
-    def one(of_case: CaseFiles) -> tuple[str, dict[str, float]]:
-        return of_case.case, measure_files(of_case, names)
-
+        parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
+        results = parallel(delayed(measure)(of_case) for of_case in files)
+    else:
+        # The workers may run in other folders.
+        results = done_on_cluster(workers, measure, [of_case.absolute() for of_case in files])
     found: dict[str, dict[str, float]] = {}
-    parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
-    for case, values in parallel(delayed(one)(of_case) for of_case in files):
+    for case, values in results:
         found[case] = values
         progress(len(found), len(files))
     return {case: found[case] for case in sorted(found)}
+
+
+def _measured(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str, float]]:
+    return files.case, measure_files(files, names)
 
 
 def with_auto_columns(
@@ -75,6 +87,7 @@ def with_auto_columns(
     images: Path | None = None,
     ignore: int | None = None,
     jobs: int | None = None,
+    workers: str | None = None,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> tuple[pd.DataFrame | None, list[str], list[str]]:
     """Add the attributes that some `--by` name to the case table, and say how each is cut.
@@ -86,6 +99,7 @@ def with_auto_columns(
         images: The folder of the images; None without one.
         ignore: The label value that is not a label.
         jobs: Number of threads.
+        workers: As for `measure_cases`.
         progress: As for `measure_cases`.
 
     Returns:
@@ -102,7 +116,7 @@ def with_auto_columns(
     if images is None and (need := [_PREFIX + name for name in names if ATTRIBUTES[name].of_image]):
         raise ValueError(f"`by` must come with images for {name_some(need)}, got none. Add --images FOLDER.")
     files = [CaseFiles(case, path, images, ignore) for case, path in references.items()]
-    measured = measure_cases(files, names, jobs=jobs, progress=progress)
+    measured = measure_cases(files, names, jobs=jobs, workers=workers, progress=progress)
     wide = pd.DataFrame({"case": list(references)}) if table is None else table
     cut, notes = list(specs), []
     for name in names:

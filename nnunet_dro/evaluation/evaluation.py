@@ -134,6 +134,7 @@ def evaluate(
             images=images,
             ignore=labels.ignore if labels else None,
             jobs=jobs,
+            workers=workers,
             progress=progress,
         ),
     )

@@ -23,6 +23,7 @@ def strata_table(
     dicom: Path | None = None,
     cases: Path | None = None,
     jobs: int | None = None,
+    workers: str | None = None,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> pd.DataFrame:
     """What images and references tell of every case.
@@ -33,6 +34,7 @@ def strata_table(
         dicom: Folder that holds a folder of DICOM files for every case; None without any.
         cases: A case table whose columns are to be kept; None without one.
         jobs: Number of cases at a time; None follows joblib's configuration.
+        workers: Address of a dask scheduler, on whose workers to read label maps and images in place of threads.
         progress: Called with the number of finished cases and the number of all cases.
 
     Returns:
@@ -61,7 +63,7 @@ def strata_table(
     dataset_json = find_dataset_json(labels)
     ignore = read_labels(dataset_json).ignore if dataset_json else None
     files = [CaseFiles(case, path, images, ignore) for case, path in references.items()]
-    measured = measure_cases(files, list(ATTRIBUTES), jobs=jobs, progress=progress)
+    measured = measure_cases(files, list(ATTRIBUTES), jobs=jobs, workers=workers, progress=progress)
     columns = [attribute.column for attribute in ATTRIBUTES.values()] + [field.column for field in FIELDS]
     rows = [
         {"case": case}

@@ -97,6 +97,12 @@ def rank(
         int | None,
         typer.Option(min=1, help="With --evaluate: number of cases to score at a time; default: one per processor."),
     ] = None,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            help="With --evaluate: dask scheduler whose workers score the cases, such as tcp://scheduler:8786."
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to the output folder.")
     ] = False,
@@ -125,7 +131,8 @@ def rank(
     options = {name: value for name, value in given.items() if value is not None}
     check_output(output, overwrite=overwrite)
     if evaluate is None:
-        _refuse_without_evaluate([*options, *(["jobs"] if jobs else []), *(["evaluations"] if evaluations else [])])
+        scoring = {"jobs": jobs, "workers": workers, "evaluations": evaluations}
+        _refuse_without_evaluate([*options, *(name for name, value in scoring.items() if value)])
         read = {name: read_evaluation(folder) for name, folder in named_evaluations(teams).items()}
     else:
         submissions = named_submissions(teams)
@@ -137,6 +144,7 @@ def rank(
                 kept,
                 ScoringOptions(**options),  # type: ignore[arg-type]
                 jobs=jobs or cpu_count(),
+                workers=workers,
                 progress=progress,
             )
     with progress_bar("Ranking the bootstrap samples") as progress:

@@ -68,6 +68,7 @@ def score_submissions(
     options: ScoringOptions,
     *,
     jobs: int | None = None,
+    workers: str | None = None,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> dict[str, Evaluation]:
     """Evaluate every submission, or read its evaluation where it is there already.
@@ -79,6 +80,7 @@ def score_submissions(
             (by name, size and time of the last change) are still the same is not made again.
         options: How to score.
         jobs: Number of cases to score at a time.
+        workers: Address of a dask scheduler, on whose workers to score in place of threads.
         progress: Called with the number of finished cases of all teams, and the number of all of them.
 
     Returns:
@@ -107,6 +109,7 @@ def score_submissions(
                 overall=True,
                 n_resamples=0,
                 jobs=jobs,
+                workers=workers,
                 method=team,
                 progress=partial(_report, progress, n_done, n_all),
             )

@@ -6,11 +6,21 @@ import signal
 import sys
 
 import joblib
+import numpy as np
 import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.evaluation import evaluate
-from tests.evaluation.made_folders import check_refused, run_evaluate, scores_of, write_cases, write_study
+from tests.evaluation.made_folders import (
+    bars,
+    check_refused,
+    run,
+    run_evaluate,
+    scores_of,
+    write_cases,
+    write_map,
+    write_study,
+)
 
 distributed = pytest.importorskip("distributed")
 
@@ -71,6 +81,31 @@ def test_the_command_scores_on_a_scheduler(tmp_path, local_cluster, monkeypatch)
 
     assert (here.exit_code, there.exit_code) == (0, 0), there.output
     pd.testing.assert_frame_equal(scores_of(tmp_path / "here"), scores_of(tmp_path / "there"))
+
+
+def test_submissions_are_scored_and_attributes_measured_on_a_scheduler(tmp_path, local_cluster, monkeypatch):
+    write_study(tmp_path, shifts=(0, 1, 2))
+    for case in ("case_00", "case_01", "case_02"):
+        write_map(tmp_path / "images" / f"{case}_0000.nii.gz", bars(4) * 50, dtype=np.float32)
+    monkeypatch.chdir(tmp_path)
+    tables = {}
+    for where, more in (("here", ["--jobs", "1"]), ("there", ["--workers", local_cluster.scheduler_address])):
+        for words in (
+            ["rank", "prediction", "again=prediction", "--evaluate", "reference", "--bootstrap", "0", "-o", where],
+            ["strata", "images", "reference", "-o", f"{where}.csv"],
+            ["evaluate", "reference", "prediction", "--by", "auto:size", "--bootstrap", "0", "-o", f"{where}-auto"],
+        ):
+            result = run(*words, *more)
+            assert result.exit_code == 0, result.output
+        names = (
+            f"{where}/ranks.csv",
+            f"{where}-evaluations/again/scores.csv",
+            f"{where}.csv",
+            f"{where}-auto/scores.csv",
+        )
+        tables[where] = [(tmp_path / name).read_text() for name in names]
+
+    assert tables["here"] == tables["there"]
 
 
 def test_a_worker_that_is_lost_loses_no_case_and_doubles_none(tmp_path, local_cluster):

@@ -170,6 +170,7 @@ def test_bad_input_is_one_line(challenge):
         ((good, "-o", challenge / "out"), "must be NAME=FOLDER"),
         ((f"a={good}", "-o", challenge / "out", "--cases", "cases.csv"), "`--cases` must come with --evaluate"),
         ((f"a={good}", "-o", challenge / "out", "--jobs", 2), "`--jobs` must come with --evaluate"),
+        ((f"a={good}", "-o", challenge / "out", "--workers", "tcp://s:1"), "`--workers` must come with --evaluate"),
     ]
     scored = ("-o", challenge / "out", "--evaluate", challenge / "labelsTs")
     refused += [
