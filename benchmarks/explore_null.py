@@ -58,6 +58,7 @@ NULL = (
     *(Setting("null", shape, n, d) for shape in SHAPES for n in (40, 100, 300) for d in (3, 8)),
     *(Setting("null", shape, n, 5, patients=True) for shape in ("beta", "HD95, 10 % missed") for n in (60, 150, 300)),
     *(Setting("null", "beta", n, 6, max_attributes=3) for n in (100, 300)),
+    *(Setting("null", shape, 300, 6, max_attributes=3) for shape in SHAPES[1:]),
     *(Setting("null", shape, 100, 5, labels=4) for shape in ("beta", "tenths")),
 )
 PLANTED = tuple(

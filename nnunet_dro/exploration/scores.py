@@ -46,7 +46,7 @@ def label_scores(
         labels: The labels.
 
     Raises:
-        ValueError: If there are two rows of a case and label.
+        ValueError: If there are two rows of a case and label, or a score is infinite.
     """
     scores = evaluation.scores
     twice = scores[["case", "label"]].duplicated().to_numpy()
@@ -79,6 +79,9 @@ def _do(n: int) -> str:
 def _of_label(label: str, rows: pd.DataFrame, cases: Sequence[str], metric: Metric) -> LabelScores:
     aligned = rows.reindex(list(cases))
     values = aligned["value"].to_numpy(dtype=np.float64)
+    if np.isinf(values).any():
+        case = cases[int(np.isinf(values).argmax())]
+        raise ValueError(f"`scores` must be finite, got an infinite one for {case!r}, {label!r}. Evaluate it again.")
     failed = (aligned["failed"] == True).to_numpy(dtype=bool) & np.isnan(values)  # noqa: E712  # NaN without a row
     sign = 1.0 if metric.more_is_better else -1.0
     largest = float(np.nanmax(values)) if not np.isnan(values).all() else np.nan

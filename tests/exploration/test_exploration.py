@@ -116,6 +116,17 @@ def test_labels_that_neither_has_do_not_count():
     assert "10 scores without a value for another reason do not count." in exploration.notes
 
 
+def test_scores_that_cannot_be_used_name_the_case():
+    evaluation = made(40)
+    evaluation.scores.loc[3, "dice"] = np.inf
+    with pytest.raises(ValueError, match=r"must be finite, got an infinite one for 'case_003', 'liver'"):
+        explore_evaluation(evaluation)
+    twice = made(40)
+    twice.scores.loc[3, "case"] = "case_002"
+    with pytest.raises(ValueError, match=r"one row per case and label, got two for 'case_002', 'liver'"):
+        explore_evaluation(twice)
+
+
 def test_all_labels_are_one_family_and_one_can_be_chosen():
     evaluation = made(160, labels=("liver", "spleen"))
     both, one = explore_evaluation(evaluation), explore_evaluation(evaluation, labels=["spleen"])

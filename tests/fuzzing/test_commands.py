@@ -23,8 +23,10 @@ pytestmark = [
 
 N_DRAWS = int(os.environ.get("NNUNET_DRO_FUZZ", "3"))
 
-#: What a command keeps for another run, by intention: the cases that `doctor` has measured.
-KEPT = {"out", "out/doctor.csv", "out/doctor.json"}
+#: What a command keeps for another run, by intention: the cases that `doctor` has measured, and the whole evaluation of
+#: the first submission that `rank` has scored.
+KEPT = {"out", "out/doctor.csv", "out/doctor.json", "kept", "kept/alpha"}
+KEPT |= {f"kept/alpha/{name}" for name in ("scored.json", "scores.csv", "strata.csv", "summary.json")}
 
 #: What `doctor` says before it begins to read cases.
 ANNOUNCED = "Measuring "

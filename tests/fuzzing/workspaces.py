@@ -76,6 +76,41 @@ def plan(root: Path) -> list[list[str]]:
     return [["plan", "centre=* label=tumour p5>=0.1@95", "--pilot", "erm"], ["plan", "mean>=0.1@90", "--pilot", "erm"]]
 
 
+def explore(root: Path) -> list[list[str]]:
+    write_study(root, shifts=[n % 5 for n in range(12)])
+    cases = write_cases(root, centre=["A", "B"] * 6, sex=["f", "f", "m", "m"] * 3, age=[7 * n % 80 for n in range(12)])
+    result = run_evaluate(root, "--cases", cases, "--by", "centre", "--by", "sex", "--metrics", "dice,hd95", out="dro")
+    assert result.exit_code == 0, result.output
+    for name in ("reference", "prediction"):
+        shutil.rmtree(root / name)
+    for name in ("report.html", "report.md", "report.tex", "scores.csv", "strata.csv"):
+        (root / "dro" / name).unlink()
+    common = ["explore", "dro", "-o", "out", "--min-cases", "2"]
+    return [
+        [*common, "--label", "tumour"],
+        [*common, "--cases", "cases.csv", "--max-attributes", "3", "--metric", "hd95"],
+        [*common, "--cases", "cases.csv", "--by", "centre,age:q2", "--by", "sex"],
+    ]
+
+
+def rank(root: Path) -> list[list[str]]:
+    _evaluations(root)
+    shutil.copytree(root / "prediction", root / "submissions" / "alpha")
+    shutil.copytree(root / "prediction", root / "submissions" / "beta")
+    shutil.rmtree(root / "prediction")
+    submissions = ["submissions/alpha", "submissions/beta", "--evaluate", "reference", "--jobs", "1"]
+    common = ["-o", "out", "--bootstrap", "20"]
+    return [
+        ["rank", "A=erm", "B=dro", *common, "--scheme", "rank-mean"],
+        ["rank", *submissions, "--evaluations", "kept", "--cases", "cases.csv", "--by", "centre", *common],
+    ]
+
+
+def selfcheck(root: Path) -> list[list[str]]:
+    (root / "record.json").write_text("{}")
+    return [["selfcheck", "-o", "record.json"]]
+
+
 def splits(root: Path) -> list[list[str]]:
     raw = root / DATASET
     for case in CASES:
@@ -163,5 +198,9 @@ def tune(root: Path) -> list[list[str]]:
 
 
 WORKSPACES = {
-    made.__name__: made for made in (evaluate, compare, report, plan, splits, suspects, share, doctor, finetune, tune)
+    made.__name__: made
+    for made in (
+        *(evaluate, compare, rank, report, plan, explore, splits, suspects, share, doctor, finetune, tune),
+        selfcheck,
+    )
 }
