@@ -7,11 +7,13 @@ is rare, and every third attribute repeats the one before with a fifth of its en
 patients, patients have one to four cases, which have the patient's attributes (but for every second one) and half of
 the variance of their scores in common.
 
-Planted: Beta(8, 2) scores of which one intersection of two attributes is lower by so many points, while the other
-cases of both strata are higher, so that no stratum alone has another mean than the rest. Beside the command: a test of
-every stratum alone, with all cases, the same permutations' normal approximation and Holm's correction.
+Planted: Beta(8, 2) scores and attributes of three equal strata. Where two attributes are 1, scores are lower by so
+many points; where one of them is, they are higher by half as many, and elsewhere lower by a quarter, so that every
+stratum of every attribute has the same mean. Beside the command: a test of every stratum alone, with all cases, the
+normal approximation of the same permutations, and Holm's correction.
 
-    python benchmarks/explore_null.py [--runs 1000] [--quick] [--out FILE]
+    python benchmarks/explore_null.py [--runs 1000] [--out FILE]
+    python benchmarks/explore_null.py --table
 
 Results so far are kept in the file: a stopped run goes on.
 """
@@ -19,7 +21,7 @@ Results so far are kept in the file: a stopped run goes on.
 import argparse
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,8 @@ class Setting:
     patients: bool = False
     points: int = 0
     candidates: int = 3
+    # Other random numbers, for a setting that is drawn once more; the first ones stay as they were.
+    repeat: int = field(default=0, repr=False)
 
 
 NULL = (
@@ -61,25 +65,34 @@ NULL = (
     *(Setting("null", shape, 300, 6, max_attributes=3) for shape in SHAPES[1:]),
     *(Setting("null", shape, 100, 5, labels=4) for shape in ("beta", "tenths")),
 )
-PLANTED = tuple(
-    Setting("planted", "beta", n, 5, points=points, candidates=m)
-    for n in (100, 200, 400)
-    for points in (10, 20)
-    for m in (1, 3, 5, 10)
+#: The settings that claimed most in their first 1,000 runs, drawn anew (the first of these with --runs 4000).
+AGAIN = (
+    Setting("null", "beta", 300, 6, max_attributes=3, repeat=1),
+    *(Setting("null", "HD95, 10 % missed", 300, 6, max_attributes=3, repeat=r) for r in (1, 2, 3)),
 )
-QUICK = (Setting("null", "beta", 40, 3), Setting("planted", "beta", 100, 3, points=30))
+PLANTED = (
+    *(
+        Setting("planted", n=n, attributes=5, points=p, candidates=m)
+        for n in (100, 200)
+        for p in (10, 20)
+        for m in (1, 3, 10)
+    ),
+    *(Setting("planted", n=400, attributes=5, points=p) for p in (10, 20)),
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000, help="Runs of each setting.")
-    parser.add_argument("--quick", action="store_true", help="Two small settings.")
+    parser.add_argument("--table", action="store_true", help="Print the tables of the docs instead.")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/explore_null.csv"), help="File to write.")
     arguments = parser.parse_args()
-    read = {"keep_default_na": False, "na_values": [""]}
-    done = pd.read_csv(arguments.out, **read) if arguments.out.exists() else pd.DataFrame()
+    done = read(arguments.out) if arguments.out.exists() else pd.DataFrame()
+    if arguments.table:
+        print(null_table(done), planted_table(done), sep="\n\n")
+        return
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    for setting in QUICK if arguments.quick else (*NULL, *PLANTED):
+    for setting in (*NULL, *AGAIN, *PLANTED):
         key = asdict(setting)
         if len(done) and (done[list(key)] == list(key.values())).all(axis=1).any():
             continue
@@ -89,9 +102,14 @@ def main() -> None:
         print(row.to_string(header=len(done) == 1, index=False), flush=True)
 
 
+def read(path: Path) -> pd.DataFrame:
+    """The results so far; "null" is a name."""
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+
 def measure(setting: Setting, n_runs: int) -> dict[str, float]:
     """Shares of the runs, with a 95 % interval of the first one (Clopper and Pearson)."""
-    rng = np.random.default_rng(zlib.crc32(repr(setting).encode()))
+    rng = np.random.default_rng(zlib.crc32(repr(setting).encode()) + setting.repeat)
     runs = pd.DataFrame([one_run(setting, rng) for _ in range(n_runs)])
     first = "found" if setting.kind == "planted" else "claims"
     k = int(runs[first].sum())
@@ -166,11 +184,10 @@ def made_scores(setting: Setting, number: int, patients: np.ndarray, rng: np.ran
 
 
 def with_interaction(scores: LabelScores, attributes: list[Attribute], effect: float) -> LabelScores:
-    """Lower in the cases of stratum 1 in the first two attributes, higher in the other cases of these strata."""
+    """Lower where both attributes are 1, and so that every stratum of both has the same mean."""
     first, second = (attributes[n].codes == 1 for n in (0, 1))
-    both, either = first & second, first ^ second
-    shift = np.where(both, -effect, np.where(either, effect * both.sum() / max(1, either.sum() / 2), 0.0))
-    values = scores.values + shift  # beyond 1 the ranks stay as they are
+    shift = np.where(first & second, -1.0, np.where(first | second, 0.5, -0.25)) * effect
+    values = scores.values + shift  # not cut off at 1: ranks are all that is looked at
     return LabelScores(scores.label, values, scores.failed, values, values)
 
 
@@ -179,6 +196,41 @@ def margins_differ(attributes: list[Attribute], scores: LabelScores) -> bool:
     ranks, blocks = rankdata(scores.goodness), patients_by_size(np.arange(len(scores.goodness)))
     z = [standardised(a.codes, len(a.strata), ranks, blocks) for a in attributes]
     return bool((holm(ndtr(np.concatenate(z))) <= LEVEL).any())
+
+
+def null_table(rows: pd.DataFrame) -> str:
+    """Share of the runs that claim something, by what is drawn and the number of cases."""
+    null = rows[rows["kind"] == "null"]
+    sizes = sorted(null["n"].unique())
+    lines = [
+        f"| scores | attributes | {' | '.join(f'{n} cases' for n in sizes)} |",
+        "| --- | ---" + " | ---:" * len(sizes) + " |",
+    ]
+    null = null.assign(claimed=null["claims"] * null["runs"], anew=null["repeat"] > 0)
+    how = ["shape", "attributes", "max_attributes", "labels", "patients", "anew"]
+    for (shape, n_attributes, most, n_labels, patients, anew), inside in null.groupby(how, sort=False):
+        sums = inside.groupby("n")[["claimed", "runs"]].sum()
+        of_size = sums["claimed"] / sums["runs"]
+        cells = [f"{100 * of_size[n]:.1f} %" if n in of_size.index else "" for n in sizes]
+        what = f"{n_attributes}, by {('two', 'three')[most - 2]}"
+        what += f", {n_labels} labels" if n_labels > 1 else ", several cases per patient" if patients else ""
+        what += f", {inside['runs'].sum():,} new runs" if anew else ""
+        lines.append(f"| {shape} | {what} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def planted_table(rows: pd.DataFrame) -> str:
+    """Share of the runs in which the planted combination is confirmed, by how many are carried over."""
+    planted = rows[rows["kind"] == "planted"]
+    carried = sorted(planted["candidates"].unique())
+    heads = [*(f"{m} carried over" for m in carried), "any stratum alone"]
+    lines = [f"| cases | points | {' | '.join(heads)} |", "| ---: | ---:" + " | ---:" * len(heads) + " |"]
+    for (n, points), inside in planted.groupby(["n", "points"]):
+        found = inside.set_index("candidates")["found"]
+        cells = [*(found.get(m) for m in carried), inside["strata_alone"].mean()]
+        written = ("" if share is None else f"{100 * share:.0f} %" for share in cells)
+        lines.append(f"| {n} | {points} | {' | '.join(written)} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

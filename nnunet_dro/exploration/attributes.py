@@ -1,7 +1,7 @@
 """What can divide the cases of an evaluation: its attributes, and the columns of a case table."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -65,24 +65,34 @@ def find_attributes(
     for column in attributes_of(given) if by is None else ():
         if column not in used:
             _add(strata, notes, wide, Part(column), in_thirds=True)
-    attributes, small, constant = [], [], []
+    return _usable(strata, cases, min_cases, notes), notes
+
+
+def _usable(
+    strata: "Mapping[str, pd.Series[str]]", cases: Sequence[str], min_cases: int, notes: list[str]
+) -> list[Attribute]:
+    """The attributes that divide the cases and have a stratum that is large enough; notes on the others are added."""
+    large: list[Attribute] = []
+    small: list[Attribute] = []
+    constant: list[str] = []
     for name, of_case in strata.items():
         codes, names = divide(of_case, cases, attribute=name)
         if len(names) < 2:
             constant.append(name)
             continue
         enough = np.bincount(codes).max() >= min_cases
-        (attributes if enough else small).append(Attribute(name, codes, tuple(str(stratum) for stratum in names)))
-    if not attributes and not small:
+        (large if enough else small).append(Attribute(name, codes, tuple(str(stratum) for stratum in names)))
+    if not large and not small:
         got = f"only {name_some(constant)}, which is the same in all" if constant else "none"
         cure = "Evaluate with --by, or name a case table with --cases."
         raise ValueError(f"`by` must name attributes that divide the cases, got {got}. {cure}")
     if constant:
         notes.append(f"Left out, because it is the same in all cases: {name_some(constant)}.")
-    if small and attributes:
+    if small and large:
         left_out = name_some([attribute.name for attribute in small])
         notes.append(f"Left out, because no stratum has {min_cases} cases: {left_out}.")
-    return attributes or small, notes
+    # Without a large one, the search says that there are too few cases.
+    return large or small
 
 
 def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:

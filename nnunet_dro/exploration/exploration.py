@@ -15,7 +15,8 @@ from nnunet_dro.evaluation.patients import note_on_repeated_patients
 from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.exploration.attributes import find_attributes, patient_numbers
 from nnunet_dro.exploration.candidates import LEAST_Z, Outcome, search_and_test
-from nnunet_dro.exploration.scores import label_scores
+from nnunet_dro.exploration.rank_sums import CodeArray
+from nnunet_dro.exploration.scores import LabelScores, label_scores
 from nnunet_dro.exploration.search import Attribute, Limits, n_sets
 from nnunet_dro.naming import nearest_names
 
@@ -116,25 +117,13 @@ def explore_evaluation(
     limits = Limits(max_attributes, min_cases)
     if n_candidates < 1:
         raise ValueError(f"`candidates` must be at least 1, got {n_candidates!r}. Try 3.")
-    metric, names = _metric(evaluation, metric), _labels(evaluation, labels)
+    metric, wanted = _metric(evaluation, metric), _labels(evaluation, labels)
     case_names = sorted(str(case) for case in evaluation.scores["case"].unique())
     attributes, notes = find_attributes(evaluation, case_names, by=by, table=cases, min_cases=2 * min_cases)
-    of_labels, lost = label_scores(evaluation, case_names, metric, names)
+    of_labels, lost = label_scores(evaluation, case_names, metric, wanted)
+    names = tuple(of_label.label for of_label in of_labels)
     patients, column = patient_numbers(evaluation, case_names)
-    n_of_label = n_sets(len(attributes), max_attributes)
-    _check_sets(n_of_label * len(names), len(attributes))
-    steps = itertools.count(1)
-    outcome = search_and_test(
-        attributes,
-        of_labels,
-        patients,
-        limits,
-        n_candidates=n_candidates,
-        seed=seed,
-        # Each combination that is found begins a search for the next one.
-        progress=lambda: progress(next(steps), n_of_label * (len(names) + n_candidates - 1)),
-    )
-    _check_some(outcome.n_combinations, limits, len(case_names))
+    outcome = _searched(attributes, of_labels, patients, limits, n_candidates, seed, progress)
     options = {
         "metric": metric,
         "labels": list(names),
@@ -184,6 +173,33 @@ def _labels(evaluation: Evaluation, names: Sequence[str]) -> tuple[str, ...]:
             cure = f"Choose from: {nearest_names(name, evaluation.labels)}."
             raise ValueError(f"`label` must be a label of the evaluation, got {name!r}. {cure}")
     return tuple(dict.fromkeys(names)) or evaluation.labels
+
+
+def _searched(
+    attributes: Sequence[Attribute],
+    labels: Sequence[LabelScores],
+    patients: CodeArray,
+    limits: Limits,
+    n_candidates: int,
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> Outcome:
+    """The outcome of the search, if it can be made and has something to look at."""
+    n_of_label = n_sets(len(attributes), limits.max_attributes)
+    _check_sets(n_of_label * len(labels), len(attributes))
+    steps = itertools.count(1)
+    outcome = search_and_test(
+        attributes,
+        labels,
+        patients,
+        limits,
+        n_candidates=n_candidates,
+        seed=seed,
+        # Each combination that is found begins a search for the next one.
+        progress=lambda: progress(next(steps), n_of_label * (len(labels) + n_candidates - 1)),
+    )
+    _check_some(outcome.n_combinations, limits, len(patients))
+    return outcome
 
 
 def _check_some(n_combinations: int, limits: Limits, n_cases: int) -> None:

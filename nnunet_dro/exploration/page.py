@@ -16,7 +16,7 @@ from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.words import counted, findings, heading, on_table, parts_of, size, title
 from nnunet_dro.pages.page import page_assets, page_environment
 from nnunet_dro.pages.sortable_table import Column, SortableTable
-from nnunet_dro.pages.wording import NO_VALUE
+from nnunet_dro.pages.wording import NO_VALUE, share
 
 _ASSETS = Path(__file__).parent / "assets"
 
@@ -70,7 +70,7 @@ def _row(row: Mapping[Any, Any], metric: Metric) -> dict[str, Any]:
         "n": counted(row),
         "mean": number(row["mean_test"], metric),
         "rest": number(row["mean_rest_test"], metric),
-        "share": f"{100 * row['share_lower']:.0f} %",
+        "share": share(row["share_lower"]),
         "p": p_value(row["holm_p"]),
         "searched": f"{number(row['mean_search'], metric)} / {number(row['mean_rest_search'], metric)}",
         "n_searched": f"n = {row['n_search']:,}",

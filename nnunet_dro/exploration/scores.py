@@ -45,8 +45,11 @@ def label_scores(
         metric: The metric.
         labels: The labels.
 
+    Returns:
+        The scores of the labels that have any; metrics on lesions are those of some labels only.
+
     Raises:
-        ValueError: If there are two rows of a case and label, or a score is infinite.
+        ValueError: If there are two rows of a case and label, a score is infinite, or there is none.
     """
     scores = evaluation.scores
     twice = scores[["case", "label"]].duplicated().to_numpy()
@@ -59,7 +62,11 @@ def label_scores(
     rows = pd.DataFrame({"label": scores["label"], "value": scores[metric].astype(float), "failed": either})
     rows.index = pd.Index(scores["case"].astype(str))
     known = METRICS[metric]
-    found = [_of_label(label, rows[rows["label"] == label], cases, known) for label in labels]
+    of_every = [_of_label(label, rows[rows["label"] == label], cases, known) for label in labels]
+    found = [of_label for of_label in of_every if not np.isnan(of_label.goodness).all()]
+    if not found:
+        cure = "Choose another label or metric."
+        raise ValueError(f"`metric` must have a value in some case, got {metric!r} without any. {cure}")
     notes = []
     if n_failed := sum(int(of_label.failed.sum()) for of_label in found):
         worst = "0" if known.more_is_better else "the largest distance of any case for the label"

@@ -7,7 +7,7 @@ from rich.text import Text
 from nnunet_dro.evaluation.report.formatting import metric_named, number, p_value, unit_sign
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.words import counted, findings, heading, on_table, size, title
-from nnunet_dro.pages.wording import plain
+from nnunet_dro.pages.wording import plain, share
 
 
 def exploration_table(exploration: Exploration) -> RenderableType:
@@ -32,7 +32,7 @@ def exploration_table(exploration: Exploration) -> RenderableType:
         for row in exploration.table.to_dict("records"):
             cells = [title(row), *([str(row["label"])] if several else []), counted(row)]
             cells += [number(row["mean_test"], metric), number(row["mean_rest_test"], metric)]
-            cells += [f"{100 * row['share_lower']:.0f} %", p_value(row["holm_p"])]
+            cells += [share(row["share_lower"]), p_value(row["holm_p"])]
             cells.append("confirmed" if row["confirmed"] else "no")
             style = "bold" if row["confirmed"] else "dim"
             shown.add_row(*(Text(plain(cell)) for cell in cells), style=style)

@@ -5,7 +5,7 @@ from typing import Any
 
 from nnunet_dro.evaluation.report.formatting import metric_named, p_value, quantity
 from nnunet_dro.exploration.exploration import Exploration
-from nnunet_dro.pages.wording import count
+from nnunet_dro.pages.wording import count, share
 
 #: What the page and the terminal print under the table.
 ON_TABLE = "Numbers are those of the half that was tested. Each row leaves out the cases of the rows above it"
@@ -28,7 +28,7 @@ def heading(exploration: Exploration) -> str:
     if len(confirmed) == 0:
         return "Nothing stands out"
     if len(confirmed) == 1:
-        return f"{title(confirmed.iloc[0])} stands out"
+        return f"{title(confirmed.iloc[0].to_dict())} stands out"
     return f"{count(len(confirmed), 'combination')} stand out"
 
 
@@ -69,7 +69,7 @@ def _finding(row: Mapping[Any, Any], exploration: Exploration) -> str:
     rest = f"{quantity(row['mean_rest_test'], metric)} in the other {row['n_rest_test']:,}"
     text = (
         f"{title(row)}: mean {metric.title}{of} {means}, {rest}. A case of it is worse than another in "
-        f"{100 * row['share_lower']:.0f} % of the pairs (Holm p {p_value(row['holm_p'])})."
+        f"{share(row['share_lower'])} of the pairs (Holm p {p_value(row['holm_p'])})."
     )
     if row["same_cases"]:
         text += f" The same cases are: {row['same_cases']}."

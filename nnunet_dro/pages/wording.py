@@ -12,6 +12,16 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {plural}"
 
 
+def share(value: float) -> str:
+    """A share in per cent; never 0 or 100 for what is not."""
+    percent = 100 * value
+    if 0 < percent < 0.5:
+        return "<1 %"
+    if 99.5 <= percent < 100:
+        return ">99 %"
+    return f"{percent:.0f} %"
+
+
 def plain(name: str) -> str:
     """Text without control characters: a name must not move the cursor."""
     return "".join(character if character.isprintable() else "�" for character in name)

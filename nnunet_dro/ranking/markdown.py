@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.report.markdown import escape
+from nnunet_dro.pages.wording import share
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import TITLES
 from nnunet_dro.ranking.words import (
@@ -15,7 +16,6 @@ from nnunet_dro.ranking.words import (
     rank_range,
     rank_text,
     rule,
-    share,
     size,
     stratum_about,
 )

@@ -13,7 +13,7 @@ from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.page import page_assets, page_environment
 from nnunet_dro.pages.sortable_table import SortableTable
 from nnunet_dro.pages.svg import shortened
-from nnunet_dro.pages.wording import NO_VALUE
+from nnunet_dro.pages.wording import NO_VALUE, share
 from nnunet_dro.ranking.case_page import case_charts, case_table
 from nnunet_dro.ranking.figures import Figure, Stop, blob_plot, bump_chart, significance_matrix
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
@@ -28,7 +28,6 @@ from nnunet_dro.ranking.words import (
     rule,
     score_text,
     selected,
-    share,
     size,
     stratum_about,
     tasks,

@@ -6,9 +6,9 @@ from rich.text import Text
 
 from nnunet_dro.evaluation.report.formatting import attribute_title
 from nnunet_dro.pages.svg import shortened
-from nnunet_dro.pages.wording import count, plain
+from nnunet_dro.pages.wording import count, plain, share
 from nnunet_dro.ranking.ranking import Ranking
-from nnunet_dro.ranking.words import findings, heading, main_score, overall, rank_range, rank_text, rule, share, size
+from nnunet_dro.ranking.words import findings, heading, main_score, overall, rank_range, rank_text, rule, size
 
 #: Letters of the name of a team, and of the heading of an attribute.
 _NAME, _HEADING = 28, 14

@@ -11,7 +11,7 @@ from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.naming import name_some
-from nnunet_dro.pages.wording import NO_VALUE, count
+from nnunet_dro.pages.wording import NO_VALUE, count, share
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
 
@@ -135,16 +135,6 @@ def _leaders(ranks: "pd.Series[float]") -> str:
     if not first:
         return "no team has a rank"
     return f"{_some(first)} {'is' if len(first) == 1 else 'are'} first"
-
-
-def share(value: float) -> str:
-    """A share in per cent; never 0 or 100 for what is not."""
-    percent = 100 * value
-    if 0 < percent < 0.5:
-        return "<1 %"
-    if 99.5 <= percent < 100:
-        return ">99 %"
-    return f"{percent:.0f} %"
 
 
 def rank_text(value: float) -> str:

@@ -15,12 +15,11 @@ def columns_of(n, rng, *, per_patient=1):
 
 
 def made(n=160, seed=0, *, effect=0.0, metric="dice", per_patient=1, labels=("liver",), patient=None, missed=()):
-    """An evaluation by the attributes; scores of A, X are lower by the effect, the rest of A and of X higher."""
+    """An evaluation by the attributes; scores of A, X are lower by the effect, and the means of all strata equal."""
     rng = np.random.default_rng(seed)
     columns = columns_of(n, rng, per_patient=per_patient)
     is_a, is_x = (np.array(columns[name]) == stratum for name, stratum in (("centre", "A"), ("scanner", "X")))
-    both, either = is_a & is_x, is_a ^ is_x
-    shift = np.where(both, -effect, np.where(either, 2 * effect * both.sum() / either.sum(), 0.0))
+    shift = np.where(is_a & is_x, -1.0, np.where(is_a | is_x, 0.5, -0.25)) * effect
     values = {}
     for label in labels:
         fractions = np.clip(0.6 + 0.08 * rng.normal(size=n) + shift, 0, 1)
