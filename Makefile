@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= nnunet-dro-demo
 DEVICE ?= cuda
 
-.PHONY: install demo test test-fast test-versions lint format docs docs-serve dist benchmarks benchmarks-peers gpu-check experiments clean
+.PHONY: install demo test test-fast test-versions lint format docs docs-serve viewer dist benchmarks benchmarks-peers gpu-check experiments clean
 
 install: $(VENV)/installed
 
@@ -44,6 +44,10 @@ docs: install
 
 docs-serve: install
 	$(BIN)/mkdocs serve
+
+# NiiVue as one file for cases.html, with its licences; needs npm. The same versions give the same bytes.
+viewer:
+	cd viewer-build && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
 # The source archive and the wheel, checked; the wheel is installed into a fresh environment and looked for by nnU-Net.
 dist: install
