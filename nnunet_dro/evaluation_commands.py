@@ -179,6 +179,10 @@ def report(
         typer.Option(help="Folder of images (CASE_0000.nii.gz ...), for pictures of the worst cases.", readable=False),
     ] = None,
     per_stratum: Annotated[int, typer.Option(min=1, help="Number of pictures per stratum and label.")] = 2,
+    viewer: Annotated[
+        bool, typer.Option("--viewer", help="Write cases.html, too: the worst cases in every plane and in 3-D.")
+    ] = False,
+    viewer_mb: Annotated[float, typer.Option(help="Largest size of cases.html, in MB.")] = 100,
     pack: Annotated[
         Path | None,
         typer.Option(
@@ -190,23 +194,35 @@ def report(
     """Make the reports of an evaluation again, with pictures of the worst cases."""
     from nnunet_dro.evaluation.report import evaluation_reports, pictures_of
     from nnunet_dro.evaluation.result_files import read_evaluation
-    from nnunet_dro.output_folder import write_files
+    from nnunet_dro.output_folder import check_output, write_files
 
+    if viewer and images is None:
+        raise ValueError("`viewer` must be given with the images that it shows, got none. Name their folder: --images.")
+    if pack is not None:
+        check_output(pack, overwrite=False)
     read = read_evaluation(evaluation)
-    gallery = []
+    gallery, page = [], None
     if images is not None:
         with progress_bar("Drawing the worst cases") as progress:
             gallery = pictures_of(read, images, per_stratum=per_stratum, progress=progress)
+    if viewer and images is not None:
+        from nnunet_dro.viewer import viewer_page
+
+        with progress_bar("Packing the worst cases") as progress:
+            page = viewer_page(read, images, per_stratum=per_stratum, most_mb=viewer_mb, progress=progress)
+    links, pages = (page.links, {page.name: page.html}) if page else ({}, {})
     if pack is not None:
         from nnunet_dro.evidence import evidence_pack
-        from nnunet_dro.output_folder import check_output
 
-        check_output(pack, overwrite=False)
-        write_files(pack, evidence_pack(read, gallery))
-        typer.echo(pack / "README.md")
-        return
-    write_files(evaluation, evaluation_reports(read, gallery))
-    typer.echo(evaluation / "report.html")
+        files, folder, main = evidence_pack(read, gallery, links), pack, "README.md"
+    else:
+        files, folder, main = evaluation_reports(read, gallery, links), evaluation, "report.html"
+    write_files(folder, files | pages)
+    typer.echo(folder / main)
+    if page:
+        for note in page.notes:
+            typer.echo(f"nnunet-dro: {note}", err=True)
+        typer.echo(f"{folder / page.name} ({page.summary})")
 
 
 def plan(

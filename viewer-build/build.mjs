@@ -15,7 +15,7 @@ const result = await build({
   format: "iife",
   globalName: "niivue",
   target: "es2021",
-  // Nothing outside ASCII, so that the hash in the page's content security policy is that of the file's bytes.
+  // The page may be read in any encoding by tools: only the licences hold letters outside ASCII.
   charset: "ascii",
   legalComments: "none",
   alias: { zarrita: join(here, "no-zarr.js") },

@@ -107,6 +107,25 @@ def find_image(images: Path, case: str) -> Path:
     )
 
 
+def find_channels(images: Path, case: str) -> list[Path]:
+    """The images of a case: all its channels, in their order.
+
+    Args:
+        images: Folder of nnU-Net images.
+        case: Identifier.
+
+    Raises:
+        FileNotFoundError: If it has no first channel; the message names the case.
+    """
+    channels = [find_image(images, case)]
+    while True:
+        names = (f"{case}_{len(channels):04d}{ending}" for ending in LABEL_MAP_ENDINGS)
+        following = next((images / name for name in names if (images / name).is_file()), None)
+        if following is None:
+            return channels
+        channels.append(following)
+
+
 def align(values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path) -> npt.NDArray[Any]:
     """A volume in the order of the reference's voxels.
 

@@ -1,9 +1,10 @@
 """The files of an evidence pack."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -20,7 +21,11 @@ from nnunet_dro.evidence.table_one import table_one
 STATISTICS = ("mean", "median", "p10", "p5")
 
 
-def evidence_pack(evaluation: Evaluation, gallery: Sequence[GalleryEntry] = ()) -> dict[str, str]:
+def evidence_pack(
+    evaluation: Evaluation,
+    gallery: Sequence[GalleryEntry] = (),
+    links: Mapping[tuple[str, str], str] = MappingProxyType({}),
+) -> dict[str, str]:
     """Everything that one evaluation says, as files to put on record.
 
     Nothing in it says that a requirement of a law or a standard is met: it holds what was measured.
@@ -28,6 +33,7 @@ def evidence_pack(evaluation: Evaluation, gallery: Sequence[GalleryEntry] = ()) 
     Args:
         evaluation: The evaluation.
         gallery: Pictures of the worst cases, for the page.
+        links: Case and label to the address that shows them in the viewer, for the page.
 
     Returns:
         Name to content: ``README.md`` (what is here, versions and hashes), ``table1.csv`` and ``table1.md``,
@@ -35,7 +41,7 @@ def evidence_pack(evaluation: Evaluation, gallery: Sequence[GalleryEntry] = ()) 
         ``claim.md`` (what CLAIM 2024 asks and the numbers answer), and the files and reports of the evaluation.
     """
     one = table_one(evaluation)
-    files = evaluation_files(evaluation) | evaluation_reports(evaluation, gallery)
+    files = evaluation_files(evaluation) | evaluation_reports(evaluation, gallery, links)
     values = {
         "evaluation": evaluation,
         "about": evaluation.about,

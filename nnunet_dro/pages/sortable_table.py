@@ -56,12 +56,18 @@ class SortableTable:
         titles = [column.title for column in self.columns]
         return len(titles) - 1 - titles[::-1].index(title)
 
-    def payload(self, pictures: Mapping[Any, str]) -> dict[str, Any]:
+    def payload(self, pictures: Mapping[Any, str], links: Mapping[Any, str] | None = None) -> dict[str, Any]:
         """Everything the page's script needs, as JSON.
 
         Args:
             pictures: The key of a row to the id of its picture in the page.
+            links: The key of a row to the address that shows it in the viewer.
         """
-        found = {row: pictures[key] for row, key in enumerate(self.keys) if key in pictures}
         columns = [column.payload() for column in self.columns]
-        return {"columns": columns, "sortedBy": self.sorted_by, "descending": self.descending, "pictures": found}
+        return {
+            "columns": columns,
+            "sortedBy": self.sorted_by,
+            "descending": self.descending,
+            "pictures": {row: pictures[key] for row, key in enumerate(self.keys) if key in pictures},
+            "links": {row: links[key] for row, key in enumerate(self.keys) if key in links} if links else {},
+        }

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 MANY_DOTS = 6_000
 
 
-def evaluation_content(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]") -> dict[str, Any]:
+def evaluation_content(
+    evaluation: Evaluation, gallery: "Sequence[GalleryEntry]", links: Mapping[tuple[str, str], str]
+) -> dict[str, Any]:
     """Everything the template of an evaluation's page needs beyond what all pages share."""
     scores = with_known_volumes(evaluation.scores.reset_index(drop=True))
     # Without rows it tells the places of the columns, which figures need before it is known which rows they draw.
@@ -78,9 +80,11 @@ def evaluation_content(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]"
         "volumes": volumes,
         "false_positives": empty,
         "gallery": gallery,
+        "links": links,
+        "viewer": next((address.partition("#")[0] for address in links.values()), ""),
         "cases_about": _cases_about(rows),
         "many": " many" if len(scores) * len(attributes) > MANY_DOTS else "",
-        "payload": table.payload(pictures),
+        "payload": table.payload(pictures, links),
     }
 
 

@@ -1,7 +1,8 @@
 """The report files of an evaluation or a comparison."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -16,18 +17,23 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
 
 
-def evaluation_reports(evaluation: Evaluation, gallery: Sequence[GalleryEntry] = ()) -> dict[str, str]:
+def evaluation_reports(
+    evaluation: Evaluation,
+    gallery: Sequence[GalleryEntry] = (),
+    links: Mapping[tuple[str, str], str] = MappingProxyType({}),
+) -> dict[str, str]:
     """The reports of an evaluation: name to content.
 
     Args:
         evaluation: The evaluation.
         gallery: Pictures of the worst cases, for the page.
+        links: Case and label to the address that shows them in the viewer, for the page.
 
     Returns:
         ``report.html``, ``report.md`` and ``report.tex``.
     """
     return {
-        "report.html": evaluation_html(evaluation, gallery),
+        "report.html": evaluation_html(evaluation, gallery, links),
         "report.md": evaluation_markdown(evaluation),
         "report.tex": evaluation_latex(evaluation),
     }
@@ -64,10 +70,23 @@ def pictures_of(
         FileNotFoundError: If an image, a label map or dataset.json does not exist any more; the message names it.
         ValueError: If one cannot be used.
     """
-    path = evaluation.about["options"]["dataset_json"]
-    labels: Labels = read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
-    # A case without a prediction cannot be shown.
-    predicted = {case: files for case, files in evaluation.about["inputs"]["files"].items() if files[1]}
-    choices = [choice for choice in worst_cases(evaluation, per_stratum=per_stratum) if choice.case in predicted]
-    files = {case: (Path(reference), Path(prediction)) for case, (reference, prediction) in predicted.items()}
+    labels, files = labels_of(evaluation), label_map_files(evaluation)
+    choices = [choice for choice in worst_cases(evaluation, per_stratum=per_stratum) if choice.case in files]
     return gallery_entries(evaluation, images, files, labels=labels, choices=choices, progress=progress)
+
+
+def labels_of(evaluation: Evaluation) -> Labels:
+    """The values of the labels of an evaluation that was read from its folder.
+
+    Raises:
+        FileNotFoundError: If its dataset.json does not exist any more.
+        ValueError: If it cannot be used.
+    """
+    path = evaluation.about["options"]["dataset_json"]
+    return read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
+
+
+def label_map_files(evaluation: Evaluation) -> dict[str, tuple[Path, Path]]:
+    """Case to its reference and its prediction; without the cases that have no prediction, which nobody can show."""
+    files = evaluation.about["inputs"]["files"].items()
+    return {case: (Path(reference), Path(prediction)) for case, (reference, prediction) in files if prediction}

@@ -33,6 +33,7 @@ class Choice:
         label: Name.
         case: Identifier.
         value: The metric's value, fraction or mm.
+        rank: Its place among the worst of its stratum and label, from 0 on.
     """
 
     attribute: str
@@ -40,6 +41,14 @@ class Choice:
     label: str
     case: str
     value: float
+    rank: int = 0
+
+    @property
+    def reason(self) -> str:
+        """The stratum it is among the worst of, as text."""
+        if self.attribute == ALL:
+            return "among the worst of all cases"
+        return f"{attribute_title(self.attribute)}: {stratum_title(self.attribute, self.stratum)}"
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,7 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 
         return []
     metric = metric_named(evaluation.metrics[0])
     sign = 1 if metric.more_is_better else -1
-    ranked: list[tuple[int, float, Choice]] = []
+    ranked: list[Choice] = []
     defined = evaluation.scores[evaluation.scores[metric.name].notna()]
     strata = evaluation.strata[["attribute", "stratum", "label"]].drop_duplicates()
     for attribute, stratum, label in strata.itertuples(index=False):
@@ -115,10 +124,31 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 
         order = np.lexsort((inside["case"].to_numpy(dtype=object).astype(str), sign * inside[metric.name].to_numpy()))
         for rank, place in enumerate(order[:per_stratum]):
             row = inside.iloc[int(place)]
-            value = float(row[metric.name])
-            ranked.append((rank, sign * value, Choice(attribute, stratum, label, str(row["case"]), value)))
-    chosen = {id(choice) for _, _, choice in sorted(ranked, key=lambda entry: entry[:2])[:at_most]}
-    return [choice for _, _, choice in ranked if id(choice) in chosen]
+            ranked.append(Choice(attribute, stratum, label, str(row["case"]), float(row[metric.name]), rank))
+    chosen = {id(choice) for choice in by_urgency(ranked, evaluation)[:at_most]}
+    return [choice for choice in ranked if id(choice) in chosen]
+
+
+def by_urgency(choices: Sequence[Choice], evaluation: Evaluation) -> list[Choice]:
+    """Choices in the order in which to show them where there is not room for all.
+
+    Args:
+        choices: From `worst_cases`.
+        evaluation: The evaluation.
+
+    Returns:
+        The worst case of every stratum and label, worse values first, then the second-worst ones, and so on.
+    """
+    sign = 1 if metric_named(evaluation.metrics[0]).more_is_better else -1
+    return sorted(choices, key=lambda choice: (choice.rank, sign * choice.value))
+
+
+def score_text(choice: Choice, evaluation: Evaluation) -> str:
+    """The metric of a choice and its value; empty text without a metric."""
+    if not evaluation.metrics:
+        return ""
+    metric = metric_named(evaluation.metrics[0])
+    return f"{metric.title} {quantity(choice.value, metric)}"
 
 
 def gallery_entries(
@@ -149,7 +179,6 @@ def gallery_entries(
         FileNotFoundError: If a case has no image or no label maps; the message names it.
         ValueError: If a label has no values, or the image, the reference and the prediction are not of one shape.
     """
-    metric = metric_named(evaluation.metrics[0]) if evaluation.metrics else None
     wanted: dict[tuple[str, str], list[Choice]] = {}
     for choice in worst_cases(evaluation) if choices is None else choices:
         wanted.setdefault((choice.case, choice.label), []).append(choice)
@@ -168,16 +197,9 @@ def gallery_entries(
             progress(len(planes), len(wanted))
     entries = []
     for (case, label), reasons in wanted.items():
-        score = f"{metric.title} {quantity(reasons[0].value, metric)}" if metric else ""
-        strata = tuple(_reason(choice) for choice in reasons)
-        entries.append(GalleryEntry(case, label, score, strata, planes[case, label]))
+        strata = tuple(choice.reason for choice in reasons)
+        entries.append(GalleryEntry(case, label, score_text(reasons[0], evaluation), strata, planes[case, label]))
     return entries
-
-
-def _reason(choice: Choice) -> str:
-    if choice.attribute == ALL:
-        return "among the worst of all cases"
-    return f"{attribute_title(choice.attribute)}: {stratum_title(choice.attribute, choice.stratum)}"
 
 
 def _case_planes(

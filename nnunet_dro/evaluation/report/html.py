@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -21,12 +22,17 @@ if TYPE_CHECKING:
 _ASSETS = Path(__file__).parent / "assets"
 
 
-def evaluation_html(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]" = ()) -> str:
+def evaluation_html(
+    evaluation: Evaluation,
+    gallery: "Sequence[GalleryEntry]" = (),
+    links: Mapping[tuple[str, str], str] = MappingProxyType({}),
+) -> str:
     """The page of an evaluation.
 
     Args:
         evaluation: The evaluation.
         gallery: Pictures of the worst cases, from `gallery_entries`.
+        links: Case and label to the address that shows them in the viewer.
 
     Returns:
         HTML, the same for the same input. All names from files are escaped.
@@ -34,7 +40,8 @@ def evaluation_html(evaluation: Evaluation, gallery: "Sequence[GalleryEntry]" = 
     Raises:
         ValueError: If the evaluation has an unknown metric.
     """
-    return _page("evaluation.html", evaluation_content(evaluation, gallery), evaluation.metrics, evaluation.about)
+    content = evaluation_content(evaluation, gallery, links)
+    return _page("evaluation.html", content, evaluation.metrics, evaluation.about)
 
 
 def comparison_html(comparison: "Comparison") -> str:

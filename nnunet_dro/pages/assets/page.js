@@ -10,6 +10,7 @@
   };
   const data = JSON.parse(find("#data").textContent);
   const columns = data.columns;
+  const links = data.links || {}; // row to its address in the viewer
   const size = columns.length ? columns[0].codes.length : 0;
   const PAGE = 50;
 
@@ -98,6 +99,9 @@
           button.addEventListener("click", () => showPicture(row));
           cell.append(button);
         }
+        if (column === 0 && links[row] !== undefined) {
+          cell.append(make("a", "viewer", { href: links[row], class: "inviewer", "aria-label": `${value(row, 0)} in the viewer` }));
+        }
         line.append(cell);
       });
       fragment.append(line);
@@ -163,6 +167,9 @@
     bar.hidden = row === null;
     if (row === null) return;
     find("span", bar).textContent = `Only case ${value(row, 0)} is shown.`;
+    const viewer = find("#inviewer");
+    viewer.hidden = links[row] === undefined;
+    if (!viewer.hidden) viewer.href = links[row];
     const rows = new Set();
     columns[0].codes.forEach((code, other) => { if (code === state.only) rows.add(String(other)); });
     all(".dot").forEach((dot) => { if (rows.has(dot.dataset.row)) dot.classList.add("chosen"); });

@@ -1,0 +1,207 @@
+"""cases.html: the page with the viewer, its script and the volumes of the cases."""
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.report.files import label_map_files, labels_of
+from nnunet_dro.evaluation.report.gallery import Choice, by_urgency, score_text, worst_cases
+from nnunet_dro.json_file import read_json
+from nnunet_dro.nnunet.dataset_json import read_if_usable
+from nnunet_dro.pages.page import page_assets, page_environment
+from nnunet_dro.pages.wording import count
+from nnunet_dro.viewer.budget import MB, MOST_MB, ShownCases, shown_cases
+
+#: The page's file, beside report.html.
+PAGE = "cases.html"
+
+_ASSETS = Path(__file__).parent / "assets"
+
+#: Room for the texts that are longer once it is known which cases are left out, bytes.
+_SPARE = 2_000
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """The page, and what it shows.
+
+    Attributes:
+        html: The page.
+        name: Its file's name.
+        links: Case and label to the address that shows them, relative to the page's folder.
+        summary: How many cases it shows and how large it is, in a sentence.
+        notes: Sentences on what is not there.
+    """
+
+    html: str
+    links: Mapping[tuple[str, str], str]
+    summary: str
+    notes: tuple[str, ...]
+    name: str = PAGE
+
+
+def viewer_page(
+    evaluation: Evaluation,
+    images: Path,
+    *,
+    per_stratum: int = 2,
+    most_mb: float = MOST_MB,
+    progress: Callable[[int, int], None] | None = None,
+) -> Viewer:
+    """The page of the worst cases of an evaluation that was read from its folder.
+
+    Args:
+        evaluation: The evaluation, whose ``about`` says where the label maps and dataset.json were.
+        images: Folder of nnU-Net images.
+        per_stratum: Number of cases per stratum and label.
+        most_mb: Size of the page, MB.
+        progress: Called with the number of finished cases and the number of all cases.
+
+    Returns:
+        The page. All names from files are escaped.
+
+    Raises:
+        FileNotFoundError: If an image, a label map or dataset.json does not exist any more; the message names it.
+        ValueError: If one cannot be used, if no case can be shown, or if ``most_mb`` has no room for any.
+    """
+    labels, files = labels_of(evaluation), label_map_files(evaluation)
+    choices = [choice for choice in worst_cases(evaluation, per_stratum=per_stratum) if choice.case in files]
+    if not choices:
+        raise ValueError("`viewer` must have a case with a score and a prediction, got none. Leave it out.")
+    urgent = by_urgency(choices, evaluation)
+    frame = _html(evaluation, choices, None, "", ())
+    shown = shown_cases(
+        urgent,
+        images,
+        files,
+        labels,
+        most_mb=most_mb,
+        frame_bytes=len(frame.encode("utf-8", errors="surrogateescape")) + _SPARE,
+        progress=progress,
+    )
+    kept = [choice for choice in choices if choice.case in shown.volumes]
+    size = (len(frame) + shown.n_bytes) / MB
+    summary = f"{count(len(shown.volumes), 'case')}, {size:.1f} MB of at most {most_mb:g} MB"
+    notes = _notes(shown, most_mb)
+    links = {
+        (case, label): f"{PAGE}#case={quote(case, safe='', errors='surrogateescape')}&label={quote(label, safe='')}"
+        for case, volumes in shown.volumes.items()
+        for label in volumes.labels
+    }
+    return Viewer(_html(evaluation, kept, shown, summary, notes), links, summary, notes)
+
+
+def _notes(shown: ShownCases, most_mb: float) -> tuple[str, ...]:
+    notes = []
+    if shown.left_out:
+        names = ", ".join(shown.left_out[:5]) + (" and others" if len(shown.left_out) > 5 else "")
+        left_out = count(len(shown.left_out), "case")
+        notes.append(
+            f"{left_out} had no room in {most_mb:g} MB and can only be seen in the report: {names}. "
+            "Raise --viewer-mb to see more."
+        )
+    if shown.only_first_channel:
+        notes.append(f"Only the first channel of the images is here: all channels are larger than {most_mb:g} MB.")
+    if cut := [case for case, volumes in shown.volumes.items() if volumes.is_cut]:
+        notes.append(
+            f"Of {count(len(cut), 'case')} only the surroundings of the largest disagreement are here, because the "
+            f"labels as a whole are too large: {', '.join(cut[:5])}{' and others' if len(cut) > 5 else ''}."
+        )
+    if any(volumes.has_ignored for volumes in shown.volumes.values()):
+        notes.append("Predictions are not shown where the reference has the value to ignore.")
+    return tuple(notes)
+
+
+def _html(
+    evaluation: Evaluation, choices: Sequence[Choice], shown: ShownCases | None, summary: str, notes: tuple[str, ...]
+) -> str:
+    """The page; without ``shown`` everything but the volumes, to know its size."""
+    environment = page_environment(_ASSETS)
+    assets = page_assets()
+    source = {name: Markup((_ASSETS / name).read_text(encoding="utf-8")) for name in ("niivue.min.js", "viewer.js")}
+    scripts = [assets["script"], *source.values()]
+    style = Markup(str(assets["style"]) + environment.get_template("viewer.css").render())
+    return environment.get_template("viewer.html").render(
+        content_security_policy=_content_security_policy(scripts, style),
+        script=assets["script"],
+        style=style,
+        niivue=source["niivue.min.js"],
+        viewer=source["viewer.js"],
+        niivue_version=read_json(_ASSETS / "niivue.json")["version"],
+        skip="Skip to the viewer",
+        kind="nnunet-dro · worst cases",
+        title=f"Worst cases of {evaluation.method}",
+        heading=evaluation.method,
+        payload={"columns": [], "steps": _steps(evaluation, choices), "cases": _cases(evaluation, choices, shown)},
+        volumes=_volumes(shown),
+        summary=summary,
+        all_notes=notes,
+    )
+
+
+def _content_security_policy(scripts: Sequence[str], style: str) -> Markup:
+    """Only these scripts and this style run, and nothing is loaded from anywhere.
+
+    Pictures in the page are NiiVue's typeface and its light, as data.
+    """
+
+    def digest(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+
+    allowed = " ".join(digest(script) for script in scripts)
+    return Markup(
+        f"default-src 'none'; script-src {allowed}; style-src {digest(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _steps(evaluation: Evaluation, choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    """What the reader steps through: a case and a label, with the reasons for which it is here."""
+    steps: dict[tuple[str, str], dict[str, Any]] = {}
+    for choice in choices:
+        text = score_text(choice, evaluation)
+        new = {"case": choice.case, "label": choice.label, "score": text, "strata": []}
+        steps.setdefault((choice.case, choice.label), new)["strata"].append(choice.reason)
+    return list(steps.values())
+
+
+def _cases(evaluation: Evaluation, choices: Sequence[Choice], shown: ShownCases | None) -> dict[str, Any]:
+    """Case to what the script has to know of its volumes."""
+    if shown is None:
+        return {choice.case: {"labels": {choice.label: [1] * 8}, "shape": [1000] * 3} for choice in choices}
+    names = _channel_names(evaluation)
+    return {
+        case: {
+            "id": f"volume-{n}",
+            "labels": {name: list(values) for name, values in volumes.labels.items()},
+            "channels": [names.get(str(c), f"channel {c}") for c in range(shown.n_channels(case))],
+            "flat": volumes.is_flat,
+            "shape": volumes.shape,
+            "cut": volumes.is_cut,
+        }
+        for n, (case, volumes) in enumerate(shown.volumes.items())
+    }
+
+
+def _channel_names(evaluation: Evaluation) -> dict[str, str]:
+    path = evaluation.about["options"]["dataset_json"]
+    dataset = read_if_usable(Path(path)) if path else None
+    names = (dataset or {}).get("channel_names", {})
+    return {str(key): str(name) for key, name in names.items()} if isinstance(names, Mapping) else {}
+
+
+def _volumes(shown: ShownCases | None) -> list[tuple[str, str]]:
+    """The id of every block of data in the page, and the block."""
+    blocks: list[tuple[str, str]] = []
+    for n, (case, volumes) in enumerate(shown.volumes.items() if shown else ()):
+        kinds = {"reference": volumes.reference, "prediction": volumes.prediction}
+        kinds |= {f"channel-{c}": volumes.channels[c] for c in range(shown.n_channels(case) if shown else 0)}
+        blocks += [(f"volume-{n}-{kind}", text) for kind, text in kinds.items()]
+    return blocks

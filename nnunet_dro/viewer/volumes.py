@@ -1,0 +1,196 @@
+"""The volumes of a case: cut out around what it is shown for, and packed as small NIfTI files."""
+
+import base64
+import gzip
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.evaluation.grid import FloatArray, Grid
+from nnunet_dro.evaluation.images import align, read_image
+from nnunet_dro.evaluation.label_maps import read_label_map
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.pages.pictures import grey_levels
+
+#: Margin around the labels: a share of their longest side, and the least, in voxels of the finest spacing.
+_MARGIN, _LEAST_MARGIN = 0.2, 24
+
+#: Voxels of the largest volume: a graphics card keeps 8 bytes of each, and browsers on telephones have 500 MB.
+MOST_VOXELS = 2**24
+
+#: Fewer voxels than these show nothing.
+LEAST_VOXELS = 2**12
+
+#: Compression of gzip; higher levels take four times as long and save a hundredth.
+_LEVEL = 6
+
+Box = tuple[slice, slice, slice]
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """What the page holds of one case, every volume on one grid.
+
+    Attributes:
+        channels: NIfTI files with values from 0 to 255, compressed and in base64: an image per channel.
+        reference: A NIfTI file of label values, packed likewise.
+        prediction: Likewise.
+        labels: Name to values of the labels that lie in the volumes as a whole, those it is shown for first.
+        is_flat: Whether it is one plane.
+        is_cut: Whether the labels it is shown for did not fit as a whole.
+        has_ignored: Whether voxels to ignore were taken out of the prediction.
+        shape: Voxels (x, y, z).
+    """
+
+    channels: tuple[str, ...]
+    reference: str
+    prediction: str
+    labels: Mapping[str, tuple[int, ...]]
+    is_flat: bool
+    is_cut: bool
+    has_ignored: bool
+    shape: tuple[int, ...]
+
+    def n_bytes(self, n_channels: int) -> int:
+        """Bytes in the page with the first channels."""
+        return sum(map(len, (*self.channels[:n_channels], self.reference, self.prediction)))
+
+
+def packed_volumes(
+    images: Sequence[Path],
+    files: tuple[Path, Path],
+    labels: Labels,
+    wanted: Sequence[str],
+    *,
+    most_voxels: int = MOST_VOXELS,
+) -> Volumes:
+    """Read a case and pack what lies around some labels.
+
+    The crop is a part of the stored voxels: nothing is resampled, so that outlines are those that were scored. What is
+    larger than ``most_voxels`` is cut to the surroundings of the largest disagreement.
+
+    Args:
+        images: Its channels.
+        files: Its reference and its prediction.
+        labels: The values of all labels.
+        wanted: Names of the labels it is shown for.
+        most_voxels: Size of the largest crop.
+
+    Raises:
+        FileNotFoundError: If a label map does not exist; the message names it.
+        ValueError: If a file cannot be used, or is not of the reference's shape; the message names it.
+    """
+    first, second = (read_label_map(path) for path in files)
+    grid, reference = first.grid, first.values
+    prediction = align(second.values, second.grid, grid, files[1], files[0])
+    ignored = None if labels.ignore is None else reference == labels.ignore
+    if ignored is not None:
+        prediction = np.where(ignored, 0, prediction)
+    values = [value for name in wanted for value in labels.values[name]]
+    box, is_cut = crop(np.isin(reference, values), np.isin(prediction, values), grid.spacing, most_voxels)
+    affine = _affine(grid, box)
+    channels = []
+    for path in images:
+        grey = align(*read_image(path), grid, path, files[0])[box]
+        # The grey levels are those of the crop: the air around a patient would leave few of them to what is shown.
+        channels.append(_packed(np.rint(grey_levels(grey) * 255).astype(np.uint8), affine))
+    return Volumes(
+        tuple(channels),
+        _packed(_small(reference[box]), affine),
+        _packed(_small(prediction[box]), affine),
+        _whole_labels(labels, wanted, (reference, prediction), box),
+        grid.shape[0] == 1,
+        is_cut,
+        ignored is not None and bool(ignored.any()),
+        tuple(int(n) for n in reference[box].shape[::-1]),
+    )
+
+
+def crop(
+    reference: npt.NDArray[np.bool_], prediction: npt.NDArray[np.bool_], spacing: Sequence[float], most_voxels: int
+) -> tuple[Box, bool]:
+    """The box to show around two masks.
+
+    Args:
+        reference: Shape (z, y, x).
+        prediction: Likewise.
+        spacing: Voxel size (z, y, x), mm.
+        most_voxels: Its largest size.
+
+    Returns:
+        The box, and whether a mask reaches out of it. Everything where both masks are empty.
+    """
+    shape, either = reference.shape, reference | prediction
+    spans = [np.flatnonzero(either.any(axis=tuple(a for a in range(3) if a != axis))) for axis in range(3)]
+    if not len(spans[0]):
+        spans = [np.arange(n) for n in shape]
+    extents = [(int(span[0]), int(span[-1]) + 1) for span in spans]
+    longest = max((end - start) * mm for (start, end), mm in zip(extents, spacing, strict=True))
+    margin = max(_MARGIN * longest, _LEAST_MARGIN * min(spacing))
+    margins = [int(np.ceil(margin / mm)) for mm in spacing]
+    box = [(max(0, a - m), min(n, b + m)) for (a, b), m, n in zip(extents, margins, shape, strict=True)]
+    sizes = [end - start for start, end in box]
+    while np.prod(sizes) > most_voxels:
+        axis = int(np.argmax(sizes))
+        sizes[axis] = max(1, int(0.95 * sizes[axis]))
+    wrong = reference != prediction
+    centre = _centre(wrong if wrong.any() else either)
+    found: list[slice] = []
+    for (start, end), size, middle in zip(box, sizes, centre, strict=True):
+        first = min(max(start, middle - size // 2), end - size)
+        found.append(slice(first, first + size))
+    made = (found[0], found[1], found[2])
+    return made, bool(either[made].sum() < either.sum())
+
+
+def _centre(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    """The voxel where the planes with most of a mask meet."""
+    return tuple(int(mask.sum(axis=tuple(a for a in range(3) if a != axis)).argmax()) for axis in range(3))
+
+
+def _whole_labels(
+    labels: Labels, wanted: Sequence[str], maps: Sequence[npt.NDArray[Any]], box: Box
+) -> dict[str, tuple[int, ...]]:
+    """The wanted labels, then those others that are there and that no side of the box cuts."""
+    # Voxels of each value, in the whole of both maps and in the box.
+    full, inside = (_counts(np.concatenate([m.ravel() for m in part])) for part in (maps, [m[box] for m in maps]))
+    others = [
+        name
+        for name, values in labels.values.items()
+        if name not in wanted and 0 < sum(full.get(v, 0) for v in values) == sum(inside.get(v, 0) for v in values)
+    ]
+    return {name: labels.values[name] for name in (*wanted, *others)}
+
+
+def _counts(values: npt.NDArray[Any]) -> dict[int, int]:
+    found, counts = np.unique(values, return_counts=True)
+    return {int(value): int(n) for value, n in zip(found, counts, strict=True)}
+
+
+def _affine(grid: Grid, box: Box) -> FloatArray:
+    """Voxel index (x, y, z) of the crop to position, mm, in NIfTI's axes: right, anterior, superior."""
+    affine = np.eye(4)
+    if grid.affine is not None and grid.shape[0] > 1:
+        affine = grid.affine.copy()
+        affine[:3, 3] += affine[:3, :3] @ np.array([box[axis].start for axis in (2, 1, 0)])
+    else:
+        # A picture: its rows go down, and its columns to the right, where the viewer has the patient's left.
+        affine[:3, :3] = np.diag(grid.spacing[::-1])
+    affine[:2] *= -1
+    return affine
+
+
+def _small(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return values.astype(np.uint8 if values.size == 0 or values.max() <= 255 else np.uint16)
+
+
+def _packed(values: npt.NDArray[Any], affine: FloatArray) -> str:
+    """A volume (z, y, x) as a NIfTI file, compressed, in base64."""
+    from nibabel.nifti1 import Nifti1Image
+
+    file = Nifti1Image(np.ascontiguousarray(values).transpose(), affine).to_bytes()
+    return base64.b64encode(gzip.compress(file, _LEVEL, mtime=0)).decode("ascii")
