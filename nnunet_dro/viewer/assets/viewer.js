@@ -8,14 +8,16 @@
   // the shader of the planes tells the classes apart by red (prediction) and blue (reference).
   const COLOURS = { R: [0, 86, 245, 225], G: [0, 180, 166, 225], B: [0, 233, 35, 225], A: [0, 255, 255, 255], I: [0, 1, 2, 3], labels: ["", "", "", ""] };
   const PLANES = { all: SLICE_TYPE.MULTIPLANAR, planes: SLICE_TYPE.MULTIPLANAR, axial: SLICE_TYPE.AXIAL, coronal: SLICE_TYPE.CORONAL, sagittal: SLICE_TYPE.SAGITTAL, rendering: SLICE_TYPE.MULTIPLANAR };
-  const UPRIGHT = [20, 15]; // azimuth and elevation of the rendering, degrees
+  const UPRIGHT = [200, 15]; // azimuth and elevation of the rendering, degrees
 
   // Outlines follow the edges of voxels, at the width of screen pixels however far it is zoomed.
   const SHADER = `#version 300 es
 precision highp int;
 precision highp float;
-uniform highp sampler3D volume, overlay;
-uniform float overlayOutlineWidth, overlayAlphaShader;
+uniform highp sampler3D volume;
+uniform highp sampler3D overlay;
+uniform float overlayOutlineWidth;
+uniform float overlayAlphaShader;
 in vec3 texPos;
 out vec4 color;
 vec2 member(vec3 place) {
@@ -122,8 +124,8 @@ void main() {
   };
 
   const shared = { dragAndDropEnabled: false, isResizeCanvas: true, logLevel: "error", loadingText: "", show3Dcrosshair: false, isColorbar: false, fontColor: [0.8, 0.8, 0.8, 1], crosshairColor: [0.55, 0.55, 0.55, 0.8], isRadiologicalConvention: true };
-  const planes = new Niivue({ ...shared, multiplanarShowRender: SHOW_RENDER.NEVER, multiplanarPadPixels: 4, crosshairWidth: 1, crosshairWidthUnit: "px", crosshairGap: 6, dragMode: DRAG_MODE.pan, isOrientationTextVisible: true, sliceType: SLICE_TYPE.MULTIPLANAR });
-  const rendering = new Niivue({ ...shared, sliceType: SLICE_TYPE.RENDER, isOrientationTextVisible: true, backColor: [0, 0, 0, 1], dragMode: DRAG_MODE.none });
+  const planes = new Niivue({ ...shared, multiplanarShowRender: SHOW_RENDER.NEVER, multiplanarPadPixels: 4, crosshairWidthUnit: "percent", crosshairGap: 3, isOrientationTextVisible: true, sliceType: SLICE_TYPE.MULTIPLANAR });
+  const rendering = new Niivue({ ...shared, sliceType: SLICE_TYPE.RENDER, isOrientationTextVisible: true, isOrientCube: true, dragMode: DRAG_MODE.none });
 
   const controls = Object.fromEntries(["step", "stratum", "label", "channel", "overlay", "view", "brightness"].map((id) => [id, find(id)]));
   const state = { steps: [], at: -1, case: null, file: null, place: null, wanted: 0 };
@@ -132,7 +134,7 @@ void main() {
 
   const setOverlay = () => {
     const kind = controls.overlay.value;
-    planes.overlayOutlineWidth = kind === "contours" ? 1.3 * (window.devicePixelRatio || 1) : 0;
+    planes.overlayOutlineWidth = kind === "contours" ? 1.7 * (window.devicePixelRatio || 1) : 0;
     planes.overlayAlphaShader = kind === "areas" ? 0.5 : 0;
     planes.drawScene();
   };
@@ -152,12 +154,23 @@ void main() {
     find("stage").classList.toggle("one", withPlanes !== withRendering);
     controls.view.disabled = flat;
     planes.opts.isOrientationTextVisible = !flat;
+    planes.opts.crosshairWidth = flat ? 0.2 : 0.4;
+    planes.opts.dragMode = flat ? DRAG_MODE.pan : DRAG_MODE.slicer3D;
     planes.setSliceType(flat ? SLICE_TYPE.AXIAL : PLANES[view]);
     for (const one of [planes, rendering]) one.resizeListener();
   };
+  // Around the crosshair, which stays where it is on the screen.
+  const zoom = (factor) => {
+    const moved = Float32Array.from(planes.scene.pan2Dxyzmm);
+    moved[3] = Math.max(0.5, Math.min(30, moved[3] * factor));
+    const change = planes.scene.pan2Dxyzmm[3] - moved[3];
+    planes.frac2mm(planes.scene.crosshairPos).slice(0, 3).forEach((mm, axis) => { moved[axis] += change * mm; });
+    planes.scene.pan2Dxyzmm = moved;
+    planes.drawScene();
+  };
   const reset = () => {
     planes.scene.pan2Dxyzmm = new Float32Array([0, 0, 0, 1]);
-    rendering.scene.volScaleMultiplier = 1;
+    rendering.scene.volScaleMultiplier = 1.4;
     rendering.setRenderAzimuthElevation(...UPRIGHT);
     controls.brightness.value = 0;
     setBrightness();
@@ -201,7 +214,7 @@ void main() {
     const about = data.cases[step.case];
     const strong = document.createElement("b");
     strong.textContent = step.case;
-    const parts = state.label === step.label ? `, ${step.label}: ${step.score}. ${step.strata.join("; ")}.` : `, ${state.label}.`;
+    const parts = state.label === step.label ? `, ${step.label}: ${step.score} (${step.strata.join("; ")}).` : `, ${state.label}.`;
     const cut = about.cut ? " Only the surroundings of the largest disagreement are here." : "";
     find("about").replaceChildren(strong, parts + cut);
     const text = `${step.case}, ${state.label}: reference and prediction`;
@@ -250,7 +263,7 @@ void main() {
     control.selectedIndex = (control.selectedIndex + 1) % control.options.length;
     control.dispatchEvent(new Event("change"));
   };
-  const keys = { n: () => go(1), p: () => go(-1), o: () => cycle(controls.overlay), v: () => cycle(controls.view), l: () => cycle(controls.label), c: () => cycle(controls.channel), r: reset };
+  const keys = { n: () => go(1), p: () => go(-1), o: () => cycle(controls.overlay), v: () => cycle(controls.view), l: () => cycle(controls.label), c: () => cycle(controls.channel), r: reset, "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8) };
   const moves = { ArrowLeft: [-1, 0, 0], ArrowRight: [1, 0, 0], ArrowUp: [0, 1, 0], ArrowDown: [0, -1, 0], PageUp: [0, 0, 1], PageDown: [0, 0, -1] };
   const move = (target, step) => {
     if (target === find("planes")) {
@@ -277,6 +290,8 @@ void main() {
     find("previous").addEventListener("click", () => go(-1));
     find("next").addEventListener("click", () => go(1));
     find("reset").addEventListener("click", reset);
+    find("closer").addEventListener("click", () => zoom(1.25));
+    find("farther").addEventListener("click", () => zoom(0.8));
     controls.step.addEventListener("change", () => show(Number(controls.step.value)));
     controls.stratum.addEventListener("change", () => { arrange(); show(0); });
     controls.label.addEventListener("change", () => show(state.at, controls.label.value));
