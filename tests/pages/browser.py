@@ -11,7 +11,6 @@ import pytest
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
-    "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -20,6 +19,9 @@ _FLAGS = (
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
 )
+
+#: WebGL without a graphics card, for pages that draw volumes.
+_SOFTWARE_GL = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist")
 
 
 @dataclass
@@ -78,6 +80,16 @@ class Page:
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory) -> Iterator[object]:
     """Headless Chromium; tests that need it are skipped where it is not installed."""
+    yield from _started(tmp_path_factory, "--disable-gpu")
+
+
+@pytest.fixture(scope="session")
+def gl_driver(tmp_path_factory) -> Iterator[object]:
+    """Headless Chromium with WebGL2."""
+    yield from _started(tmp_path_factory, *_SOFTWARE_GL)
+
+
+def _started(tmp_path_factory, *flags: str) -> Iterator[object]:
     webdriver = pytest.importorskip("selenium.webdriver")
     from selenium.webdriver.chrome.service import Service
 
@@ -86,7 +98,7 @@ def driver(tmp_path_factory) -> Iterator[object]:
         pytest.skip("needs chromium and chromedriver")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for flag in (*_FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+    for flag in (*_FLAGS, *flags, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(chromedriver))
@@ -102,12 +114,19 @@ def open_page(driver, tmp_path) -> Callable[[str], Page]:
     def open_html(html: str, *, width: int = 1200, **features: str) -> Page:
         path: Path = tmp_path / "report.html"
         path.write_text(html, encoding="utf-8")
-        page = Page(driver, path.as_uri())
-        for log in ("browser", "performance"):
-            driver.get_log(log)
-        page.resize(width)
-        page.prefer(**{"prefers_color_scheme": "light", "prefers_reduced_motion": "reduce", **features})
-        driver.get(page.url)
-        return page
+        return open_file(driver, path, width=width, **features)
 
     return open_html
+
+
+def open_file(driver, path: Path, *, fragment: str = "", width: int = 1200, **features: str) -> Page:
+    """Open a page from disk, in a fresh state of the browser."""
+    page = Page(driver, path.as_uri())
+    for log in ("browser", "performance"):
+        driver.get_log(log)
+    page.resize(width)
+    page.prefer(**{"prefers_color_scheme": "light", "prefers_reduced_motion": "reduce", **features})
+    # An address that differs in its fragment alone would not load the page again.
+    driver.get("about:blank")
+    driver.get(page.url + fragment)
+    return page

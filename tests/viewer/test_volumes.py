@@ -1,0 +1,154 @@
+import base64
+import gzip
+import itertools
+
+import nibabel
+import numpy as np
+import pytest
+import SimpleITK
+
+from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.viewer.volumes import crop, packed_volumes
+
+from .made import SHAPE, ball, write, write_cases
+
+LABELS = Labels({"organ": (1, 2), "tumour": (2,)})
+
+
+def read(packed):
+    return nibabel.Nifti1Image.from_bytes(gzip.decompress(base64.b64decode(packed)))
+
+
+def pack(root, case="case_00", *, labels=LABELS, wanted=("organ",), ending=".nii.gz", **options):
+    files = (root / "reference" / f"{case}{ending}", root / "prediction" / f"{case}{ending}")
+    return packed_volumes([root / "images" / f"{case}_0000{ending}"], files, labels, wanted, **options)
+
+
+def test_crop_holds_both_masks_with_a_margin():
+    reference, prediction = (np.zeros((80, 90, 100), bool) for _ in range(2))
+    reference[30:34, 40:50, 50:52] = True
+    prediction[36, 40, 55] = True
+
+    box, is_cut = crop(reference, prediction, (5.0, 1.0, 1.0), 10**9)
+
+    # The least margin is 24 voxels of the finest spacing: 24 mm, which are 5 slices of 5 mm, rounded up.
+    assert box == (slice(25, 42), slice(16, 74), slice(26, 80))
+    assert not is_cut
+
+
+def test_margin_is_a_fifth_of_a_large_label():
+    mask = np.zeros((1, 600, 600), bool)
+    mask[0, 150:450, 300] = True
+    assert crop(mask, mask, (1.0, 1.0, 1.0), 10**9)[0] == (slice(0, 1), slice(90, 510), slice(240, 361))
+
+
+@pytest.mark.parametrize("most_voxels", [40**3, 10**3, 1])
+def test_what_is_too_large_is_cut_around_the_largest_disagreement(most_voxels):
+    reference = np.zeros((100, 100, 100), bool)
+    reference[10:90, 10:90, 10:90] = True
+    prediction = reference.copy()
+    prediction[70:76, 20:26, 80:86] = False
+    box, is_cut = crop(reference, prediction, (1.0, 1.0, 1.0), most_voxels)
+
+    assert is_cut
+    assert 0.5 * most_voxels < np.prod([part.stop - part.start for part in box]) <= most_voxels
+    for part, (low, high) in zip(box, ((70, 76), (20, 26), (80, 86)), strict=True):
+        assert part.start < high
+        assert part.stop > low
+    assert (reference != prediction)[box].any()
+
+
+def test_crop_of_a_case_without_the_label_is_everything():
+    empty = np.zeros((10, 20, 30), bool)
+    assert crop(empty, empty, (1.0, 1.0, 1.0), 10**9) == ((slice(0, 10), slice(0, 20), slice(0, 30)), False)
+
+
+@pytest.mark.parametrize("direction", [None, (0, 1, 0, -1, 0, 0, 0, 0, 1), (0.8, -0.6, 0, 0.6, 0.8, 0, 0, 0, -1)])
+def test_volumes_are_the_stored_voxels_at_their_places(tmp_path, direction):
+    reference = ball((12, 40, 30), 5, (60, 90, 70)).astype(np.uint8)
+    image = np.arange(reference.size, dtype=np.int32).reshape(reference.shape) % 251
+    for folder, values in (("reference", reference), ("prediction", reference)):
+        write(tmp_path / folder / "case_00.nii.gz", values, direction=direction)
+    write(tmp_path / "images" / "case_00_0000.nii.gz", image, direction=direction)
+
+    volumes = pack(tmp_path)
+
+    assert not volumes.is_flat
+    assert np.prod(volumes.shape) < reference.size / 2
+    packed, grey = read(volumes.reference), read(volumes.channels[0])
+    assert packed.shape == grey.shape == volumes.shape
+    stored = SimpleITK.ReadImage(str(tmp_path / "reference" / "case_00.nii.gz"))
+    assert (np.asarray(packed.dataobj) == 1).sum() == reference.sum()
+    for index in itertools.islice(np.argwhere(np.asarray(packed.dataobj) == 1), 0, None, 50):
+        # NIfTI counts to the right and to the front, ITK to the left and to the back.
+        x, y, z = packed.affine[:3] @ [*index, 1] * (-1, -1, 1)
+        assert stored.GetPixel(stored.TransformPhysicalPointToIndex((x, y, z))) == 1
+    assert (grey.affine == packed.affine).all()
+    assert grey.get_data_dtype() == np.uint8
+    values = np.asarray(grey.dataobj)
+    assert (values.min(), values.max()) == (0, 255)
+
+
+def test_prediction_stored_flipped_is_turned(tmp_path):
+    write_cases(tmp_path, shifts=(4,))
+    plain = pack(tmp_path)
+    path = str(tmp_path / "prediction" / "case_00.nii.gz")
+    SimpleITK.WriteImage(SimpleITK.Flip(SimpleITK.ReadImage(path), (True, False, True)), path)
+    assert pack(tmp_path) == plain
+
+
+def test_pictures_are_flat_with_their_rows_downwards(tmp_path):
+    write_cases(tmp_path, shifts=(2,), shape=(50, 60), ending=".png")
+    volumes = pack(tmp_path, ending=".png")
+
+    assert volumes.is_flat
+    assert volumes.shape == (60, 50, 1)
+    stored = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(tmp_path / "prediction" / "case_00.png")))
+    assert (np.asarray(read(volumes.prediction).dataobj)[:, :, 0].T == stored).all()
+    assert (np.diag(read(volumes.prediction).affine) == (-1, -1, 1, 1)).all()
+
+
+def test_predictions_where_the_reference_is_ignored_are_left_out(tmp_path):
+    write_cases(tmp_path, shifts=(4,))
+    assert not pack(tmp_path).has_ignored
+    labels = Labels({"organ": (1,)}, ignore=2)
+
+    volumes = pack(tmp_path, labels=labels)
+
+    assert volumes.has_ignored
+    reference, prediction = (np.asarray(read(v).dataobj) for v in (volumes.reference, volumes.prediction))
+    assert (prediction[reference == 2] == 0).all()
+    assert (prediction > 0).any()
+
+
+def test_other_labels_are_offered_if_they_are_there_as_a_whole(tmp_path):
+    values = np.zeros((120, 120, 120), np.uint8)
+    values[60:64, 60:64, 60:64] = 1
+    values[60:64, 66:70, 60:64] = 2
+    values[5:110, 80, 60] = 3
+    for folder in ("reference", "prediction"):
+        write(tmp_path / folder / "case_00.nii.gz", values, spacing=(1, 1, 1))
+    write(tmp_path / "images" / "case_00_0000.nii.gz", values)
+    labels = Labels({"first": (2,), "second": (1,), "long": (3,), "absent": (4,), "region": (1, 3)})
+
+    assert pack(tmp_path, labels=labels, wanted=["second"]).labels == {"second": (1,), "first": (2,)}
+    assert list(pack(tmp_path, labels=labels, wanted=["long", "absent"]).labels) == [
+        *("long", "absent"),
+        *("first", "second", "region"),
+    ]
+
+
+def test_many_label_values_are_kept(tmp_path):
+    values = np.zeros(SHAPE, np.uint16)
+    values[10:20, 10:20, 10:20] = 700
+    for folder in ("reference", "prediction"):
+        write(tmp_path / folder / "case_00.nii.gz", values)
+    write(tmp_path / "images" / "case_00_0000.nii.gz", values)
+    packed = read(pack(tmp_path, labels=Labels({"organ": (700,)})).reference)
+    assert packed.get_data_dtype() == np.uint16
+    assert set(np.unique(np.asarray(packed.dataobj))) == {0, 700}
+
+
+def test_the_same_case_gives_the_same_bytes(tmp_path):
+    write_cases(tmp_path, shifts=(4,))
+    assert pack(tmp_path) == pack(tmp_path)
