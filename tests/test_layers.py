@@ -35,9 +35,10 @@ MAY_IMPORT = {
     "completion": {"trainers"},
     "usage": set(),
     "evidence": {"evaluation"},
+    "viewer": {"evaluation", "nnunet", "pages"},
     "evaluate_options": {"completion"},
     "locked_options": {"evaluation"},
-    "evaluation_commands": {"evaluate_options", "evaluation", "evidence", "locked_options"},
+    "evaluation_commands": {"evaluate_options", "evaluation", "evidence", "locked_options", "viewer"},
     "protocol_commands": {"evaluate_options", "evaluation", "evaluation_commands"},
     "strata_command": {"evaluation"},
     "cli": {

@@ -1,5 +1,6 @@
 """Which cases fit into the page, and with how many of their channels."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +109,8 @@ def _cut_to_fit(
         if volumes.n_bytes(1) <= room:
             return volumes
         most_voxels //= 2
-    least = most_mb + (volumes.n_bytes(1) - room) / MB
+    # Rounded up, so that the number it names is enough.
+    least = math.ceil(10 * (most_mb + (volumes.n_bytes(1) - room) / MB)) / 10
     raise ValueError(
         f"`viewer_mb` must be at least {least:.1f} to have room for one case, {case!r}, got {most_mb:g}. Raise it."
     )

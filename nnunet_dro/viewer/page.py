@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ PAGE = "cases.html"
 _ASSETS = Path(__file__).parent / "assets"
 
 #: Room for the texts that are longer once it is known which cases are left out, bytes.
-_SPARE = 2_000
+_SPARE = 10_000
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ def viewer_page(
         FileNotFoundError: If an image, a label map or dataset.json does not exist any more; the message names it.
         ValueError: If one cannot be used, if no case can be shown, or if ``most_mb`` has no room for any.
     """
+    if not 0 < most_mb < math.inf:
+        raise ValueError(f"`viewer_mb` must be a number above 0, got {most_mb:g}. Leave it out for {MOST_MB}.")
     labels, files = labels_of(evaluation), label_map_files(evaluation)
     choices = [choice for choice in worst_cases(evaluation, per_stratum=per_stratum) if choice.case in files]
     if not choices:

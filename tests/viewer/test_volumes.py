@@ -104,7 +104,7 @@ def test_pictures_are_flat_with_their_rows_downwards(tmp_path):
     assert volumes.is_flat
     assert volumes.shape == (60, 50, 1)
     stored = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(tmp_path / "prediction" / "case_00.png")))
-    assert (np.asarray(read(volumes.prediction).dataobj)[:, :, 0].T == stored).all()
+    assert (stored == np.asarray(read(volumes.prediction).dataobj)[:, :, 0].T).all()
     assert (np.diag(read(volumes.prediction).affine) == (-1, -1, 1, 1)).all()
 
 

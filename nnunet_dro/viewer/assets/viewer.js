@@ -149,8 +149,9 @@ void main() {
     const flat = state.case !== null && data.cases[state.case].flat;
     const view = flat ? "axial" : controls.view.value;
     const [withPlanes, withRendering] = [view !== "rendering", view === "all" || view === "rendering"];
-    find("planes").hidden = !withPlanes;
-    find("rendering").hidden = !withRendering;
+    // Not taken out of the layout: a canvas without size cannot be drawn on.
+    find("planes").classList.toggle("away", !withPlanes);
+    find("rendering").classList.toggle("away", !withRendering);
     find("stage").classList.toggle("one", withPlanes !== withRendering);
     controls.view.disabled = flat;
     planes.opts.isOrientationTextVisible = !flat;

@@ -1,0 +1,194 @@
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from urllib.parse import parse_qs
+
+import pytest
+
+from nnunet_dro.evaluation.result_files import read_evaluation
+from nnunet_dro.viewer import viewer_page
+from tests.evaluation.made_folders import check_refused
+
+from .made import evaluated, report
+
+#: What file names allow of markup.
+HOSTILE = ("<img src=x onerror=window.hurt=1>", "a'b\"c&amp;", "{{7*7}} ä&label=tumour", "<!--")
+
+
+class Parts(HTMLParser):
+    """Scripts, the style, and every start tag of a page."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.scripts, self.style, self._open = [], [], "", None
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._open = (tag, dict(attrs))
+            if tag == "script":
+                self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open and self._open[0] == "script":
+            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
+        elif self._open:
+            self.style += data
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return evaluated(tmp_path_factory.mktemp("study"), shifts=(0, 2, 4, 6), n_channels=2).parent
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return viewer_page(read_evaluation(folder / "out"), folder / "images")
+
+
+def data_of(html):
+    return json.loads(next(text for attributes, text in Parts(html).scripts if attributes.get("id") == "data"))
+
+
+def test_every_stratum_s_worst_cases_are_there(page):
+    data = data_of(page.html)
+    reasons = {reason for step in data["steps"] for reason in step["strata"]}
+    assert reasons == {"among the worst of all cases", "site: A", "site: B"}
+    worst = next(step for step in data["steps"] if step["label"] == "tumour" and "site: B" in step["strata"])
+    assert worst["case"] == "case_03"
+    assert worst["score"].startswith("Dice ")
+    assert set(data["cases"]) == {step["case"] for step in data["steps"]}
+    assert data["cases"]["case_03"]["channels"] == ["T1", "FLAIR"]
+    assert list(data["cases"]["case_03"]["labels"]) in (["organ", "tumour"], ["tumour", "organ"])
+
+
+def test_every_case_has_its_volumes_in_the_page(page):
+    parts = Parts(page.html)
+    blocks = {attributes["id"] for attributes, text in parts.scripts if attributes.get("type") == "text/plain" and text}
+    for case in data_of(page.html)["cases"].values():
+        kinds = ("reference", "prediction", "channel-0", "channel-1")
+        assert {f"{case['id']}-{kind}" for kind in kinds} <= blocks
+
+
+def test_policy_allows_these_scripts_and_no_network(page):
+    parts = Parts(page.html)
+    policy = next(a["content"] for tag, a in parts.tags if tag == "meta" and "http-equiv" in a)
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+
+    assert rules.keys() == {"default-src", "script-src", "style-src", "img-src", "base-uri", "form-action"}
+    assert rules["default-src"] == "'none'"
+    assert rules["img-src"] == "data:"
+    run = [text for attributes, text in parts.scripts if "type" not in attributes]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (*run, parts.style)]
+    assert rules["script-src"].split() == [f"'sha256-{one}'" for one in hashes[:-1]]
+    assert rules["style-src"] == f"'sha256-{hashes[-1]}'"
+    # Nothing in the page is styled or run in a way that the policy refuses.
+    assert not [a for _, a in parts.tags if any(name == "style" or name.startswith("on") for name in a)]
+    assert not [a for _, a in parts.tags if "src" in a]
+
+
+def test_page_tells_its_size_and_its_bound(page):
+    stated = re.fullmatch(r"4 cases, (\S+) MB of at most 100 MB", page.summary)
+    assert float(stated[1]) == pytest.approx(len(page.html.encode()) / 1e6, abs=0.06)
+    assert page.summary in page.html
+    assert page.notes == ()
+
+
+def test_links_lead_to_cases_of_the_page(page):
+    data = data_of(page.html)
+    assert set(page.links) == {(case, label) for case, of in data["cases"].items() for label in of["labels"]}
+    assert page.links["case_03", "tumour"] == "cases.html#case=case_03&label=tumour"
+
+
+def test_what_is_left_out_is_said(folder):
+    given = read_evaluation(folder / "out")
+    frame = len(viewer_page(given, folder / "images").html) / 1e6
+    small = viewer_page(given, folder / "images", most_mb=round(frame - 0.1, 3))
+    assert small.notes[-1].startswith("Only the first channel of the images is here")
+    smaller = viewer_page(given, folder / "images", most_mb=round(frame - 0.3, 3))
+    assert re.match(r"\d cases? had no room in 1\.\d+ MB and can only be seen in .*case_00", smaller.notes[0])
+    assert smaller.notes[0] in smaller.html
+    assert len(smaller.html.encode()) <= round(frame - 0.3, 3) * 1e6
+    assert ("case_00", "organ") not in smaller.links
+
+
+def test_names_with_markup_are_text(tmp_path):
+    evaluated(tmp_path, names=HOSTILE, shifts=(6, 4, 2, 0))
+    made = viewer_page(read_evaluation(tmp_path / "out"), tmp_path / "images")
+
+    parts = Parts(made.html)
+    assert "img" not in {tag for tag, _ in parts.tags}
+    assert set(data_of(made.html)["cases"]) == set(HOSTILE)
+    assert len(parts.scripts) == 4 + 3 * len(HOSTILE)
+    for (case, label), address in made.links.items():
+        assert parse_qs(address.partition("#")[2]) == {"case": [case], "label": [label]}
+    result = report(tmp_path, "--viewer")
+    assert result.exit_code == 0, result.output
+
+
+def test_command_writes_the_page_and_links_to_it(folder):
+    result = report(folder, "--viewer")
+
+    assert result.exit_code == 0, result.output
+    assert (folder / "out" / "cases.html").is_file()
+    assert result.stdout.splitlines()[-2:] == [
+        str(folder / "out" / "report.html"),
+        f"{folder / 'out' / 'cases.html'} (4 cases, {(folder / 'out' / 'cases.html').stat().st_size / 1e6:.1f} MB "
+        "of at most 100 MB)",
+    ]
+    html = (folder / "out" / "report.html").read_text()
+    assert 'href="cases.html#case=case_03&amp;label=tumour"' in html
+    links = data_of(html)["links"]
+    assert len(links) == 8
+    assert "cases.html#case=case_03&label=tumour" in links.values()
+
+
+def test_command_says_on_stderr_what_has_no_room(folder):
+    whole = (folder / "out" / "cases.html").stat().st_size / 1e6
+    result = report(folder, "--viewer", "--viewer-mb", f"{whole - 0.35:.3f}")
+    assert result.exit_code == 0, result.output
+    assert "had no room in" in result.stderr
+    assert (folder / "out" / "cases.html").stat().st_size <= (whole - 0.35) * 1e6
+
+
+def test_pack_has_the_viewer_too(folder):
+    result = report(folder, "--viewer", "--pack", folder / "pack")
+    assert result.exit_code == 0, result.output
+    assert (folder / "pack" / "cases.html").is_file()
+    assert "cases.html#case=case_03" in (folder / "pack" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--viewer-mb", "0.5"), ("`viewer_mb` must be at least", "got 0.5")),
+        (("--viewer-mb", "-3"), ("`viewer_mb` must be", "got -3")),
+        (("--viewer-mb", "nan"), ("`viewer_mb` must be", "got nan")),
+    ],
+)
+def test_too_little_room_is_one_line(tmp_path, options, words):
+    out = evaluated(tmp_path)
+    before = {path.name for path in out.iterdir()}
+    check_refused(report(tmp_path, "--viewer", *options), tmp_path, *words, files=before)
+
+
+def test_viewer_without_images_is_one_line(tmp_path):
+    from tests.evaluation.made_folders import run
+
+    out = evaluated(tmp_path)
+    files = {path.name for path in out.iterdir()}
+    check_refused(run("report", out, "--viewer"), tmp_path, "`viewer` must be given with", "--images", files=files)
+
+
+def test_missing_image_is_one_line_and_nothing_is_written(tmp_path):
+    out = evaluated(tmp_path)
+    (tmp_path / "images" / "case_02_0000.nii.gz").unlink()
+    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    check_refused(report(tmp_path, "--viewer"), tmp_path, "got none for 'case_02'", files=before)
+    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
