@@ -118,7 +118,9 @@ def test_keys_change_what_is_drawn(page):
     assert (np.ptp(grey, axis=-1) == 0).all()
     page.press("o").press("c")
     assert page.run("return document.getElementById('channel').selectedOptions[0].textContent") == "FLAIR"
-    page.press("c").press("v").press("v")
+    page.press("c").press("s").wait()
+    assert page.run("return document.getElementById('rendered').value") == "reference"
+    page.press("s").press("s").press("v").press("v")
     assert page.run("return document.getElementById('view').value") == "axial"
     assert not page.one("#rendering").is_displayed()
     for _ in range(4):

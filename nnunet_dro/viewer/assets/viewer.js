@@ -7,6 +7,8 @@
   // Classes of a voxel: bit 1 in the reference, bit 2 in the prediction. Blue, orange and grey differ for everyone;
   // the shader of the planes tells the classes apart by red (prediction) and blue (reference).
   const COLOURS = { R: [0, 86, 245, 225], G: [0, 180, 166, 225], B: [0, 233, 35, 225], A: [0, 255, 255, 255], I: [0, 1, 2, 3], labels: ["", "", "", ""] };
+  // Rendered surfaces are opaque: what one map hides of the other is seen by rendering them one by one.
+  const RENDERED = { both: 3, reference: 1, prediction: 2 };
   const PLANES = { all: SLICE_TYPE.MULTIPLANAR, planes: SLICE_TYPE.MULTIPLANAR, axial: SLICE_TYPE.AXIAL, coronal: SLICE_TYPE.CORONAL, sagittal: SLICE_TYPE.SAGITTAL, rendering: SLICE_TYPE.MULTIPLANAR };
   const UPRIGHT = [200, 15]; // azimuth and elevation of the rendering, degrees
 
@@ -127,7 +129,7 @@ void main() {
   const planes = new Niivue({ ...shared, multiplanarShowRender: SHOW_RENDER.NEVER, multiplanarPadPixels: 4, crosshairWidthUnit: "percent", crosshairGap: 3, isOrientationTextVisible: true, sliceType: SLICE_TYPE.MULTIPLANAR });
   const rendering = new Niivue({ ...shared, sliceType: SLICE_TYPE.RENDER, isOrientationTextVisible: true, isOrientCube: true, dragMode: DRAG_MODE.none });
 
-  const controls = Object.fromEntries(["step", "stratum", "label", "channel", "overlay", "view", "brightness"].map((id) => [id, find(id)]));
+  const controls = Object.fromEntries(["step", "stratum", "label", "channel", "overlay", "view", "rendered", "brightness"].map((id) => [id, find(id)]));
   const state = { steps: [], at: -1, case: null, file: null, place: null, wanted: 0 };
   const option = (text, value) => { const made = document.createElement("option"); made.textContent = text; made.value = value; return made; };
   const fill = (control, options) => control.replaceChildren(...options.map(([text, value]) => option(text, value)));
@@ -153,7 +155,7 @@ void main() {
     find("planes").classList.toggle("away", !withPlanes);
     find("rendering").classList.toggle("away", !withRendering);
     find("stage").classList.toggle("one", withPlanes !== withRendering);
-    controls.view.disabled = flat;
+    controls.view.disabled = controls.rendered.disabled = flat;
     planes.opts.isOrientationTextVisible = !flat;
     planes.opts.crosshairWidth = flat ? 0.2 : 0.4;
     planes.opts.dragMode = flat ? DRAG_MODE.pan : DRAG_MODE.slicer3D;
@@ -182,7 +184,14 @@ void main() {
     planes.drawScene();
   };
 
-  const volume = async (target, file, name) => NVImage.new(file, `${name}.nii`, "gray", 1, null, 0, 255);
+  const volume = (file, name, white) => NVImage.new(file.slice(0), `${name}.nii`, "gray", 1, null, 0, white);
+  // The same file with the classes of some bits alone.
+  const masked = (file, bits) => {
+    const start = new DataView(file).getFloat32(108, true);
+    const bytes = new Uint8Array(file.slice(0));
+    for (let i = start; i < bytes.length; i += 1) bytes[i] &= bits;
+    return bytes.buffer;
+  };
   const put = async () => {
     const wanted = (state.wanted += 1);
     const { case: name } = state.steps[state.at];
@@ -190,8 +199,8 @@ void main() {
     const image = await openChannel(name, Number(controls.channel.value) || 0);
     const found = await open(name);
     const file = classesFile(image, found, about.labels[controls.label.value]);
-    const made = [];
-    for (const one of [image, file, file]) made.push(await volume(null, one.slice(0), name));
+    const surfaces = masked(file, RENDERED[controls.rendered.value]);
+    const made = await Promise.all([volume(image, name, 255), volume(file, name, 3), volume(surfaces, name, 3)]);
     if (wanted !== state.wanted) return; // the reader has gone on
     for (const classes of made.slice(1)) classes.setColormapLabel(COLOURS);
     for (const [target, volumes] of [[planes, made.slice(0, 2)], [rendering, about.flat ? [] : made.slice(2)]]) {
@@ -215,7 +224,8 @@ void main() {
     const about = data.cases[step.case];
     const strong = document.createElement("b");
     strong.textContent = step.case;
-    const parts = state.label === step.label ? `, ${step.label}: ${step.score} (${step.strata.join("; ")}).` : `, ${state.label}.`;
+    const known = data.steps.find((other) => other.case === step.case && other.label === state.label);
+    const parts = known ? `, ${known.label}: ${known.score} (${known.strata.join("; ")}).` : `, ${state.label}.`;
     const cut = about.cut ? " Only the surroundings of the largest disagreement are here." : "";
     find("about").replaceChildren(strong, parts + cut);
     const text = `${step.case}, ${state.label}: reference and prediction`;
@@ -264,7 +274,7 @@ void main() {
     control.selectedIndex = (control.selectedIndex + 1) % control.options.length;
     control.dispatchEvent(new Event("change"));
   };
-  const keys = { n: () => go(1), p: () => go(-1), o: () => cycle(controls.overlay), v: () => cycle(controls.view), l: () => cycle(controls.label), c: () => cycle(controls.channel), r: reset, "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8) };
+  const keys = { n: () => go(1), p: () => go(-1), o: () => cycle(controls.overlay), v: () => cycle(controls.view), s: () => cycle(controls.rendered), l: () => cycle(controls.label), c: () => cycle(controls.channel), r: reset, "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8) };
   const moves = { ArrowLeft: [-1, 0, 0], ArrowRight: [1, 0, 0], ArrowUp: [0, 1, 0], ArrowDown: [0, -1, 0], PageUp: [0, 0, 1], PageDown: [0, 0, -1] };
   const move = (target, step) => {
     if (target === find("planes")) {
@@ -296,7 +306,7 @@ void main() {
     controls.step.addEventListener("change", () => show(Number(controls.step.value)));
     controls.stratum.addEventListener("change", () => { arrange(); show(0); });
     controls.label.addEventListener("change", () => show(state.at, controls.label.value));
-    controls.channel.addEventListener("change", put);
+    for (const id of ["channel", "rendered"]) controls[id].addEventListener("change", put);
     controls.overlay.addEventListener("change", setOverlay);
     controls.view.addEventListener("change", setView);
     controls.brightness.addEventListener("input", setBrightness);

@@ -277,6 +277,25 @@ def test_picture_and_row_lead_to_each_other(open_page):
     assert page.errors() == []
 
 
+def test_rows_dots_and_pictures_lead_to_the_viewer(open_page):
+    evaluation = evaluation_of(*scores_of(6, labels=("one",)))
+    plane = Plane("slice", 4, 4, 1.0, PIXEL, "M1 1h2v2h-2z", "M1 1h1v1h-1z")
+    entry = GalleryEntry("case_0003", "one", "Dice 50.0 %", ("centre: B",), (plane,))
+    address = "cases.html#case=case_0003&label=one"
+    page = open_page(evaluation_html(evaluation, [entry], {("case_0003", "one"): address}))
+
+    links = page.all("#casetable a.inviewer")
+    assert [link.get_attribute("href").rpartition("/")[2] for link in links] == [address]
+    assert links[0].get_attribute("aria-label") == "case_0003 in the viewer"
+    assert page.one("#picture-0 a").get_attribute("href").endswith(address)
+    assert not page.one("#inviewer").is_displayed()
+    page.run("document.querySelector('.dot[data-row=\"3\"]').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    assert page.one("#inviewer").get_attribute("href").endswith(address)
+    page.run("document.querySelector('.dot[data-row=\"2\"]').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    assert not page.one("#inviewer").is_displayed()
+    assert page.errors() == []
+
+
 def test_table_of_5000_cases_sorts_within_a_second(open_page):
     page = open_page(report(5000))
     assert page.text("#count") == "Rows 1 to 50 of 15,000"
