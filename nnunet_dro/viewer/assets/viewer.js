@@ -125,7 +125,7 @@ void main() {
     return counted((c) => c === 1 || c === 2) || counted((c) => c === 3) || [nx, ny, nz].map((n) => n >> 1);
   };
 
-  const shared = { dragAndDropEnabled: false, isResizeCanvas: true, logLevel: "error", loadingText: "", show3Dcrosshair: false, isColorbar: false, fontColor: [0.8, 0.8, 0.8, 1], crosshairColor: [0.55, 0.55, 0.55, 0.8], isRadiologicalConvention: true };
+  const shared = { dragAndDropEnabled: false, isResizeCanvas: true, logLevel: "error", loadingText: "", show3Dcrosshair: false, isColorbar: false, fontColor: [0.8, 0.8, 0.8, 1], crosshairColor: [0.55, 0.55, 0.55, 0.8], isRadiologicalConvention: true, sagittalNoseLeft: true };
   const planes = new Niivue({ ...shared, multiplanarShowRender: SHOW_RENDER.NEVER, multiplanarPadPixels: 4, crosshairWidthUnit: "percent", crosshairGap: 3, isOrientationTextVisible: true, sliceType: SLICE_TYPE.MULTIPLANAR });
   const rendering = new Niivue({ ...shared, sliceType: SLICE_TYPE.RENDER, isOrientationTextVisible: true, isOrientCube: true, dragMode: DRAG_MODE.none });
 
