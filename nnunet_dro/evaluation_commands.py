@@ -178,7 +178,7 @@ def report(
         Path | None,
         typer.Option(help="Folder of images (CASE_0000.nii.gz ...), for pictures of the worst cases.", readable=False),
     ] = None,
-    per_stratum: Annotated[int, typer.Option(min=1, help="Number of pictures per stratum and label.")] = 2,
+    per_stratum: Annotated[int, typer.Option(min=1, help="Number of cases to show per stratum and label.")] = 2,
     viewer: Annotated[
         bool, typer.Option("--viewer", help="Write cases.html, too: the worst cases in every plane and in 3-D.")
     ] = False,

@@ -22,6 +22,9 @@ _MARGIN, _LEAST_MARGIN = 0.2, 24
 #: Voxels of the largest volume: a graphics card keeps 8 bytes of each, and browsers on telephones have 500 MB.
 MOST_VOXELS = 2**24
 
+#: Voxels of its longest side: graphics cards hold no longer one.
+LONGEST = 2048
+
 #: Fewer voxels than these show nothing.
 LEAST_VOXELS = 2**12
 
@@ -133,7 +136,7 @@ def crop(
     margin = max(_MARGIN * longest, _LEAST_MARGIN * min(spacing))
     margins = [int(np.ceil(margin / mm)) for mm in spacing]
     box = [(max(0, a - m), min(n, b + m)) for (a, b), m, n in zip(extents, margins, shape, strict=True)]
-    sizes = [end - start for start, end in box]
+    sizes = [min(LONGEST, end - start) for start, end in box]
     while np.prod(sizes) > most_voxels:
         axis = int(np.argmax(sizes))
         sizes[axis] = max(1, int(0.95 * sizes[axis]))

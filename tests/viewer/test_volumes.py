@@ -58,6 +58,15 @@ def test_what_is_too_large_is_cut_around_the_largest_disagreement(most_voxels):
     assert (reference != prediction)[box].any()
 
 
+def test_no_side_is_longer_than_graphics_cards_hold():
+    mask = np.ones((1, 300, 3000), bool)
+    prediction = mask.copy()
+    prediction[0, 100, 2900] = False
+    box, is_cut = crop(mask, prediction, (1.0, 1.0, 1.0), 10**9)
+    assert box == (slice(0, 1), slice(0, 300), slice(952, 3000))
+    assert is_cut
+
+
 def test_crop_of_a_case_without_the_label_is_everything():
     empty = np.zeros((10, 20, 30), bool)
     assert crop(empty, empty, (1.0, 1.0, 1.0), 10**9) == ((slice(0, 10), slice(0, 20), slice(0, 30)), False)

@@ -55,12 +55,14 @@ void main() {
 
   const supported = (() => {
     try {
-      return Boolean(document.createElement("canvas").getContext("webgl2")) && typeof DecompressionStream === "function";
+      return Boolean(document.createElement("canvas").getContext("webgl2"));
     } catch {
       return false;
     }
   })();
-  if (!supported) {
+  const unpacks = typeof DecompressionStream === "function"; // since 2023 in all browsers
+  if (!supported || !unpacks) {
+    if (supported) find("unsupported").firstElementChild.textContent = "The viewer needs a newer browser.";
     find("unsupported").hidden = false;
     return;
   }
@@ -289,7 +291,7 @@ void main() {
     // In the capturing phase: NiiVue has keys of its own, which would change what the controls say.
     window.addEventListener("keydown", (event) => {
       const tile = event.target.closest ? event.target.closest(".tile") : null;
-      const typing = event.target.closest && event.target.closest("select, input, textarea");
+      const typing = event.target.closest && event.target.closest("select, input:not([type=range])");
       if (event.ctrlKey || event.metaKey || event.altKey || typing) return;
       if (tile) event.stopPropagation();
       if (event.key in keys) keys[event.key]();
