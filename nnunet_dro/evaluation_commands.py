@@ -9,6 +9,7 @@ import typer
 from nnunet_dro import evaluate_options as options
 from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.locked_options import ProtocolFile
+from nnunet_dro.pages.wording import plain
 from nnunet_dro.progress_bar import progress_bar
 
 _REQUIREMENT_FAILED = 3
@@ -220,9 +221,9 @@ def report(
     write_files(folder, files | pages)
     typer.echo(folder / main)
     if page:
-        for note in page.notes:
-            typer.echo(f"nnunet-dro: {note}", err=True)
-        typer.echo(f"{folder / page.name} ({page.summary})")
+        typer.echo(folder / page.name)
+        for line in (f"{page.name} has {page.summary}.", *page.notes):
+            typer.echo(f"nnunet-dro: {plain(line)}", err=True)
 
 
 def plan(

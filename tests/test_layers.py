@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "viewer": {"evaluation", "nnunet", "pages"},
     "evaluate_options": {"completion"},
     "locked_options": {"evaluation"},
-    "evaluation_commands": {"evaluate_options", "evaluation", "evidence", "locked_options", "viewer"},
+    "evaluation_commands": {"evaluate_options", "evaluation", "evidence", "locked_options", "pages", "viewer"},
     "protocol_commands": {"evaluate_options", "evaluation", "evaluation_commands"},
     "strata_command": {"evaluation"},
     "cli": {

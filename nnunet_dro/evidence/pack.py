@@ -44,6 +44,7 @@ def evidence_pack(
     files = evaluation_files(evaluation) | evaluation_reports(evaluation, gallery, links)
     values = {
         "evaluation": evaluation,
+        "links": links,
         "about": evaluation.about,
         "options": evaluation.about.get("options", {}),
         "inputs": evaluation.about.get("inputs", {}),

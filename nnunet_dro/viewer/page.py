@@ -91,7 +91,7 @@ def viewer_page(
     )
     kept = [choice for choice in choices if choice.case in shown.volumes]
     size = (len(frame) + shown.n_bytes) / MB
-    summary = f"{count(len(shown.volumes), 'case')}, {size:.1f} MB of at most {most_mb:g} MB"
+    summary = f"{count(len(shown.volumes), 'case')} in {size:.1f} MB of at most {most_mb:g} MB"
     notes = _notes(shown, most_mb)
     links = {
         (case, label): f"{PAGE}#case={quote(case, safe='', errors='surrogateescape')}&label={quote(label, safe='')}"

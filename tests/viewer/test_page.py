@@ -94,7 +94,7 @@ def test_policy_allows_these_scripts_and_no_network(page):
 
 
 def test_page_tells_its_size_and_its_bound(page):
-    stated = re.fullmatch(r"4 cases, (\S+) MB of at most 100 MB", page.summary)
+    stated = re.fullmatch(r"4 cases in (\S+) MB of at most 100 MB", page.summary)
     assert float(stated[1]) == pytest.approx(len(page.html.encode()) / 1e6, abs=0.06)
     assert page.summary in page.html
     assert page.notes == ()
@@ -137,11 +137,9 @@ def test_command_writes_the_page_and_links_to_it(folder):
 
     assert result.exit_code == 0, result.output
     assert (folder / "out" / "cases.html").is_file()
-    assert result.stdout.splitlines()[-2:] == [
-        str(folder / "out" / "report.html"),
-        f"{folder / 'out' / 'cases.html'} (4 cases, {(folder / 'out' / 'cases.html').stat().st_size / 1e6:.1f} MB "
-        "of at most 100 MB)",
-    ]
+    assert result.stdout.splitlines() == [str(folder / "out" / name) for name in ("report.html", "cases.html")]
+    megabytes = (folder / "out" / "cases.html").stat().st_size / 1e6
+    assert result.stderr == f"nnunet-dro: cases.html has 4 cases in {megabytes:.1f} MB of at most 100 MB.\n"
     html = (folder / "out" / "report.html").read_text()
     assert 'href="cases.html#case=case_03&amp;label=tumour"' in html
     links = data_of(html)["links"]
@@ -161,6 +159,7 @@ def test_pack_has_the_viewer_too(folder):
     result = report(folder, "--viewer", "--pack", folder / "pack")
     assert result.exit_code == 0, result.output
     assert (folder / "pack" / "cases.html").is_file()
+    assert "| `cases.html` |" in (folder / "pack" / "README.md").read_text()
     assert "cases.html#case=case_03" in (folder / "pack" / "report.html").read_text()
 
 
