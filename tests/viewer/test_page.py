@@ -9,7 +9,7 @@ import pytest
 
 from nnunet_dro.evaluation.result_files import read_evaluation
 from nnunet_dro.viewer import viewer_page
-from tests.evaluation.made_folders import check_refused
+from tests.evaluation.made_folders import check_refused, run
 
 from .made import evaluated, report
 
@@ -171,18 +171,15 @@ def test_pack_has_the_viewer_too(folder):
         (("--viewer-mb", "nan"), ("`viewer_mb` must be", "got nan")),
     ],
 )
-def test_too_little_room_is_one_line(tmp_path, options, words):
-    out = evaluated(tmp_path)
-    before = {path.name for path in out.iterdir()}
-    check_refused(report(tmp_path, "--viewer", *options), tmp_path, *words, files=before)
+def test_too_little_room_is_one_line(folder, options, words):
+    before = {path.name for path in (folder / "out").iterdir()}
+    check_refused(report(folder, "--viewer", *options), folder, *words, files=before)
 
 
-def test_viewer_without_images_is_one_line(tmp_path):
-    from tests.evaluation.made_folders import run
-
-    out = evaluated(tmp_path)
-    files = {path.name for path in out.iterdir()}
-    check_refused(run("report", out, "--viewer"), tmp_path, "`viewer` must be given with", "--images", files=files)
+def test_viewer_without_images_is_one_line(folder):
+    before = {path.name for path in (folder / "out").iterdir()}
+    result = run("report", folder / "out", "--viewer")
+    check_refused(result, folder, "`viewer` must be given with", "--images", files=before)
 
 
 def test_missing_image_is_one_line_and_nothing_is_written(tmp_path):
