@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= nnunet-dro-demo
 DEVICE ?= cuda
 
-.PHONY: install demo test test-fast test-versions lint format docs docs-serve viewer dist benchmarks benchmarks-peers gpu-check experiments clean
+.PHONY: install demo test test-fast test-versions lint format docs docs-serve viewer example dist benchmarks benchmarks-peers gpu-check experiments clean
 
 install: $(VENV)/installed
 
@@ -48,6 +48,11 @@ docs-serve: install
 # NiiVue as one file for cases.html, with its licences; needs npm. The same versions give the same bytes.
 viewer:
 	cd viewer-build && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
+
+# The pages of docs/example, from a run of the demo.
+example: install
+	$(BIN)/nnunet-dro demo --out $(OUT)
+	$(BIN)/python docs/make_example.py --demo $(OUT)
 
 # The source archive and the wheel, checked; the wheel is installed into a fresh environment and looked for by nnU-Net.
 dist: install
