@@ -13,6 +13,8 @@ from filelock import FileLock, Timeout
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 
+from nnunet_dro.tuning.trials import queue_again
+
 #: User attribute in which a study records what it is about.
 _ABOUT = "nnunet-dro tune"
 
@@ -138,8 +140,7 @@ def fail_what_was_left_running(study: optuna.Study) -> list[int]:
         # The attributes of a trial that has ended cannot be set.
         study._storage.set_trial_user_attr(trial._trial_id, "reason", "killed")
         study.tell(trial.number, state=TrialState.FAIL)
-        if trial.params:
-            study.enqueue_trial(trial.params)
+        queue_again(study, trial)
     return [trial.number for trial in left]
 
 
