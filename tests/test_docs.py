@@ -239,7 +239,7 @@ def test_a_broken_link_is_found(link):
         "nnunet-dro evaluate labelsTs",
         "nnunet-dro evaluate labelsTs predictions -o out --nothing",
         "nnunet-dro evaluate labelsTs predictions -o out --bootstrap many",
-        "nnunet-dro suspects one two",
+        "nnunet-dro doctor one two",
         "nnunet-dro protocol",
         "nnunet-dro protocol write protocol.toml --nothing",
         "export A=$(nnunet-dro trainers --nothing)",
