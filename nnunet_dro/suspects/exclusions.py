@@ -112,8 +112,8 @@ def next_steps(where: Path, *, is_kept: bool, n_excluded: int) -> list[str]:
         "Look at these cases with a viewer. Best is to correct a label map that is wrong, to preprocess the dataset "
         "again, and to train.",
         f"To train without some cases: {EXCLUSIONS_FILE} in {str(where)!r} lists {count(n_excluded, 'case')}.{kept} "
-        "Delete the lines of cases whose label maps are right, and give the same command with --write-splits. It writes "
-        f"a {SPLITS_FILE} beside the list, without these cases in training. nnU-Net's own file is not touched.",
+        "Delete the lines of cases whose label maps are right, and give the same command with --write-splits. It "
+        f"writes a {SPLITS_FILE} beside the list, without these cases in training. nnU-Net's own file is not touched.",
     ]
 
 

@@ -117,6 +117,15 @@ def rank_by_dice(dice: pd.Series, losses: pd.DataFrame | None) -> pd.DataFrame:
     return _in_order(table, 1)
 
 
+def below_most(values: pd.Series) -> pd.Series:
+    """Whether a value lies more than 2 standard deviations below the median.
+
+    The standard deviation is 1.4826 times the median absolute deviation. NaN does not.
+    """
+    median = values.median()
+    return values < median - 2 * _MAD_TO_SD * (values - median).abs().median() - 1e-9
+
+
 def _in_order(table: pd.DataFrame, sign: int) -> pd.DataFrame:
     """The cases with their ranks; the lowest score comes first if ``sign`` is 1, the highest if it is -1."""
     # Rounding keeps sums in another order from separating equal scores.

@@ -13,7 +13,7 @@ from nnunet_dro.pages.wording import count
 from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog, mean_log, read_logs
 from nnunet_dro.suspects.images import ImageSource, find_images
 from nnunet_dro.suspects.pictures import Slice, slice_of
-from nnunet_dro.suspects.ranking import FEW, rank_by_dice, rank_folds
+from nnunet_dro.suspects.ranking import FEW, below_most, rank_by_dice, rank_folds
 from nnunet_dro.suspects.signals import trusted_cases, validation_dice
 
 #: What the cases can be ranked by: the stale loss, the learnt weight, or the out-of-fold validation Dice.
@@ -201,13 +201,10 @@ def _notes(by: str, log: EpochLog | None, table: pd.DataFrame, top: int) -> list
 
 
 def _lowest_dice(table: pd.DataFrame, top: int) -> list[str]:
-    """A sentence on the cases of the lowest validation Dice that are not among the first."""
-    known = table[table["validation_dice"].notna()]
-    if known.empty:
-        return []
-    lowest = known.sort_values(["validation_dice", "case"])["case"].head(min(top, max(1, len(known) // 5))).tolist()
+    """A sentence on the cases of clearly low validation Dice that are not among the first."""
+    lowest = table[below_most(table["validation_dice"])].sort_values(["validation_dice", "case"])["case"].head(top)
     shown = set(table[table["score"].notna()]["case"].head(top))
     if not (others := [case for case in lowest if case not in shown]):
         return []
-    which = f"{count(len(others), 'case')} of the {len(lowest)} with the lowest validation Dice"
+    which = f"{count(len(others), 'case')} with a low validation Dice (over 2 SD below the median)"
     return [f"Not among the first, but {which}: {name_some(others, at_most=10)}. `--by dice` ranks by it."]
