@@ -14,7 +14,7 @@ from rich.table import Table
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.pages.page import page_environment
-from nnunet_dro.pages.wording import NO_VALUE
+from nnunet_dro.pages.wording import NO_VALUE, count
 from nnunet_dro.tuning.repeats import Repeated, chosen_trial, repeated
 from nnunet_dro.tuning.study import Settings
 from nnunet_dro.tuning.trials import REPEAT_OF, copied, is_search
@@ -110,6 +110,17 @@ def repeats_table(study: optuna.Study, settings: Settings) -> Table | None:
     return table
 
 
+def _again(study: optuna.Study) -> str:
+    """What the chosen trainer scored in its further trainings; empty without any."""
+    chosen = chosen_trial(study)
+    found = [one for one in repeated(study) if chosen is not None and one.trial.number == chosen.number]
+    if not found:
+        return ""
+    (one,) = found
+    spread = f" (SD {one.spread:.4f})" if len(one.values) > 1 else ""
+    return f"{one.mean:.4f}{spread} in {count(len(one.values), 'further training')}"
+
+
 def _repeat_cells(one: Repeated) -> list[str]:
     numbers = [f"{one.trial.value:.4f}", " ".join(f"{value:.4f}" for value in one.values), f"{one.mean:.4f}"]
     spread = f"{one.spread:.4f}" if len(one.values) > 1 else NO_VALUE
@@ -196,7 +207,9 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
         "command": command,
         "warnings": warnings_of(study, settings),
         "repeats": [_repeat_cells(one) for one in repeated(study)],
-        "counts": _counts(frame),
+        "again": _again(study),
+        "counts": _counts(frame[frame["repeat_of"].isna()]),
+        "n_repeats": count(int(frame["repeat_of"].notna().sum()), "repetition"),
         "plots": plots,
         "left_out": left_out,
         "columns": list(frame.columns),

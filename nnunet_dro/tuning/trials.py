@@ -61,6 +61,9 @@ def copied(study: optuna.Study, keep: Callable[[FrozenTrial], bool], **options: 
     """
     copy = optuna.create_study(study_name=study.study_name, direction=study.direction, **options)
     left_out = optuna.trial.create_trial(state=TrialState.FAIL)
-    for trial in study.get_trials(deepcopy=False):
-        copy.add_trial(trial if trial.state != TrialState.WAITING and keep(trial) else left_out)
+    trials = study.get_trials(deepcopy=False)
+    kept = [trial.state != TrialState.WAITING and keep(trial) for trial in trials]
+    n_needed = max((n + 1 for n, is_kept in enumerate(kept) if is_kept), default=0)
+    for trial, is_kept in zip(trials[:n_needed], kept, strict=False):
+        copy.add_trial(trial if is_kept else left_out)
     return copy
