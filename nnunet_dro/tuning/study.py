@@ -19,7 +19,7 @@ from nnunet_dro.tuning.progress import Display
 from nnunet_dro.tuning.repeats import queue_next, target_of
 from nnunet_dro.tuning.sampler import Sampler, make_sampler, own_seed
 from nnunet_dro.tuning.space import Space
-from nnunet_dro.tuning.trials import FINISHED, PLAIN, REPEAT, best_trial, queue_again, search_trials
+from nnunet_dro.tuning.trials import FINISHED, PLAIN, REPEAT, best_trial, is_queued_twice, queue_again, search_trials
 from nnunet_dro.tuning.watch import Watch
 
 #: Failures after which tuning stops: from the first trial on, later in a row, and refused names in a row.
@@ -186,6 +186,8 @@ class Tuner:
 
     def _value(self, trial: optuna.Trial) -> float:
         settings = self.settings
+        if is_queued_twice(self.study, self.study.get_trials(deepcopy=False)[trial.number]):
+            raise _TrialFailedError("another machine has queued the same", is_refusal=True)
         is_plain = trial.user_attrs.get(PLAIN) and not settings.space.has_defaults
         values = settings.space.defaults if is_plain else settings.space.suggest(trial)
         trial.set_user_attr("values", values)

@@ -43,6 +43,17 @@ def best_trial(study: optuna.Study) -> FrozenTrial | None:
     return next(iter(in_order_of_value(study)), None)
 
 
+def is_queued_twice(study: optuna.Study, trial: FrozenTrial) -> bool:
+    """Whether an earlier trial is for the same defaults or repetition, queued by two machines at the same moment."""
+
+    def what(one: FrozenTrial) -> tuple[Any, ...]:
+        return tuple(one.user_attrs.get(name) for name in (PLAIN, REPEAT, REPEAT_OF))
+
+    states = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)
+    earlier = (other for other in study.get_trials(deepcopy=False, states=states) if other.number < trial.number)
+    return any(what(trial)) and any(what(other) == what(trial) for other in earlier)
+
+
 def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
     """Queue a trial that was stopped; one that had not chosen its options is forgotten."""
     params = {**trial.system_attrs.get(_FIXED, {}), **trial.params}

@@ -5,10 +5,12 @@ import warnings
 
 import optuna
 import pytest
+import sqlalchemy
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import TrialState
 
 from nnunet_dro.nnunet.target import find_target
+from nnunet_dro.tuning import storage
 from nnunet_dro.tuning.drawing import draw_options
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.parsing import parse_space
@@ -223,3 +225,38 @@ def test_gaussian_process_of_optuna_learns_nothing_from_pruned_trials():
             )
         drawn.append(study.ask(space).params["beta"])
     assert drawn[0] == drawn[1] == drawn[2]
+
+
+def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
+    folder = fake.results / "tuning" / NAME
+    folder.mkdir(parents=True)
+    space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
+    target = find_target("7", "2d", "0", plans="nnUNetPlans")
+    study = open_study(open_storage(None, folder), NAME, about(space, target, parse_objective("mean")), maximise=True)
+    for _ in range(2):
+        study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True})
+
+    result = tune(*BETA, "--trials", "2")
+
+    assert result.exit_code == 0, result.output
+    assert fake.trials()["state"].tolist() == ["complete", "failed", "complete"]
+    assert len(set(fake.calls)) == len(fake.calls) == 2
+
+
+def test_database_whose_tables_another_machine_makes_is_opened_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_OPENING_SECONDS", 0.0)
+    opened = []
+
+    def open_it(url, **options):
+        opened.append(url)
+        if len(opened) < 3:
+            raise sqlalchemy.exc.ProgrammingError("CREATE TABLE", {}, Exception("relation exists"))
+        return "storage"
+
+    monkeypatch.setattr(storage, "RDBStorage", open_it)
+    assert open_storage("postgresql://host/db", tmp_path) == "storage"
+    opened[:] = []
+    monkeypatch.setattr(storage, "_OPENINGS", 2)
+    with pytest.raises(ValueError, match="`storage` must be a database of Optuna"):
+        open_storage("postgresql://host/db", tmp_path)
+    assert len(opened) == 2
