@@ -113,7 +113,7 @@ def test_everything_but_tune_is_imported_without_its_extra():
 
 @pytest.mark.parametrize(
     ("command", "choices"),
-    [("demo", ["cpu|cuda|mps"]), ("tune", ["cpu|cuda|mps", "gp|tpe"]), ("suspects", ["weight|loss"])],
+    [("demo", ["cpu|cuda|mps"]), ("tune", ["cpu|cuda|mps", "gp|tpe"]), ("suspects", ["loss|weight|dice"])],
 )
 def test_help_shows_the_choices(command, choices):
     result = nnunet_dro(command, "--help")

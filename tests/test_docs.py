@@ -14,7 +14,7 @@ from nnunet_dro import __version__
 from nnunet_dro.cli import app
 from nnunet_dro.trainers.registry import TRAINERS, trainer_class
 from nnunet_dro.tuning.objective import parse_objective
-from nnunet_dro.tuning.space import parse_space
+from nnunet_dro.tuning.parsing import parse_space
 
 ROOT = Path(__file__).parents[1]
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -239,7 +239,7 @@ def test_a_broken_link_is_found(link):
         "nnunet-dro evaluate labelsTs",
         "nnunet-dro evaluate labelsTs predictions -o out --nothing",
         "nnunet-dro evaluate labelsTs predictions -o out --bootstrap many",
-        "nnunet-dro suspects one two",
+        "nnunet-dro doctor one two",
         "nnunet-dro protocol",
         "nnunet-dro protocol write protocol.toml --nothing",
         "export A=$(nnunet-dro trainers --nothing)",

@@ -29,7 +29,8 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
         ``loss`` (the mean stale loss in any case), ``times_seen`` in these epochs, and ``share``: of the draws of these
         epochs, for weights of the weight given.
     """
-    log, losses = read_logs(of_seed.fold(method))
+    has_weights = (of_seed.fold(method) / WEIGHTS.file).is_file()
+    log, losses = read_logs(of_seed.fold(method), by="weight" if has_weights else "loss")
     ranked = rank_cases(log, losses)
     times = log.times_seen[log.first_counted :].astype(np.float64)
     counted = np.nansum(log.values[log.first_counted :] * times, axis=0) if log.kind == WEIGHTS else times.sum(axis=0)

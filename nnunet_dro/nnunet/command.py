@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 from nnunet_dro.nnunet.safe_stop import SafeStop, termination_as_exit
+from nnunet_dro.nnunet.watcher import Watcher
 
 #: How many of the last lines of a log an error shows.
 N_LINES = 15
@@ -93,7 +94,8 @@ def run_commands(
     """Run commands at the same time until all have ended.
 
     If one fails, the others are ended. If this function is interrupted (by Ctrl-C, a request to terminate, or an error
-    of ``while_running``), all commands and their children are ended: as if by Ctrl-C, and after a while by force.
+    of ``while_running``), all commands and their children are ended: as if by Ctrl-C, and after a while by force. If
+    this process is killed, they are ended as well.
 
     Args:
         commands: The commands, each with a log of its own.
@@ -121,7 +123,11 @@ def run_commands(
                     _has_ended(process, POLL_SECONDS / len(unfinished))
             failed = next((one for one in running if one.process.returncode), None)
         finally:
-            _stop([one.process for one in running if one.process.returncode != 0])
+            try:
+                _stop([one.process for one in running if one.process.returncode != 0])
+            finally:
+                for one in running:
+                    one.watcher.dismiss()
     if failed is not None:
         raise failed.error()
 
@@ -144,6 +150,7 @@ class _Running:
                 env={**os.environ, "PYTHONUNBUFFERED": "1", **command.environment},
                 start_new_session=True,
             )
+        self.watcher = Watcher(self.process.pid)
 
     def error(self) -> CommandError:
         """The error of a command that has failed."""

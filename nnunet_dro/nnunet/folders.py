@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,32 @@ def fold_folder(results: Path, trainer: str, plans: str, configuration: str, fol
     return results / f"{trainer}__{plans}__{configuration}" / f"fold_{fold}"
 
 
+def folds_of(folders: Sequence[Path]) -> list["Fold"]:
+    """The folds that results folders name.
+
+    Args:
+        folders: Folders of folds of one model, or the folder of the model for all of its folds.
+
+    Returns:
+        The folds by name, each once.
+
+    Raises:
+        FileNotFoundError: If a folder does not exist.
+        ValueError: If nnU-Net would name neither a fold's nor a model's folder like this, or the folders belong to
+            several models.
+    """
+    found: dict[Path, Fold] = {}
+    for folder in folders:
+        inner = sorted(path for path in folder.glob("fold_*") if path.is_dir() and FOLD_NAME.fullmatch(path.name))
+        is_model = folder.is_dir() and not FOLD_NAME.fullmatch(folder.absolute().name)
+        for fold in map(Fold.of, inner if is_model and inner else [folder]):
+            found[fold.folder] = fold
+    if len(models := {str(path.parent) for path in found}) > 1:
+        cure = "Give the folder of the model, or several of its folds."
+        raise ValueError(f"`fold_folder` must be folds of one model, got {name_some(sorted(models))}. {cure}")
+    return [found[path] for path in sorted(found, key=lambda path: (len(path.name), path.name))]
+
+
 @dataclass(frozen=True)
 class Fold:
     """The results folder of a fold, with the names that its path consists of.
@@ -159,6 +185,26 @@ class Fold:
             cure = "Give the folder of one fold."
             raise ValueError(f"`fold_folder` must be {form} in nnUNet_results, got {str(path)!r}. {cure}")
         return cls(path, path.parent.parent.name, *parts)
+
+    def dataset_folder(self, variable: str) -> Path | None:
+        """The dataset's folder below nnUNet_raw or nnUNet_preprocessed.
+
+        Args:
+            variable: The variable.
+
+        Returns:
+            As `dataset_folder` where the variable is set. Otherwise the dataset's folder in a folder beside that of the
+            results, which has the variable's name, or that of the results with ``raw`` or ``preprocessed`` in place of
+            ``results``; None if neither exists.
+        """
+        if os.environ.get(variable):
+            return dataset_folder(variable, self.dataset)
+        results = self.folder.parents[2]
+        kind = variable.removeprefix("nnUNet_")
+        places = [results.parent / variable]
+        if "results" in results.name:
+            places.append(results.parent / results.name.replace("results", kind))
+        return next((place / self.dataset for place in places if (place / self.dataset).is_dir()), None)
 
     def description(self, name: str) -> Mapping[str, Any] | None:
         """Read ``plans.json`` or ``dataset.json`` next to the folds; None if it does not exist or is damaged."""

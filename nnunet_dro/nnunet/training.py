@@ -1,6 +1,6 @@
 """One training by nnU-Net's own command, which is watched while it runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nnunet_dro.nnunet.command import CommandError, last_lines, run_command
@@ -40,6 +40,7 @@ def train(
     log: Path,
     watch: Callable[[Epochs], None],
     options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
     safe_stop: SafeStop | None = None,
 ) -> None:
     """Train and validate, or continue where an earlier start stopped; nothing is trained twice.
@@ -53,6 +54,8 @@ def train(
         log: File to which the command and its output are appended.
         watch: Function to call about twice a second, and at the end, with the epochs of nnU-Net's log.
         options: Further options of nnUNetv2_train.
+        environment: Variables to add to the environment, such as another nnUNet_results, which must be that of
+            ``target``.
         safe_stop: As for `run_command`.
 
     Raises:
@@ -76,7 +79,7 @@ def train(
         run_command(
             command,
             log=log,
-            environment={},
+            environment=environment or {},
             while_running=lambda: watch(read_epochs(fold, without=old)),
             safe_stop=safe_stop,
         )

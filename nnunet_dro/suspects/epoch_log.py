@@ -1,6 +1,7 @@
 """The logs that a training writes about its cases after every epoch: weights.csv and hardness.csv."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLo
 
     Args:
         folder: Results folder of the fold.
-        by: Log to rank by, ``weight`` or ``loss``; None for weights if there are any, else losses.
+        by: Log to rank by, ``loss`` or ``weight``; None for losses if there are any, else weights.
 
     Returns:
         The log to rank by; and ``hardness.csv`` if the first is ``weights.csv`` and both exist, else None.
@@ -67,24 +68,53 @@ def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLo
         FileNotFoundError: If neither log exists, or not the one to rank by.
         ValueError: If ``by`` is something else, or a log is empty or damaged.
     """
-    kinds = [kind for kind in (WEIGHTS, HARDNESS) if by in (None, kind.value)]
+    kinds = [kind for kind in (HARDNESS, WEIGHTS) if by in (None, kind.value)]
     if not kinds:
-        raise ValueError(f"`by` must be weight or loss, got {by!r}. Leave it out to rank by weights if there are any.")
-    there = [kind for kind in (WEIGHTS, HARDNESS) if (folder / kind.file).is_file()]
-    if by is not None and there and kinds[0] not in there:
+        raise ValueError(f"`by` must be loss or weight, got {by!r}. Leave it out to rank by losses if there are any.")
+    there = [kind for kind in (HARDNESS, WEIGHTS) if (folder / kind.file).is_file()]
+    if not there:
+        raise FileNotFoundError(
+            f"`fold_folder` must hold hardness.csv or weights.csv, got neither in {str(folder)!r}. Train with a "
+            "trainer of `nnunet-dro trainers`, which writes the first; nnUNetTrainerL2RW also writes the second. "
+            "Without them, rank by the validation Dice: --by dice."
+        )
+    kind = next((kind for kind in kinds if kind in there), None)
+    if kind is None:
         raise FileNotFoundError(
             f"`by` must be what the training has logged, got {by!r} but no {kinds[0].file} in {str(folder)!r}. Leave "
             "it out."
         )
-    there = there[there.index(kinds[0]) :] if by is not None and there else there
-    if not there:
-        raise FileNotFoundError(
-            f"`fold_folder` must hold weights.csv or hardness.csv, got neither in {str(folder)!r}. Train with "
-            "nnUNetTrainerL2RW, which writes the first, or with another trainer of `nnunet-dro trainers`, which writes "
-            "the second."
-        )
-    first = read_log(folder / there[0].file, there[0])
-    return first, read_log(folder / there[1].file, there[1]) if len(there) > 1 else None
+    log = read_log(folder / kind.file, kind)
+    with_losses = kind is WEIGHTS and HARDNESS in there
+    return log, read_log(folder / HARDNESS.file, HARDNESS) if with_losses else None
+
+
+def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
+    """The mean over folds of logs of one kind.
+
+    Args:
+        logs: A log per fold, at least one.
+
+    Returns:
+        A log with every case and epoch of these. Weights are averaged over the times seen, losses over the folds; a
+        value is NaN where no fold has one.
+    """
+    if len(logs) == 1:
+        return logs[0]
+    kind = logs[0].kind
+    cases = tuple(dict.fromkeys(case for log in logs for case in log.cases))
+    epochs = np.unique(np.concatenate([log.epochs for log in logs]))
+    column = {case: n for n, case in enumerate(cases)}
+    sums, weights = np.zeros((2, len(epochs), len(cases)))
+    times = np.zeros(sums.shape, dtype=np.int32)
+    for log in logs:
+        place = np.ix_(np.searchsorted(epochs, log.epochs), np.array([column[case] for case in log.cases]))
+        counts = np.where(np.isnan(log.values), 0, log.times_seen if kind is WEIGHTS else 1)
+        sums[place] += np.nan_to_num(log.values) * counts
+        weights[place] += counts
+        times[place] += log.times_seen
+    values = np.where(weights > 0, sums / np.maximum(weights, 1), np.nan).astype(np.float32)
+    return EpochLog(kind, cases, epochs, values, times)
 
 
 def read_log(path: Path, kind: LogKind) -> EpochLog:

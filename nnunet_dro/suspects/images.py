@@ -13,7 +13,7 @@ from nnunet_dro.evaluation.images import PLANES, Orientation, align, read_image
 from nnunet_dro.evaluation.label_maps import read_label_map
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
-from nnunet_dro.nnunet.folders import Fold, dataset_folder
+from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.pages.pictures import grey_levels
 
 
@@ -142,8 +142,8 @@ def find_images(fold: Fold) -> tuple[ImageSource | None, str]:
         fold: The fold.
 
     Returns:
-        The raw dataset below nnUNet_raw, or else the arrays of the fold's configuration below nnUNet_preprocessed, or
-        else None; and a sentence for the reader unless it is the raw dataset.
+        The raw dataset, or else the preprocessed arrays of the fold's configuration, where `Fold.dataset_folder` finds
+        them, or else None; and a sentence for the reader unless it is the raw dataset.
     """
     if raw := _raw_images(fold):
         return raw, ""
@@ -158,7 +158,7 @@ def find_images(fold: Fold) -> tuple[ImageSource | None, str]:
 
 
 def _raw_images(fold: Fold) -> RawImages | None:
-    folder = dataset_folder("nnUNet_raw", fold.dataset)
+    folder = fold.dataset_folder("nnUNet_raw")
     if folder is None or (described := read_if_usable(folder / DATASET_JSON)) is None:
         return None
     labels = _labels(fold.description(DATASET_JSON)) or _labels(described)
@@ -169,7 +169,7 @@ def _raw_images(fold: Fold) -> RawImages | None:
 
 
 def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
-    if (dataset := dataset_folder("nnUNet_preprocessed", fold.dataset)) is None:
+    if (dataset := fold.dataset_folder("nnUNet_preprocessed")) is None:
         return None
     labels = _labels(fold.description(DATASET_JSON)) or _labels(read_if_usable(dataset / DATASET_JSON))
     plans = fold.description("plans.json") or read_if_usable(dataset / f"{fold.plans}.json") or {}

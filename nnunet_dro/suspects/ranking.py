@@ -1,5 +1,7 @@
 """The ranking of the training cases: the first ones are the first to look at."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -67,11 +69,70 @@ def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
             "times_seen_in_all": log.times_seen.sum(axis=0, dtype=np.int64),
         }
     )
+    return _in_order(table, sign)
+
+
+def rank_folds(logs: Sequence[tuple[EpochLog, EpochLog | None]]) -> pd.DataFrame:
+    """Rank the cases of several folds of a model together.
+
+    Each fold is ranked by itself, because the losses of one network may lie above those of another. The score, gap and
+    loss of a case are the means over the folds whose training has scored it.
+
+    Args:
+        logs: For each fold, what `rank_cases` takes; all are of one kind.
+
+    Returns:
+        As `rank_cases`, with the visits of all folds together, and ``folds``: the number of folds that have scored the
+        case.
+    """
+    tables = [rank_cases(log, losses).drop(columns="rank") for log, losses in logs]
+    if len(tables) == 1:
+        table = tables[0].assign(folds=tables[0]["score"].notna().astype("int64"))
+    else:
+        by_case = pd.concat(tables).groupby("case", sort=False)
+        table = by_case[["score", "gap", "loss"]].mean()
+        table[["times_seen", "times_seen_in_all"]] = by_case[["times_seen", "times_seen_in_all"]].sum()
+        table = table.assign(folds=by_case["score"].count()).reset_index()
+    return _in_order(table, 1 if logs[0][0].kind == WEIGHTS else -1)
+
+
+def rank_by_dice(dice: pd.Series, losses: pd.DataFrame | None) -> pd.DataFrame:
+    """Rank the cases by their out-of-fold validation Dice, the lowest first.
+
+    Args:
+        dice: The Dice by case.
+        losses: The ranking by the logs, from `rank_folds`, if there is one.
+
+    Returns:
+        As `rank_folds`. The score is the Dice.
+    """
+    table = pd.DataFrame({"case": dice.index.astype(str), "score": dice.to_numpy(dtype=np.float64)})
+    table["gap"] = _gap(table["score"].to_numpy())
+    columns = ["loss", "times_seen", "times_seen_in_all", "folds"]
+    if losses is None:
+        table = table.assign(loss=np.nan, times_seen=0, times_seen_in_all=0, folds=0)
+    else:
+        table = table.merge(losses[["case", *columns]], on="case", how="outer")
+        table[columns[1:]] = table[columns[1:]].fillna(0).astype("int64")
+    return _in_order(table, 1)
+
+
+def below_most(values: pd.Series) -> pd.Series:
+    """Whether a value lies more than 2 standard deviations below the median.
+
+    The standard deviation is 1.4826 times the median absolute deviation. NaN does not.
+    """
+    median = values.median()
+    return values < median - 2 * _MAD_TO_SD * (values - median).abs().median() - 1e-9
+
+
+def _in_order(table: pd.DataFrame, sign: int) -> pd.DataFrame:
+    """The cases with their ranks; the lowest score comes first if ``sign`` is 1, the highest if it is -1."""
     # Rounding keeps sums in another order from separating equal scores.
     keys = pd.DataFrame({"score": (sign * table["score"]).round(9), "loss": -table["loss"], "case": table["case"]})
     order = keys.assign(seen=-table["times_seen"]).sort_values(["score", "loss", "seen", "case"]).index
-    table.insert(0, "rank", keys["score"].rank(method="min").astype("Int64"))
-    return table.loc[order].reset_index(drop=True)
+    table = table.assign(rank=keys["score"].rank(method="min").astype("Int64"))
+    return table[["rank", *table.columns.drop("rank")]].loc[order].reset_index(drop=True)
 
 
 def _ranks(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:

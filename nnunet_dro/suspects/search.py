@@ -1,28 +1,37 @@
-"""From the folder of a fold to what a reader sees: the ranking, the pictures, and notes on them."""
+"""From the folders of folds to what a reader sees: the ranking, the pictures, and notes on them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.nnunet.folders import Fold
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.folders import Fold, folds_of
 from nnunet_dro.pages.wording import count
-from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog, read_logs
+from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog, mean_log, read_logs
 from nnunet_dro.suspects.images import ImageSource, find_images
 from nnunet_dro.suspects.pictures import Slice, slice_of
-from nnunet_dro.suspects.ranking import FEW, rank_cases
+from nnunet_dro.suspects.ranking import FEW, below_most, rank_by_dice, rank_folds
+from nnunet_dro.suspects.signals import trusted_cases, validation_dice
 
-#: What the ranking does not prove, by kind of log.
+#: What the cases can be ranked by: the stale loss, the learnt weight, or the out-of-fold validation Dice.
+LOSS, WEIGHT, DICE = HARDNESS.value, WEIGHTS.value, "dice"
+
+#: What the ranking does not prove, by what it follows.
 CAVEATS = {
-    WEIGHTS: (
+    WEIGHT: (
         "A low weight marks a case to look at, not an error: a correct case that is unlike the trusted ones gets low "
         "weights as well."
     ),
-    HARDNESS: (
+    LOSS: (
         "A high loss marks a case to look at, not an error: hard anatomy has high losses, too, and a wrong label that "
         "the network has learnt by heart has a small one."
+    ),
+    DICE: (
+        "A low Dice marks a case to look at, not an error: hard anatomy has a low Dice, too. The network has not seen "
+        "the case, and cannot have learnt a wrong label by heart."
     ),
 }
 
@@ -32,9 +41,11 @@ class Suspects:
     """The cases of a training in the order in which to look at them.
 
     Attributes:
-        fold: The fold on which they were trained.
-        log: The log by which they are ranked.
-        table: The ranking, as `rank_cases` returns it.
+        folds: The folds of one model on which they were trained or validated.
+        by: What they are ranked by: ``loss``, ``weight`` or ``dice``.
+        log: The log by which they are ranked, averaged over the folds; by Dice, the losses if there are any.
+        table: The ranking, as `rank_folds` returns it, with ``validation_dice`` (NaN if it is unknown) and ``trusted``.
+            Cases that were only validated have no rank, unless the Dice ranks.
         top: Number of cases to show.
         pictures: Slice of each of the first ``top`` cases that has a picture.
         reasons: Reason why a picture is lacking, for each of the others of these.
@@ -42,8 +53,9 @@ class Suspects:
         notes: Sentences that a reader has to know.
     """
 
-    fold: Fold
-    log: EpochLog
+    folds: tuple[Fold, ...]
+    by: str
+    log: EpochLog | None
     table: pd.DataFrame
     top: int
     pictures: Mapping[str, Slice]
@@ -52,40 +64,102 @@ class Suspects:
     notes: tuple[str, ...]
 
     @property
+    def fold(self) -> Fold:
+        """The first of the folds, for what they have in common."""
+        return self.folds[0]
+
+    @property
     def shown(self) -> pd.DataFrame:
         """The rows of the first ``top`` cases that have a score."""
         return self.table[self.table["score"].notna()].head(self.top)
 
+    @property
+    def to_exclude(self) -> list[str]:
+        """The cases that are shown and not trusted."""
+        return self.shown.loc[~self.shown["trusted"], "case"].tolist()
+
 
 def find_suspects(
-    folder: Path, *, top: int = 20, by: str | None = None, progress: Callable[[int, int], None] | None = None
+    folders: Path | Sequence[Path],
+    *,
+    top: int = 20,
+    by: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Suspects:
-    """Rank the training cases of a fold, and make pictures of the first ones.
+    """Rank the cases of a model, and make pictures of the first ones.
 
     Args:
-        folder: Results folder of the fold, ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``.
+        folders: Results folder of a fold, ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``; or several of one model; or
+            the folder of the model.
         top: Number of cases to make pictures of.
-        by: Log to rank by, ``weight`` or ``loss``; None for weights if there are any, else losses.
+        by: What to rank by: ``loss``, ``weight`` or ``dice``; None for losses if there are any, else weights.
         progress: Function to call with the number of finished pictures and the number of all pictures.
 
     Returns:
         The cases and their pictures. A case whose image does not exist or is damaged has a reason instead.
 
     Raises:
-        FileNotFoundError: If the folder or the log does not exist.
-        ValueError: If ``top`` is below 1, ``by`` is something else, the folder is not that of a fold, or a log is
-            empty or damaged.
+        FileNotFoundError: If a folder, or what to rank by, does not exist.
+        ValueError: If ``top`` is below 1, ``by`` is something else, a folder is neither that of a fold nor of a model,
+            the folds are not of one model, or a log is empty or damaged.
     """
     if top < 1:
         raise ValueError(f"`top` must be 1 or more, got {top}. Give the number of cases to look at.")
-    fold = Fold.of(folder)
-    log, losses = read_logs(fold.folder, by=by)
-    table = rank_cases(log, losses)
-    source, note = find_images(fold)
+    folds = folds_of([folders] if isinstance(folders, Path) else folders)
+    dice, notes = validation_dice(folds)
+    logs = _logs(folds, by, notes)
+    log = mean_log([log for log, _ in logs]) if logs else None
+    ranked_by = log.kind.value if log and by != DICE else DICE
+    if ranked_by == DICE:
+        _check_validated(dice, folds)
+        table = rank_by_dice(dice, rank_folds(logs) if logs else None)
+    else:
+        table = rank_folds(logs)
+    table = _with_signals(table, dice)
+    trusted, about_trusted = trusted_cases(folds[0])
+    table["trusted"] = table["case"].isin(trusted)
+    source, note = find_images(folds[0])
     first = table[table["score"].notna()].head(top)["case"].tolist()
     pictures, reasons = _pictures(first, source, progress) if source else ({}, {})
-    notes = (CAVEATS[log.kind], *_notes(log, table), *([note] if note else []))
-    return Suspects(fold, log, table, top, pictures, reasons, source.labels if source else None, notes)
+    notes = [CAVEATS[ranked_by], *_notes(ranked_by, log, table, top), *notes, *about_trusted, *([note] if note else [])]
+    labels = source.labels if source else None
+    return Suspects(tuple(folds), ranked_by, log, table, top, pictures, reasons, labels, tuple(notes))
+
+
+def _logs(folds: Sequence[Fold], by: str | None, notes: list[str]) -> list[tuple[EpochLog, EpochLog | None]]:
+    """The logs of the folds that have the one to rank by; by Dice, the losses of those that have any."""
+    if by not in (None, LOSS, WEIGHT, DICE):
+        cure = "Leave it out to rank by losses if there are any."
+        raise ValueError(f"`by` must be loss, weight or dice, got {by!r}. {cure}")
+    if by in (None, DICE):
+        with_losses = any((fold.folder / HARDNESS.file).is_file() for fold in folds)
+        kind = HARDNESS if with_losses or by == DICE else WEIGHTS
+    else:
+        kind = WEIGHTS if by == WEIGHT else HARDNESS
+    there = [fold for fold in folds if (fold.folder / kind.file).is_file()]
+    if by != DICE and not there:
+        read_logs(folds[0].folder, by=by)  # which says what is lacking
+    if there and (lacking := [fold.folder.name for fold in folds if fold not in there]):
+        notes.append(f"Left out because they have no {kind.file}: {name_some(lacking)}.")
+    return [read_logs(fold.folder, by=kind.value) for fold in there]
+
+
+def _check_validated(dice: pd.Series, folds: Sequence[Fold]) -> None:
+    if not dice.empty:
+        return
+    where = str(folds[0].folder.parent if len(folds) > 1 else folds[0].folder)
+    cure = "Wait for nnU-Net's validation, or leave it out. Fold all has none that is out of fold."
+    raise FileNotFoundError(f"`by` must be known, got 'dice' but no validation/summary.json in {where!r}. {cure}")
+
+
+def _with_signals(table: pd.DataFrame, dice: pd.Series) -> pd.DataFrame:
+    """The ranking with the validation Dice, and at the end the cases that were only validated."""
+    together = table.merge(dice, left_on="case", right_index=True, how="outer")
+    counts = ["times_seen", "times_seen_in_all", "folds"]
+    together[counts] = together[counts].fillna(0).astype("int64")
+    place = {case: n for n, case in enumerate(table["case"])}
+    order = sorted(range(len(together)), key=lambda n: (place.get(together["case"].iloc[n], len(place)), n))
+    return together.iloc[order].reset_index(drop=True)
 
 
 def _pictures(
@@ -104,16 +178,33 @@ def _pictures(
     return pictures, reasons
 
 
-def _notes(log: EpochLog, table: pd.DataFrame) -> list[str]:
+def _notes(by: str, log: EpochLog | None, table: pd.DataFrame, top: int) -> list[str]:
     notes = []
-    if len(log.epochs) < 10:
-        notes.append(f"The log holds {count(len(log.epochs), 'epoch')}: too few to tell what lasts.")
     scored = table["score"].notna()
-    if n_few := int((scored & (table["times_seen"] < FEW)).sum()):
-        which = f"{count(n_few, 'case')} of {int(scored.sum()):,}"
-        notes.append(
-            f"Seen fewer than {FEW} times in the epochs that count, marked †: {which}. Their ranks say little."
-        )
-    if n_unscored := int((~scored).sum()):
-        notes.append(f"Not seen in the epochs that count, and therefore not ranked: {count(n_unscored, 'case')}.")
+    if log is not None and by != DICE:
+        if len(log.epochs) < 10:
+            notes.append(f"The log holds {count(len(log.epochs), 'epoch')}: too few to tell what lasts.")
+        if n_few := int((scored & (table["times_seen"] < FEW)).sum()):
+            which = f"{count(n_few, 'case')} of {int(scored.sum()):,}"
+            notes.append(
+                f"Seen fewer than {FEW} times in the epochs that count, marked †: {which}. Their ranks say little."
+            )
+        in_log = table["case"].isin(log.cases)
+        if n_unscored := int((~scored & in_log).sum()):
+            notes.append(f"Not seen in the epochs that count, and therefore not ranked: {count(n_unscored, 'case')}.")
+        if n_validated := int((~in_log).sum()):
+            notes.append(f"Only validated in these folds, and therefore not ranked: {count(n_validated, 'case')}.")
+        notes += _lowest_dice(table, top)
+    elif n_unscored := int((~scored).sum()):
+        notes.append(f"Not validated in these folds, and therefore not ranked: {count(n_unscored, 'case')}.")
     return notes
+
+
+def _lowest_dice(table: pd.DataFrame, top: int) -> list[str]:
+    """A sentence on the cases of clearly low validation Dice that are not among the first."""
+    lowest = table[below_most(table["validation_dice"])].sort_values(["validation_dice", "case"])["case"].head(top)
+    shown = set(table[table["score"].notna()]["case"].head(top))
+    if not (others := [case for case in lowest if case not in shown]):
+        return []
+    which = f"{count(len(others), 'case')} with a low validation Dice (over 2 SD below the median)"
+    return [f"Not among the first, but {which}: {name_some(others, at_most=10)}. `--by dice` ranks by it."]

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from nnunet_dro.nnunet.training_log import Epochs
+from nnunet_dro.tuning.trials import REPEAT
 
 
 class Display:
@@ -36,7 +37,8 @@ class Display:
     def ended(self, trial: FrozenTrial, *, is_best: bool) -> None:
         """Show how a trial has ended."""
         self._clear()
-        name = trial.user_attrs.get("trainer", "")
+        again = f", again ({trial.user_attrs[REPEAT]})" if REPEAT in trial.user_attrs else ""
+        name = trial.user_attrs.get("trainer", "") + again
         minutes = f", {trial.duration.total_seconds() / 60:.1f} min" if trial.duration else ""
         if trial.state == TrialState.COMPLETE:
             best = ", the best so far" if is_best else ""

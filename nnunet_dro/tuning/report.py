@@ -14,7 +14,10 @@ from rich.table import Table
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.pages.page import page_environment
-from nnunet_dro.tuning.study import Settings, best_trial
+from nnunet_dro.pages.wording import NO_VALUE, count
+from nnunet_dro.tuning.repeats import Repeated, chosen_trial, repeated
+from nnunet_dro.tuning.study import Settings
+from nnunet_dro.tuning.trials import REPEAT_OF, copied, is_search
 
 _ASSETS = Path(__file__).parent / "assets"
 
@@ -39,14 +42,15 @@ def trials_frame(study: optuna.Study, settings: Settings) -> pd.DataFrame:
 
     Returns:
         The columns ``number``, ``state``, ``value`` (of the objective; a fraction, or mm), the tuned options (as
-        trainer names write them), ``trainer``, ``epochs`` (those with a pseudo Dice), ``pseudo_dice`` (a running mean,
-        after the last of them), ``minutes`` and ``reason`` (why a trial is not complete).
+        trainer names write them), ``trainer``, ``repeat_of`` (the number of the trial that a trial repeats), ``epochs``
+        (those with a pseudo Dice), ``pseudo_dice`` (a running mean, after the last of them), ``minutes`` and ``reason``
+        (why a trial is not complete).
     """
     rows = [_row(trial, settings) for trial in study.get_trials(deepcopy=False)]
     columns = ["number", "state", "value", *settings.space.names]
-    columns += ["trainer", "epochs", "pseudo_dice", "minutes", "reason"]
+    columns += ["trainer", "repeat_of", "epochs", "pseudo_dice", "minutes", "reason"]
     frame: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return frame
+    return frame.astype({"repeat_of": "Int64"})
 
 
 def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
@@ -62,6 +66,7 @@ def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
         "value": trial.value if trial.state == TrialState.COMPLETE else None,
         **{name: attributes.get("values", {}).get(name) for name in settings.space.names},
         "trainer": attributes.get("trainer", ""),
+        "repeat_of": attributes.get(REPEAT_OF),
         "epochs": len(trial.intermediate_values),
         "pseudo_dice": None if dice is None else round(dice, 4),
         "minutes": round(trial.duration.total_seconds() / 60, 2) if trial.duration else None,
@@ -70,8 +75,9 @@ def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
 
 
 def trials_table(study: optuna.Study, settings: Settings) -> Table:
-    """The table that is printed at the end: the best trials first, then the pruned ones, then the others."""
+    """The table of the search: the best trials first, then the pruned ones, then the others."""
     frame = _in_order(trials_frame(study, settings), settings)
+    frame = frame[frame["repeat_of"].isna()]
     table = Table(title=f"{study.study_name}: {settings.objective.text}", title_justify="left")
     table.add_column("trial", justify="right")
     table.add_column(settings.objective.text, justify="right")
@@ -88,6 +94,50 @@ def trials_table(study: optuna.Study, settings: Settings) -> Table:
         reason = row["reason"] if len(row["reason"]) <= 80 else f"{row['reason'][:79]}…"
         table.add_row(str(row["number"]), value, *map(escape, tuned), minutes, *([escape(reason)] * with_reasons))
     return table
+
+
+def repeats_table(study: optuna.Study, settings: Settings) -> Table | None:
+    """The table of the trainers that were trained again, the best mean first; None if there is none."""
+    found = repeated(study)
+    if not found:
+        return None
+    table = Table(title=f"The best, trained again: {settings.objective.text}", title_justify="left")
+    for name in ("trial", "in the search", "again", "mean", "SD"):
+        table.add_column(name, justify="right")
+    table.add_column("trainer", overflow="fold")
+    for one in found:
+        table.add_row(*map(escape, _repeat_cells(one)))
+    return table
+
+
+def _again(study: optuna.Study) -> str:
+    """What the chosen trainer scored in its further trainings; empty without any."""
+    chosen = chosen_trial(study)
+    found = [one for one in repeated(study) if chosen is not None and one.trial.number == chosen.number]
+    if not found:
+        return ""
+    (one,) = found
+    spread = f" (SD {one.spread:.4f})" if len(one.values) > 1 else ""
+    return f"{one.mean:.4f}{spread} in {count(len(one.values), 'further training')}"
+
+
+def _repeat_cells(one: Repeated) -> list[str]:
+    numbers = [f"{one.trial.value:.4f}", " ".join(f"{value:.4f}" for value in one.values), f"{one.mean:.4f}"]
+    spread = f"{one.spread:.4f}" if len(one.values) > 1 else NO_VALUE
+    return [str(one.trial.number), *numbers, spread, one.trainer]
+
+
+def warnings_of(study: optuna.Study, settings: Settings) -> list[str]:
+    """Sentences about the chosen trainer: which of its values lie at the edge of their range."""
+    chosen = chosen_trial(study)
+    if chosen is None:
+        return []
+    values = chosen.user_attrs["values"]
+    return [
+        f"The best {one.name}, {_shown(values[one.name])}, lies at the {edge} edge of its range {one.text}: better "
+        f"values may lie beyond. Tune again with a wider range, as another study (--study)."
+        for one, edge in settings.space.edges(values)
+    ]
 
 
 def _in_order(frame: pd.DataFrame, settings: Settings) -> pd.DataFrame:
@@ -147,7 +197,7 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
         html = drawn.to_html(include_plotlyjs=False, full_html=False, config={"displaylogo": False})
         plots.append({"title": plot.title, "about": plot.about, "html": Markup(html)})
     frame = _in_order(trials_frame(study, settings), settings)
-    best = best_trial(study)
+    best = chosen_trial(study)
     rows = [{name: _cell(value) for name, value in row.items()} for row in frame.to_dict("records")]
     content = {
         "name": study.study_name,
@@ -155,7 +205,11 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
         "best": best,
         "trainer": best.user_attrs["trainer"] if best else "",
         "command": command,
-        "counts": _counts(frame),
+        "warnings": warnings_of(study, settings),
+        "repeats": [_repeat_cells(one) for one in repeated(study)],
+        "again": _again(study),
+        "counts": _counts(frame[frame["repeat_of"].isna()]),
+        "n_repeats": count(int(frame["repeat_of"].notna().sum()), "repetition"),
         "plots": plots,
         "left_out": left_out,
         "columns": list(frame.columns),
@@ -170,7 +224,7 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
 
 
 def _cell(value: Any) -> str:
-    if value is None or value != value:
+    if pd.isna(value):
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -183,7 +237,10 @@ def _counts(frame: pd.DataFrame) -> str:
 def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
     from optuna import visualization
 
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    # Repetitions are no part of the search, and the defaults may lie outside of the ranges.
+    searched = copied(study, is_search)
+    drawn = copied(study, lambda trial: is_search(trial) and len(trial.params) == len(settings.space.names))
+    complete = drawn.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     n_tuned, text = len(settings.space.names), settings.objective.text
     differ = len({trial.value for trial in complete}) > 1
     varied = sum(len({trial.params.get(name) for trial in complete}) > 1 for name in settings.space.names)
@@ -195,32 +252,32 @@ def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
         _Plot(
             "History",
             "Every complete trial, and the best value so far.",
-            lambda: visualization.plot_optimization_history(study, target_name=text),
+            lambda: visualization.plot_optimization_history(searched, target_name=text),
             some,
         ),
         _Plot(
             "Importance",
             "The share of the objective's variation that each option explains, by PED-ANOVA.",
-            lambda: visualization.plot_param_importances(study, target_name=text),
+            lambda: visualization.plot_param_importances(drawn, target_name=text),
             enough,
         ),
         _Plot(
             "Options",
             "The objective against each option; darker trials are later.",
-            lambda: visualization.plot_slice(study, target_name=text),
+            lambda: visualization.plot_slice(drawn, target_name=text),
             some,
         ),
         _Plot(
             "Pairs of options",
             "Interpolated between the trials (dots); with few trials, the landscape between them is a guess.",
-            lambda: visualization.plot_contour(study, target_name=text).update_layout(height=200 + 150 * n_tuned),
+            lambda: visualization.plot_contour(drawn, target_name=text).update_layout(height=200 + 150 * n_tuned),
             pairs,
         ),
         _Plot(
             "Trainings",
             "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
             + ("." if settings.objective.maximise else ", negated because lower is better here."),
-            lambda: visualization.plot_intermediate_values(study).update_layout(
+            lambda: visualization.plot_intermediate_values(searched).update_layout(
                 xaxis_title="epoch", yaxis_title="pseudo Dice"
             ),
             training,

@@ -20,33 +20,40 @@ class Sampler(str, Enum):
     TPE = "tpe"
 
 
-def make_sampler(
-    kind: Sampler, *, seed: int, n_before: int, n_trials: int, is_shared: bool, after_failure: bool
-) -> "optuna.samplers.BaseSampler":
-    """Make the sampler of the next trial; with one seed for all trials, a second start would repeat the first.
+def own_seed(seed: int, *, n_before: int, is_shared: bool) -> int:
+    """The random seed of a trial; with one seed for all trials, a second start would repeat the first.
+
+    Args:
+        seed: Random seed of the study.
+        n_before: Number of trials that the study has.
+        is_shared: Whether other processes, which must not draw the same options, work on the study.
+    """
+    import numpy as np
+
+    entropy = [seed, n_before]
+    if is_shared:
+        entropy += [zlib.crc32(socket.gethostname().encode()), os.getpid()]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0])
+
+
+def make_sampler(kind: Sampler, *, seed: int, n_trials: int, after_failure: bool) -> "optuna.samplers.BaseSampler":
+    """Make the sampler of the next trial.
 
     Args:
         kind: The sampler to make.
-        seed: Random seed of the study.
-        n_before: Number of trials that the study has.
+        seed: Random seed of the trial.
         n_trials: Number of trials that have to finish.
-        is_shared: Whether other processes, which must not draw the same options, work on the study.
         after_failure: Whether the last trial failed. A sampler learns nothing from failed trials and would choose the
             same options again, so that the next ones are drawn at random.
 
     Returns:
         The sampler.
     """
-    import numpy as np
     from optuna import samplers
 
-    entropy = [seed, n_before]
-    if is_shared:
-        entropy += [zlib.crc32(socket.gethostname().encode()), os.getpid()]
-    own_seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
     n_startup = min(_STARTUP_TRIALS, max(1, n_trials // 2))
     if after_failure:
-        return samplers.RandomSampler(seed=own_seed)
+        return samplers.RandomSampler(seed=seed)
     if kind is Sampler.TPE:
-        return samplers.TPESampler(seed=own_seed, n_startup_trials=n_startup)
-    return samplers.GPSampler(seed=own_seed, n_startup_trials=n_startup)
+        return samplers.TPESampler(seed=seed, n_startup_trials=n_startup)
+    return samplers.GPSampler(seed=seed, n_startup_trials=n_startup)

@@ -1,6 +1,7 @@
 """The storage of a study: open it, and check that it is the study that the user means."""
 
 import errno
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from filelock import FileLock, Timeout
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 
+from nnunet_dro.tuning.trials import queue_again
+
 #: User attribute in which a study records what it is about.
 _ABOUT = "nnunet-dro tune"
 
@@ -21,6 +24,9 @@ _HEARTBEAT_SECONDS, _DEAD_SECONDS = 60, 240
 
 #: Seconds to wait for the transaction of another thread or process on the file.
 _LOCK_SECONDS = 60
+
+#: How often a shared storage is tried to be opened, and seconds between two attempts.
+_OPENINGS, _OPENING_SECONDS = 5, 1.0
 
 #: How often a trial is restarted whose machine has died.
 _MAX_RETRIES = 3
@@ -54,13 +60,7 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
             return RDBStorage(here, engine_kwargs={"connect_args": {"timeout": _LOCK_SECONDS}})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            retry = RetryHeartbeatStaleTrialCallback(max_retry=_MAX_RETRIES)
-            return RDBStorage(
-                url,
-                heartbeat_interval=_HEARTBEAT_SECONDS,
-                grace_period=_DEAD_SECONDS,
-                heartbeat_stale_trial_callback=retry,
-            )
+            return _open_shared(url)
     except _OPENING_ERRORS as error:
         cure = (
             "Remove the file, or name another study with --study." if url is None else "Check the URL and its driver."
@@ -69,6 +69,24 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
             f"`storage` must be a database of Optuna, got {without_password(url or here)!r}: "
             f"{message_of(error)}. {cure}"
         ) from error
+
+
+def _open_shared(url: str) -> RDBStorage:
+    """Open a shared storage; another machine may make its tables at the same moment, which fails in one of the two."""
+    n_left = _OPENINGS
+    while True:
+        try:
+            return RDBStorage(
+                url,
+                heartbeat_interval=_HEARTBEAT_SECONDS,
+                grace_period=_DEAD_SECONDS,
+                heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=_MAX_RETRIES),
+            )
+        except (sqlalchemy.exc.IntegrityError, sqlalchemy.exc.ProgrammingError):
+            n_left -= 1
+            if not n_left:
+                raise
+            time.sleep(_OPENING_SECONDS)
 
 
 def without_password(url: str) -> str:
@@ -138,8 +156,7 @@ def fail_what_was_left_running(study: optuna.Study) -> list[int]:
         # The attributes of a trial that has ended cannot be set.
         study._storage.set_trial_user_attr(trial._trial_id, "reason", "killed")
         study.tell(trial.number, state=TrialState.FAIL)
-        if trial.params:
-            study.enqueue_trial(trial.params)
+        queue_again(study, trial)
     return [trial.number for trial in left]
 
 

@@ -13,14 +13,14 @@ from optuna.trial import FrozenTrial, TrialState
 from nnunet_dro.nnunet.safe_stop import SafeStop
 from nnunet_dro.nnunet.target import Target
 from nnunet_dro.nnunet.training import TrainingFailedError, train
-from nnunet_dro.nnunet.training_log import Epochs
+from nnunet_dro.tuning.drawing import N_ATTEMPTS, DrawnOptions, draw_options
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.progress import Display
-from nnunet_dro.tuning.sampler import Sampler, make_sampler
+from nnunet_dro.tuning.repeats import queue_next, target_of
+from nnunet_dro.tuning.sampler import Sampler, make_sampler, own_seed
 from nnunet_dro.tuning.space import Space
-
-#: States of trials that count as finished.
-FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+from nnunet_dro.tuning.trials import FINISHED, PLAIN, REPEAT, best_trial, is_queued_twice, queue_again, search_trials
+from nnunet_dro.tuning.watch import Watch
 
 #: Failures after which tuning stops: from the first trial on, later in a row, and refused names in a row.
 _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
@@ -45,6 +45,7 @@ class Settings:
         prune: Whether hopeless trainings are stopped early.
         folder: Folder for logs and reports.
         is_shared: Whether other machines may work on the study.
+        n_repeats: How often each of the best trainers is trained again at the end.
     """
 
     target: Target
@@ -58,6 +59,7 @@ class Settings:
     prune: bool
     folder: Path
     is_shared: bool
+    n_repeats: int = 0
 
 
 class _TrialFailedError(Exception):
@@ -80,9 +82,12 @@ class Tuner:
         # Slow learners have a quarter of the training to catch up.
         median = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 4)
         study.pruner = median if settings.prune else optuna.pruners.NopPruner()
+        self._seed, self._distributions = 0, settings.space.distributions()
 
     def run(self, after_each: Callable[[], object]) -> None:
-        """Run trials until enough have finished.
+        """Run trials until enough have finished, and then train the best of them again.
+
+        The first trial of a new study is the trainer with its defaults.
 
         Args:
             after_each: Function to call after each trial.
@@ -91,29 +96,55 @@ class Tuner:
             KeyboardInterrupt: On Ctrl-C, once the training is stopped and its trial is queued for the next start.
             ValueError: If the first trials all fail, or too many fail in a row.
         """
-        while self._is_needed():
-            self.safe_stop.check()
-            self._next()
-            after_each()
-            self._check_failures()
+        if not self.study.get_trials(deepcopy=False):
+            defaults = self.settings.space.defaults if self.settings.space.has_defaults else {}
+            self.study.enqueue_trial(defaults, user_attrs={PLAIN: True})
+        while self._is_needed() and self._draw():
+            self._next(after_each)
+        # Trials that run elsewhere may be better; whoever finishes the last one goes on.
+        is_over = not search_trials(self.study, (TrialState.RUNNING,))
+        while is_over and queue_next(self.study, self.settings.n_repeats):
+            self.study.sampler = DrawnOptions(None, self._distributions, seed=self._seed)
+            self._next(after_each)
 
     def _is_needed(self) -> bool:
         if self.settings.is_shared:
             _fail_the_dead(self.study)
-        trials = self.study.get_trials(deepcopy=False)
+        trials = search_trials(self.study)
         n_finished = sum(trial.state in FINISHED for trial in trials)
         n_running = sum(trial.state == TrialState.RUNNING for trial in trials)
         if n_running and n_finished < self.settings.n_trials <= n_finished + n_running:
             self.display.note(f"{n_running} running elsewhere; no more trials are needed.")
         return n_finished + n_running < self.settings.n_trials
 
-    def _next(self) -> None:
+    def _draw(self) -> bool:
+        """Draw the options of the next trial; False if there is none left to try."""
+        settings = self.settings
+        is_queued = bool(self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
+        self._seed = own_seed(
+            settings.seed, n_before=len(self.study.get_trials(deepcopy=False)), is_shared=settings.is_shared
+        )
+        options = None
+        if not is_queued:
+            after_failure = self._n_failed > 0 or self._n_refused > 0
+            sampler = make_sampler(
+                settings.sampler, seed=self._seed, n_trials=settings.n_trials, after_failure=after_failure
+            )
+            options = draw_options(self.study, settings.space, sampler, seed=self._seed)
+            if options is None:
+                self.display.note(f"No other combination was found in {N_ATTEMPTS} draws; the search ends.")
+                return False
+        self.study.sampler = DrawnOptions(options, self._distributions, seed=self._seed)
+        return True
+
+    def _next(self, after_each: Callable[[], object]) -> None:
+        self.safe_stop.check()
         self._error = None
-        self.study.sampler = self._sampler()
         self.study.optimize(self._attempt, n_trials=1, catch=(_TrialFailedError,))
         trial = self.study.get_trials(deepcopy=False)[self._number]
         error: _TrialFailedError | None = self._error
-        self.display.ended(trial, is_best=error is None and _is_best(self.study, trial))
+        best = best_trial(self.study)
+        self.display.ended(trial, is_best=error is None and best is not None and best.number == trial.number)
         if error is None:
             self._n_succeeded += 1
             self._n_failed = self._n_refused = 0
@@ -121,6 +152,8 @@ class Tuner:
             self._n_refused += 1
         else:
             self._n_failed += 1
+        after_each()
+        self._check_failures()
 
     def _check_failures(self) -> None:
         allowed = _FAILURES_IN_A_ROW if self._n_succeeded else _FIRST_FAILURES
@@ -133,25 +166,13 @@ class Tuner:
             got = f"{self._n_refused} refused in a row"
             raise ValueError(f"`option` must allow combinations, got {got}: {self._error} {cure}")
 
-    def _sampler(self) -> optuna.samplers.BaseSampler:
-        settings = self.settings
-        return make_sampler(
-            settings.sampler,
-            seed=settings.seed,
-            n_before=len(self.study.get_trials(deepcopy=False)),
-            n_trials=settings.n_trials,
-            is_shared=settings.is_shared,
-            after_failure=self._n_failed > 0 or self._n_refused > 0,
-        )
-
     def _attempt(self, trial: optuna.Trial) -> float:
         self._number = trial.number
         try:
             return self._value(trial)
         except KeyboardInterrupt:
             trial.set_user_attr("reason", "interrupted")
-            if len(trial.params) == len(self.settings.space.names):
-                self.study.enqueue_trial(trial.params)
+            queue_again(self.study, self.study.get_trials(deepcopy=False)[trial.number])
             raise
         except TrainingFailedError as error:
             trial.set_user_attr("lines", error.lines)
@@ -165,83 +186,70 @@ class Tuner:
 
     def _value(self, trial: optuna.Trial) -> float:
         settings = self.settings
-        values = settings.space.suggest(trial)
+        if is_queued_twice(self.study, self.study.get_trials(deepcopy=False)[trial.number]):
+            raise _TrialFailedError("another machine has queued the same", is_refusal=True)
+        is_plain = trial.user_attrs.get(PLAIN) and not settings.space.has_defaults
+        values = settings.space.defaults if is_plain else settings.space.suggest(trial)
         trial.set_user_attr("values", values)
         try:
             trainer = settings.space.trainer_name(values)
         except ValueError as error:
             raise _TrialFailedError(str(error), is_refusal=True) from error
         trial.set_user_attr("trainer", trainer)
-        self.display.started(trial.number, trainer)
-        self._wait_for_twin(trial.number, trainer)
-        watch = _Watch(trial, settings, self.display)
+        repeat = trial.user_attrs.get(REPEAT, 0)
+        self.display.started(trial.number, f"{trainer}, again ({repeat})" if repeat else trainer)
+        known = self._value_of_twin(trial.number, trainer, repeat)
+        if known is not None:
+            return known
+        target, environment = target_of(settings.target, settings.folder, repeat)
         train(
-            settings.target,
+            target,
             trainer,
             device=settings.device,
             log=log_path(settings.folder, trial.number),
-            watch=watch,
+            watch=Watch(
+                trial,
+                self.display,
+                n_epochs=settings.space.fixed.epochs,
+                maximise=settings.objective.maximise,
+                prune=not repeat,
+            ),
+            environment=environment,
             safe_stop=self.safe_stop,
         )
         return score(
             settings.objective,
-            references=settings.target.references,
-            fold=settings.target.fold_folder(trainer),
-            dataset_json=settings.target.dataset_json,
+            references=target.references,
+            fold=target.fold_folder(trainer),
+            dataset_json=target.dataset_json,
             cases=settings.cases,
         )
 
-    def _wait_for_twin(self, number: int, trainer: str) -> None:
-        """Wait for a trial elsewhere with the same trainer: both trainings would write into one folder."""
+    def _value_of_twin(self, number: int, trainer: str, repeat: int) -> float | None:
+        """The value of an earlier trial with the same trainer; one that runs elsewhere is waited for.
 
-        def is_twin(other: FrozenTrial) -> bool:
-            return other.number < number and other.user_attrs.get("trainer") == trainer
+        Both trainings would write into one folder.
+        """
 
-        while any(map(is_twin, self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))):
+        def twins(state: TrialState) -> list[FrozenTrial]:
+            return [
+                other
+                for other in self.study.get_trials(deepcopy=False, states=(state,))
+                if other.number < number
+                and other.user_attrs.get("trainer") == trainer
+                and other.user_attrs.get(REPEAT, 0) == repeat
+            ]
+
+        while twins(TrialState.RUNNING):
             self.safe_stop.check()
             time.sleep(_TWIN_SECONDS)
             _fail_the_dead(self.study)
-
-
-class _Watch:
-    """Reports the progress of a training to Optuna and to the display, and stops it if it is hopeless."""
-
-    def __init__(self, trial: optuna.Trial, settings: Settings, display: Display) -> None:
-        self._trial, self._display = trial, display
-        self._n_epochs, self._reported = settings.space.fixed.epochs, -1
-        # Pruners compare in the direction of the study, but a larger pseudo Dice is always better.
-        self._sign = 1.0 if settings.objective.maximise else -1.0
-
-    def __call__(self, epochs: Epochs) -> None:
-        self._display.epochs(epochs, self._n_epochs)
-        new = [epoch for epoch in epochs.pseudo_dice if epoch > self._reported]
-        for epoch in new:
-            self._trial.report(self._sign * epochs.pseudo_dice[epoch], epoch)
-            self._reported = epoch
-        # After the last epoch, only the validation is left, which is worth its time.
-        if new and self._reported < self._n_epochs - 1 and self._trial.should_prune():
-            reason = (
-                f"pseudo Dice {epochs.pseudo_dice[self._reported]:.4f} after epoch {self._reported}: below the median"
-            )
-            self._trial.set_user_attr("reason", reason)
-            raise optuna.TrialPruned(reason)
+        return next((twin.value for twin in twins(TrialState.COMPLETE)), None)
 
 
 def log_path(folder: Path, number: int) -> Path:
     """The log file of the training of a trial."""
     return folder / "logs" / f"trial_{number:04d}.txt"
-
-
-def best_trial(study: optuna.Study) -> FrozenTrial | None:
-    """The best of the complete trials; None if there is none."""
-    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    sign = 1 if study.direction == optuna.study.StudyDirection.MAXIMIZE else -1
-    return max(trials, key=lambda trial: (sign * (trial.value or 0.0), -trial.number), default=None)
-
-
-def _is_best(study: optuna.Study, trial: FrozenTrial) -> bool:
-    best = best_trial(study)
-    return best is not None and best.number == trial.number
 
 
 def _fail_the_dead(study: optuna.Study) -> None:

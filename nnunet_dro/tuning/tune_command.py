@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 #: Packages that the extra `tune` installs.
 _EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
 
+#: Shortest trainings that are pruned by default: a pruned one saves little, and the Gaussian process learns nothing
+#: from it.
+_PRUNING_EPOCHS = 20
+
 
 def tune(
     dataset: Annotated[str, typer.Argument(help="Name or number of a preprocessed dataset.")],
@@ -65,18 +69,29 @@ def tune(
         Sampler, typer.Option(help="Sampler of the options: Gaussian process or tree-structured Parzen estimator.")
     ] = Sampler.GP,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the sampler.")] = 0,
-    pruning: Annotated[bool, typer.Option(help="Stop trainings whose pseudo Dice stays below the median.")] = True,
+    pruning: Annotated[
+        bool | None,
+        typer.Option(
+            "--pruning/--no-pruning",
+            help=f"Stop trainings whose pseudo Dice stays below the median; default: from {_PRUNING_EPOCHS} epochs on.",
+        ),
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(help="How often to train each of the best three again at the end; 0 for not at all.")
+    ] = 2,
 ) -> None:
     """Search for the best options of a trainer; each trial is a training, scored on the fold's validation cases."""
     _check_extra()
     from nnunet_dro.nnunet.target import check_writable, find_target
     from nnunet_dro.tuning.objective import check_objective, parse_objective
-    from nnunet_dro.tuning.space import parse_space
+    from nnunet_dro.tuning.parsing import parse_space
     from nnunet_dro.tuning.study import Settings
     from nnunet_dro.tuning.validation import validation_cases
 
     if trials < 1:
         raise ValueError(f"`trials` must be at least 1, got {trials}. Give --trials.")
+    if repeat < 0:
+        raise ValueError(f"`repeat` must be 0 or more, got {repeat}. Give --repeat 0 to train nothing again.")
     aim = parse_objective(objective)
     target = find_target(dataset, configuration, fold, plans=plans)
     space = parse_space(trainer, option or (), epochs=epochs, iterations=iterations)
@@ -88,9 +103,11 @@ def tune(
         raise ValueError(f"`study` must be usable as the name of a folder, got {name!r}. Leave out / \\ and :.")
     folder = target.results / "tuning" / name
     check_writable(folder)
-    shared = storage is not None
+    prune, shared = space.fixed.epochs >= _PRUNING_EPOCHS if pruning is None else pruning, storage is not None
     _tune(
-        Settings(target, space, aim, table, device.value, trials, sampler, seed, pruning, folder, shared), name, storage
+        Settings(target, space, aim, table, device.value, trials, sampler, seed, prune, folder, shared, repeat),
+        name,
+        storage,
     )
 
 
@@ -125,13 +142,16 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
     ):
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         opened = storages.open_storage(storage, settings.folder)
-        topic = about(settings.space, settings.target, settings.objective)
-        study = storages.open_study(opened, name, topic, maximise=settings.objective.maximise)
         try:
+            topic = about(settings.space, settings.target, settings.objective)
+            study = storages.open_study(opened, name, topic, maximise=settings.objective.maximise)
             _run(study, settings, safe_stop)
         except storages.STORAGE_ERRORS as error:
             cure = "Repeat the command to continue."
             raise ValueError(f"`storage` must stay reachable, got {storages.message_of(error)}. {cure}") from error
+        finally:
+            opened.remove_session()
+            opened.engine.dispose()
 
 
 def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> None:
@@ -154,15 +174,19 @@ def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> 
 
 def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> None:
     """Write and print the results so far, with the name of the best trainer alone on the last line."""
-    from nnunet_dro.tuning.report import trials_table, write_page, write_trials
-    from nnunet_dro.tuning.study import best_trial
+    from nnunet_dro.tuning.repeats import chosen_trial
+    from nnunet_dro.tuning.report import repeats_table, trials_table, warnings_of, write_page, write_trials
 
-    best, target = best_trial(study), settings.target
+    best, target = chosen_trial(study), settings.target
     trainer = best.user_attrs["trainer"] if best else ""
     plans = "" if target.plans == "nnUNetPlans" else f" -p {target.plans}"
     command = f"nnUNetv2_train {target.dataset} {target.configuration} {target.fold}{plans} -tr {trainer}"
     table, page = write_trials(study, settings), write_page(study, settings, command if best else "")
     console.print(trials_table(study, settings))
+    if (again := repeats_table(study, settings)) is not None:
+        console.print(again)
+    for sentence in warnings_of(study, settings):
+        typer.echo(f"Warning: {sentence}")
     for path in (table, page):
         typer.echo(path)
     if best:

@@ -61,7 +61,7 @@ def test_cases_that_are_gone_are_said_so(project, tmp_path, file):
     write_log(folder, file, ranked(file, ["gone.x", "case_01"]))
     result = run(folder)
     assert result.exit_code == 0, result.output
-    assert "no longer in the" in result.stdout
+    assert "no longer in" in result.stdout
     table = read(folder)
     assert "gone.x_0000.nii.gz is not in" in table.loc[0, "picture"]
     assert pd.isna(table.loc[1, "picture"])
@@ -103,26 +103,27 @@ def test_seldom_seen_cases_are_marked(nowhere, file):
     assert table["rank"].isna().tolist() == [False, False, True]
 
 
-def test_weights_go_before_losses_and_show_them(nowhere):
+def test_losses_go_before_weights_which_show_them(nowhere):
     folder = fold_folder(nowhere)
     write_log(folder, "weights.csv", ranked("weights.csv", ["a", "b"]))
     write_log(folder, "hardness.csv", ranked("hardness.csv", ["b", "a"]))
     result = run(folder)
-    assert "weight stays lowest (epochs 3 to 8)" in result.stdout
+    assert "loss stays highest (epochs 3 to 8)" in result.stdout
+    assert read(folder)["case"].tolist() == ["b", "a"]
+
+    result = run(folder, "--by", "weight")
+    assert "weight stays lowest" in result.stdout
     assert read(folder)["case"].tolist() == ["a", "b"]
     np.testing.assert_allclose(read(folder)["loss"], [0.1, 0.3], rtol=1e-5)
-
-    result = run(folder, "--by", "loss")
-    assert "loss stays highest" in result.stdout
-    assert read(folder)["case"].tolist() == ["b", "a"]
 
 
 def test_by_what_is_not_there_is_refused(nowhere):
     folder = fold_folder(nowhere)
     write_log(folder, "hardness.csv", [{"a": 1.0}])
     check_refused(run(folder, "--by", "weight"), "no weights.csv in", folder, "Leave it out.")
-    check_refused(run(folder, "--by", "size"), "'size' is not one of 'weight', 'loss'")
-    with pytest.raises(ValueError, match="`by` must be weight or loss, got 'size'"):
+    check_refused(run(folder, "--by", "dice"), "no validation/summary.json in", folder)
+    check_refused(run(folder, "--by", "size"), "'size' is not one of 'loss', 'weight', 'dice'")
+    with pytest.raises(ValueError, match="`by` must be loss, weight or dice, got 'size'"):
         find_suspects(folder, by="size")
     assert run(folder, "--by", "loss").exit_code == 0
 
@@ -159,7 +160,7 @@ def test_folder_of_something_else_is_refused(nowhere, path):
 
 def test_fold_without_a_log_is_refused(nowhere):
     folder = fold_folder(nowhere)
-    check_refused(run(folder), folder, "weights.csv or hardness.csv", "nnUNetTrainerL2RW")
+    check_refused(run(folder), folder, "hardness.csv or weights.csv", "nnUNetTrainerL2RW", "--by dice")
 
 
 @pytest.mark.parametrize("file", LOGS)

@@ -41,7 +41,21 @@ class Fake:
         return {**folders, "FAKE": json.dumps(fake)}
 
     def arguments(self, *options: str) -> list[str]:
-        return ["tune", "7", "2d", "0", "--trainer", "HWS", "--epochs", "4", "--device", "cpu", *options]
+        return [
+            "tune",
+            "7",
+            "2d",
+            "0",
+            "--trainer",
+            "HWS",
+            "--epochs",
+            "4",
+            "--device",
+            "cpu",
+            "--repeat",
+            "0",
+            *options,
+        ]
 
     def trials(self, study: str = "HWS_4epochs__nnUNetPlans__2d__fold_0"):
         import pandas as pd

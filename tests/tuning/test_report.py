@@ -43,7 +43,10 @@ def settings(tmp_path):
     target = SimpleNamespace(dataset="Dataset007_Made", configuration="2d", plans="nnUNetPlans", fold="0")
     objective = parse_objective("p10 of dice")
     return SimpleNamespace(
-        space=SimpleNamespace(names=["beta", "wmax"]), objective=objective, folder=tmp_path, target=target
+        space=SimpleNamespace(names=["beta", "wmax"], edges=lambda values: []),
+        objective=objective,
+        folder=tmp_path,
+        target=target,
     )
 
 

@@ -8,7 +8,7 @@ from experiments.few_data.studies import (
 from experiments.few_data.tuning import OPTIONS, Tuning, n_finished, read_tuning
 from experiments.nnunet_runs.plans import CONFIGURATION
 from nnunet_dro.trainers.registry import trainer_class
-from nnunet_dro.tuning.space import parse_space
+from nnunet_dro.tuning.parsing import parse_space
 from tests.experiments.few_data.made_study import TRIALS, write_tuning
 
 

@@ -1,0 +1,99 @@
+"""The draw of a trial's options: what a sampler proposes, unless its trainer has been tried already."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.trial import FrozenTrial, TrialState
+
+from nnunet_dro.tuning.space import Space
+from nnunet_dro.tuning.trials import FINISHED, copied
+
+#: Random draws after which a space counts as exhausted.
+N_ATTEMPTS = 500
+
+
+def draw_options(study: optuna.Study, space: Space, sampler: BaseSampler, *, seed: int) -> dict[str, Any] | None:
+    """Draw options whose trainer has not been tried in the study.
+
+    Names of trainers are rounded, and words have few combinations: different proposals can mean the same trainer. The
+    sampler proposes first. If that trainer has a result, runs elsewhere or is known to be refused, options are drawn at
+    random instead: the sampler would propose the same again. It learns from every trial that has a value of all that is
+    tuned, repetitions included; Optuna's Gaussian process ignores pruned ones.
+
+    Args:
+        study: The study.
+        space: What is tuned.
+        sampler: The sampler.
+        seed: Random seed of the draws at random.
+
+    Returns:
+        Value by name, as in the trainer's name; None if `N_ATTEMPTS` draws in a row have been tried.
+    """
+    tried = {_key_of(trial) for trial in study.get_trials(deepcopy=False)} - {None}
+    distributions = space.distributions()
+
+    def is_usable(trial: FrozenTrial) -> bool:
+        return trial.params.keys() == distributions.keys()
+
+    for proposing, n_attempts in ((sampler, 1), (RandomSampler(seed=seed), N_ATTEMPTS)):
+        copy = copied(study, is_usable, sampler=proposing)
+        for _ in range(n_attempts):
+            values = space.as_written(copy.ask(distributions).params)
+            if _key(space, values) not in tried:
+                return values
+    return None
+
+
+def _key(space: Space, values: Mapping[str, Any]) -> str:
+    """The trainer's name; for a combination that it refuses, the combination."""
+    try:
+        return space.trainer_name(values)
+    except ValueError:
+        return _combination(values)
+
+
+def _combination(values: Mapping[str, Any]) -> str:
+    return repr(sorted(values.items()))
+
+
+def _key_of(trial: FrozenTrial) -> str | None:
+    """What a trial has tried; None for a training that failed, which may succeed another time."""
+    attributes = trial.user_attrs
+    if "trainer" in attributes:
+        return attributes["trainer"] if trial.state in (*FINISHED, TrialState.RUNNING) else None
+    return _combination(attributes["values"]) if "values" in attributes and trial.state == TrialState.FAIL else None
+
+
+class DrawnOptions(BaseSampler):
+    """Gives a trial the options that were drawn for it; a trial that was queued with its options keeps those.
+
+    Args:
+        options: Value by name; None if the next trial is a queued one.
+        distributions: Distributions of what is tuned.
+        seed: Random seed of what a queued trial lacks.
+    """
+
+    def __init__(
+        self, options: Mapping[str, Any] | None, distributions: Mapping[str, BaseDistribution], *, seed: int
+    ) -> None:
+        self._options, self._distributions = options, dict(distributions)
+        self._random = RandomSampler(seed=seed)
+
+    def infer_relative_search_space(self, _study: optuna.Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """The distributions of what was drawn."""
+        return self._distributions if self._options is not None else {}
+
+    def sample_relative(
+        self, _study: optuna.Study, _trial: FrozenTrial, _search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """What was drawn."""
+        return dict(self._options or {})
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """A random value of what a queued trial lacks."""
+        return self._random.sample_independent(study, trial, param_name, param_distribution)

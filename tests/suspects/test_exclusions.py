@@ -1,0 +1,124 @@
+"""From the suspects to folds without them."""
+
+import json
+
+import pytest
+
+from .made_folds import fold_folder, ranked, run, write_log
+from .test_command import check_refused
+
+ORDER = ["wrong", "hard", "Jürgen", "right", "fine"]
+SPLITS = [
+    {"train": ["wrong", "hard", "Jürgen", "right"], "val": ["fine"]},
+    {"train": ["hard", "Jürgen", "right", "fine"], "val": ["wrong"]},
+]
+
+
+@pytest.fixture
+def fold(tmp_path, monkeypatch):
+    monkeypatch.delenv("nnUNet_raw")
+    monkeypatch.setenv("nnUNet_preprocessed", str(tmp_path / "preprocessed"))
+    own = tmp_path / "preprocessed" / "Dataset123_Made"
+    own.mkdir(parents=True)
+    (own / "splits_final.json").write_text(json.dumps(SPLITS))
+    folder = fold_folder(tmp_path / "results")
+    write_log(folder, "hardness.csv", ranked("hardness.csv", ORDER, n_epochs=12))
+    return folder
+
+
+def listed(folder):
+    lines = (folder / "exclusions.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def own_file(fold):
+    return fold.parents[3] / "preprocessed" / "Dataset123_Made" / "splits_final.json"
+
+
+def test_suspects_are_listed_and_the_next_step_is_told(fold):
+    result = run(fold, "--top", 2)
+
+    assert listed(fold) == ["wrong", "hard"]
+    words = " ".join(result.stdout.split())
+    assert "Next: To train without some cases: exclusions.txt in" in words
+    assert "give the same command with --write-splits" in words
+    page = (fold / "suspects.html").read_text()
+    assert "<h2>What to do next</h2>" in page
+    assert "give the same command with --write-splits" in page
+    assert not (fold / "splits_final.json").exists()
+
+
+def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
+    run(fold, "--top", 3)
+    before = own_file(fold).read_bytes()
+    path = fold / "exclusions.txt"
+    path.write_text(path.read_text(encoding="utf-8").replace("hard\n", "") + "\n", encoding="utf-8")
+
+    result = run(fold, "--top", 3, "--write-splits")
+
+    assert result.exit_code == 0, result.output
+    assert listed(fold) == ["wrong", "Jürgen", ""]
+    written = json.loads((fold / "splits_final.json").read_bytes().decode("ascii"))
+    assert written == [
+        {"train": ["hard", "right"], "val": ["fine"]},
+        {"train": ["hard", "right", "fine"], "val": ["wrong"]},
+    ], "validation cases stay"
+    assert own_file(fold).read_bytes() == before
+    words = " ".join(result.stdout.split())
+    assert "splits_final.json' leaves the 2 cases of exclusions.txt out of training" in words
+    assert str(own_file(fold)) in "".join(result.stdout.split())
+    assert "another nnUNet_results" in words
+    assert run(fold, "--write-splits").exit_code == 0, "made again"
+
+
+def test_without_a_list_the_first_cases_are_left_out(fold):
+    result = run(fold, "--top", 1, "--write-splits", "-o", fold / "new")
+
+    assert result.exit_code == 0, result.output
+    assert json.loads((fold / "new" / "splits_final.json").read_text())[0]["train"] == ["hard", "Jürgen", "right"]
+    assert listed(fold / "new") == ["wrong"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("wrong\nstranger\n", "must name cases of the folds, got stranger"),
+        ("wrong\nhard\nJürgen\nright\n", "must leave training cases, got none for fold 0"),
+    ],
+)
+def test_list_that_cannot_be_used_is_refused(fold, content, message):
+    (fold / "exclusions.txt").write_text(content, encoding="utf-8")
+
+    check_refused(run(fold, "--write-splits"), message)
+
+    assert not (fold / "splits_final.json").exists()
+    assert not (fold / "suspects.csv").exists()
+    assert run(fold).exit_code == 0, "the list alone is in nobody's way"
+
+
+def test_list_that_is_no_text_is_refused(fold):
+    (fold / "exclusions.txt").write_bytes(b"\xff\xfe\x00w")
+
+    check_refused(run(fold), "`exclusions.txt` must be text in UTF-8", "Save it again")
+
+
+def test_folds_of_nnunet_must_be_found_and_usable(fold, monkeypatch):
+    own_file(fold).write_text("{}")
+    check_refused(
+        run(fold, "--write-splits", "--top", 1), "`splits_final.json` must be a list of folds", own_file(fold)
+    )
+    own_file(fold).unlink()
+    check_refused(run(fold, "--write-splits"), "needs nnU-Net's splits_final.json", own_file(fold).parent)
+    monkeypatch.setenv("nnUNet_preprocessed", "")
+    own_file(fold).parent.rmdir()
+    check_refused(run(fold, "--write-splits"), "got no folder nnUNet_preprocessed", "Set nnUNet_preprocessed")
+
+
+def test_file_of_nnunet_is_never_written(fold):
+    before = own_file(fold).read_bytes()
+
+    for folder in (own_file(fold).parent, own_file(fold).parents[1] / "Dataset124_Other"):
+        check_refused(run(fold, "--write-splits", "-o", folder), "`output` must not be a dataset's folder", folder)
+
+    assert own_file(fold).read_bytes() == before
+    assert not (own_file(fold).parent / "exclusions.txt").exists()

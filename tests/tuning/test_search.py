@@ -1,0 +1,262 @@
+"""What trials are spent on: the defaults first, no trainer twice, and how existing studies go on."""
+
+import json
+import warnings
+
+import optuna
+import pytest
+import sqlalchemy
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.trial import TrialState
+
+from nnunet_dro.nnunet.target import find_target
+from nnunet_dro.tuning import storage
+from nnunet_dro.tuning.drawing import draw_options
+from nnunet_dro.tuning.objective import parse_objective
+from nnunet_dro.tuning.parsing import parse_space
+from nnunet_dro.tuning.storage import open_storage, open_study
+from nnunet_dro.tuning.study import about
+
+BETA = ("--option", "beta:10:100")
+NAME = "HWS_4epochs__nnUNetPlans__2d__fold_0"
+PLAIN = "nnUNetTrainerHWS_4epochs"
+
+
+def stored(fake, name=NAME):
+    return optuna.load_study(study_name=name, storage=f"sqlite:///{fake.results / 'tuning' / name / 'study.db'}")
+
+
+def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune):
+    result = tune(*BETA, "--option", "chi2", "--trials", "2")
+
+    assert result.exit_code == 0, result.output
+    assert fake.calls[0] == PLAIN
+    assert fake.trials().iloc[0][["beta", "chi2"]].tolist() == [100, "off"]
+    assert stored(fake).trials[0].params == {"beta": 100, "chi2": "off"}
+
+
+def test_defaults_outside_of_the_ranges_are_the_first_trial_too(fake, tune):
+    result = tune("--option", "beta:10:90", "--trials", "4")
+
+    assert result.exit_code == 0, result.output
+    first = fake.trials().iloc[0]
+    assert (first["state"], first["trainer"], float(first["beta"])) == ("complete", PLAIN, 100)
+    assert stored(fake).trials[0].params == {}, "nothing that is outside of the space is told to the sampler"
+    page = (fake.results / "tuning" / NAME / "study.html").read_text()
+    assert "left out" not in page.replace("Pairs of options: left out because it needs two options that vary", "")
+
+
+def test_number_that_is_off_by_default_is_off_in_the_first_trial(fake, tune):
+    result = tune("--option", "cvar:0.1:0.5", "--trials", "2")
+
+    assert result.exit_code == 0, result.output
+    assert fake.calls[0] == PLAIN
+    assert fake.trials()["cvar"].tolist()[0] == ""
+
+
+def test_sampler_learns_beside_defaults_outside_of_the_ranges():
+    space = parse_space("HWS", ["beta:10:90"], epochs=4, iterations=None)
+    study = optuna.create_study(direction="maximize")
+    study.add_trial(optuna.trial.create_trial(value=50.0, user_attrs={"trainer": PLAIN}))
+    for n, beta in enumerate((12.0, 25.0, 40.0, 60.0, 75.0, 88.0)):
+        attributes = {"trainer": f"T{n}"}
+        study.add_trial(
+            optuna.trial.create_trial(
+                params={"beta": beta},
+                distributions=space.distributions(),
+                value=-((beta - 50) ** 2),
+                user_attrs=attributes,
+            )
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
+
+    assert draw_options(study, space, sampler, seed=0)["beta"] == pytest.approx(50, abs=4)
+
+
+def test_rounded_twins_are_not_tried(fake, tune):
+    result = tune("--option", "beta:10:10.1", "--option", "warmup:0:1", "--trials", "20")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    # The defaults, and 10 and 10.1 with and without warm-up.
+    assert len(fake.calls) == len(set(fake.calls)) == 5
+    assert trials["state"].tolist() == ["complete"] * 5
+    assert "the search ends" in result.stderr
+    assert result.stdout.splitlines()[-1] in fake.calls
+    params = [trial.params for trial in stored(fake).trials[1:]]
+    assert {one["beta"] for one in params} == {10.0, 10.1}, "the sampler learns what was trained"
+
+
+class Stubborn(BaseSampler):
+    """Proposes the same, whatever it has seen."""
+
+    seen = 0
+
+    def infer_relative_search_space(self, study, trial):
+        return {}
+
+    def sample_relative(self, study, trial, search_space):
+        self.seen = len(study.get_trials(states=(TrialState.COMPLETE,)))
+        return {}
+
+    def sample_independent(self, study, trial, name, distribution):
+        return 20.0
+
+
+def test_proposal_that_was_tried_is_replaced():
+    space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
+    study, sampler = optuna.create_study(direction="maximize"), Stubborn()
+    assert draw_options(study, space, sampler, seed=0) == {"beta": 20.0}
+    for beta, name in ((20.0, "nnUNetTrainerHWS_beta20_4epochs"), (30.0, "nnUNetTrainerHWS_beta30_4epochs")):
+        trial = study.ask(space.distributions())
+        study._storage.set_trial_user_attr(trial._trial_id, "trainer", name)
+        trial.set_user_attr("values", {"beta": beta})
+        study.tell(trial, 0.5)
+
+    drawn = draw_options(study, space, sampler, seed=0)
+
+    assert drawn["beta"] not in (20.0, 30.0)
+    assert sampler.seen == 2
+    assert draw_options(study, space, sampler, seed=0) == drawn
+    assert draw_options(study, space, sampler, seed=1) != drawn
+
+
+def test_refused_combination_is_not_drawn_again():
+    space = parse_space("HWS", ["chi2", "noIS"], epochs=4, iterations=None)
+    study, drawn = optuna.create_study(), []
+    while (options := draw_options(study, space, RandomSampler(seed=len(drawn)), seed=len(drawn))) is not None:
+        drawn.append(options)
+        trial = study.ask(space.distributions())
+        trial.set_user_attr("values", options)
+        try:
+            trial.set_user_attr("trainer", space.trainer_name(options))
+        except ValueError:
+            study.tell(trial, state=TrialState.FAIL)
+        else:
+            study.tell(trial, 0.5)
+
+    assert sorted(map(repr, drawn)) == sorted({repr(one) for one in drawn})
+    assert len(drawn) == 4
+
+
+def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
+    monkeypatch.setenv("FAKE", json.dumps({"crash": ["chi2"]}))
+    assert tune("--option", "chi2", "--trials", "2").exit_code == 2
+    monkeypatch.delenv("FAKE")
+
+    result = tune("--option", "chi2", "--trials", "2")
+
+    assert result.exit_code == 0, result.output
+    assert set(fake.trials().query("state == 'complete'")["trainer"]) == {PLAIN, "nnUNetTrainerHWS_chi2_4epochs"}
+
+
+def old_study(fake):
+    """A study as earlier versions wrote it: unrounded parameters, two trials with one trainer, none with defaults."""
+    folder = fake.results / "tuning" / NAME
+    folder.mkdir(parents=True)
+    space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
+    target = find_target("7", "2d", "0", plans="nnUNetPlans")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        study = open_study(
+            open_storage(None, folder), NAME, about(space, target, parse_objective("mean")), maximise=True
+        )
+    for beta, value in ((20.0412, 0.6), (20.0398, 0.6), (70.3, 0.7)):
+        study.enqueue_trial({"beta": beta})
+        trial = study.ask(space.distributions())
+        rounded = space.as_written(trial.params)
+        trial.set_user_attr("values", rounded)
+        trial.set_user_attr("trainer", space.trainer_name(rounded))
+        study.tell(trial, value)
+
+
+def test_study_of_an_earlier_version_goes_on(fake, tune):
+    old_study(fake)
+
+    result = tune(*BETA, "--trials", "5")
+
+    assert result.exit_code == 0, result.output
+    trials = fake.trials()
+    assert trials["state"].tolist() == ["complete"] * 5
+    assert trials["value"].tolist()[:3] == [0.6, 0.6, 0.7]
+    assert trials["trainer"].tolist()[:2] == ["nnUNetTrainerHWS_beta20_4epochs"] * 2
+    assert fake.calls == trials["trainer"].tolist()[3:]
+    assert PLAIN not in fake.calls, "the defaults are the first trial of new studies only"
+
+
+@pytest.mark.parametrize(
+    ("options", "prunes"),
+    [
+        (("--epochs", "19"), False),
+        (("--epochs", "20"), True),
+        (("--epochs", "19", "--pruning"), True),
+        (("--epochs", "20", "--no-pruning"), False),
+    ],
+)
+def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, options, prunes):
+    seen = []
+    monkeypatch.setattr("nnunet_dro.tuning.tune_command._tune", lambda settings, *_: seen.append(settings))
+
+    assert tune(*BETA, *options).exit_code == 0
+
+    assert [settings.prune for settings in seen] == [prunes]
+
+
+def test_gaussian_process_of_optuna_learns_nothing_from_pruned_trials():
+    """Why short trainings are not pruned; should Optuna change this, the default can be thought over."""
+    space = parse_space("HWS", ["beta:10:100"], epochs=30, iterations=None).distributions()
+    drawn = []
+    for pruned_at in (None, 15.0, 95.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=0, n_startup_trials=2))
+        for beta in (20.0, 60.0, 90.0):
+            study.add_trial(
+                optuna.trial.create_trial(params={"beta": beta}, distributions=space, value=(beta - 55) ** 2)
+            )
+        if pruned_at is not None:
+            state, values = TrialState.PRUNED, {3: 0.2}
+            study.add_trial(
+                optuna.trial.create_trial(
+                    params={"beta": pruned_at}, distributions=space, state=state, intermediate_values=values
+                )
+            )
+        drawn.append(study.ask(space).params["beta"])
+    assert drawn[0] == drawn[1] == drawn[2]
+
+
+def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
+    folder = fake.results / "tuning" / NAME
+    folder.mkdir(parents=True)
+    space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
+    target = find_target("7", "2d", "0", plans="nnUNetPlans")
+    study = open_study(open_storage(None, folder), NAME, about(space, target, parse_objective("mean")), maximise=True)
+    for _ in range(2):
+        study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True})
+
+    result = tune(*BETA, "--trials", "2")
+
+    assert result.exit_code == 0, result.output
+    assert fake.trials()["state"].tolist() == ["complete", "failed", "complete"]
+    assert len(set(fake.calls)) == len(fake.calls) == 2
+
+
+def test_database_whose_tables_another_machine_makes_is_opened_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_OPENING_SECONDS", 0.0)
+    opened = []
+
+    def open_it(url, **options):
+        opened.append(url)
+        if len(opened) < 3:
+            raise sqlalchemy.exc.ProgrammingError("CREATE TABLE", {}, Exception("relation exists"))
+        return "storage"
+
+    monkeypatch.setattr(storage, "RDBStorage", open_it)
+    assert open_storage("postgresql://host/db", tmp_path) == "storage"
+    opened[:] = []
+    monkeypatch.setattr(storage, "_OPENINGS", 2)
+    with pytest.raises(ValueError, match="`storage` must be a database of Optuna"):
+        open_storage("postgresql://host/db", tmp_path)
+    assert len(opened) == 2
