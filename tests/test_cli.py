@@ -4,6 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from nnunet_dro.cli import app
 
 PROGRAM = Path(sys.executable).parent / "nnunet-dro"
 
@@ -75,8 +78,8 @@ def test_demo_refuses_a_bad_case_table_in_one_line(tmp_path, cases_csv, message)
     )
     if cases_csv is not None:
         (data / "cases.csv").write_text(cases_csv)
-    result = nnunet_dro("demo", "--data", data, "--out", tmp_path / "out")
-    assert result.returncode == 2
+    result = CliRunner().invoke(app, ["demo", "--data", str(data), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
     assert not result.stdout
     assert len(result.stderr.strip().splitlines()) == 1
     assert message in result.stderr

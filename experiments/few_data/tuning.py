@@ -67,7 +67,8 @@ def tune(of_seed: FewDataRuns, method: str, *, quick: bool, console: Console) ->
     command = ["nnunet-dro", "tune", of_seed.study.dataset, CONFIGURATION, TUNING_FOLD, "--trainer", study]
     for option in OPTIONS[method]:
         command += ["--option", option]
-    command += ["--objective", "mean", "--trials", str(n_trials), "--epochs", str(epochs)]
+    # The experiment trains the best on all cases, with several seeds: there is nothing to repeat here.
+    command += ["--objective", "mean", "--trials", str(n_trials), "--repeat", "0", "--epochs", str(epochs)]
     command += ["--iterations", str(iterations), "-p", PLANS_NAME, "--device", "cpu", "--study", study]
     # nnUNetv2_train takes a thread for every processor, whatever OMP_NUM_THREADS says. On a busy machine they had
     # better not spin while they wait. (OMP_THREAD_LIMIT is no way out: oneDNN then waits for threads that never come.)

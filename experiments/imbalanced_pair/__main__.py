@@ -2,7 +2,7 @@
 
     python -m experiments.imbalanced_pair [--published] [--quick] [--out FOLDER] [--cache FOLDER]
 
-After section 4.1 of Ren et al. 2018; with ``--published`` at the settings of their code, which takes two hours of a
+After section 4.1 of Ren et al. 2018; with ``--published`` at the settings of their code, which takes an hour of a
 processor core. Finished runs are kept in the cache: an interrupted experiment continues.
 """
 
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _name(run: Run) -> str:
-    made = f"-made-of-{run.distinct or 'all'}" if run.made else ""
+    made = "-made" if run.made else ""
     return f"{run.method}-{run.ratio}to1{made}-rate{run.learning_rate:g}-seed{run.seed}".replace(" ", "-")
 
 

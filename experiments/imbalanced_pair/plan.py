@@ -7,8 +7,6 @@ from experiments.imbalanced_pair.training import METHODS, Outcome, Run
 #: Methods at the published settings, 9s for each 4 there, and steps of L2RW and of the others.
 PUBLISHED_METHODS = tuple(method for method in METHODS if method != "random")
 PUBLISHED_RATIOS, PUBLISHED_STEPS = (199, 10), {"L2RW": 4000, "other": 8000}
-#: At the largest ratio, how many of the 4s are distinct in further runs.
-FEW_DISTINCT = 5
 
 #: 9s for each 4 in training.
 RATIOS = (1, 10, 30, 84)
@@ -46,21 +44,20 @@ def planned_runs(tuned: float, *, quick: bool) -> list[Run]:
 def published_runs(*, quick: bool) -> list[Run]:
     """All trainings at the settings of the published code, a ratio at a time, the largest first."""
     seeds = range(2) if quick else range(5)
-    conditions = [(PUBLISHED_RATIOS[0], 0), (PUBLISHED_RATIOS[1], 0), (PUBLISHED_RATIOS[0], FEW_DISTINCT)]
     return [
-        _published(method, ratio, seed, distinct, quick=quick)
-        for ratio, distinct in conditions
+        _published(method, ratio, seed, quick=quick)
+        for ratio in PUBLISHED_RATIOS
         for seed in seeds
         for method in PUBLISHED_METHODS
     ]
 
 
-def _published(method: str, ratio: int, seed: int, distinct: int, *, quick: bool) -> Run:
+def _published(method: str, ratio: int, seed: int, *, quick: bool) -> Run:
     steps = 20 if quick else PUBLISHED_STEPS["L2RW" if method == "L2RW" else "other"]
     n_train, n_test, test_every = (400, 20, 5) if quick else (5000, 40, 100)
     ratio = 40 if quick and ratio > PUBLISHED_RATIOS[1] else ratio
     fixed = {"n_train": n_train, "n_test": n_test, "steps": steps, "test_every": test_every}
-    return Run(method, ratio, seed, 0.02 if quick else 1e-3, **fixed, momentum=0.9, made=True, distinct=distinct)
+    return Run(method, ratio, seed, 0.02 if quick else 1e-3, **fixed, momentum=0.9, made=True)
 
 
 def _quick(rate: float, ratio: int, seed: int, method: str) -> Run:

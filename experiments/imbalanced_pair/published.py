@@ -10,7 +10,7 @@ from experiments.imbalanced_pair.training import N_TRUSTED, Run
 from experiments.record import render
 
 _COLOURS = dict(zip(PUBLISHED_METHODS, ("#000000", "#E69F00", "#009E73", "#CC79A7", "#0072B2"), strict=True))
-_COLUMNS = ["images", "ratio", "n_rare", "distinct", "seed", "method", "error", "rare", "common", "minus plain"]
+_COLUMNS = ["images", "ratio", "n_rare", "seed", "method", "error", "rare", "common", "minus plain"]
 _COLUMNS += ["minus resample", "weight", "effective"]
 
 
@@ -89,14 +89,14 @@ def published_text(rows: pd.DataFrame, run: Run) -> str:
         steps=PUBLISHED_STEPS,
         n_trusted=N_TRUSTED,
         n_splits=rows["seed"].nunique(),
+        worst=rows["ratio"].max(),
         findings=findings,
     )
 
 
 def _condition(rows: pd.DataFrame) -> pd.Series:
-    """The name of the training images: how many 4s, and of how many they are made."""
-    few = np.where(rows["distinct"] > 0, " made of " + rows["distinct"].astype(str), "")
-    return rows["ratio"].astype(str) + ":1, " + rows["n_rare"].astype(str) + " 4s" + few
+    """The name of the training images: the ratio, and how many 4s there are."""
+    return rows["ratio"].astype(str) + ":1, " + rows["n_rare"].astype(str) + " 4s"
 
 
 def _difference(values: pd.Series) -> tuple[float, float, float]:

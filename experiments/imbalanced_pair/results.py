@@ -14,7 +14,7 @@ def compared(results: Sequence[tuple[Run, Outcome]]) -> pd.DataFrame:
     # The noise of single precision would decide which of two equal errors is lower.
     rows[["rare", "common"]] = rows[["rare", "common"]].round(4)
     rows["error"] = (rows["rare"] + rows["common"]) / 2
-    keys = ["learning_rate", "ratio", "distinct", "seed"]
+    keys = ["learning_rate", "ratio", "seed"]
     for other in ("plain", "resample"):
         errors = rows[rows["method"] == other].set_index(keys)["error"].rename("theirs")
         rows[f"minus {other}"] = rows["error"] - rows.join(errors, on=keys)["theirs"]

@@ -35,7 +35,6 @@ class Run:
         momentum: Momentum of SGD.
         made: Whether the training images are made of the digits that are there by small affine transforms, as many as
             are wanted. The trusted images are then no training images.
-        distinct: 4s of which others are made, at most; 0 for all that are left.
         test_every: Steps between two tests, of which the last quarter is averaged; 0 for a test at the end alone.
     """
 
@@ -49,7 +48,6 @@ class Run:
     steps: int = 320
     momentum: float = 0.0
     made: bool = False
-    distinct: int = 0
     test_every: int = 0
 
     def __post_init__(self) -> None:
@@ -124,7 +122,7 @@ def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run)
         others = here[run.n_test :]
         trusted.append(others[:N_TRUSTED])
         if run.made:
-            others = others[N_TRUSTED:][: run.distinct or None if digit == RARE else None]
+            others = others[N_TRUSTED:]
         train.append(np.resize(others, n_wanted))
     parts = [images[np.concatenate(rows)] for rows in (train, trusted, test)]
     if run.made:

@@ -12,11 +12,11 @@ from tests.nnunet_project import environment
 pytestmark = pytest.mark.slow
 
 
-def test_two_trainings_of_nnunet_and_their_repetitions(project):
+def test_a_training_of_nnunet_and_its_repetition(project):
     here = project("labels")
     program = Path(sys.executable).parent / "nnunet-dro"
     options = ["--option", "beta:1:100:log", "--option", "chi2", "--epochs", "1", "--iterations", "2"]
-    options += ["--trials", "2", "--repeat", "1", "--objective", "p10 by site worst", "--device", "cpu"]
+    options += ["--trials", "1", "--repeat", "1", "--objective", "p10 by site worst", "--device", "cpu"]
     command = [program, "tune", str(here.dataset_id), "2d_small", "0", "--trainer", "HWS", *options]
 
     result = subprocess.run(command, env=environment(here.root), capture_output=True, text=True)
@@ -24,20 +24,18 @@ def test_two_trainings_of_nnunet_and_their_repetitions(project):
     assert result.returncode == 0, result.stderr
     folder = here.root / "results" / here.dataset / "tuning" / "HWS_1epochs_2iters__nnUNetPlans__2d_small__fold_0"
     trials = pd.read_csv(folder / "trials.csv")
-    assert trials["state"].tolist() == ["complete"] * 4
-    assert sorted(trials["repeat_of"][2:]) == [0, 1]
+    assert trials["state"].tolist() == ["complete"] * 2
+    assert trials["repeat_of"].tolist()[1:] == [0]
     assert trials["value"].between(0, 1).all()
     assert (trials["epochs"] == 1).all()
-    best = trials.loc[2 + trials["value"][2:].argmax()]
-    assert result.stdout.splitlines()[-1] == best["trainer"]
-    assert len(result.stderr.splitlines()) == 4, "a line per trial, no warnings"
+    (trainer,) = set(trials["trainer"])
+    assert result.stdout.splitlines()[-1] == trainer
+    assert len(result.stderr.splitlines()) == 2, "a line per trial, no warnings"
     page = (folder / "study.html").read_text()
-    assert best["trainer"] in page
+    assert trainer in page
     assert "<h2>History</h2>" in page
-    for trainer in trials["trainer"]:
-        fold = here.fold_folder(trainer, "2d_small")
-        again = folder / "repeats" / "1" / fold.relative_to(here.root / "results")
-        assert (again / "validation" / "summary.json").exists()
-        # Nothing is seeded: the two trainings differ.
-        first, second = ((one / "hardness.csv").read_text() for one in (fold, again))
-        assert first != second
+    fold = here.fold_folder(trainer, "2d_small")
+    again = folder / "repeats" / "1" / fold.relative_to(here.root / "results")
+    assert (again / "validation" / "summary.json").exists()
+    # Nothing is seeded: the two trainings differ.
+    assert (fold / "hardness.csv").read_text() != (again / "hardness.csv").read_text()
