@@ -79,6 +79,7 @@ experiments: install
 	$(BIN)/python -m experiments.reweighting_limits
 	$(BIN)/python -m experiments.digits
 	$(BIN)/python -m experiments.imbalanced_pair
+	$(BIN)/python -m experiments.imbalanced_pair --published
 	$(BIN)/python -m experiments.hardness_signals
 	$(BIN)/python -m experiments.segmentation phantoms --work build/experiments
 	$(BIN)/python -m experiments.label_noise --work build/experiments

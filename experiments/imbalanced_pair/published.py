@@ -73,23 +73,26 @@ def published_text(rows: pd.DataFrame, run: Run) -> str:
     conditions = _condition(rows)
     findings = []
     for name, here in rows.groupby(conditions):
-        means = here.groupby("method", observed=True)["error"].mean()
+        errors = here.groupby("method", observed=True)["error"].mean().to_dict()
         l2rw = here[here["method"] == "L2RW"]
         findings.append(
             {
                 "name": name,
-                "errors": means.to_dict(),
+                "errors": errors,
                 "minus": {other: _difference(l2rw[f"minus {other}"]) for other in ("plain", "resample")},
                 "lower": {other: int((l2rw[f"minus {other}"] < 0).sum()) for other in ("plain", "resample")},
             }
         )
+    means = rows.groupby(["method", "ratio"], observed=True)["error"].mean().unstack()
     return render(
         "imbalanced_pair/published",
         run=run,
         steps=PUBLISHED_STEPS,
         n_trusted=N_TRUSTED,
         n_splits=rows["seed"].nunique(),
+        least=rows["ratio"].min(),
         worst=rows["ratio"].max(),
+        rises=(means[rows["ratio"].max()] - means[rows["ratio"].min()]).to_dict(),
         findings=findings,
     )
 

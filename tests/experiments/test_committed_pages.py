@@ -16,12 +16,14 @@ import experiments.few_data.page
 import experiments.hardness_signals.__main__
 import experiments.hardness_signals.page
 import experiments.imbalanced_pair.page
+import experiments.imbalanced_pair.published
 import experiments.label_noise.page
 import experiments.reweighting_limits.page
 import experiments.segmentation.page
 from experiments.digits.training import Run as DigitsRun
 from experiments.few_data import studies as few_data_studies
 from experiments.few_data.tuning import Tuning
+from experiments.imbalanced_pair.plan import published_runs
 from experiments.imbalanced_pair.training import METHODS
 from experiments.imbalanced_pair.training import Run as PairRun
 from experiments.label_noise.studies import phantom_study as noisy_phantoms
@@ -206,3 +208,12 @@ def test_imbalanced_pair():
         runs[f"minus {other}"] = runs["error"] - runs.join(theirs, on=keys)["theirs"]
     text = experiments.imbalanced_pair.page.page_text(runs, PairRun("plain", 1, 0, 0.025))
     assert_page("imbalanced-pair", "4 against 9, imbalanced", text, table)
+
+
+def test_imbalanced_pair_at_the_published_settings():
+    rows = pd.read_csv(RESULTS / "imbalanced-pair-published-all.csv")
+    rows["method"] = pd.Categorical(rows["method"], METHODS)
+    page = experiments.imbalanced_pair.published
+    text = page.published_text(rows, published_runs(quick=False)[0])
+    title = "4 against 9, at the settings of the published code"
+    assert_page("imbalanced-pair-published", title, text, page.published_table(rows))
