@@ -1,3 +1,4 @@
+import base64
 import time
 
 import pytest
@@ -307,3 +308,24 @@ def test_table_of_5000_cases_sorts_within_a_second(open_page):
     )
     assert time.perf_counter() - start < 2
     assert page.column(0)[:3] == ["case_0049"] * 3
+
+
+@pytest.mark.parametrize("make", [report, comparison])
+def test_page_prints_on_paper_with_all_its_tables(open_page, driver, make):
+    page = open_page(make())
+    n_rows = len(page.all("main table tbody tr"))
+
+    printed = driver.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})
+
+    pdf = base64.b64decode(printed["data"])
+    assert pdf.startswith(b"%PDF")
+    assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") >= 2
+    # What needs a mouse is not on paper, and nothing is cut off at the right.
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert page.run("return getComputedStyle(document.querySelector('#theme, header button')).display") == "none"
+        assert page.run("return document.documentElement.scrollWidth <= window.innerWidth")
+        assert len(page.all("main table tbody tr")) >= n_rows
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert page.errors() == []
