@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nnunet_dro.cli import app
-from nnunet_dro.nnunet.command import CommandError, run_command
+from nnunet_dro.nnunet.command import CommandError, last_lines, run_command
 from tests.command_server import CommandServer
 
 _FOLDERS = ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results")
@@ -43,7 +43,7 @@ class ForkedCommands:
             code = self._server(whole).start(name, *arguments[1:], environment=whole, folder=root, files=files).wait()
         while_running()
         if code:
-            raise CommandError(arguments[0], code, log.read_text(encoding="utf-8").splitlines()[-15:], log)
+            raise CommandError(arguments[0], code, last_lines(log), log)
         return None
 
     def _run_here(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
