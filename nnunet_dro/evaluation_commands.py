@@ -70,8 +70,9 @@ def evaluate(
     from nnunet_dro.evaluation.protocol import read_protocol, under_protocol
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
     from nnunet_dro.evaluation.requirements import parse_requirement, read_requirements
-    from nnunet_dro.evaluation.result_files import evaluation_files
+    from nnunet_dro.evaluation.result_files import OF_LESIONS, evaluation_files
     from nnunet_dro.output_folder import check_output, write_files
+    from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 
     requirements = [parse_requirement(text) for text in require or ()]
     requirements += read_requirements(require_file) if require_file else []
@@ -106,7 +107,8 @@ def evaluate(
         )
         if protocol:
             evaluation = under_protocol(evaluation, read_protocol(protocol), protocol)
-        write_files(output, {**evaluation_files(evaluation), **evaluation_reports(evaluation)})
+        files = {**evaluation_files(evaluation), **evaluation_reports(evaluation)}
+        write_files(output, files, outdated=(*OF_LESIONS, VIEWER_PAGE))
     show(evaluation_table(evaluation), output / "report.html")
     _stop_if_unmet(evaluation.about["requirements"])
 
@@ -183,7 +185,9 @@ def report(
     viewer: Annotated[
         bool, typer.Option("--viewer", help="Write cases.html, too: the worst cases in every plane and in 3-D.")
     ] = False,
-    viewer_mb: Annotated[float, typer.Option(help="Largest size of cases.html, in MB.")] = 100,
+    viewer_mb: Annotated[
+        float | None, typer.Option(help="Largest size of cases.html, in MB.", show_default="100")
+    ] = None,
     pack: Annotated[
         Path | None,
         typer.Option(
@@ -196,9 +200,12 @@ def report(
     from nnunet_dro.evaluation.report import evaluation_reports, pictures_of
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.output_folder import check_output, write_files
+    from nnunet_dro.viewer import MOST_MB, PAGE, viewer_page
 
     if viewer and images is None:
         raise ValueError("`viewer` must be given with the images that it shows, got none. Name their folder: --images.")
+    if viewer_mb is not None and not viewer:
+        raise ValueError(f"`viewer_mb` bounds {PAGE}, got it without --viewer, which writes that page. Give both.")
     if pack is not None:
         check_output(pack, overwrite=False)
     read = read_evaluation(evaluation)
@@ -207,10 +214,9 @@ def report(
         with progress_bar("Drawing the worst cases") as progress:
             gallery = pictures_of(read, images, per_stratum=per_stratum, progress=progress)
     if viewer and images is not None:
-        from nnunet_dro.viewer import viewer_page
-
+        most_mb = MOST_MB if viewer_mb is None else viewer_mb
         with progress_bar("Packing the worst cases") as progress:
-            page = viewer_page(read, images, per_stratum=per_stratum, most_mb=viewer_mb, progress=progress)
+            page = viewer_page(read, images, per_stratum=per_stratum, most_mb=most_mb, progress=progress)
     links, pages = (page.links, {page.name: page.html}) if page else ({}, {})
     if pack is not None:
         from nnunet_dro.evidence import evidence_pack
@@ -218,7 +224,9 @@ def report(
         files, folder, main = evidence_pack(read, gallery, links), pack, "README.md"
     else:
         files, folder, main = evaluation_reports(read, gallery, links), evaluation, "report.html"
-    write_files(folder, files | pages)
+    # Without its links, an earlier viewer would be a page that nothing leads to, perhaps of other scores.
+    for name in write_files(folder, files | pages, outdated=(PAGE,)):
+        typer.echo(f"nnunet-dro: {folder / name} of an earlier run was deleted. Give --viewer to write it again.", err=True)
     typer.echo(folder / main)
     if page:
         typer.echo(folder / page.name)

@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,12 +34,17 @@ def check_output(folder: Path, *, overwrite: bool) -> None:
         raise PermissionError(f"`output` must be writable, got {str(existing)!r}. Name another folder.")
 
 
-def write_files(folder: Path, files: Mapping[str, str]) -> None:
+def write_files(folder: Path, files: Mapping[str, str], *, outdated: Collection[str] = ()) -> list[str]:
     """Write files into a folder: a new folder appears with all of them, an old one gets them once all are written.
 
     Args:
         folder: Where to write. Other files in it stay.
         files: Name to content.
+        outdated: Names of files that an earlier run may have written; they are deleted unless they are in ``files``,
+            since they would contradict them.
+
+    Returns:
+        The names of the files that were deleted.
     """
     folder = folder.absolute()
     if folder.is_dir():
@@ -47,7 +52,10 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
         with ExitStack() as stack:
             for name, content in files.items():
                 _write(stack.enter_context(replacing(folder / name)), content)
-        return
+        deleted = [name for name in outdated if name not in files and (folder / name).is_file()]
+        for name in deleted:
+            (folder / name).unlink()
+        return deleted
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=".", suffix=".partial", dir=folder.parent))
     try:
@@ -58,6 +66,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
         (partial / folder.name).rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    return []
 
 
 def _write(path: Path, content: str) -> None:

@@ -25,6 +25,9 @@ from nnunet_dro.naming import name_some
 FORMAT = "nnunet-dro evaluation 1"
 COMPARISON_FORMAT = "nnunet-dro comparison 1"
 
+#: The tables that are written only where lesions were compared.
+OF_LESIONS = ("lesions.csv", "lesion_sizes.csv")
+
 #: The columns that are names, in every table.
 _NAMES = ("attribute", "stratum", "label", "metric", "case", "max_case")
 
@@ -62,8 +65,8 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     counts = {column: "Int64" for column in LESION_COUNTS if column in evaluation.scores.columns}
     of_lesions = {}
     if evaluation.about.get("options", {}).get("instances"):
-        tables = {"lesions.csv": evaluation.lesions, "lesion_sizes.csv": evaluation.lesion_sizes}
-        of_lesions = {name: table.to_csv(index=False) for name, table in tables.items() if len(table.columns)}
+        tables = zip(OF_LESIONS, (evaluation.lesions, evaluation.lesion_sizes), strict=True)
+        of_lesions = {name: table.to_csv(index=False) for name, table in tables if len(table.columns)}
     return {
         "scores.csv": evaluation.scores.astype(counts).to_csv(index=False),
         "strata.csv": evaluation.strata.to_csv(index=False),

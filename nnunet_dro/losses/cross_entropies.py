@@ -24,16 +24,14 @@ def cross_entropies(loss: DiceCELoss, outputs: Tensor | Sequence[Tensor], target
     """
     if isinstance(outputs, Tensor):
         outputs, targets = [outputs], [targets]  # type: ignore[list-item]
-    total: Tensor | None = None
+    means = []
     for logits, target, factor in zip(outputs, targets, loss.scale_weights, strict=True):
         if factor == 0:
             continue
         voxelwise = loss.voxel_loss(logits, target, loss.ignore_label).flatten(1)
         sums = voxelwise.sum(1, dtype=torch.promote_types(voxelwise.dtype, torch.float32))
-        mean = factor * loss.weight_ce * sums / _n_voxels(loss, logits, target)
-        total = mean if total is None else total + mean
-    assert total is not None  # nnU-Net's deep supervision has a factor above 0
-    return total
+        means.append(factor * loss.weight_ce * sums / _n_voxels(loss, logits, target))
+    return torch.stack(means).sum(0)
 
 
 def _n_voxels(loss: DiceCELoss, logits: Tensor, target: Tensor) -> Tensor | int:

@@ -49,6 +49,15 @@ def study(tmp_path):
     return tmp_path
 
 
+def test_files_of_an_earlier_run_with_lesions_do_not_stay(study):
+    assert run_evaluate(study, "--instances", "tumour").exit_code == 0
+    (study / "out" / "cases.html").write_text("A viewer of the earlier scores.")
+    (study / "out" / "notes.txt").write_text("mine")
+    result = run_evaluate(study, "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert names_in(study / "out") == sorted([*EVALUATION_FILES, "notes.txt"])
+
+
 def test_lesions_have_a_row_each_and_a_table_by_volume(study):
     result = run_evaluate(study, "--instances", "tumour")
 

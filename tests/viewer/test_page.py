@@ -155,6 +155,21 @@ def test_command_says_on_stderr_what_has_no_room(folder):
     assert (folder / "out" / "cases.html").stat().st_size <= (whole - 0.35) * 1e6
 
 
+def test_report_without_the_viewer_deletes_an_earlier_one(folder):
+    assert report(folder, "--viewer").exit_code == 0
+    result = report(folder)
+    assert result.exit_code == 0, result.output
+    assert not (folder / "out" / "cases.html").exists()
+    assert "cases.html of an earlier run was deleted. Give --viewer" in result.stderr
+    assert "cases.html" not in (folder / "out" / "report.html").read_text()
+    assert report(folder, "--viewer").exit_code == 0
+
+
+def test_size_of_a_viewer_that_is_not_asked_for_is_one_line(folder):
+    before = {path.name for path in (folder / "out").iterdir()}
+    check_refused(report(folder, "--viewer-mb", "5"), folder, "`viewer_mb` bounds cases.html", files=before)
+
+
 def test_pack_has_the_viewer_too(folder):
     result = report(folder, "--viewer", "--pack", folder / "pack")
     assert result.exit_code == 0, result.output
