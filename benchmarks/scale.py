@@ -3,7 +3,8 @@
 The scores are drawn, and no image file is read: 20,000 cases, 100 labels, Dice and HD95, and 60 strata in two
 attributes, beside all cases together. The sizes of the strata range over a factor of 20, and every label is absent from
 some cases and missed in others, so that hardly two samples are of one size. The steps are those of
-`nnunet-dro evaluate` after the label maps have been read, one after the other in one process.
+`nnunet-dro evaluate` after the label maps have been read, and those of `nnunet-dro compare` with two such evaluations:
+each command's one after the other, in a process of its own.
 
     python benchmarks/scale.py [--quick] [--out FILE]
 """
@@ -11,11 +12,13 @@ some cases and missed in others, so that hardly two samples are of one size. The
 import argparse
 import io
 import json
+import multiprocessing
 import platform
 import resource
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,9 +28,19 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from nnunet_dro.evaluation.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.report import evaluation_html, evaluation_latex, evaluation_markdown, evaluation_table
-from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.report import (
+    comparison_html,
+    comparison_latex,
+    comparison_markdown,
+    comparison_table,
+    evaluation_html,
+    evaluation_latex,
+    evaluation_markdown,
+    evaluation_table,
+)
+from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files, read_evaluation
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
 from nnunet_dro.output_folder import write_files
@@ -63,6 +76,11 @@ class Clock:
         self.rows.append(row | {"mb": len(found.encode()) / 1e6 if isinstance(found, str) else None})
         return found
 
+    def with_sum(self) -> list[dict[str, Any]]:
+        """The rows, and one of their sums."""
+        sums = {name: sum(row[name] for row in self.rows) for name in ("seconds", "processor_seconds")}
+        return [*self.rows, {"step": "together", **sums, "peak_gb": self.rows[-1]["peak_gb"], "mb": None}]
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -70,16 +88,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/scale.json"), help="File to write.")
     arguments = parser.parse_args()
     size = QUICK if arguments.quick else FULL
-    rows = measure(size)
-    table = Table(title=f"{size.n_cases:,} cases, {size.n_labels} labels, {sum(size.n_strata)} strata, 2 metrics")
-    for column in ("step", "seconds", "of the processor", "peak memory (GB)", "size (MB)"):
-        table.add_column(column, justify="left" if column == "step" else "right")
-    for row in rows:
-        written = "" if row["mb"] is None else f"{row['mb']:.1f}"
-        table.add_row(
-            row["step"], f"{row['seconds']:.1f}", f"{row['processor_seconds']:.1f}", f"{row['peak_gb']:.2f}", written
-        )
-    Console().print(table)
+    rows = {}
+    for command, measure in (("evaluate", measure_evaluate), ("compare", measure_compare)):
+        rows[command] = apart(measure, size)
+        show(command, size, rows[command])
     machine = {"python": platform.python_version(), "numpy": np.__version__, "pandas": pd.__version__}
     machine |= {"processor": platform.machine()}
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -87,8 +99,26 @@ def main() -> None:
     arguments.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def measure(size: Size) -> list[dict[str, Any]]:
-    """A row per step, and one of their sums."""
+def apart(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives in a new process, whose peak memory is its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as one:
+        return one.submit(function, *arguments).result()
+
+
+def show(command: str, size: Size, rows: list[dict[str, Any]]) -> None:
+    strata = f"{sum(size.n_strata)} strata, {len(METRICS)} metrics"
+    table = Table(title=f"{command}: {size.n_cases:,} cases, {size.n_labels} labels, {strata}")
+    for column in ("step", "seconds", "of the processor", "peak memory (GB)", "size (MB)"):
+        table.add_column(column, justify="left" if column == "step" else "right")
+    for row in rows:
+        written = "" if row["mb"] is None else f"{row['mb']:.1f}"
+        numbers = (f"{row['seconds']:.1f}", f"{row['processor_seconds']:.1f}", f"{row['peak_gb']:.2f}")
+        table.add_row(row["step"], *numbers, written)
+    Console().print(table)
+
+
+def measure_evaluate(size: Size) -> list[dict[str, Any]]:
+    """A row per step of `nnunet-dro evaluate` after the label maps have been read, and one of their sums."""
     scores, strata = drawn_scores(size, rng=np.random.default_rng(0))
     clock = Clock()
     statistics = clock.time("statistics", lambda: summarise(scores, strata, metrics=METRICS))
@@ -98,11 +128,35 @@ def measure(size: Size) -> list[dict[str, Any]]:
     made = {name: clock.time(name, lambda make=make: make(evaluation)) for name, make in reports.items()}
     with tempfile.TemporaryDirectory() as scratch:
         clock.time("writing", lambda: write_files(Path(scratch) / "out", tables | made))
-    clock.time("terminal", lambda: printed(evaluation))
-    total = {"step": "together"} | {
-        name: sum(row[name] for row in clock.rows) for name in ("seconds", "processor_seconds")
-    }
-    return [*clock.rows, total | {"peak_gb": clock.rows[-1]["peak_gb"], "mb": None}]
+    clock.time("terminal", lambda: printed(evaluation_table(evaluation)))
+    return clock.with_sum()
+
+
+def measure_compare(size: Size) -> list[dict[str, Any]]:
+    """A row per step of `nnunet-dro compare` with two evaluations of the same cases, and one of their sums."""
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = {name: Path(scratch) / name for name in ("baseline", "method")}
+        for seed, folder in enumerate(folders.values()):
+            apart(write_evaluation, size, seed, folder)
+        read = clock.time("reading", lambda: {name: read_evaluation(folder) for name, folder in folders.items()})
+        comparison = clock.time("differences", lambda: compare(read))
+        tables: dict[str, str] = clock.time("tables", lambda: comparison_files(comparison))
+        reports = {"report.html": comparison_html, "report.md": comparison_markdown, "report.tex": comparison_latex}
+        made = {name: clock.time(name, lambda make=make: make(comparison)) for name, make in reports.items()}
+        clock.time("writing", lambda: write_files(Path(scratch) / "out", tables | made))
+    clock.time("terminal", lambda: printed(comparison_table(comparison)))
+    return clock.with_sum()
+
+
+def write_evaluation(size: Size, seed: int, folder: Path) -> None:
+    """The tables of an evaluation whose cases, labels and strata do not depend on the seed."""
+    scores, strata = drawn_scores(size, rng=np.random.default_rng(0))
+    rng = np.random.default_rng(seed)
+    for metric in METRICS:
+        changed = scores[metric] * rng.uniform(0.9, 1, len(scores))
+        scores[metric] = changed if seed else scores[metric]
+    write_files(folder, evaluation_files(described(scores, strata, summarise(scores, strata, metrics=METRICS))))
 
 
 def drawn_scores(size: Size, *, rng: np.random.Generator) -> "tuple[pd.DataFrame, dict[str, pd.Series[str]]]":
@@ -140,10 +194,10 @@ def described(scores: pd.DataFrame, strata: "dict[str, pd.Series[str]]", statist
     return Evaluation("drawn", scores, statistics, strata, worst_strata(statistics), false_positives(scores), about)
 
 
-def printed(evaluation: Evaluation) -> str:
+def printed(table: Table) -> str:
     """What the terminal shows."""
     screen = io.StringIO()
-    Console(file=screen, width=120).print(evaluation_table(evaluation))
+    Console(file=screen, width=120).print(table)
     return screen.getvalue()
 
 
