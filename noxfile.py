@@ -1,7 +1,7 @@
 """The fast tests with other versions of Python and of the main packages, and what a release consists of.
 
-    nox                      all versions that are there; a Python that is not installed is skipped
-    nox -s "tests-3.12(newest)"
+    nox                      every session of the tests; a Python that is not installed is skipped
+    nox -s newest-3.13 -s "older(nnunetv2-2.6)"
     nox -s dist              what a release consists of
 
 What passed when is in docs/tested.md.
@@ -12,13 +12,12 @@ from pathlib import Path
 
 import nox
 
-nox.options.sessions = ["tests"]
+nox.options.sessions = ["newest", "older"]
 nox.options.error_on_missing_interpreters = False
 
-#: What is pinned beside the newest of everything else.
-VERSIONS = {
-    "newest": [],
-    "nnunetv2-2.6": ["nnunetv2==2.6.*", "numpy<2.4"],
+#: What is pinned beside the newest of everything else, one package at a time; numpy 1.26 is older than Python 3.13.
+OLDER = {
+    "nnunetv2-2.6": ["nnunetv2==2.6.*"],
     "nnunetv2-2.7": ["nnunetv2==2.7.*"],
     "numpy-1": ["numpy==1.26.*"],
     "pandas-2": ["pandas==2.*"],
@@ -26,14 +25,25 @@ VERSIONS = {
 
 
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])
-@nox.parametrize("versions", list(VERSIONS), ids=list(VERSIONS))
-def tests(session: nox.Session, versions: str) -> None:
-    """Run the fast tests."""
-    session.install(".[dev]", *VERSIONS[versions])
-    session.run("python", "-m", "pip", "list", "--format", "freeze", silent=False)
-    session.run(
-        "python", "-m", "pytest", "-q", "-m", "not slow", "-n", "2", *session.posargs, env={"OMP_NUM_THREADS": "1"}
-    )
+def newest(session: nox.Session) -> None:
+    """Run the fast tests with the newest of everything that there is for a version of Python."""
+    _fast_tests(session)
+
+
+@nox.session(python="3.12")
+@nox.parametrize("package", list(OLDER), ids=list(OLDER))
+def older(session: nox.Session, package: str) -> None:
+    """Run the fast tests with an older version of one package."""
+    _fast_tests(session, *OLDER[package])
+
+
+def _fast_tests(session: nox.Session, *pins: str) -> None:
+    session.install(".[dev]", *pins)
+    packages = ("nnunetv2", "torch", "numpy", "pandas", "scipy", "SimpleITK")
+    print_versions = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
+    session.run("python", "-c", print_versions, *packages)
+    options = ("-q", "-m", "not slow", "-n", "2", "--dist", "loadfile")
+    session.run("python", "-m", "pytest", *options, *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session
