@@ -101,6 +101,7 @@ def test_the_threshold_is_ten_points(difference, state):
     assert stratum(table, "b").state == state
 
 
+@pytest.mark.slow
 def test_more_comparisons_ask_for_more_evidence():
     table = cases(a={"training": around(0.9, 20)}, rare={"training": around(0.4, 4)})
     assert finding(table) == Finding.HARD

@@ -190,6 +190,7 @@ def test_refused_names_are_no_failures_of_the_machine(fake, tune):
     assert not (failed["epochs"] > 0).any()
 
 
+@pytest.mark.slow
 def test_training_below_the_median_is_stopped(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.4}))
 
@@ -208,6 +209,7 @@ def test_training_below_the_median_is_stopped(fake, tune, monkeypatch):
         assert not (folder / "checkpoint_final.pth").exists()
 
 
+@pytest.mark.slow
 def test_pruning_of_what_is_minimised_stops_the_worse_ones(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.4}))
 
@@ -248,6 +250,7 @@ def hanging(fake, process):
     raise AssertionError("nothing was trained")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
 def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):

@@ -21,6 +21,7 @@ def test_planned_runs_are_the_papers_betas_and_shares_with_three_seeds():
     assert {run.learning_rate for run in runs} == {0.01}
 
 
+@pytest.mark.slow
 @needs_digits
 def test_quick_run_writes_the_record_and_goes_on_from_its_cache(tmp_path, capsys, monkeypatch):
     arguments = ["--quick", "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")]

@@ -17,6 +17,7 @@ needs_digits = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_digits
 def test_quick_run_writes_the_record_and_goes_on_from_its_cache(tmp_path, capsys, monkeypatch):
     arguments = ["--quick", "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "cache")]
