@@ -226,7 +226,8 @@ def report(
         files, folder, main = evaluation_reports(read, gallery, links), evaluation, "report.html"
     # Without its links, an earlier viewer would be a page that nothing leads to, perhaps of other scores.
     for name in write_files(folder, files | pages, outdated=(PAGE,)):
-        typer.echo(f"nnunet-dro: {folder / name} of an earlier run was deleted. Give --viewer to write it again.", err=True)
+        said = f"{folder / name} of an earlier run was deleted. Give --viewer to write it again."
+        typer.echo(f"nnunet-dro: {plain(said)}", err=True)
     typer.echo(folder / main)
     if page:
         typer.echo(folder / page.name)

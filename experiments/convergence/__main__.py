@@ -1,10 +1,12 @@
 """Speed or solution: does a gain of robust training remain when plain training has converged?
 
-    python -m experiments.convergence --work FOLDER [--seeds 0 1 2] [--methods plain DRO] [--quick] [--out FOLDER]
+    python -m experiments.convergence --work FOLDER [--slices] [--seeds 0 1 2] [--methods plain DRO] [--quick]
+        [--out FOLDER]
 
-nnU-Net is trained on phantoms with a rare pathology, eight times as long as in the study of the phantoms, and tested
-on the way. A training takes about 15 minutes of a processor core. Finished runs are kept in the work folder: an
-interrupted experiment continues where it stopped, and a second one may make other seeds at the same time.
+nnU-Net is trained on phantoms with a rare pathology, on volumes or (2d) on their slices, eight times as long as in the
+study of the phantoms, and tested on the way. A training takes about 15 minutes of a processor core. Finished runs are
+kept in the work folder: an interrupted experiment continues where it stopped, and a second one may make other seeds at
+the same time.
 """
 
 import json
@@ -20,6 +22,7 @@ from experiments.convergence.page import page_text
 from experiments.convergence.training import EPOCH
 from experiments.curves import Roles, ScoredRun, differences, draw_curves, results_table, scores_of
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
+from experiments.nnunet_runs.plans import PARENT
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import Study
 from experiments.record import cached_runs, experiment_parser, module_command, result_folder, write_result, write_table
@@ -59,26 +62,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, required=True, help="Folder for the data and the finished runs.")
     parser.add_argument("--seeds", type=int, nargs="+", help="Seeds to run (default: 0 to 4; with --quick 0).")
     parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), help="Methods to run (default: all).")
+    parser.add_argument("--slices", action="store_true", help="Train nnU-Net's 2d configuration, on slices.")
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     seeds = arguments.seeds or ([0] if arguments.quick else list(range(5)))
     methods = dict.fromkeys([PLAIN, *(arguments.methods or METHODS)])
-    study = _study(quick=arguments.quick)
+    study = _study(quick=arguments.quick, slices=arguments.slices)
     roles = Roles(PLAIN, TOLD, common=study.common, rare=study.rare, label=study.labels[0])
     iterations = QUICK_ITERATIONS if arguments.quick else ITERATIONS
-    work = (arguments.work / ("quick" if arguments.quick else "phantoms")).absolute()
+    kind = "slices" if arguments.slices else "phantoms"
+    work = (arguments.work / (f"quick-{kind}" if arguments.quick else kind)).absolute()
     runs = {f"{method}-seed{seed}": Run(METHODS[method], seed, iterations) for seed in seeds for method in methods}
     make = _maker(work, study, runs)
     made = cached_runs(work / "finished", {name: asdict(run) for name, run in runs.items()}, make)
     scores = scores_of(ScoredRun.of(name, runs[name], content) for name, content in made.items())
     found = differences(scores, roles)
     folder = result_folder(arguments.out, quick=arguments.quick)
-    write_table(folder / "convergence-all.csv", scores, float_format="%.4f")
+    write_table(folder / f"{study.name}-all.csv", scores, float_format="%.4f")
     n_train = study.settings["train"]
     shown = found[found["label"] == roles.label]
     page = write_result(
         folder,
-        "convergence",
+        study.name,
         title=study.title,
         text=page_text(found, scores, roles, study=study, iterations=iterations, seeds=seeds),
         table=results_table(shown, roles),
@@ -91,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.stdout.write(f"{page}\n")
 
 
-def _study(*, quick: bool) -> Study:
+def _study(*, quick: bool, slices: bool) -> Study:
     """The phantoms of `experiments.segmentation`, and nnU-Net's runs on them."""
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     if quick:
@@ -101,9 +106,9 @@ def _study(*, quick: bool) -> Study:
         write_dataset(folder, counts, rng=rng)
 
     return Study(
-        name="convergence",
-        title="Speed or solution: phantoms",
-        dataset="Dataset910_Phantoms",
+        name="convergence-slices" if slices else "convergence",
+        title=f"Speed or solution: {'slices of phantoms' if slices else 'phantoms'}",
+        dataset="Dataset911_PhantomSlices" if slices else "Dataset910_Phantoms",
         by="pathology",
         rare=("rare",),
         common=("control", "common"),
@@ -114,6 +119,7 @@ def _study(*, quick: bool) -> Study:
         settings={"train": dict(counts.train), "test": counts.test, "size": SIZE},
         about="",
         trainers=METHODS,
+        parent="2d" if slices else PARENT,
     )
 
 
@@ -136,7 +142,8 @@ def _maker(
             progress(int(done[-1]) / run.iterations if done else 0.0)
 
         words = [Path(sys.executable).name, "-m", "experiments.convergence.training", "--dataset", study.dataset]
-        words += ["--by", study.by, "--trainer", run.trainer, "--iterations", str(run.iterations)]
+        words += ["--configuration", study.configuration, "--by", study.by, "--trainer", run.trainer]
+        words += ["--iterations", str(run.iterations)]
         words += ["--seed", str(run.seed), "--to", str(result)]
         run_command(words, environment=of_seed.environment, log=log, while_running=show)
         content: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))

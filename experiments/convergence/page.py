@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from experiments.curves import Roles, decision
-from experiments.nnunet_runs.plans import BATCH_SIZE
+from experiments.nnunet_runs.plans import BATCH_SIZES
 from experiments.nnunet_runs.study import Study
 from experiments.record import render
 
@@ -39,7 +39,9 @@ def page_text(
         told=roles.told,
         plain=roles.plain,
         iterations=iterations,
-        visits=round(iterations * BATCH_SIZE / sum(study.settings["train"].values())),  # type: ignore[attr-defined]
+        slices=study.parent == "2d",
+        configuration=study.configuration,
+        visits=round(iterations * BATCH_SIZES[study.parent] / sum(study.settings["train"].values())),  # type: ignore[attr-defined]
         n_seeds=len(seeds),
     )
 

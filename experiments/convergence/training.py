@@ -1,6 +1,7 @@
 """Train nnU-Net on the phantoms of one seed, and test the network on the way.
 
-    python -m experiments.convergence.training --seed 0 --trainer nnUNetTrainerDRO --iterations 8000 --to FILE
+    python -m experiments.convergence.training --dataset D --configuration C --by B --seed 0 --trainer T \
+        --iterations 8000 --to FILE
 
 Called by the experiment with nnU-Net's folders of that seed in the environment: nnU-Net reads them when it is imported.
 """
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
+from experiments.nnunet_runs.plans import PLANS_NAME
 from nnunet_dro.atomic import replacing
 
 #: Iterations with the same learning rate, nnU-Net's epoch.
@@ -137,6 +138,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Train one network."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--dataset", required=True, help="Name of the dataset in nnU-Net's folders.")
+    parser.add_argument("--configuration", required=True, help="Configuration of its plans.")
     parser.add_argument("--by", required=True, help="Column of the case tables with the strata.")
     parser.add_argument("--trainer", required=True, help="Name of the trainer, without its length.")
     parser.add_argument("--iterations", type=int, required=True, help=f"Length of the training, a multiple of {EPOCH}.")
@@ -156,7 +158,9 @@ def main(words: Sequence[str] | None = None) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     name = f"{arguments.trainer}_{arguments.iterations // EPOCH}epochs_{EPOCH}iters"
     with contextlib.redirect_stdout(io.StringIO()):
-        trainer: Any = trainer_class(name)(plans | {"continue_training": False}, CONFIGURATION, 0, dataset, device)
+        trainer: Any = trainer_class(name)(
+            plans | {"continue_training": False}, arguments.configuration, 0, dataset, device
+        )
         _set_seed(arguments.seed)
         trainer.initialize()
     columns = {"case": str, arguments.by: str}

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from experiments.nnunet_runs.plans import BATCH_SIZE, CONFIGURATION, PARENT, PLANS_NAME, experiment_plans
+from experiments.nnunet_runs.plans import BATCH_SIZES, PLANS_NAME, experiment_plans
 from experiments.nnunet_runs.study import BASELINE, Study
 from nnunet_dro.atomic import replacing
 from nnunet_dro.demo.progress import StepProgress, step_progress
@@ -61,7 +61,7 @@ class SeedRuns:
 
     def fold(self, method: str) -> Path:
         """The folder into which nnU-Net writes the trained model."""
-        model = f"{self.study.trainer(method)}__{PLANS_NAME}__{CONFIGURATION}"
+        model = f"{self.study.trainer(method)}__{PLANS_NAME}__{self.study.configuration}"
         return self.folder / "nnUNet_results" / self.study.dataset / model / "fold_0"
 
     @property
@@ -101,7 +101,8 @@ class SeedRuns:
             if not self.raw.is_dir():
                 self.study.write(self.raw, np.random.default_rng(self.seed))
             number = self.study.dataset[len("Dataset") :][:3]
-            plan = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", PARENT, "--no_pbar", "-npfp", "2", "-np", "2")
+            plan: tuple[str, ...] = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", self.study.parent)
+            plan += ("--no_pbar", "-npfp", "2", "-np", "2")
             # The planner wants the number of workers, and fails with none.
             self._command(plan, "plan", nnUNet_n_proc_DA="2", nnUNet_def_n_proc="2")
             plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
@@ -112,7 +113,7 @@ class SeedRuns:
         # The plans come last: they say that the dataset is ready.
         for path, content in (
             (self.preprocessed / "splits_final.json", splits),
-            (plans_file, experiment_plans(plans)),
+            (plans_file, experiment_plans(plans, parent=self.study.parent)),
         ):
             with replacing(path) as partial:
                 partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
@@ -135,11 +136,11 @@ class SeedRuns:
         times.parent.mkdir(exist_ok=True)
         model = ("-tr", self.study.trainer(method), "-p", PLANS_NAME)
         train: tuple[str, ...] = (Path(sys.executable).name, "-m", "experiments.nnunet_runs.train", self.study.dataset)
-        train += (CONFIGURATION, "0", *model, "--times", str(times))
+        train += (self.study.configuration, "0", *model, "--times", str(times))
         if method in self.study.sources:
             train += ("--from", str(self.fold(self.study.sources[method])))
-        predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.study.dataset, "-c", CONFIGURATION, "-f", "0")
-        predict += (*model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions), "-device", "cpu")
+        predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.study.dataset, "-c", self.study.configuration)
+        predict += ("-f", "0", *model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions), "-device", "cpu")
         # No processes for preprocessing and export: each takes longer to start than these few cases take.
         predict += ("--disable_tta", "-npp", "0", "-nps", "0", "--disable_progress_bar")
         with step_progress(console, f"Seed {self.seed}: {method}") as progress:
@@ -222,7 +223,8 @@ def claim(folder: Path, study: Study) -> None:
     Raises:
         ValueError: If it holds runs with other settings.
     """
-    settings = {"epochs": study.epochs, "iterations": study.iterations, "batch_size": BATCH_SIZE, **study.settings}
+    settings: dict[str, object] = {"epochs": study.epochs, "iterations": study.iterations}
+    settings |= {"batch_size": BATCH_SIZES[study.parent], **study.settings}
     recorded = folder / "settings.json"
     if not recorded.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.nnunet_runs.plans import PARENT
+
 #: The method all others are compared with.
 BASELINE = "ERM"
 
@@ -30,6 +32,7 @@ class Study:
         trainers: Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
         factors: Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.
         sources: Method to the method whose model of the same seed it starts from; random weights if absent.
+        parent: The configuration of nnU-Net that the small one inherits from.
     """
 
     name: str
@@ -47,6 +50,12 @@ class Study:
     trainers: Mapping[str, str]
     factors: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    parent: str = PARENT
+
+    @property
+    def configuration(self) -> str:
+        """The configuration that is trained."""
+        return f"{self.parent}_small"
 
     @property
     def strata(self) -> tuple[str, ...]:

@@ -35,16 +35,18 @@ def test_one_seed_shows_nothing():
 @pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_the_experiment_runs_and_goes_on_where_it_stopped(tmp_path):
-    words = ["--quick", "--methods", "DRO", "--work", str(tmp_path / "work"), "--out", str(tmp_path)]
+    words = ["--quick", "--slices", "--methods", "DRO", "--work", str(tmp_path / "work"), "--out", str(tmp_path)]
     main(words)
-    page = (tmp_path / "convergence.md").read_text()
+    page = (tmp_path / "convergence-slices.md").read_text()
     assert "Smoke run" in page
     assert "`DRO` is `nnUNetTrainerDRO`" in page
-    table = pd.read_csv(tmp_path / "convergence-all.csv")
+    table = pd.read_csv(tmp_path / "convergence-slices-all.csv")
     # Two methods, six moments, three pathologies and three labels.
     assert len(table) == 2 * 6 * 3 * 3
     assert table["mean"].between(0, 1).all()
     np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4)
-    finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "work" / "quick" / "finished").iterdir()}
+    (runs,) = (tmp_path / "work").glob("*/finished")
+    finished = {path: path.stat().st_mtime_ns for path in runs.iterdir()}
+    assert len(finished) == 2
     main(words)
     assert finished == {path: path.stat().st_mtime_ns for path in finished}
