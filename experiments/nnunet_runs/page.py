@@ -5,9 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from experiments.nnunet_runs.study import Study
-
-#: A training whose mean Dice of a label is below this in every stratum has not learnt the label.
-NOT_LEARNT = 0.01
+from experiments.record import collapsed_trainings
 
 
 def not_learnt(dice: pd.DataFrame) -> list[str]:
@@ -17,8 +15,8 @@ def not_learnt(dice: pd.DataFrame) -> list[str]:
         dice: Rows of `Results.dice`.
     """
     means = dice.groupby(["method", "seed", "label", "stratum"], sort=False)["dice"].mean()
-    highest = means.groupby(["method", "seed", "label"], sort=False).max()
-    return [f"{method}, seed {seed} ({label})" for method, seed, label in highest.index[highest < NOT_LEARNT]]
+    found = collapsed_trainings(means.rename("mean").reset_index())
+    return [f"{row.method}, seed {row.seed} ({row.label})" for row in found.itertuples()]
 
 
 def time_table(times: pd.DataFrame, methods: Sequence[str], study: Study) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """The record of an experiment: a page to read, its picture and its table, with how they were made."""
 
 from experiments.record.cached_runs import cache_folder, cached_runs
+from experiments.record.collapsed import collapse_rates, collapsed_trainings, without_collapsed
 from experiments.record.command_line import QUICK_RESULTS, RESULTS, experiment_parser, module_command, result_folder
 from experiments.record.markdown_table import markdown_table
 from experiments.record.page import write_result, write_table
@@ -11,11 +12,14 @@ __all__ = [
     "RESULTS",
     "cache_folder",
     "cached_runs",
+    "collapse_rates",
+    "collapsed_trainings",
     "experiment_parser",
     "markdown_table",
     "module_command",
     "render",
     "result_folder",
+    "without_collapsed",
     "write_result",
     "write_table",
 ]

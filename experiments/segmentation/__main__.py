@@ -120,14 +120,15 @@ def run(
     n_training = finished[0].n_training
     name = f"segmentation-{study.name}"
     write_table(out / f"{name}-all.csv", table)
-    write_table(out / f"{name}-seeds.csv", seed_rows(results))
+    by_seed = seed_rows(results)
+    write_table(out / f"{name}-seeds.csv", by_seed)
     all_seeds = [of_seed.seed for of_seed in runs]
     options = ["--data Dataset004_Hippocampus"] if study.name == "hippocampus" else []
     return write_result(
         out,
         name,
         title=study.title,
-        text=page_text(results, table, n_training, failures=failures, quick=quick),
+        text=page_text(results, table, n_training, by_seed=by_seed, failures=failures, quick=quick),
         table=page_table(table, study),
         figure=draw(results, table, n_training),
         command=page_command(

@@ -9,8 +9,8 @@ from experiments.nnunet_runs.page import not_learnt, time_table
 from experiments.nnunet_runs.plans import BATCH_SIZE
 from experiments.nnunet_runs.results import Results
 from experiments.nnunet_runs.study import BASELINE, Study
-from experiments.record import render
-from experiments.segmentation.results import STATISTICS
+from experiments.record import collapse_rates, collapsed_trainings, render
+from experiments.segmentation.results import STATISTICS, learnt_rows
 
 #: Statistics that the findings describe.
 _TOLD = ("mean", "p10")
@@ -33,7 +33,13 @@ def page_table(table: pd.DataFrame, study: Study) -> pd.DataFrame:
 
 
 def page_text(
-    results: Results, table: pd.DataFrame, n_training: "pd.Series[int]", *, failures: Mapping[str, str], quick: bool
+    results: Results,
+    table: pd.DataFrame,
+    n_training: "pd.Series[int]",
+    *,
+    by_seed: pd.DataFrame | None = None,
+    failures: Mapping[str, str],
+    quick: bool,
 ) -> str:
     """The text of the page above its table.
 
@@ -41,6 +47,7 @@ def page_text(
         results: The numbers of the seeds.
         table: From `summary_rows`.
         n_training: Training cases of each stratum.
+        by_seed: From `seed_rows`; None for a table of an earlier version, whose seeds were not kept.
         failures: Runs that failed, and the reasons.
         quick: Whether it is a smoke run; its numbers are not described in words.
     """
@@ -55,9 +62,18 @@ def page_text(
         of_seeds="differences" in table,
         findings=findings(table, study, n_training),
         not_learnt=not_learnt(results.dice[results.dice["label"].isin(study.labels)]),
+        **_without_collapsed(by_seed, study, n_training),
         times=time_table(results.times, results.methods, study),
         failures=failures,
     )
+
+
+def _without_collapsed(by_seed: pd.DataFrame | None, study: Study, n_training: "pd.Series[int]") -> dict[str, object]:
+    """How many trainings of each method have collapsed, and what the others say."""
+    if by_seed is None:
+        return {"rates": None, "findings_without": None}
+    rates = collapse_rates(by_seed, collapsed_trainings(by_seed), labels=study.labels)
+    return {"rates": rates, "findings_without": findings(learnt_rows(by_seed, study), study, n_training)}
 
 
 def findings(table: pd.DataFrame, study: Study, n_training: "pd.Series[int]") -> str:
@@ -75,6 +91,8 @@ def findings(table: pd.DataFrame, study: Study, n_training: "pd.Series[int]") ->
     for label in study.labels:
         for stratum in study.strata:
             rows = table[(table["label"] == label) & (table["stratum"] == stratum)]
+            if rows.empty:
+                continue
             entry = {"label": label, "stratum": stratum, "n_training": n_training[stratum]}
             entries.append(entry | _sorted_by_sign(rows))
     n_total = n_training.sum()

@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from experiments.nnunet_runs.dice_table import dice_table
+from experiments.nnunet_runs.dice_table import dice_table, differences_of_seeds
 from experiments.nnunet_runs.results import ALL_LABELS, Results
+from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import collapsed_trainings, without_collapsed
 from nnunet_dro.evaluation.statistics import STATISTICS as EVERY_STATISTIC
 from nnunet_dro.evaluation.stratum_statistics import describe
 
@@ -56,3 +58,32 @@ def seed_rows(results: Results) -> pd.DataFrame:
         rows.append(key | describe(group["dice"].to_numpy(dtype=np.float64)))
     table: pd.DataFrame = pd.DataFrame(rows)
     return table[["seed", "method", "trainer", "stratum", "label", "n", "n_undefined", *EVERY_STATISTIC]]
+
+
+def learnt_rows(by_seed: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """As `summary_rows`, of the study's labels, without the trainings that have collapsed.
+
+    A seed counts for a method where neither its training nor the baseline's has collapsed.
+
+    Args:
+        by_seed: From `seed_rows`.
+        study: The study.
+
+    Returns:
+        Without the rows of a label and stratum where no seed is left.
+    """
+    learnt = without_collapsed(by_seed, collapsed_trainings(by_seed))
+    rows: list[dict[str, object]] = []
+    for (label, stratum), group in learnt[learnt["label"].isin(study.labels)].groupby(["label", "stratum"], sort=False):
+        of_method = {method: of.set_index("seed") for method, of in group.groupby("method", sort=False)}
+        baseline = of_method.get(BASELINE, group.iloc[:0].set_index("seed"))
+        for method, of in of_method.items():
+            seeds = of.index.intersection(baseline.index)
+            if seeds.empty:
+                continue
+            before, after = baseline.loc[seeds], of.loc[seeds]
+            row: dict[str, object] = {"label": label, "stratum": stratum, "method": method, "n_seeds": len(seeds)}
+            row |= {name: after[name].mean() for name in STATISTICS}
+            row["seeds_better"] = int((after["mean"] > before["mean"]).sum())
+            rows.append(row | (differences_of_seeds(before, after, STATISTICS) if method != BASELINE else {}))
+    return pd.DataFrame(rows, columns=list(rows[-1]) if rows else ["label", "stratum", "method"])

@@ -11,7 +11,7 @@ from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE
 from experiments.segmentation.__main__ import QUICK_METHODS, main
 from experiments.segmentation.page import findings, page_table
-from experiments.segmentation.results import STATISTICS, summary_rows
+from experiments.segmentation.results import STATISTICS, learnt_rows, summary_rows
 from tests.experiments.made_studies import N_TEST, tiny_study
 
 # One case of four is found worse by the baseline in the rare stratum: Dice 2/3 instead of 1 (5 of 10 voxels), ...
@@ -105,6 +105,24 @@ def test_training_that_has_not_learnt_a_label_is_named(start, nnunet, tmp_path):
 
     # Method beta10 misses the rare stratum alone: that is a result.
     assert "in any stratum:** ERM, seed 1 (stem). A network" in page
+    assert "By method: ERM 1 of 2, beta10 0 of 2. Without them" in page
+    # Seed 0 is left, where the baseline found everything and beta10 nothing rare.
+    without = page.partition("Without them")[2]
+    assert "ERM has a mean Dice of 100.0" in without
+
+
+def test_findings_without_collapsed_trainings_are_those_of_the_other_seeds(start, nnunet, tmp_path):
+    cases = [f"{stratum}{number}Ts" for stratum, n_cases in N_TEST.items() for number in range(n_cases)]
+    nnunet.n_stem = FOUND | {("nnUNetTrainerHWS_beta10", case, 2): 0 for case in cases}
+    start(seeds=(0, 1, 2))
+    by_seed = pd.read_csv(tmp_path / "out" / "segmentation-tiny-seeds.csv")
+    rare = learnt_rows(by_seed, tiny_study()).set_index(["label", "stratum", "method"]).loc["stem", "rare"]
+    assert rare["n_seeds"].to_dict() == {"ERM": 3, "beta10": 2}
+    assert rare.loc["beta10", "mean_difference"] == pytest.approx((1 / 6 + 1 / 2) / 2)
+    assert rare.loc["beta10", "seeds_better"] == 2
+
+    nothing = by_seed.assign(mean=0.0)
+    assert learnt_rows(nothing, tiny_study()).empty
 
 
 def test_page_is_silent_where_every_training_has_learnt_every_label(start, nnunet):
