@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from rich.console import Console
@@ -13,6 +14,9 @@ from experiments.few_data.studies import TUNED, TUNING_FOLD, FewDataRuns
 from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
 from nnunet_dro.demo.progress import step_progress
 from nnunet_dro.nnunet.command import run_command
+
+if TYPE_CHECKING:
+    import optuna
 
 #: What is tuned, with the source's ranges; its gamma is the trainer's default. The length of eta's range asks for log.
 OPTIONS = {"LS": ("alpha:0:0.5",), "GI-LS": ("alpha:0:0.5", "T:1:15", "eta:0.1:3:log")}
@@ -115,8 +119,16 @@ def _image_change(results: Path, trainer: str) -> float:
 def _importance(folder: Path) -> dict[str, float]:
     import optuna
 
+    from nnunet_dro.tuning.storage import closing, open_storage
+
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.load_study(study_name=None, storage=f"sqlite:///{folder / 'study.db'}")
+    with closing(open_storage(None, folder)) as storage:
+        return _importance_in(optuna.load_study(study_name=None, storage=storage))
+
+
+def _importance_in(study: "optuna.Study") -> dict[str, float]:
+    import optuna
+
     evaluator = optuna.importance.PedAnovaImportanceEvaluator()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -57,7 +57,9 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
     here = sqlalchemy.URL.create("sqlite", database=str(folder / "study.db")).render_as_string()
     try:
         if url is None:
-            return RDBStorage(here, engine_kwargs={"connect_args": {"timeout": _LOCK_SECONDS}})
+            # Without a pool, so that no connection is left open where the file turns out to be none of a study.
+            options = {"connect_args": {"timeout": _LOCK_SECONDS}, "poolclass": sqlalchemy.pool.NullPool}
+            return RDBStorage(here, engine_kwargs=options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             return _open_shared(url)
@@ -69,6 +71,16 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
             f"`storage` must be a database of Optuna, got {without_password(url or here)!r}: "
             f"{message_of(error)}. {cure}"
         ) from error
+
+
+@contextmanager
+def closing(storage: RDBStorage) -> Iterator[RDBStorage]:
+    """A storage whose connections are closed in the end."""
+    try:
+        yield storage
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
 
 
 def _open_shared(url: str) -> RDBStorage:

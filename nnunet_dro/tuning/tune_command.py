@@ -143,15 +143,13 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         opened = storages.open_storage(storage, settings.folder)
         try:
-            topic = about(settings.space, settings.target, settings.objective)
-            study = storages.open_study(opened, name, topic, maximise=settings.objective.maximise)
-            _run(study, settings, safe_stop)
+            with storages.closing(opened):
+                topic = about(settings.space, settings.target, settings.objective)
+                study = storages.open_study(opened, name, topic, maximise=settings.objective.maximise)
+                _run(study, settings, safe_stop)
         except storages.STORAGE_ERRORS as error:
             cure = "Repeat the command to continue."
             raise ValueError(f"`storage` must stay reachable, got {storages.message_of(error)}. {cure}") from error
-        finally:
-            opened.remove_session()
-            opened.engine.dispose()
 
 
 def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import optuna
 import pytest
 
+from nnunet_dro.tuning.storage import closing
 from tests.tuning.conftest import Fake, make_dataset
 from tests.tuning.test_study import BETA, hanging, start
 
@@ -85,12 +86,8 @@ def machine(fake, root):
 
 
 def trials_of(url, name):
-    storage = optuna.storages.RDBStorage(url)
-    try:
+    with closing(optuna.storages.RDBStorage(url)) as storage:
         return optuna.load_study(study_name=name, storage=storage).get_trials()
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()
 
 
 def states(url, name):

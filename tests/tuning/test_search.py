@@ -14,7 +14,7 @@ from nnunet_dro.tuning import storage
 from nnunet_dro.tuning.drawing import draw_options
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.parsing import parse_space
-from nnunet_dro.tuning.storage import open_storage, open_study
+from nnunet_dro.tuning.storage import closing, open_storage, open_study
 from nnunet_dro.tuning.study import about
 
 BETA = ("--option", "beta:10:100")
@@ -22,8 +22,9 @@ NAME = "HWS_4epochs__nnUNetPlans__2d__fold_0"
 PLAIN = "nnUNetTrainerHWS_4epochs"
 
 
-def stored(fake, name=NAME):
-    return optuna.load_study(study_name=name, storage=f"sqlite:///{fake.results / 'tuning' / name / 'study.db'}")
+def stored_trials(fake, name=NAME):
+    with closing(open_storage(None, fake.results / "tuning" / name)) as storage:
+        return optuna.load_study(study_name=name, storage=storage).trials
 
 
 def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune):
@@ -32,7 +33,7 @@ def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune)
     assert result.exit_code == 0, result.output
     assert fake.calls[0] == PLAIN
     assert fake.trials().iloc[0][["beta", "chi2"]].tolist() == [100, "off"]
-    assert stored(fake).trials[0].params == {"beta": 100, "chi2": "off"}
+    assert stored_trials(fake)[0].params == {"beta": 100, "chi2": "off"}
 
 
 def test_defaults_outside_of_the_ranges_are_the_first_trial_too(fake, tune):
@@ -41,7 +42,7 @@ def test_defaults_outside_of_the_ranges_are_the_first_trial_too(fake, tune):
     assert result.exit_code == 0, result.output
     first = fake.trials().iloc[0]
     assert (first["state"], first["trainer"], float(first["beta"])) == ("complete", PLAIN, 100)
-    assert stored(fake).trials[0].params == {}, "nothing that is outside of the space is told to the sampler"
+    assert stored_trials(fake)[0].params == {}, "nothing that is outside of the space is told to the sampler"
     page = (fake.results / "tuning" / NAME / "study.html").read_text()
     assert "left out" not in page.replace("Pairs of options: left out because it needs two options that vary", "")
 
@@ -85,7 +86,7 @@ def test_rounded_twins_are_not_tried(fake, tune):
     assert trials["state"].tolist() == ["complete"] * 5
     assert "the search ends" in result.stderr
     assert result.stdout.splitlines()[-1] in fake.calls
-    params = [trial.params for trial in stored(fake).trials[1:]]
+    params = [trial.params for trial in stored_trials(fake)[1:]]
     assert {one["beta"] for one in params} == {10.0, 10.1}, "the sampler learns what was trained"
 
 
@@ -232,9 +233,10 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
     folder.mkdir(parents=True)
     space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
     target = find_target("7", "2d", "0", plans="nnUNetPlans")
-    study = open_study(open_storage(None, folder), NAME, about(space, target, parse_objective("mean")), maximise=True)
-    for _ in range(2):
-        study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True})
+    with closing(open_storage(None, folder)) as storage:
+        study = open_study(storage, NAME, about(space, target, parse_objective("mean")), maximise=True)
+        for _ in range(2):
+            study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True})
 
     result = tune(*BETA, "--trials", "2")
 

@@ -13,6 +13,7 @@ import optuna
 import pytest
 
 from nnunet_dro.tuning import study as study_module
+from nnunet_dro.tuning.storage import closing
 from tests.processes import gone
 
 BETA = ("--option", "beta:10:100")
@@ -107,8 +108,9 @@ def test_study_of_another_fold_in_a_shared_database_is_refused(fake, tune, tmp_p
 
 def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
     url = f"sqlite:///{tmp_path / 'other.db'}"
-    other = optuna.create_study(storage=url, study_name="mine", direction="maximize")
-    other.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    with closing(optuna.storages.RDBStorage(url)) as storage:
+        other = optuna.create_study(storage=storage, study_name="mine", direction="maximize")
+        other.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
 
     result = tune(*BETA, "--storage", url, "--study", "mine")
 

@@ -41,6 +41,9 @@ TRIALS = pd.DataFrame(
 def write_tuning(folder, trials=TRIALS):
     import optuna
 
+    from nnunet_dro.tuning.storage import closing, open_storage
+
     folder.mkdir(parents=True)
     trials.drop(columns="image_change", errors="ignore").to_csv(folder / "trials.csv", index=False)
-    optuna.create_study(storage=f"sqlite:///{folder / 'study.db'}", study_name="LS", direction="maximize")
+    with closing(open_storage(None, folder)) as storage:
+        optuna.create_study(storage=storage, study_name="LS", direction="maximize")
