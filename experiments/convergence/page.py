@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from experiments.curves import Roles, decision
+from experiments.curves import Roles, decision, differences
 from experiments.nnunet_runs.plans import BATCH_SIZES
 from experiments.nnunet_runs.study import Study
-from experiments.record import render
+from experiments.record import collapse_rates, collapsed_trainings, render, without_collapsed
 
 
 def page_text(
@@ -23,16 +23,20 @@ def page_text(
         iterations: Length of the trainings.
         seeds: Their seeds.
     """
+    at_the_end = scores[scores["iteration"] == iterations]
+    collapsed = collapsed_trainings(at_the_end)
+    learnt = differences(without_collapsed(scores, collapsed), roles)
     of_label = found[found["label"] == roles.label]
     plain = of_label[of_label["method"] == roles.plain].pivot(index="iteration", columns="stratum", values="mean")
     rare, label = roles.rare[0], roles.label
-    of_rare = of_label[(of_label["stratum"] == rare) & (of_label["method"] != roles.plain)]
     return render(
         "convergence/page",
         settings=study.settings,
         decision=decision(found, roles, early=iterations // 10).to_dict("records"),
         trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
-        verdicts=[verdict(rows, of_rare["iteration"].max()) for _, rows in of_rare.groupby("method", sort=False)],
+        verdicts=_verdicts(found, roles, iterations),
+        rates=collapse_rates(at_the_end, collapsed, labels=[str(label)]) if len(collapsed) else [],
+        verdicts_without=_verdicts(learnt, roles, iterations),
         rise=(plain.loc[iterations] - plain.loc[iterations // 2]).to_dict(),
         rare=rare,
         label=label,
@@ -44,6 +48,13 @@ def page_text(
         visits=round(iterations * BATCH_SIZES[study.parent] / sum(study.settings["train"].values())),  # type: ignore[attr-defined]
         n_seeds=len(seeds),
     )
+
+
+def _verdicts(found: pd.DataFrame, roles: Roles, last: int) -> list[dict[str, object]]:
+    """`verdict` of each method but plain training that has a pair of seeds."""
+    rows = found[(found["label"] == roles.label) & (found["stratum"] == roles.rare[0])]
+    rows = rows[(rows["method"] != roles.plain) & rows["difference"].notna()]
+    return [verdict(of_method, last) for _, of_method in rows.groupby("method", sort=False)]
 
 
 def verdict(rows: pd.DataFrame, last: int) -> dict[str, object]:
