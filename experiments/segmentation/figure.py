@@ -1,5 +1,6 @@
 """The picture of a segmentation study: every method against the baseline, in every stratum."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -52,10 +53,10 @@ def _draw_panel(panel: Axes, rows: pd.DataFrame, of_seeds: pd.DataFrame, methods
     panel.axvline(0, color="black", linewidth=0.8)
     for offset, statistic in zip((-0.25, 0.0, 0.25), STATISTICS, strict=True):
         name = f"{statistic}_difference"
-        middle, low, high = (100 * rows.loc[methods, f"{name}{bound}"] for bound in ("", "_low", "_high"))
+        middle, low, high = (100 * rows.loc[methods, f"{name}{bound}"].to_numpy() for bound in ("", "_low", "_high"))
         lines = [position + offset for position in range(len(methods))]
         # Few seeds have no intervals.
-        reach = [(middle - low).fillna(0), (high - middle).fillna(0)]
+        reach = np.nan_to_num([middle - low, high - middle])
         panel.errorbar(
             middle,
             lines,

@@ -122,8 +122,12 @@ def below_most(values: pd.Series) -> pd.Series:
 
     The standard deviation is 1.4826 times the median absolute deviation. NaN does not.
     """
-    median = values.median()
-    return values < median - 2 * _MAD_TO_SD * (values - median).abs().median() - 1e-9
+    # The median of nothing is a warning with pandas 2.
+    known = values.dropna()
+    if known.empty:
+        return pd.Series(False, index=values.index)
+    median = known.median()
+    return values < median - 2 * _MAD_TO_SD * (known - median).abs().median() - 1e-9
 
 
 def _in_order(table: pd.DataFrame, sign: int) -> pd.DataFrame:

@@ -69,7 +69,7 @@ def test_lesions_have_a_row_each_and_a_table_by_volume(study):
         *("matched", "matched_with", "iou", "dice"),
     ]
     of_case = lesions[lesions["case"] == "case_01"].drop(columns=["case", "label", "counted"])
-    assert of_case.astype(object).fillna("").to_numpy().tolist() == [
+    assert of_case.astype(object).where(of_case.notna(), "").to_numpy().tolist() == [
         ["reference", 1, 12, 24.0, 6, 0, 0, True, 1, 1.0, 1.0],
         ["reference", 2, 4, 8.0, 2, 2, 0, False, "", 0.0, 0.0],
         ["prediction", 1, 12, 24.0, 6, 0, 0, True, 1, "", ""],
