@@ -18,6 +18,7 @@ from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
 from nnunet_dro.nnunet.folders import FOLD_NAME
 from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from nnunet_dro.trainers.nnunet_search import trainer_found_by_nnunet
 from nnunet_dro.trainers.registry import trainer_class
 
 PLANS_JSON, CHECKPOINT = "plans.json", "checkpoint_final.pth"
@@ -215,12 +216,9 @@ def _check_trainer(name: str) -> None:
 
 def _trainer_elsewhere(name: str) -> type[nnUNetTrainer] | None:
     try:
-        from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
-
-        found: type[nnUNetTrainer] = recursive_find_trainer_class_by_name(name)
+        return trainer_found_by_nnunet(name)
     except (ImportError, RuntimeError):
         return None
-    return found
 
 
 def _training_cases(checkpoint: Mapping[str, Any]) -> set[str]:

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
-from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
-from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
 from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to_one_hot
 
 from nnunet_dro.doctor.dice import dice_by_label
@@ -24,6 +22,7 @@ from nnunet_dro.naming import name_some
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
+from nnunet_dro.trainers.nnunet_search import trainer_found_by_nnunet
 from nnunet_dro.trainers.registry import trainer_class
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
@@ -218,9 +217,7 @@ def _class_of(name: str, inputs: Inputs) -> Any:
     with contextlib.suppress(ImportError, RuntimeError, FileNotFoundError), warnings.catch_warnings():
         # nnU-Net imports every trainer that it has, and with them what they warn about.
         warnings.simplefilter("ignore")
-        found = recursive_find_trainer_class_by_name(name)
-        if found is not None and issubclass(found, nnUNetTrainer):
-            return found
+        return trainer_found_by_nnunet(name)
     raise ValueError(
         f"`trainer` must be one that nnU-Net finds, got {name!r} in {str(inputs.checkpoint)!r}. Install it as for the "
         "training, or name its folder in the environment variable nnUNet_extTrainer."

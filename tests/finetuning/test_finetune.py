@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -47,9 +48,10 @@ def source(target):
 
 def continued(target, trainer):
     """The trainer as ``nnUNetv2_train --c`` has it before it trains."""
-    made = get_trainer_from_args(
-        target.dataset, target.configuration, int(target.fold), trainer, target.plans, True, torch.device("cpu")
-    )
+    # nnU-Net 2.6 does not tell the trainer.
+    told = {"continue_training": True} if "continue_training" in signature(get_trainer_from_args).parameters else {}
+    words = (target.dataset, target.configuration, int(target.fold), trainer, target.plans)
+    made = get_trainer_from_args(*words, **told, device=torch.device("cpu"))
     maybe_load_checkpoint(made, True, False)
     return made
 

@@ -14,8 +14,15 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 FIND = """
 import sys
-from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
-cls = recursive_find_trainer_class_by_name(sys.argv[1])
+try:
+    from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name as find
+except ImportError:  # nnU-Net 2.6
+    import nnunetv2
+    from nnunetv2.utilities.find_class_by_name import recursive_find_python_class
+    where = nnunetv2.__path__[0] + "/training/nnUNetTrainer", sys.argv[1], "nnunetv2.training.nnUNetTrainer"
+    cls = recursive_find_python_class(*where)
+else:
+    cls = find(sys.argv[1])
 print(cls.__module__, cls.__name__, "timm" in sys.modules)
 """
 HIDE_TIMM = "import sys; sys.modules['timm'] = None  # importing it raises ImportError\n"

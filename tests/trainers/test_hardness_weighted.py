@@ -153,6 +153,7 @@ def test_plain_sgd_has_no_momentum_and_the_default_is_nnunets(make_trainer):
 
 @pytest.mark.parametrize("cls", [DROWithDA5, DROWithoutDeepSupervision, DROWithTopK])
 @pytest.mark.filterwarnings("ignore:size_average and reduce")
+@pytest.mark.filterwarnings("ignore:This function is deprecated:DeprecationWarning:batchgenerators")
 def test_mixin_works_with_nnunets_other_trainers(make_trainer, cls):
     trainer, loader = started(make_trainer, cls, "2d_small")
     for _ in range(3):
