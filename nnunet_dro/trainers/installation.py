@@ -12,6 +12,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "discovery"
 _MODULE = "nnUNetTrainer_nnunet_dro.py"
+#: The module of nnU-Net that reads nnUNet_extTrainer; versions before 2.8 have none.
+_SEARCH = Path("utilities") / "find_objects.py"
 _EXPORT = "export nnUNet_extTrainer=$(nnunet-dro trainers --path)"
 
 
@@ -44,7 +46,8 @@ def discover() -> Discovery:
     for folder in folders:
         if (folder / _MODULE).exists():
             return Discovery(folder / _MODULE)
-    external = os.environ.get("nnUNet_extTrainer", "")
+    is_read = any((folder.parents[1] / _SEARCH).exists() for folder in folders)
+    external = os.environ.get("nnUNet_extTrainer", "") if is_read else ""
     for folder in (Path(part) for part in external.split(os.pathsep) if part.strip()):
         if (folder / _MODULE).exists():
             return Discovery(folder / _MODULE)
