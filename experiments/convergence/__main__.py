@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 
 from experiments.convergence.page import page_text
@@ -67,8 +68,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     seeds = arguments.seeds or ([0] if arguments.quick else list(range(5)))
     methods = dict.fromkeys([PLAIN, *(arguments.methods or METHODS)])
-    study = _study(quick=arguments.quick, slices=arguments.slices)
-    roles = Roles(PLAIN, TOLD, common=study.common, rare=study.rare, label=study.labels[0])
+    study = convergence_study(quick=arguments.quick, slices=arguments.slices)
+    roles = roles_in(study)
     iterations = QUICK_ITERATIONS if arguments.quick else ITERATIONS
     kind = "slices" if arguments.slices else "phantoms"
     work = (arguments.work / (f"quick-{kind}" if arguments.quick else kind)).absolute()
@@ -76,9 +77,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     make = _maker(work, study, runs)
     made = cached_runs(work / "finished", {name: asdict(run) for name, run in runs.items()}, make)
     scores = scores_of(ScoredRun.of(name, runs[name], content) for name, content in made.items())
-    found = differences(scores, roles)
     folder = result_folder(arguments.out, quick=arguments.quick)
     write_table(folder / f"{study.name}-all.csv", scores, float_format="%.4f")
+    # The page shows what is in the file, rounded once.
+    scores = pd.read_csv(folder / f"{study.name}-all.csv")
+    found = differences(scores, roles)
     n_train = study.settings["train"]
     shown = found[found["label"] == roles.label]
     page = write_result(
@@ -96,7 +99,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.stdout.write(f"{page}\n")
 
 
-def _study(*, quick: bool, slices: bool) -> Study:
+def roles_in(study: Study) -> Roles:
+    """What the methods and the strata are."""
+    return Roles(PLAIN, TOLD, common=study.common, rare=study.rare, label=study.labels[0])
+
+
+def convergence_study(*, quick: bool, slices: bool) -> Study:
     """The phantoms of `experiments.segmentation`, and nnU-Net's runs on them."""
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     if quick:

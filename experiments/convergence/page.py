@@ -9,6 +9,9 @@ from experiments.nnunet_runs.plans import BATCH_SIZES
 from experiments.nnunet_runs.study import Study
 from experiments.record import collapse_rates, collapsed_trainings, render, without_collapsed
 
+#: Points of Dice; plain training has converged if it rises by less in the second half.
+CONVERGED = 0.5
+
 
 def page_text(
     found: pd.DataFrame, scores: pd.DataFrame, roles: Roles, *, study: Study, iterations: int, seeds: Sequence[int]
@@ -28,6 +31,7 @@ def page_text(
     learnt = differences(without_collapsed(scores, collapsed), roles)
     of_label = found[found["label"] == roles.label]
     plain = of_label[of_label["method"] == roles.plain].pivot(index="iteration", columns="stratum", values="mean")
+    rise = plain.loc[iterations] - plain.loc[iterations // 2]
     rare, label = roles.rare[0], roles.label
     return render(
         "convergence/page",
@@ -37,7 +41,8 @@ def page_text(
         verdicts=_verdicts(found, roles, iterations),
         rates=collapse_rates(at_the_end, collapsed, labels=[str(label)]) if len(collapsed) else [],
         verdicts_without=_verdicts(learnt, roles, iterations),
-        rise=(plain.loc[iterations] - plain.loc[iterations // 2]).to_dict(),
+        rise=rise.to_dict(),
+        rising=list(rise.index[rise >= CONVERGED]),
         rare=rare,
         label=label,
         told=roles.told,

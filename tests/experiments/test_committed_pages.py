@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import experiments.convergence.page
 import experiments.digits.page
 import experiments.few_data.page
 import experiments.hardness_signals.__main__
@@ -20,6 +21,8 @@ import experiments.imbalanced_pair.published
 import experiments.label_noise.page
 import experiments.reweighting_limits.page
 import experiments.segmentation.page
+from experiments.convergence.__main__ import convergence_study, roles_in
+from experiments.curves import differences, results_table
 from experiments.digits.training import Run as DigitsRun
 from experiments.few_data import studies as few_data_studies
 from experiments.few_data.tuning import Tuning
@@ -217,3 +220,18 @@ def test_imbalanced_pair_at_the_published_settings():
     text = page.published_text(rows, published_runs(quick=False)[0])
     title = "4 against 9, at the settings of the published code"
     assert_page("imbalanced-pair-published", title, text, page.published_table(rows))
+
+
+def test_convergence():
+    study = convergence_study(quick=False, slices=False)
+    roles, scores = roles_in(study), read("convergence-all")
+    found = differences(scores, roles)
+    text = experiments.convergence.page.page_text(
+        found,
+        scores,
+        roles,
+        study=study,
+        iterations=scores["iteration"].max(),
+        seeds=list(scores["seed"].unique()),
+    )
+    assert_page("convergence", study.title, text, results_table(found[found["label"] == roles.label], roles))

@@ -2,10 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.convergence.__main__ import _study, main
+from experiments.convergence.__main__ import convergence_study, main, roles_in
 from experiments.convergence.page import page_text, verdict
 from experiments.convergence.training import moments
-from experiments.curves import Roles, differences
+from experiments.curves import differences
 
 
 def test_the_network_is_tested_after_a_tenth_and_at_the_end():
@@ -35,7 +35,7 @@ def test_one_seed_shows_nothing():
 
 def made_page(dice):
     """The page of three seeds where the rare cerebellum has this Dice by method, and everything else 0.9."""
-    study = _study(quick=False, slices=False)
+    study = convergence_study(quick=False, slices=False)
     rows = [
         (method, method, seed, iteration, stratum, "cerebellum", values[seed] if stratum == "rare" else 0.9)
         for method, values in dice.items()
@@ -47,7 +47,7 @@ def made_page(dice):
     scores = pd.DataFrame(rows, columns=columns).assign(n=40, p10=0.2, share=0.3)
     collapsed = scores[scores["mean"] == 0][["method", "seed"]].drop_duplicates().apply(tuple, axis=1)
     scores.loc[scores[["method", "seed"]].apply(tuple, axis=1).isin(list(collapsed)), "mean"] = 0.0
-    roles = Roles("plain", "IW", common=study.common, rare=study.rare, label="cerebellum")
+    roles = roles_in(study)
     return page_text(differences(scores, roles), scores, roles, study=study, iterations=8000, seeds=[0, 1, 2])
 
 
