@@ -42,6 +42,8 @@ def target(project):
 def source(target):
     """The kept training, where nnU-Net would have put it."""
     folder = target.fold_folder(KEPT.name)
+    # Another file's tests may have put it there.
+    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(KEPT, folder)
     return folder / "checkpoint_final.pth"
 
