@@ -34,6 +34,12 @@ from nnunet_dro.evaluation.report.formatting import (
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.page_limits import (
+    MOST_CASE_ROWS,
+    MOST_STRATA_ROWS,
+    most_changed_labels,
+    unchanged_left_out,
+)
 from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
@@ -51,7 +57,8 @@ def comparison_content(comparison: "Comparison") -> dict[str, Any]:
     """Everything the template of a comparison's page needs beyond what all pages share."""
     metrics = [str(name) for name in comparison.table["metric"].unique()]
     methods = comparison.methods
-    pairs = Pairs.of(comparison.scores, metrics, methods)
+    every_pair = Pairs.of(comparison.scores, metrics, methods)
+    pairs = every_pair.most_changed(metrics[0], MOST_CASE_ROWS) if metrics else every_pair
     table = pairs_table(pairs, metrics, comparison.stratum_of_case)
     attributes = [str(name) for name in comparison.table["attribute"].unique()]
     parts = [_part(comparison, attribute, n) for n, attribute in enumerate(attributes)]
@@ -65,7 +72,7 @@ def comparison_content(comparison: "Comparison") -> dict[str, Any]:
         "kind": "nnunet-dro · comparison per stratum",
         "title": against_baseline(methods),
         "heading": against_baseline(methods),
-        "lede": lede(pairs.rows, comparison.stratum_of_case, metrics),
+        "lede": lede(every_pair.rows, comparison.stratum_of_case, metrics),
         "contents": contents,
         "baseline": methods[0],
         "methods": methods,
@@ -76,14 +83,18 @@ def comparison_content(comparison: "Comparison") -> dict[str, Any]:
         "paired": blocks,
         "changed": _changed(comparison, metrics),
         "changed_columns": _changed_columns(comparison),
-        "cases_about": "A row per case and label with every method, the case that lost most first.",
+        "cases_about": _cases_about(len(pairs.rows), len(every_pair.rows)),
         "many": " many" if len(pairs.rows) * (len(methods) - 1) > MANY_DOTS else "",
         "payload": table.payload({}),
     }
 
 
 def _part(comparison: "Comparison", attribute: str, place: int) -> dict[str, Any]:
-    table = comparison.table[comparison.table["attribute"] == attribute]
+    table, strata = (frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata))
+    n_rows = max(len(comparison.table), len(comparison.strata))
+    labels = most_changed_labels(comparison.table, attribute, n_rows=n_rows, most_rows=MOST_STRATA_ROWS)
+    left_out = unchanged_left_out(len(labels), table["label"].nunique(), str(comparison.table["metric"].iloc[0]))
+    table, strata = (frame[frame["label"].astype(str).isin(labels)] for frame in (table, strata))
     blocks = []
     for name in table["metric"].unique():
         for method in comparison.methods[1:]:
@@ -93,9 +104,17 @@ def _part(comparison: "Comparison", attribute: str, place: int) -> dict[str, Any
         "id": f"by-{place}",
         "title": f"By {attribute_title(attribute)}" if attribute != ALL else attribute_title(attribute),
         "has_strata": attribute != ALL,
+        "left_out": left_out,
         "blocks": blocks,
-        "tables": strata_tables(comparison.strata[comparison.strata["attribute"] == attribute]),
+        "tables": strata_tables(strata),
     }
+
+
+def _cases_about(n_shown: int, n_rows: int) -> str:
+    about = "A row per case and label with every method, the case that lost most first."
+    if n_shown == n_rows:
+        return about
+    return f"{about} Of {n_rows:,} rows, the {n_shown:,} that changed most are here; scores.csv of each method has all."
 
 
 def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> dict[str, Any]:

@@ -42,6 +42,38 @@ def worst_labels(strata: pd.DataFrame, worst: pd.DataFrame, attribute: str, *, m
     return [label for label in labels if label in chosen]
 
 
+def most_changed_labels(table: pd.DataFrame, attribute: str, *, n_rows: int, most_rows: int) -> list[str]:
+    """The labels of an attribute with the largest differences of a stratum's mean, by the first metric.
+
+    Args:
+        table: The table of a comparison.
+        attribute: Name.
+        n_rows: Rows of a page without a limit, of all attributes together.
+        most_rows: The most of them. Attributes have equal shares of it.
+
+    Returns:
+        As many labels as there is room for, but at least one, in the order of ``table``; all where all rows fit.
+    """
+    inside = table[table["attribute"] == attribute]
+    labels = [str(name) for name in inside["label"].unique()]
+    if n_rows <= most_rows:
+        return labels
+    room = most_rows // table["attribute"].nunique() * len(labels) // len(inside)
+    of_first = inside[inside["metric"] == table["metric"].iloc[0]]
+    largest = of_first["mean_difference"].abs().groupby(of_first["label"].astype(str)).max().reindex(labels)
+    chosen = set(largest.sort_values(ascending=False, kind="stable").index[: max(1, room)])
+    return [label for label in labels if label in chosen]
+
+
+def unchanged_left_out(n_shown: int, n_labels: int, metric_name: str) -> str:
+    """Which labels of a comparison are shown, in a sentence; empty where all are."""
+    if n_shown == n_labels:
+        return ""
+    which = f"the {n_shown} are shown" if n_shown > 1 else "one is shown"
+    largest = f"the largest difference of a stratum's mean {METRICS[metric_name].title}"
+    return f"Of {count(n_labels, 'label')}, {which} with {largest}; comparison.csv has all."
+
+
 def left_out_sentence(n_shown: int, n_labels: int, metric_name: str, *, file: str = "strata.csv") -> str:
     """Which labels are shown, in a sentence; empty where all are."""
     if n_shown == n_labels:

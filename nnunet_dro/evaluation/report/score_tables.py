@@ -69,6 +69,16 @@ class Pairs:
                 values[name, method] = np.asarray(shown(of_method[name].reindex(keys), metric_named(name)))
         return cls(rows, tuple(methods), values)
 
+    def most_changed(self, metric: str, n_rows: int) -> "Pairs":
+        """The rows whose value of a metric differs most between any method and the baseline; all if there are few."""
+        if len(self.rows) <= n_rows:
+            return self
+        baseline = self.values[metric, self.methods[0]]
+        changes = np.stack([np.nan_to_num(np.abs(self.values[metric, m] - baseline)) for m in self.methods[1:]])
+        kept = np.sort(np.argsort(-changes.max(axis=0), kind="stable")[:n_rows])
+        values = {key: of_all[kept] for key, of_all in self.values.items()}
+        return Pairs(self.rows.iloc[kept].reset_index(drop=True), self.methods, values)
+
 
 def pairs_table(pairs: Pairs, metrics: Sequence[str], stratum_of_case: "Mapping[str, pd.Series[str]]") -> SortableTable:
     """The case table of a comparison.

@@ -3,14 +3,18 @@
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 
+from nnunet_dro.evaluation.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import (
+    comparison_html,
+    comparison_page,
     evaluation_html,
     evaluation_markdown,
     evaluation_page,
@@ -115,3 +119,33 @@ def test_the_terminal_shows_the_worst_and_markdown_all(large, small_limits):
     assert "label_0" not in shown
     assert all(label.replace("_", r"\_") in evaluation_markdown(large) for label in LABELS)
     assert page_limits.MOST_PRINTED_ROWS > 100
+
+
+@pytest.fixture(scope="module")
+def large_comparison(large):
+    """The method gains on the labels above 7, most on label_9, and changes nothing else."""
+    number = large.scores["label"].str.removeprefix("label_").astype(int)
+    gain = np.where(number > 7, 0.02 * (number - 7), 0.0)
+    better = large.scores.assign(dice=large.scores["dice"] + gain)
+    after = replace(large, scores=better, strata=summarise(better, large.stratum_of_case, n_resamples=0), method="new")
+    return compare({"old": large, "new": after}, n_resamples=0)
+
+
+def test_a_comparison_shows_the_labels_that_changed_most(large_comparison, monkeypatch):
+    whole = comparison_html(large_comparison)
+    assert "are shown with the largest difference" not in whole
+    monkeypatch.setattr(comparison_page, "MOST_STRATA_ROWS", 4)
+    page = comparison_html(large_comparison)
+    assert "Of 10 labels, the 2 are shown with the largest difference of a stratum&#39;s mean Dice" in page
+    shown = re.findall(r'<th scope="rowgroup"[^>]*>(label_\d)</th>', page)
+    assert set(shown) == {"label_8", "label_9"}
+    assert set(re.findall(r'<th scope="rowgroup"[^>]*>(label_\d)</th>', whole)) == set(LABELS)
+
+
+def test_a_comparison_s_cases_are_those_that_changed_most(large_comparison, monkeypatch):
+    monkeypatch.setattr(comparison_page, "MOST_CASE_ROWS", 30)
+    page = comparison_html(large_comparison)
+    assert "Of 300 rows, the 30 that changed most are here; scores.csv of each method has all." in page
+    assert "30 cases" in page, "the head counts all cases"
+    _, labels, *_ = payload(page)["columns"]
+    assert [labels["names"][code] for code in labels["codes"]] == ["label_9"] * 30
