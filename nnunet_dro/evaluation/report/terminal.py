@@ -26,7 +26,13 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.lesion_tables import HEADINGS, LesionTable, lesion_tables
-from nnunet_dro.evaluation.report.page_limits import MOST_PRINTED_ROWS, left_out_sentence, worst_labels
+from nnunet_dro.evaluation.report.page_limits import (
+    MOST_PRINTED_ROWS,
+    left_out_sentence,
+    most_changed_labels,
+    unchanged_left_out,
+    worst_labels,
+)
 from nnunet_dro.evaluation.report.strata_tables import FEW, FOOTNOTES, LEFT_OUT, Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
@@ -86,8 +92,14 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
     if len(comparison.methods) > _MOST_METHODS:
         return _many_methods(comparison)
     for attribute in table["attribute"].unique():
+        of_attribute = table[table["attribute"] == attribute]
+        most = {"n_rows": len(table), "most_rows": MOST_PRINTED_ROWS}
+        labels = most_changed_labels(table, str(attribute), **most)
+        if left_out := unchanged_left_out(len(labels), of_attribute["label"].nunique(), str(table["metric"].iloc[0])):
+            parts.append(Text(plain(left_out), style="dim"))
+        of_attribute = of_attribute[of_attribute["label"].astype(str).isin(labels)]
         for metric in table["metric"].unique():
-            inside = table[(table["attribute"] == attribute) & (table["metric"] == metric)]
+            inside = of_attribute[of_attribute["metric"] == metric]
             known, rows = metric_named(str(metric)), inside.to_dict("records")
             parts += [
                 _difference_table(str(attribute), known, statistic, rows, comparison.methods)
@@ -95,7 +107,11 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
             ]
     for verdict in verdicts(comparison):
         parts.append(Text.assemble((plain(f"{verdict.method}: "), "bold"), plain(verdict.summary)))
-        parts += [Text(plain(f"  {f.title}: {f.value}. {f.detail}")) for f in verdict.findings]
+        told = verdict.findings if len(table) <= MOST_PRINTED_ROWS else verdict.findings[:_MOST_FINDINGS]
+        parts += [Text(plain(f"  {f.title}: {f.value}. {f.detail}")) for f in told]
+        if len(told) < len(verdict.findings):
+            n_others = len(verdict.findings) - len(told)
+            parts.append(Text(f"  The other {n_others} findings are in report.md.", style="dim"))
     parts += [Text(plain(f"Note: {note}"), style="yellow") for note in all_notes(comparison.notes, comparison.strata)]
     return Group(*parts)
 

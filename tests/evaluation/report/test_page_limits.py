@@ -15,6 +15,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import (
     comparison_html,
     comparison_page,
+    comparison_table,
     evaluation_html,
     evaluation_markdown,
     evaluation_page,
@@ -140,6 +141,15 @@ def test_a_comparison_shows_the_labels_that_changed_most(large_comparison, monke
     shown = re.findall(r'<th scope="rowgroup"[^>]*>(label_\d)</th>', page)
     assert set(shown) == {"label_8", "label_9"}
     assert set(re.findall(r'<th scope="rowgroup"[^>]*>(label_\d)</th>', whole)) == set(LABELS)
+
+
+def test_a_printed_comparison_is_short(large_comparison, monkeypatch):
+    monkeypatch.setattr(terminal, "MOST_PRINTED_ROWS", 4)
+    screen = io.StringIO()
+    Console(file=screen, width=150).print(comparison_table(large_comparison))
+    assert "Of 10 labels, the 2 are shown with the largest difference" in screen.getvalue()
+    assert "label_9" in screen.getvalue()
+    assert "label_3" not in screen.getvalue()
 
 
 def test_a_comparison_s_cases_are_those_that_changed_most(large_comparison, monkeypatch):
