@@ -37,8 +37,8 @@ from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.page_limits import (
     MOST_CASE_ROWS,
     MOST_STRATA_ROWS,
+    left_out_of_comparison,
     most_changed_labels,
-    unchanged_left_out,
 )
 from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
@@ -93,7 +93,7 @@ def _part(comparison: "Comparison", attribute: str, place: int) -> dict[str, Any
     table, strata = (frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata))
     n_rows = max(len(comparison.table), len(comparison.strata))
     labels = most_changed_labels(comparison.table, attribute, n_rows=n_rows, most_rows=MOST_STRATA_ROWS)
-    left_out = unchanged_left_out(len(labels), table["label"].nunique(), str(comparison.table["metric"].iloc[0]))
+    left_out = left_out_of_comparison(len(labels), table["label"].nunique(), str(comparison.table["metric"].iloc[0]))
     table, strata = (frame[frame["label"].astype(str).isin(labels)] for frame in (table, strata))
     blocks = []
     for name in table["metric"].unique():

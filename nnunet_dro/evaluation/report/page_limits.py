@@ -65,7 +65,7 @@ def most_changed_labels(table: pd.DataFrame, attribute: str, *, n_rows: int, mos
     return [label for label in labels if label in chosen]
 
 
-def unchanged_left_out(n_shown: int, n_labels: int, metric_name: str) -> str:
+def left_out_of_comparison(n_shown: int, n_labels: int, metric_name: str) -> str:
     """Which labels of a comparison are shown, in a sentence; empty where all are."""
     if n_shown == n_labels:
         return ""

@@ -28,9 +28,9 @@ from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.lesion_tables import HEADINGS, LesionTable, lesion_tables
 from nnunet_dro.evaluation.report.page_limits import (
     MOST_PRINTED_ROWS,
+    left_out_of_comparison,
     left_out_sentence,
     most_changed_labels,
-    unchanged_left_out,
     worst_labels,
 )
 from nnunet_dro.evaluation.report.strata_tables import FEW, FOOTNOTES, LEFT_OUT, Table, strata_tables
@@ -95,7 +95,9 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
         of_attribute = table[table["attribute"] == attribute]
         most = {"n_rows": len(table), "most_rows": MOST_PRINTED_ROWS}
         labels = most_changed_labels(table, str(attribute), **most)
-        if left_out := unchanged_left_out(len(labels), of_attribute["label"].nunique(), str(table["metric"].iloc[0])):
+        if left_out := left_out_of_comparison(
+            len(labels), of_attribute["label"].nunique(), str(table["metric"].iloc[0])
+        ):
             parts.append(Text(plain(left_out), style="dim"))
         of_attribute = of_attribute[of_attribute["label"].astype(str).isin(labels)]
         for metric in table["metric"].unique():
