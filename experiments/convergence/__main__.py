@@ -1,12 +1,12 @@
 """Speed or solution: does a gain of robust training remain when plain training has converged?
 
-    python -m experiments.convergence --work FOLDER [--slices] [--seeds 0 1 2] [--methods plain DRO] [--quick]
+    python -m experiments.convergence NAME --work FOLDER [--data FOLDER] [--seeds 0 1 2] [--methods plain DRO] [--quick]
         [--out FOLDER]
 
-nnU-Net is trained on phantoms with a rare pathology, on volumes or (2d) on their slices, eight times as long as in the
-study of the phantoms, and tested on the way. A training takes about 15 minutes of a processor core. Finished runs are
-kept in the work folder: an interrupted experiment continues where it stopped, and a second one may make other seeds at
-the same time.
+NAME is phantoms or slices (of phantoms), which are made, or hippocampus or nuclei, whose raw dataset is given with
+``--data``. nnU-Net is trained much longer than in the other studies, and tested on the way. A training takes 5 to 20
+minutes of a processor core. Finished runs are kept in the work folder: an interrupted experiment continues where it
+stopped, and a second one may make other seeds at the same time.
 """
 
 import json
@@ -14,32 +14,20 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 
 from experiments.convergence.page import page_text
-from experiments.convergence.training import EPOCH
+from experiments.convergence.studies import METHODS, PLAIN, Question, question
 from experiments.curves import Roles, ScoredRun, differences, draw_curves, results_table, scores_of
-from experiments.datasets.phantoms import SIZE, Counts, write_dataset
-from experiments.nnunet_runs.plans import PARENT
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import Study
 from experiments.record import cached_runs, experiment_parser, module_command, result_folder, write_result, write_table
 from nnunet_dro.nnunet.command import run_command
 
-#: The method that the others are compared with, and the one that is told the pathologies.
-PLAIN, TOLD = "plain", "IW"
-#: Method to the trainer's name without its length.
-METHODS = {
-    PLAIN: "nnUNetTrainerHWS_beta0",
-    "DRO": "nnUNetTrainerDRO",
-    TOLD: "nnUNetTrainerIW_pathology",
-    "DRO_IS": "nnUNetTrainerDRO_IS",
-    "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
-}
-ITERATIONS, QUICK_ITERATIONS = 8000, EPOCH
+NAMES = ("phantoms", "slices", "hippocampus", "nuclei")
 
 
 @dataclass(frozen=True)
@@ -48,7 +36,7 @@ class Run:
 
     Attributes:
         trainer: Name of the trainer without its length.
-        seed: Seed of the phantoms, the first weights, the draws and the augmentation.
+        seed: Seed of the data, the first weights, the draws and the augmentation.
         iterations: Length of the training.
     """
 
@@ -60,37 +48,44 @@ class Run:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
     parser = experiment_parser("convergence", str(__doc__).splitlines()[0])
+    parser.add_argument("name", choices=NAMES, help="What to train on.")
     parser.add_argument("--work", type=Path, required=True, help="Folder for the data and the finished runs.")
+    parser.add_argument("--data", type=Path, help="The raw dataset of hippocampus or nuclei in nnU-Net's format.")
     parser.add_argument("--seeds", type=int, nargs="+", help="Seeds to run (default: 0 to 4; with --quick 0).")
-    parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), help="Methods to run (default: all).")
-    parser.add_argument("--slices", action="store_true", help="Train nnU-Net's 2d configuration, on slices.")
+    parser.add_argument(
+        "--methods", nargs="+", choices=tuple(METHODS), default=["DRO", "IW"], help="Methods beside plain training."
+    )
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     seeds = arguments.seeds or ([0] if arguments.quick else list(range(5)))
-    methods = dict.fromkeys([PLAIN, *(arguments.methods or METHODS)])
-    study = convergence_study(quick=arguments.quick, slices=arguments.slices)
-    roles = roles_in(study)
-    iterations = QUICK_ITERATIONS if arguments.quick else ITERATIONS
-    kind = "slices" if arguments.slices else "phantoms"
-    work = (arguments.work / (f"quick-{kind}" if arguments.quick else kind)).absolute()
-    runs = {f"{method}-seed{seed}": Run(METHODS[method], seed, iterations) for seed in seeds for method in methods}
-    make = _maker(work, study, runs)
-    made = cached_runs(work / "finished", {name: asdict(run) for name, run in runs.items()}, make)
-    scores = scores_of(ScoredRun.of(name, runs[name], content) for name, content in made.items())
+    try:
+        asked = question(arguments.name, arguments.data, quick=arguments.quick)
+    except (FileNotFoundError, ValueError) as error:
+        parser.exit(2, f"{error}\n")
+    study = asked.study
+    work = (arguments.work / (f"quick-{arguments.name}" if arguments.quick else arguments.name)).absolute()
+    trainers = {method: METHODS[method].format(by=study.by) for method in dict.fromkeys([PLAIN, *arguments.methods])}
+    runs = {
+        f"{method}-seed{seed}": Run(trainer, seed, asked.iterations)
+        for seed in seeds
+        for method, trainer in trainers.items()
+    }
+    made = cached_runs(work / "finished", {name: asdict(run) for name, run in runs.items()}, _maker(work, study, runs))
+    scored = [_scored(asked, name, runs[name], content) for name, content in made.items()]
     folder = result_folder(arguments.out, quick=arguments.quick)
-    write_table(folder / f"{study.name}-all.csv", scores, float_format="%.4f")
-    # The page shows what is in the file, rounded once.
-    scores = pd.read_csv(folder / f"{study.name}-all.csv")
-    found = differences(scores, roles)
-    n_train = study.settings["train"]
-    shown = found[found["label"] == roles.label]
+    # The page shows what is in the files, rounded once.
+    scores, found = written_differences(folder / f"{study.name}-all.csv", scored, asked.roles)
+    regrouped = None
+    if asked.regrouped is not None:
+        others = [run.regrouped(asked.regrouped[1]) for run in scored]
+        regrouped = written_differences(folder / f"{study.name}-regrouped-all.csv", others, asked.roles)[1]
     page = write_result(
         folder,
         study.name,
         title=study.title,
-        text=page_text(found, scores, roles, study=study, iterations=iterations, seeds=seeds),
-        table=results_table(shown, roles),
-        figure=draw_curves(scores, roles, n_train, logarithmic=True),  # type: ignore[arg-type]
+        text=page_text(found, scores, asked, seeds=seeds, regrouped=regrouped),
+        table=results_table(found[found["label"] == asked.roles.label], asked.roles),
+        figure=draw_curves(scores, asked.roles, asked.n_train, logarithmic=True),
         command=module_command("experiments.convergence", argv),
         seeds=seeds,
         quick=arguments.quick,
@@ -99,36 +94,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.stdout.write(f"{page}\n")
 
 
-def roles_in(study: Study) -> Roles:
-    """What the methods and the strata are."""
-    return Roles(PLAIN, TOLD, common=study.common, rare=study.rare, label=study.labels[0])
+def written_differences(path: Path, runs: Sequence[ScoredRun], roles: Roles) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Write the scores of runs, and return them as they are in the file, with their differences."""
+    write_table(path, scores_of(runs), float_format="%.4f")
+    scores = pd.read_csv(path)
+    return scores, differences(scores, roles)
 
 
-def convergence_study(*, quick: bool, slices: bool) -> Study:
-    """The phantoms of `experiments.segmentation`, and nnU-Net's runs on them."""
-    counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
-    if quick:
-        counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
-
-    def write(folder: Path, rng: np.random.Generator) -> None:
-        write_dataset(folder, counts, rng=rng)
-
-    return Study(
-        name="convergence-slices" if slices else "convergence",
-        title=f"Speed or solution: {'slices of phantoms' if slices else 'phantoms'}",
-        dataset="Dataset911_PhantomSlices" if slices else "Dataset910_Phantoms",
-        by="pathology",
-        rare=("rare",),
-        common=("control", "common"),
-        labels=("cerebellum",),
-        epochs=1,
-        iterations=1,
-        write=write,
-        settings={"train": dict(counts.train), "test": counts.test, "size": SIZE},
-        about="",
-        trainers=METHODS,
-        parent="2d" if slices else PARENT,
-    )
+def _scored(asked: Question, name: str, run: Run, content: dict[str, Any]) -> ScoredRun:
+    scored = ScoredRun.of(name, run, content)
+    return scored if len(asked.study.labels) == 1 else scored.with_mean_of_labels(str(asked.roles.label))
 
 
 def _maker(

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from experiments.curves import Roles, decision, differences
-from experiments.nnunet_runs.plans import BATCH_SIZES
-from experiments.nnunet_runs.study import Study
+from experiments.convergence.studies import ALL_LABELS, Question
+from experiments.curves import Roles, decision, differences, mean_of_rare, results_table
 from experiments.record import collapse_rates, collapsed_trainings, render, without_collapsed
 
 #: Points of Dice; plain training has converged if it rises by less in the second half.
@@ -14,67 +13,87 @@ CONVERGED = 0.5
 
 
 def page_text(
-    found: pd.DataFrame, scores: pd.DataFrame, roles: Roles, *, study: Study, iterations: int, seeds: Sequence[int]
+    found: pd.DataFrame,
+    scores: pd.DataFrame,
+    asked: Question,
+    *,
+    seeds: Sequence[int],
+    regrouped: pd.DataFrame | None = None,
 ) -> str:
     """The text of the page above its table.
 
     Args:
         found: From `differences`.
         scores: From `scores_of`.
-        roles: What the methods and the strata are.
-        study: The data.
-        iterations: Length of the trainings.
-        seeds: Their seeds.
+        asked: The data, and their words.
+        seeds: Seeds of the trainings.
+        regrouped: The differences by the other strata, if the data have any.
     """
+    roles, study, iterations = asked.roles, asked.study, asked.iterations
     at_the_end = scores[scores["iteration"] == iterations]
     collapsed = collapsed_trainings(at_the_end)
-    learnt = differences(without_collapsed(scores, collapsed), roles)
     of_label = found[found["label"] == roles.label]
     plain = of_label[of_label["method"] == roles.plain].pivot(index="iteration", columns="stratum", values="mean")
-    rise = plain.loc[iterations] - plain.loc[iterations // 2]
-    rare, label = roles.rare[0], roles.label
+    rise = plain.loc[iterations, list(roles.strata)] - plain.loc[iterations // 2, list(roles.strata)]
+    one_label = roles.label != ALL_LABELS
+    labels = [str(roles.label)] if one_label else list(study.labels)
     return render(
         "convergence/page",
-        settings=study.settings,
+        about=study.about,
+        gaining=asked.gaining,
+        strata=asked.strata,
+        limits=asked.limits,
         decision=decision(found, roles, early=iterations // 10).to_dict("records"),
         trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
-        verdicts=_verdicts(found, roles, iterations),
-        rates=collapse_rates(at_the_end, collapsed, labels=[str(label)]) if len(collapsed) else [],
-        verdicts_without=_verdicts(learnt, roles, iterations),
+        verdicts=_verdicts(scores, roles, iterations),
+        rates=collapse_rates(at_the_end, collapsed, labels=labels) if len(collapsed) else [],
+        verdicts_without=_verdicts(without_collapsed(scores, collapsed), roles, iterations),
         rise=rise.to_dict(),
         rising=list(rise.index[rise >= CONVERGED]),
-        rare=rare,
-        label=label,
+        label_words=f" for the {roles.label}" if one_label else "",
+        table_words=f"the {roles.label}" if one_label else "the means over the labels of a case",
         told=roles.told,
         plain=roles.plain,
         iterations=iterations,
-        slices=study.parent == "2d",
-        configuration=study.configuration,
-        visits=round(iterations * BATCH_SIZES[study.parent] / sum(study.settings["train"].values())),  # type: ignore[attr-defined]
+        configuration=study.parent,
+        visits=round(iterations * study.batch_size / sum(asked.n_train.values())),
         n_seeds=len(seeds),
+        regrouped=None if regrouped is None else _at_the_end(regrouped, roles, iterations),
+        regrouped_by=asked.regrouped[0] if asked.regrouped else "",
     )
 
 
-def _verdicts(found: pd.DataFrame, roles: Roles, last: int) -> list[dict[str, object]]:
+def _at_the_end(regrouped: pd.DataFrame, roles: Roles, last: int) -> pd.DataFrame:
+    rows = regrouped[(regrouped["iteration"] == last) & (regrouped["label"] == roles.label)]
+    return results_table(rows, roles).drop(columns=["iteration", "share"])
+
+
+def _verdicts(scores: pd.DataFrame, roles: Roles, last: int) -> list[dict[str, object]]:
     """`verdict` of each method but plain training that has a pair of seeds."""
-    rows = found[(found["label"] == roles.label) & (found["stratum"] == roles.rare[0])]
+    rows = differences(mean_of_rare(scores, roles), roles)
+    if rows.empty:
+        return []
     rows = rows[(rows["method"] != roles.plain) & rows["difference"].notna()]
     return [verdict(of_method, last) for _, of_method in rows.groupby("method", sort=False)]
 
 
 def verdict(rows: pd.DataFrame, last: int) -> dict[str, object]:
-    """Where one method's gain on the rare stratum is largest, and what is left of it at the end.
+    """Where one method's gain on the rare strata is largest, and what is left of it at the end.
 
     Args:
-        rows: Of `differences`, those of one method and the rare stratum.
+        rows: Of `differences`, those of one method and the rare strata.
         last: The last iteration.
 
     Returns:
         ``method``; ``moment`` and ``largest``, the iteration and the points of the largest difference; ``end`` with
-        ``low`` and ``high``, the difference at the end and its interval; and ``left``, whether this is above 0.
+        ``low`` and ``high``, the difference at the end and its interval; and ``says``, what the intervals say.
     """
     largest = rows.sort_values("difference").iloc[-1]
     end = rows[rows["iteration"] == last].iloc[0]
+    if end["low"] > 0:
+        says = "something is left"
+    else:
+        says = "a gain of speed" if (rows["low"] > 0).any() else "no gain is shown"
     return {
         "method": end["method"],
         "moment": largest["iteration"],
@@ -82,5 +101,5 @@ def verdict(rows: pd.DataFrame, last: int) -> dict[str, object]:
         "end": end["difference"],
         "low": end["low"],
         "high": end["high"],
-        "left": bool(end["low"] > 0),
+        "says": says,
     }

@@ -1,6 +1,6 @@
 """Dice against iterations: what trainings of the same seeds give, and what a rule asks of them."""
 
 from experiments.curves.figure import draw_curves
-from experiments.curves.results import Roles, ScoredRun, decision, differences, results_table, scores_of
+from experiments.curves.results import Roles, ScoredRun, decision, differences, mean_of_rare, results_table, scores_of
 
-__all__ = ["Roles", "ScoredRun", "decision", "differences", "draw_curves", "results_table", "scores_of"]
+__all__ = ["Roles", "ScoredRun", "decision", "differences", "draw_curves", "mean_of_rare", "results_table", "scores_of"]

@@ -1,7 +1,7 @@
 """Dice by stratum and moment, and differences to plain training of the same seed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,6 +84,21 @@ class ScoredRun:
             dice["label"] = label
         return cls(name.rsplit("-", 1)[0], run.trainer, run.seed, dice, share, more)
 
+    def with_mean_of_labels(self, name: str) -> "ScoredRun":
+        """The same training with one more label: the mean over the labels of each case."""
+        mean = self.dice.groupby(["iteration", "stratum", "case"], sort=False, as_index=False)["dice"].mean()
+        return replace(self, dice=pd.concat([self.dice, mean.assign(label=name)], ignore_index=True))
+
+    def regrouped(self, strata: "pd.Series[str]") -> "ScoredRun":
+        """The same training with other strata, whose shares of the draws are not known.
+
+        Args:
+            strata: The stratum of every test case, by its name.
+        """
+        dice = self.dice.assign(stratum=strata.loc[self.dice["case"]].to_numpy())
+        share = dice[["iteration", "stratum"]].drop_duplicates().assign(share=np.nan)
+        return replace(self, dice=dice, share=share)
+
 
 def scores_of(runs: Iterable[ScoredRun]) -> pd.DataFrame:
     """One row per training, moment, stratum and label.
@@ -145,6 +160,24 @@ def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def mean_of_rare(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
+    """The means over the rare strata, as one stratum, of the label of ``roles``.
+
+    Args:
+        scores: From `scores_of`.
+        roles: What the methods and the strata are.
+
+    Returns:
+        Rows as in ``scores``, with the stratum "rare".
+    """
+    rare = scores[scores["stratum"].isin(roles.rare)]
+    if roles.label is not None:
+        rare = rare[rare["label"] == roles.label]
+    keys = ["method", "trainer", "seed", "iteration", "label"]
+    means = rare.groupby(keys, sort=False, as_index=False)[["mean", "p10", "share"]].mean()
+    return means.assign(stratum="rare")
 
 
 def decision(found: pd.DataFrame, roles: Roles, *, early: int) -> pd.DataFrame:

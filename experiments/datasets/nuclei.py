@@ -5,9 +5,12 @@ The data are the 2018 Data Science Bowl's (BBBC038, Caicedo et al. 2019), as RGB
 tiles, so a field is used on one side only.
 """
 
+import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +20,8 @@ from numpy.typing import NDArray
 N_TRAIN = {"fluorescence": 300, "purple": 6, "purple_white": 6, "gray_smear": 4}
 #: Largest number of test images of each modality, which keeps the tests short.
 N_TEST = {"fluorescence": 30, "purple": 30, "purple_white": 22, "gray_smear": 12}
+#: Test images are cut to their middle, so many pixels wide and high at most.
+TEST_SIZE = 256
 
 
 @dataclass(frozen=True)
@@ -99,17 +104,78 @@ def read_nuclei(folder: Path, cases: list[str]) -> list[Image]:
     table = read_table(folder).set_index("case")
     images = []
     for case in cases:
-        suffix = "Tr" if table.loc[case, "split"] == "train" else "Ts"
-        paths = [folder / f"images{suffix}" / f"{case}_0000.png", folder / f"labels{suffix}" / f"{case}.png"]
-        for path in paths:
-            if not path.exists():
-                raise FileNotFoundError(f"{path} is missing. Give the folder of the whole dataset with --data.")
-        rgb, labels = (SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))) for path in paths)
+        rgb, labels = (
+            SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path)))
+            for path in _paths(folder, case, str(table.loc[case, "split"]))
+        )
         values = rgb[..., :3].astype(np.float32).transpose(2, 0, 1)
         mean, deviation = (getattr(values, name)((1, 2), keepdims=True) for name in ("mean", "std"))
         standardised = (values - mean) / np.maximum(deviation, 1e-3)
         images.append(Image(case, str(table.loc[case, "modality"]), standardised, (labels > 0).astype(np.uint8)))
     return images
+
+
+def write_nuclei(
+    folder: Path, data: Path, table: pd.DataFrame, *, n_test: Mapping[str, int], rng: np.random.Generator
+) -> None:
+    """Divide the images anew and write them as a raw dataset, which is written as a whole or not at all.
+
+    Test images are cut to their middle. Two images of the common modality, of fields that are used nowhere else, are
+    for nnU-Net's validation.
+
+    Args:
+        folder: The new dataset.
+        data: The dataset of all images.
+        table: Its ``cases.csv``.
+        n_test: Largest number of test images of each modality.
+        rng: Draws the images.
+    """
+    import SimpleITK
+
+    split = split_nuclei(table, rng=rng, n_test=n_test)
+    of = table.set_index("case")
+    common = of[of["modality"] == next(iter(N_TRAIN))]
+    used = set(of.loc[split["train"] + split["test"], "field"])
+    split["validation"] = common.index[~common["field"].isin(used)][:2].tolist()
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    rows = []
+    for side, cases in split.items():
+        suffix = "Ts" if side == "test" else "Tr"
+        for case in cases:
+            for source, name in zip(_paths(data, case, str(of.loc[case, "split"])), ("images", "labels"), strict=True):
+                target = partial / f"{name}{suffix}" / source.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                image = SimpleITK.ReadImage(str(source))
+                SimpleITK.WriteImage(_middle(image) if side == "test" else image, str(target))
+            rows.append((case, of.loc[case, "modality"], side))
+    written = pd.DataFrame(rows, columns=["case", "modality", "split"]).sort_values("case")
+    of_test = written["split"] == "test"
+    written[~of_test].to_csv(partial / "cases.csv", index=False)
+    written[of_test].to_csv(partial / "test_cases.csv", index=False)
+    description = json.loads((data / "dataset.json").read_text(encoding="utf-8"))
+    description["numTraining"] = int((~of_test).sum())
+    (partial / "dataset.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+    partial.rename(folder)
+
+
+def _middle(image: Any) -> Any:
+    """The middle of a SimpleITK image, `TEST_SIZE` pixels wide and high at most."""
+    window = []
+    for length in image.GetSize():
+        first = max(0, (length - TEST_SIZE) // 2)
+        window.append(slice(first, first + TEST_SIZE))
+    return image[tuple(window)]
+
+
+def _paths(folder: Path, case: str, split: str) -> tuple[Path, Path]:
+    """The image and the label map of a case; raises FileNotFoundError if there is none."""
+    suffix = "Tr" if split == "train" else "Ts"
+    paths = (folder / f"images{suffix}" / f"{case}_0000.png", folder / f"labels{suffix}" / f"{case}.png")
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path} is missing. Give the folder of the whole dataset with --data.")
+    return paths
 
 
 def read_table(folder: Path) -> pd.DataFrame:

@@ -1,21 +1,30 @@
 """The network that the experiments train: nnU-Net's plans with a small configuration."""
 
+from collections.abc import Sequence
+
 from nnunet_dro.demo.plans import small_plans
 
 #: nnU-Net's names of the plans, and of the configuration the networks are trained with and the one it inherits from.
 PLANS_NAME, CONFIGURATION, PARENT = "nnUNetPlansExperiment", "3d_fullres_small", "3d_fullres"
 
-#: Cases, or slices, in a batch, by the configuration that the small one inherits from.
-BATCH_SIZES = {"2d": 16, PARENT: 4}
-BATCH_SIZE = BATCH_SIZES[PARENT]
+#: Cases in a batch.
+BATCH_SIZE = 4
 
 
-def experiment_plans(plans: dict[str, object], *, parent: str = PARENT) -> dict[str, object]:
+def experiment_plans(
+    plans: dict[str, object],
+    *,
+    parent: str = PARENT,
+    batch_size: int = BATCH_SIZE,
+    patch_size: Sequence[int] | None = None,
+) -> dict[str, object]:
     """The plans with the configuration of the experiment: the demo's small network with one convolution per stage.
 
     Args:
         plans: The contents of nnU-Net's plans file.
-        parent: The configuration that it inherits from, one of `BATCH_SIZES`.
+        parent: The configuration that it inherits from.
+        batch_size: Cases, or slices, in a batch.
+        patch_size: Size of a patch in voxels; the demo's if not given.
 
     Raises:
         ValueError: If they have no such configuration.
@@ -23,7 +32,9 @@ def experiment_plans(plans: dict[str, object], *, parent: str = PARENT) -> dict[
     small = small_plans(plans, parent=parent)
     small["plans_name"] = PLANS_NAME
     configuration = small["configurations"][f"{parent}_small"]
-    configuration["batch_size"] = BATCH_SIZES[parent]
+    configuration["batch_size"] = batch_size
+    if patch_size is not None:
+        configuration["patch_size"] = list(patch_size)
     kwargs = configuration["architecture"]["arch_kwargs"]
     kwargs["n_conv_per_stage"] = [1] * kwargs["n_stages"]
     kwargs["n_conv_per_stage_decoder"] = [1] * (kwargs["n_stages"] - 1)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from experiments.nnunet_runs.plans import BATCH_SIZES, PLANS_NAME, experiment_plans
+from experiments.nnunet_runs.plans import PLANS_NAME, experiment_plans
 from experiments.nnunet_runs.study import BASELINE, Study
 from nnunet_dro.atomic import replacing
 from nnunet_dro.demo.progress import StepProgress, step_progress
@@ -111,10 +111,9 @@ class SeedRuns:
             splits = [{"train": split["train"], "val": split["validation"]}]
         self._write("seconds_to_prepare", {"seconds": monotonic() - start})
         # The plans come last: they say that the dataset is ready.
-        for path, content in (
-            (self.preprocessed / "splits_final.json", splits),
-            (plans_file, experiment_plans(plans, parent=self.study.parent)),
-        ):
+        study = self.study
+        small = experiment_plans(plans, parent=study.parent, batch_size=study.batch_size, patch_size=study.patch_size)
+        for path, content in ((self.preprocessed / "splits_final.json", splits), (plans_file, small)):
             with replacing(path) as partial:
                 partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
 
@@ -224,7 +223,7 @@ def claim(folder: Path, study: Study) -> None:
         ValueError: If it holds runs with other settings.
     """
     settings: dict[str, object] = {"epochs": study.epochs, "iterations": study.iterations}
-    settings |= {"batch_size": BATCH_SIZES[study.parent], **study.settings}
+    settings |= {"batch_size": study.batch_size, **study.settings}
     recorded = folder / "settings.json"
     if not recorded.exists():
         folder.mkdir(parents=True, exist_ok=True)

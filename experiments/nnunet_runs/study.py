@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.nnunet_runs.plans import PARENT
+from experiments.nnunet_runs.plans import BATCH_SIZE, PARENT
 
 #: The method all others are compared with.
 BASELINE = "ERM"
@@ -33,6 +33,8 @@ class Study:
         factors: Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.
         sources: Method to the method whose model of the same seed it starts from; random weights if absent.
         parent: The configuration of nnU-Net that the small one inherits from.
+        batch_size: Cases, or slices, in a batch.
+        patch_size: Size of a patch in voxels; None for the demo's.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Study:
     factors: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     parent: str = PARENT
+    batch_size: int = BATCH_SIZE
+    patch_size: tuple[int, ...] | None = None
 
     @property
     def configuration(self) -> str:

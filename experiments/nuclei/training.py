@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from experiments.datasets.nuclei import Image
+from experiments.datasets.nuclei import TEST_SIZE, Image
 from experiments.nuclei.network import UNet
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.sampling import Draws, HardnessTable
@@ -20,8 +20,6 @@ from nnunet_dro.trainers.registry import parse_trainer_name
 PATCH, BATCH, N_FOREGROUND = 64, 8, 3
 #: Settings of nnU-Net's optimiser.
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY, LARGEST_NORM = 1e-2, 0.99, 3e-5, 12.0
-#: Test images are cut to their middle.
-TEST_SIZE = 256
 
 
 @dataclass(frozen=True)

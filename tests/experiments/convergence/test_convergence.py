@@ -1,11 +1,18 @@
+from itertools import product
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.convergence.__main__ import convergence_study, main, roles_in
+from experiments.convergence.__main__ import main
 from experiments.convergence.page import page_text, verdict
+from experiments.convergence.studies import ALL_LABELS, Question, phantoms, question
 from experiments.convergence.training import moments
-from experiments.curves import differences
+from experiments.curves import Roles, ScoredRun, differences, mean_of_rare, scores_of
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+REAL = {"hippocampus": "Dataset004_Hippocampus", "nuclei": "Dataset022_DSBNuclei"}
 
 
 def test_the_network_is_tested_after_a_tenth_and_at_the_end():
@@ -22,33 +29,32 @@ def rows(differences, intervals):
 
 def test_a_gain_that_has_gone_is_a_gain_of_speed():
     found = verdict(rows([10.0, 40.0, 0.2], [(5, 15), (30, 50), (-0.5, 0.9)]), last=2000)
-    assert (found["moment"], found["largest"], found["end"], found["left"]) == (1000, 40.0, 0.2, False)
+    assert (found["moment"], found["largest"], found["end"], found["says"]) == (1000, 40.0, 0.2, "a gain of speed")
 
 
 def test_a_gain_whose_interval_is_above_zero_is_left():
-    assert verdict(rows([1.0, 2.0], [(0, 2), (0.1, 3.9)]), last=1000)["left"]
+    assert verdict(rows([1.0, 2.0], [(0, 2), (0.1, 3.9)]), last=1000)["says"] == "something is left"
 
 
 def test_one_seed_shows_nothing():
-    assert not verdict(rows([1.0, 2.0], [(np.nan, np.nan)] * 2), last=1000)["left"]
+    assert verdict(rows([1.0, 2.0], [(np.nan, np.nan)] * 2), last=1000)["says"] == "no gain is shown"
 
 
 def made_page(dice):
     """The page of three seeds where the rare cerebellum has this Dice by method, and everything else 0.9."""
-    study = convergence_study(quick=False, slices=False)
+    asked = phantoms(quick=False)
     rows = [
         (method, method, seed, iteration, stratum, "cerebellum", values[seed] if stratum == "rare" else 0.9)
         for method, values in dice.items()
         for seed in range(3)
         for iteration in (800, 4000, 8000)
-        for stratum in study.strata
+        for stratum in asked.study.strata
     ]
     columns = ["method", "trainer", "seed", "iteration", "stratum", "label", "mean"]
     scores = pd.DataFrame(rows, columns=columns).assign(n=40, p10=0.2, share=0.3)
     collapsed = scores[scores["mean"] == 0][["method", "seed"]].drop_duplicates().apply(tuple, axis=1)
     scores.loc[scores[["method", "seed"]].apply(tuple, axis=1).isin(list(collapsed)), "mean"] = 0.0
-    roles = roles_in(study)
-    return page_text(differences(scores, roles), scores, roles, study=study, iterations=8000, seeds=[0, 1, 2])
+    return page_text(differences(scores, asked.roles), scores, asked, seeds=[0, 1, 2])
 
 
 def test_collapsed_trainings_are_counted_and_left_out_once_more():
@@ -66,7 +72,7 @@ def test_nothing_is_said_of_collapsed_trainings_where_there_is_none():
 @pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_the_experiment_runs_and_goes_on_where_it_stopped(tmp_path):
-    words = ["--quick", "--slices", "--methods", "DRO", "--work", str(tmp_path / "work"), "--out", str(tmp_path)]
+    words = ["slices", "--quick", "--methods", "DRO", "--work", str(tmp_path / "work"), "--out", str(tmp_path)]
     main(words)
     page = (tmp_path / "convergence-slices.md").read_text()
     assert "Smoke run" in page
@@ -81,3 +87,71 @@ def test_the_experiment_runs_and_goes_on_where_it_stopped(tmp_path):
     assert len(finished) == 2
     main(words)
     assert finished == {path: path.stat().st_mtime_ns for path in finished}
+
+
+def scored(dice):
+    rows = [(10, stratum, label, case, value) for (stratum, case), of in dice.items() for label, value in of.items()]
+    share = [(10, stratum, 0.5) for stratum in {stratum for stratum, _ in dice}]
+    return ScoredRun.of("DRO-seed0", Trained, {"dice": rows, "share": share})
+
+
+class Trained:
+    trainer, seed = "nnUNetTrainerDRO", 0
+
+
+DICE = {
+    ("raw", "a"): {"head": 0.2, "tail": 0.4},
+    ("raw", "b"): {"head": 0.4, "tail": 0.8},
+    ("8bit", "c"): {"head": 1.0, "tail": 0.0},
+}
+
+
+def test_the_mean_over_the_labels_is_that_of_each_case():
+    scores = scores_of([scored(DICE).with_mean_of_labels(ALL_LABELS)]).set_index(["stratum", "label"])
+    assert scores.loc[("raw", ALL_LABELS), "mean"] == pytest.approx((0.3 + 0.6) / 2)
+    assert scores.loc[("raw", ALL_LABELS), "p10"] == pytest.approx(0.3 + 0.1 * 0.3)
+    assert scores.loc[("8bit", ALL_LABELS), "mean"] == pytest.approx(0.5)
+    assert scores.loc[("raw", "head"), "n"] == scores.loc[("raw", ALL_LABELS), "n"] == 2
+
+
+def test_test_cases_can_be_grouped_once_more():
+    scores = scores_of([scored(DICE).regrouped(pd.Series({"a": "small", "b": "large", "c": "large", "d": "large"}))])
+    means = scores[scores["label"] == "head"].set_index("stratum")["mean"]
+    assert means.to_dict() == pytest.approx({"small": 0.2, "large": 0.7})
+    assert scores["share"].isna().all(), "no share of the draws is known of them"
+
+
+def test_the_rare_strata_are_one_in_the_verdict():
+    scores = scores_of([scored(DICE)])
+    roles = Roles("plain", "IW", common=(), rare=("raw", "8bit"), label="head")
+    found = mean_of_rare(scores, roles)
+    assert found["mean"].tolist() == pytest.approx([(0.3 + 1.0) / 2])
+    assert found["stratum"].tolist() == ["rare"]
+
+
+def test_real_data_need_their_folder(tmp_path, capsys):
+    with pytest.raises(ValueError, match="Give it with --data"):
+        question("nuclei", None, quick=True)
+    with pytest.raises(SystemExit) as stopped:
+        main(["nuclei", "--data", str(tmp_path), "--work", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "cases.csv is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "folder"), REAL.items())
+def test_real_data_have_a_page(name, folder):
+    data = SHARED / folder
+    if not data.is_dir():
+        pytest.skip("the data are not there")
+    asked = question(name, data, quick=False)
+    assert isinstance(asked, Question)
+    assert set(asked.n_train) == set(asked.study.strata) == set(asked.roles.strata)
+    labels = [*asked.study.labels, ALL_LABELS] if len(asked.study.labels) > 1 else asked.study.labels
+    keys = product(("plain", "DRO"), (0, 1), (asked.iterations // 10, asked.iterations // 2, asked.iterations))
+    rows = [(m, m, s, i, g, label) for m, s, i in keys for g in asked.study.strata for label in labels]
+    scores = pd.DataFrame(rows, columns=["method", "trainer", "seed", "iteration", "stratum", "label"])
+    # The same gain on both seeds at first, and nothing at the end.
+    gain = (scores["method"] == "DRO") & (scores["iteration"] < asked.iterations)
+    scores = scores.assign(n=3, mean=0.5 + 0.1 * gain + 0.01 * scores["seed"], p10=0.2, share=0.3)
+    text = page_text(differences(scores, asked.roles), scores, asked, seeds=[0, 1])
+    assert f"**DRO: a gain of speed.** The largest gain of the {asked.gaining} over `plain` is +10.0 points" in text

@@ -1,46 +1,21 @@
 import numpy as np
 import pandas as pd
 import pytest
-import SimpleITK
 import torch
 
 from experiments.curves import ScoredRun, decision, differences, scores_of
-from experiments.datasets.nuclei import N_TEST, N_TRAIN, Image, split_nuclei
+from experiments.datasets.nuclei import N_TRAIN, Image
 from experiments.nuclei.__main__ import main
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
 from experiments.nuclei.training import BATCH, PATCH, Run, Sampler, dice_of, draw_patch
-
-
-def made_table(n_fields=40):
-    """Fields of two images each, every modality with enough of them."""
-    rows = []
-    for modality, n in N_TRAIN.items():
-        for field in range(n // 2 + n_fields):
-            rows += [(f"{modality}_{field}_{tile}", "train", modality, f"{modality}_{field}") for tile in "ab"]
-    return pd.DataFrame(rows, columns=["case", "split", "modality", "field"])
+from tests.experiments.made_nuclei import write_nuclei_dataset
 
 
 def made_image(name="one", size=80, seed=0):
     rng = np.random.default_rng(seed)
     labels = (rng.random((size, size)) < 0.3).astype(np.uint8)
     return Image(name, "purple", (labels + rng.normal(scale=0.1, size=(3, size, size))).astype(np.float32), labels)
-
-
-def test_a_split_has_the_numbers_asked_for_and_no_field_on_both_sides():
-    table = made_table()
-    split = split_nuclei(table, rng=np.random.default_rng(0))
-    of = table.set_index("case")
-    assert of.loc[split["train"], "modality"].value_counts().to_dict() == N_TRAIN
-    assert (of.loc[split["test"], "modality"].value_counts() <= pd.Series(N_TEST)).all()
-    assert not set(of.loc[split["train"], "field"]) & set(of.loc[split["test"], "field"])
-    other = split_nuclei(table, rng=np.random.default_rng(1))
-    assert set(split["train"]) != set(other["train"])
-
-
-def test_too_few_images_of_a_modality_are_named():
-    with pytest.raises(ValueError, match="more than 300 images of fluorescence"):
-        split_nuclei(made_table()[lambda table: table["modality"] != "fluorescence"], rng=np.random.default_rng(0))
 
 
 def test_a_patch_is_a_piece_of_the_image():
@@ -122,24 +97,8 @@ def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
     assert rows.loc["share0.5_IS", "lowest_on_the_way"] < 0.5
 
 
-def write_dataset(folder):
-    table = made_table(3)
-    for name in ("imagesTr", "labelsTr"):
-        (folder / name).mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    for case in table["case"]:
-        labels = np.zeros((72, 72), np.uint8)
-        labels[20:40, 30:50] = 1
-        rgb = (100 * labels[..., None] + rng.integers(0, 100, (72, 72, 3))).astype(np.uint8)
-        SimpleITK.WriteImage(
-            SimpleITK.GetImageFromArray(rgb, isVector=True), str(folder / "imagesTr" / f"{case}_0000.png")
-        )
-        SimpleITK.WriteImage(SimpleITK.GetImageFromArray(labels), str(folder / "labelsTr" / f"{case}.png"))
-    table.to_csv(folder / "cases.csv", index=False)
-
-
 def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path, capsys):
-    write_dataset(tmp_path / "data")
+    write_nuclei_dataset(tmp_path / "data")
     words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
     main(words)
     page = (tmp_path / "nuclei.md").read_text()

@@ -1,0 +1,199 @@
+"""The data of the experiment, and what its page calls their strata."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from experiments.convergence.training import EPOCH
+from experiments.curves import Roles
+from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
+from experiments.datasets.nuclei import N_TEST, N_TRAIN, read_table, write_nuclei
+from experiments.datasets.phantoms import SIZE, Counts, write_dataset
+from experiments.nnunet_runs.plans import PARENT
+from experiments.nnunet_runs.study import Study
+from experiments.record import render
+
+#: The method that the others are compared with, and the one that is told the strata.
+PLAIN, TOLD = "plain", "IW"
+#: Method to the trainer's name without its length; ``{by}`` is the column of the case table that has the strata.
+METHODS = {
+    PLAIN: "nnUNetTrainerHWS_beta0",
+    "DRO": "nnUNetTrainerDRO",
+    TOLD: "nnUNetTrainerIW_{by}",
+    "DRO_IS": "nnUNetTrainerDRO_IS",
+    "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
+    "GroupDRO": "nnUNetTrainerGroupDRO_{by}",
+    "paper": "nnUNetTrainerHWS",
+}
+#: The label of the mean over all labels of a case.
+ALL_LABELS = "all labels"
+
+_HIPPOCAMPUS_RARE = {"rescaled": 4, "8bit": 6}
+_HIPPOCAMPUS_COMMON = {"train": 96, "validation": 2, "test": 32}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A study, and the words of its page.
+
+    Attributes:
+        study: The study; its ``settings`` have the training cases of each stratum under ``train``.
+        iterations: Length of the trainings.
+        strata: What the strata are called, in the plural.
+        gaining: What the gains are about, as "rare cerebellum".
+        limits: What the data and the networks are.
+        regrouped: Test case to another stratum, by which the results are shown once more; what these strata are called.
+    """
+
+    study: Study
+    iterations: int
+    strata: str
+    gaining: str
+    limits: str
+    regrouped: "tuple[str, pd.Series[str]] | None" = None
+
+    @property
+    def roles(self) -> Roles:
+        """What the methods and the strata are."""
+        label = self.study.labels[0] if len(self.study.labels) == 1 else ALL_LABELS
+        return Roles(PLAIN, TOLD, common=self.study.common, rare=self.study.rare, label=label)
+
+    @property
+    def n_train(self) -> dict[str, int]:
+        """Training cases of each stratum."""
+        train = self.study.settings["train"]
+        assert isinstance(train, Mapping)
+        return dict(train)
+
+
+def phantoms(*, quick: bool, slices: bool = False) -> Question:
+    """The phantoms of `experiments.segmentation`, trained on as volumes or (nnU-Net's 2d configuration) as slices."""
+    counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
+    if quick:
+        counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
+
+    def write(folder: Path, rng: np.random.Generator) -> None:
+        write_dataset(folder, counts, rng=rng)
+
+    train = dict(counts.train)
+    study = _study(
+        name="convergence-slices" if slices else "convergence",
+        title=f"Speed or solution: {'slices of phantoms' if slices else 'phantoms'}",
+        dataset="Dataset911_PhantomSlices" if slices else "Dataset910_Phantoms",
+        by="pathology",
+        rare=("rare",),
+        common=("control", "common"),
+        labels=("cerebellum",),
+        write=write,
+        settings={"train": train, "test": counts.test, "size": SIZE},
+        about=render("convergence/phantoms", train=train, n_test=counts.test, size=SIZE),
+        parent="2d" if slices else PARENT,
+        batch_size=16 if slices else 4,
+    )
+    return Question(study, EPOCH if quick else 8000, "pathologies", "rare cerebellum", "Phantoms")
+
+
+def hippocampus(data: Path, *, quick: bool) -> Question:
+    """Slices of the hippocampus in three intensity conventions, two of them made rare in training.
+
+    Args:
+        data: The raw dataset, whose ``cases.csv`` has the columns ``intensity_range`` and ``volume_tertile``.
+        quick: Whether it is a smoke run.
+
+    Raises:
+        FileNotFoundError: If there is no such dataset.
+        ValueError: If it lacks the column of the ranges, or has too few cases of one.
+    """
+    rare = {"rescaled": 2, "8bit": 2} if quick else _HIPPOCAMPUS_RARE
+    common = {"train": 8, "validation": 1, "test": 3} if quick else _HIPPOCAMPUS_COMMON
+    at_most = 3 if quick else None
+    n_needed = {**{name: n_cases + 1 for name, n_cases in rare.items()}, "raw": sum(common.values())}
+    found = read_hippocampus(data, n_needed=n_needed)
+
+    def write(folder: Path, rng: np.random.Generator) -> None:
+        write_hippocampus(folder, found, rare=rare, common=common, at_most=at_most, rng=rng)
+
+    tertiles = pd.read_csv(data / "cases.csv", dtype=str).set_index("case")["volume_tertile"]
+    train = {"raw": common["train"], **rare}
+    study = _study(
+        name="convergence-hippocampus",
+        title="Speed or solution: hippocampus",
+        dataset="Dataset914_Hippocampus",
+        by="range",
+        rare=tuple(rare),
+        common=("raw",),
+        labels=found.labels,
+        write=write,
+        settings={"train": train, "test_at_most": at_most},
+        about=render("convergence/hippocampus", train=train, n_test=common["test"]),
+        parent="2d",
+        batch_size=16,
+    )
+    limits = "One dataset"
+    regrouped = ("thirds of the volume", tertiles)
+    return Question(study, EPOCH if quick else 4000, "intensity ranges", "rare ranges", limits, regrouped)
+
+
+def nuclei(data: Path, *, quick: bool) -> Question:
+    """Microscopy images of nuclei, three of whose modalities are made rare in training.
+
+    Args:
+        data: The raw dataset, whose ``cases.csv`` has the columns ``modality`` and ``field``.
+        quick: Whether it is a smoke run.
+
+    Raises:
+        FileNotFoundError: If there is no such dataset.
+    """
+    table = read_table(data)
+    n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
+
+    def write(folder: Path, rng: np.random.Generator) -> None:
+        write_nuclei(folder, data, table, n_test=n_test, rng=rng)
+
+    study = _study(
+        name="convergence-nuclei",
+        title="Speed or solution: nuclei",
+        dataset="Dataset915_Nuclei",
+        by="modality",
+        rare=tuple(N_TRAIN)[1:],
+        common=tuple(N_TRAIN)[:1],
+        labels=("nucleus",),
+        write=write,
+        settings={"train": dict(N_TRAIN), "test": n_test},
+        about=render("convergence/nuclei", train=N_TRAIN, n_test=n_test),
+        parent="2d",
+        batch_size=8,
+        patch_size=(64, 64),
+    )
+    return Question(study, EPOCH if quick else 16000, "modalities", "rare modalities", "One dataset")
+
+
+#: What can be trained on: name to a function of the folder of the data (None if they are made) and `quick`.
+QUESTIONS: dict[str, Callable[..., Question]] = {"hippocampus": hippocampus, "nuclei": nuclei}
+
+
+def question(name: str, data: Path | None, *, quick: bool) -> Question:
+    """The study of that name.
+
+    Args:
+        name: ``phantoms``, ``slices``, or a name of `QUESTIONS`.
+        data: The raw dataset, for the latter.
+        quick: Whether it is a smoke run.
+
+    Raises:
+        FileNotFoundError: If the data are not in the folder.
+        ValueError: If they do not fit, or no folder was given.
+    """
+    if name not in QUESTIONS:
+        return phantoms(quick=quick, slices=name == "slices")
+    if data is None:
+        raise ValueError(f"`data` must be the folder of the raw dataset of {name}, got None. Give it with --data.")
+    return QUESTIONS[name](data, quick=quick)
+
+
+def _study(**fields: object) -> Study:
+    # The lengths are those of the runs.
+    return Study(epochs=1, iterations=1, trainers=METHODS, **fields)  # type: ignore[arg-type]

@@ -1,0 +1,36 @@
+"""Made-up images of nuclei in which some modalities are rare."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import SimpleITK
+
+from experiments.datasets.nuclei import N_TRAIN
+
+
+def made_table(n_fields=40):
+    """Fields of two images each, every modality with enough of them."""
+    rows = []
+    for modality, n in N_TRAIN.items():
+        for field in range(n // 2 + n_fields):
+            rows += [(f"{modality}_{field}_{tile}", "train", modality, f"{modality}_{field}") for tile in "ab"]
+    return pd.DataFrame(rows, columns=["case", "split", "modality", "field"])
+
+
+def write_nuclei_dataset(folder: Path, *, size=(72, 72)) -> pd.DataFrame:
+    """Write a raw dataset of images of that height and width, and return its table."""
+    table = made_table(3)
+    for name in ("imagesTr", "labelsTr"):
+        (folder / name).mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for case in table["case"]:
+        labels = np.zeros(size, np.uint8)
+        labels[20:40, 30:50] = 1
+        rgb = (100 * labels[..., None] + rng.integers(0, 100, (*size, 3))).astype(np.uint8)
+        SimpleITK.WriteImage(
+            SimpleITK.GetImageFromArray(rgb, isVector=True), str(folder / "imagesTr" / f"{case}_0000.png")
+        )
+        SimpleITK.WriteImage(SimpleITK.GetImageFromArray(labels), str(folder / "labelsTr" / f"{case}.png"))
+    table.to_csv(folder / "cases.csv", index=False)
+    return table
