@@ -43,3 +43,33 @@ def draw_curves(
     panels[0].set(ylabel="Dice (%)", ylim=(-2, 102))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
+
+
+def draw_differences(found: pd.DataFrame, scores: pd.DataFrame, roles: Roles) -> Figure:
+    """Differences to plain training: a panel per stratum, a row per method with its interval, and a dot per seed.
+
+    Args:
+        found: From `differences`, of one moment and one label.
+        scores: From `scores_of`, what ``found`` is about.
+        roles: What the methods and the strata are.
+    """
+    methods = [method for method in found["method"].unique() if method != roles.plain]
+    figure = Figure(figsize=(11, 1.2 + 0.45 * len(methods)), layout="constrained")
+    panels = figure.subplots(1, len(roles.strata), sharey=True, squeeze=False)[0]
+    for axes, stratum in zip(panels, roles.strata, strict=True):
+        here = found[found["stratum"] == stratum].set_index("method").loc[methods]
+        means = scores[scores["stratum"] == stratum].pivot(index="seed", columns="method", values="mean")
+        for place, method in enumerate(methods):
+            by_seed = 100 * (means[method] - means[roles.plain])
+            axes.plot(by_seed, [place] * len(by_seed), "o", color="0.6", markersize=4)
+            low, high = here.loc[method, ["low", "high"]]
+            axes.plot([low, high], [place] * 2, color=_COLOURS[1], linewidth=2)
+            axes.plot(here.loc[method, "difference"], place, "D", color=_COLOURS[1], markersize=6)
+        axes.axvline(0, color="0.3", linewidth=0.8)
+        axes.set_title(stratum, fontsize=9)
+        axes.set_xlabel(f"Dice - {roles.plain}, points")
+        axes.grid(color="0.92", axis="x")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_yticks(range(len(methods)), methods)
+    panels[0].invert_yaxis()
+    return figure

@@ -7,6 +7,7 @@ continues where it stopped, and several of them, each with seeds of its own, may
 runs that are finished.
 """
 
+import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -37,30 +38,11 @@ ITERATIONS, QUICK_ITERATIONS = 4000, 10
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
-    parser = experiment_parser("nuclei", str(__doc__).splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="The raw dataset of nuclei in nnU-Net's format.")
-    parser.add_argument("--seeds", type=int, nargs="+", help="Seeds to run (default: 0 to 4; with --quick 0).")
-    parser.add_argument(
-        "--cache", type=Path, default=cache_folder("nuclei"), help="Folder for finished runs (default: %(default)s)."
-    )
+    parser = nuclei_parser("nuclei", str(__doc__).splitlines()[0])
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
-    seeds = arguments.seeds or ([0] if arguments.quick else list(SEEDS))
-    iterations = QUICK_ITERATIONS if arguments.quick else ITERATIONS
-    # One thread adds up in the same order on every machine.
-    torch.set_num_threads(1)
-    try:
-        table = read_table(arguments.data)
-    except FileNotFoundError as error:
-        parser.exit(2, f"{error}\n")
-
-    @cache
-    def images_of(seed: int) -> tuple[list[Image], list[Image]]:
-        n_test = dict.fromkeys(N_TEST, 2) if arguments.quick else N_TEST
-        split = split_nuclei(table, rng=np.random.default_rng([seed, 0]), n_test=n_test)
-        train_images, test_images = (read_nuclei(arguments.data, split[side]) for side in ("train", "test"))
-        return train_images, test_images
-
+    seeds, iterations = plan(arguments)
+    images_of = divided_images(arguments.data, parser, quick=arguments.quick)
     runs = {
         f"{method}-seed{seed}": Run(trainer, seed, iterations) for seed in seeds for method, trainer in METHODS.items()
     }
@@ -86,6 +68,44 @@ def main(argv: Sequence[str] | None = None) -> None:
         seconds=sum(content["seconds"] for content in made.values()),
     )
     sys.stdout.write(f"{page}\n")
+
+
+def nuclei_parser(name: str, description: str) -> argparse.ArgumentParser:
+    """A parser with the options of all experiments on the nuclei."""
+    parser = experiment_parser(name, description)
+    parser.add_argument("--data", type=Path, required=True, help="The raw dataset of nuclei in nnU-Net's format.")
+    parser.add_argument("--seeds", type=int, nargs="+", help="Seeds to run (default: 0 to 4; with --quick 0).")
+    parser.add_argument(
+        "--cache", type=Path, default=cache_folder("nuclei"), help="Folder for finished runs (default: %(default)s)."
+    )
+    return parser
+
+
+def plan(arguments: argparse.Namespace) -> tuple[list[int], int]:
+    """The seeds, and the iterations of a training."""
+    seeds = arguments.seeds or ([0] if arguments.quick else list(SEEDS))
+    # One thread adds up in the same order on every machine.
+    torch.set_num_threads(1)
+    return seeds, QUICK_ITERATIONS if arguments.quick else ITERATIONS
+
+
+def divided_images(
+    data: Path, parser: argparse.ArgumentParser, *, quick: bool
+) -> Callable[[int], tuple[list[Image], list[Image]]]:
+    """A function of the seed that reads its training and test images; without data, the parser exits."""
+    try:
+        table = read_table(data)
+    except FileNotFoundError as error:
+        parser.exit(2, f"{error}\n")
+
+    @cache
+    def images_of(seed: int) -> tuple[list[Image], list[Image]]:
+        n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
+        split = split_nuclei(table, rng=np.random.default_rng([seed, 0]), n_test=n_test)
+        train_images, test_images = (read_nuclei(data, split[side]) for side in ("train", "test"))
+        return train_images, test_images
+
+    return images_of
 
 
 if __name__ == "__main__":

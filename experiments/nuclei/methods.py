@@ -10,6 +10,7 @@ METHODS = {
     "share0.5": "nnUNetTrainerDRO",
     TOLD: "nnUNetTrainerIW_modality",
     "share0.5_IS": "nnUNetTrainerDRO_IS",
+    "share0.7": "nnUNetTrainerDRO_share0.7",
 }
 #: The common modality, and those that are rare in training.
 ROLES = Roles(PLAIN, TOLD, common=("fluorescence",), rare=("purple", "purple_white", "gray_smear"))

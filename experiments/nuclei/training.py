@@ -111,8 +111,21 @@ class Sampler:
         return cases.weighted(weights)
 
 
+def new_network(seed: int) -> UNet:
+    """A network whose random weights are those of the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return UNet()
+
+
 def train(
-    run: Run, train_images: Sequence[Image], test_images: Sequence[Image], *, progress: Callable[[float], None]
+    run: Run,
+    train_images: Sequence[Image],
+    test_images: Sequence[Image],
+    *,
+    progress: Callable[[float], None],
+    network: UNet | None = None,
+    fill: bool = False,
 ) -> Result:
     """Train one network, and test it on the way and at the end.
 
@@ -123,28 +136,26 @@ def train(
         train_images: The training images.
         test_images: The test images.
         progress: Called with the share that is done.
+        network: The network, which is trained in its place; a new one if not given.
+        fill: Whether one pass over the training images gives them their stale losses before the first batch.
     """
     start = time.process_time()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.seed)
-        network = UNet()
+    network = network or new_network(run.seed)
     optimiser = torch.optim.SGD(
         network.parameters(), LEARNING_RATE, momentum=MOMENTUM, nesterov=True, weight_decay=WEIGHT_DECAY
     )
     loss, sampler, result = DiceCELoss(batch_dice=True, do_bg=False), Sampler(run.trainer, train_images), Result()
     to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
     tests = [image.centre(TEST_SIZE) for image in test_images]
+    if fill:
+        fill_stale_losses(sampler, network, loss, train_images, np.random.default_rng([run.seed, 3]))
     for iteration in range(run.iterations):
         for group in optimiser.param_groups:
             group["lr"] = LEARNING_RATE * (1 - iteration / run.iterations) ** 0.9
         draws = sampler.draw(to_draw)
-        patches = [
-            draw_patch(train_images[i], foreground=place >= BATCH - N_FOREGROUND, rng=to_augment)
-            for place, i in enumerate(draws.indices)
-        ]
-        images, labels = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*patches, strict=True))
+        images, labels = draw_patches(train_images, draws, to_augment)
         optimiser.zero_grad()
-        torch.autograd.backward(sampler.weighted_loss(loss, network(images), labels[:, None], draws))
+        torch.autograd.backward(sampler.weighted_loss(loss, network(images), labels, draws))
         torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_NORM)
         optimiser.step()
         if iteration + 1 in run.moments:
@@ -157,6 +168,29 @@ def train(
     result.clipped_share = sampler.n_clipped / (run.iterations * BATCH)
     result.seconds = time.process_time() - start
     return result
+
+
+def fill_stale_losses(
+    sampler: Sampler, network: UNet, loss: DiceCELoss, images: Sequence[Image], rng: np.random.Generator
+) -> None:
+    """Give every image its stale loss in one pass without gradient, as a finetuning does before its first batch."""
+    if not sampler.table.rule.needs_losses:
+        return
+    with torch.no_grad():
+        while sampler.table.n_unseen:
+            draws = sampler.table.draw(BATCH, rng=rng)
+            intensities, labels = draw_patches(images, draws, rng)
+            sampler.weighted_loss(loss, network(intensities), labels, draws)
+
+
+def draw_patches(images: Sequence[Image], draws: Draws, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """A patch of each image that was drawn: intensities (b, 3, PATCH, PATCH) and labels (b, 1, PATCH, PATCH)."""
+    patches = [
+        draw_patch(images[i], foreground=place >= BATCH - N_FOREGROUND, rng=rng)
+        for place, i in enumerate(draws.indices)
+    ]
+    intensities, labels = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*patches, strict=True))
+    return intensities, labels[:, None]
 
 
 def dice_of(network: UNet, image: Image) -> float:

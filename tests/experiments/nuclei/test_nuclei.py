@@ -6,9 +6,20 @@ import torch
 from experiments.curves import ScoredRun, decision, differences, scores_of
 from experiments.datasets.nuclei import N_TRAIN, Image
 from experiments.nuclei.__main__ import main
+from experiments.nuclei.finetuning import main as finetune
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import BATCH, PATCH, Run, Sampler, dice_of, draw_patch
+from experiments.nuclei.training import (
+    BATCH,
+    PATCH,
+    Run,
+    Sampler,
+    dice_of,
+    draw_patch,
+    fill_stale_losses,
+    new_network,
+)
+from nnunet_dro.losses import DiceCELoss
 from tests.experiments.made_nuclei import write_nuclei_dataset
 
 
@@ -118,3 +129,36 @@ def test_a_folder_without_the_dataset_is_one_line(tmp_path, capsys):
         main(["--data", str(tmp_path)])
     assert stopped.value.code == 2
     assert "cases.csv is missing" in capsys.readouterr().err
+
+
+def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
+    images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
+    network, run = new_network(0), Run("nnUNetTrainerDRO", seed=0, iterations=1)
+    before = {name: values.clone() for name, values in network.state_dict().items()}
+    sampler = Sampler(run.trainer, images)
+    fill_stale_losses(sampler, network, DiceCELoss(batch_dice=True, do_bg=False), images, np.random.default_rng(0))
+    assert sampler.table.n_unseen == 0
+    assert np.isfinite(sampler.table.losses).all()
+    assert sampler.draws.sum() == 0, "these are no draws of the training"
+    for name, values in network.state_dict().items():
+        torch.testing.assert_close(values, before[name], rtol=0, atol=0)
+
+
+def test_finetuning_runs_from_images_to_page(tmp_path):
+    write_nuclei_dataset(tmp_path / "data")
+    words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
+    finetune(words)
+    page = (tmp_path / "nuclei-finetuning.md").read_text()
+    assert "| share0.5, from plain | 1 |" in page
+    assert (tmp_path / "nuclei-finetuning.png").stat().st_size > 10_000
+    scores = pd.read_csv(tmp_path / "nuclei-finetuning-all.csv")
+    assert scores.groupby("method", sort=False)["iteration"].first().to_dict() == {
+        "plain": 10,
+        "plain, from plain": 1,
+        "share0.5, from plain": 1,
+        "told, from plain": 1,
+        "share0.5": 10,
+    }
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*") if path.is_file()}
+    finetune(words)
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps

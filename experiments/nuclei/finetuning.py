@@ -1,0 +1,132 @@
+"""Rare modalities of cell nuclei: what does a short finetuning of a plain training give?
+
+    python -m experiments.nuclei.finetuning --data Dataset022_DSBNuclei [--quick] [--out FOLDER] [--cache FOLDER]
+
+The plain training of each seed, four minutes of a processor core, is continued for a tenth of its iterations in several
+ways, half a minute each. Plain networks and finished runs are kept in the cache.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from experiments.curves import Roles, ScoredRun, decision, differences, draw_differences, results_table, scores_of
+from experiments.nuclei.__main__ import divided_images, nuclei_parser, plan
+from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
+from experiments.nuclei.network import UNet
+from experiments.nuclei.training import LEARNING_RATE, Run, new_network, train
+from experiments.record import cached_runs, module_command, render, result_folder, write_result, write_table
+from nnunet_dro.atomic import replacing
+
+#: The method that is trained anew, too.
+DRO = "share0.5"
+#: Method to the method whose way of drawing it takes, each from the plain network of its seed.
+FINETUNED = {f"{name}, from plain": name for name in (PLAIN, DRO, TOLD)}
+#: The roles of the methods at their ends.
+FINETUNING_ROLES = Roles(PLAIN, f"{TOLD}, from plain", common=ROLES.common, rare=ROLES.rare)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the experiment and write its page."""
+    parser = nuclei_parser("nuclei.finetuning", str(__doc__).splitlines()[0])
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = parser.parse_args(argv)
+    seeds, iterations = plan(arguments)
+    images_of = divided_images(arguments.data, parser, quick=arguments.quick)
+    networks: Path = arguments.cache / "finetuning"
+    anew = {f"{DRO}-seed{seed}": Run(METHODS[DRO], seed, iterations) for seed in seeds}
+    started = {f"{PLAIN}-seed{seed}": Run(METHODS[PLAIN], seed, iterations) for seed in seeds}
+    runs = started | {
+        f"{method}-seed{seed}": Run(METHODS[drawing], seed, max(1, iterations // 10))
+        for seed in seeds
+        for method, drawing in FINETUNED.items()
+    }
+
+    def make_anew(name: str, progress: Callable[[float], None]) -> dict[str, object]:
+        return asdict(train(anew[name], *images_of(anew[name].seed), progress=progress))
+
+    def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
+        run, is_first = runs[name], name in started
+        weights, network = networks / f"seed{run.seed}-{iterations}.pt", new_network(run.seed)
+        if not is_first:
+            network.load_state_dict(torch.load(weights, weights_only=True))
+        trained = train(run, *images_of(run.seed), progress=progress, network=network, fill=not is_first)
+        if is_first:
+            _save(network, weights)
+        return asdict(trained)
+
+    made = cached_runs(arguments.cache, {name: asdict(run) for name, run in anew.items()}, make_anew)
+    made |= cached_runs(networks, {name: asdict(run) for name, run in runs.items()}, make)
+    scored = (ScoredRun.of(name, (anew | runs)[name], content, label="nucleus") for name, content in made.items())
+    folder = result_folder(arguments.out, quick=arguments.quick)
+    write_table(folder / "nuclei-finetuning-all.csv", at_the_end(scores_of(scored)), float_format="%.4f")
+    # The page shows what is in the file, rounded once.
+    scores = pd.read_csv(folder / "nuclei-finetuning-all.csv")
+    text, found = page_of(scores, seeds=seeds)
+    page = write_result(
+        folder,
+        "nuclei-finetuning",
+        title="Finetuning a plain training on rare modalities of cell nuclei",
+        text=text,
+        table=page_table(found),
+        figure=draw_differences(found, scores, FINETUNING_ROLES),
+        command=module_command("experiments.nuclei.finetuning", argv),
+        seeds=seeds,
+        quick=arguments.quick,
+        seconds=sum(content["seconds"] for content in made.values()),
+    )
+    sys.stdout.write(f"{page}\n")
+
+
+def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
+    """The last moment of every training, plain training first."""
+    last = scores.groupby(["method", "seed"])["iteration"].transform("max")
+    order = [PLAIN, *FINETUNED, DRO, *FINETUNING_ROLES.strata]
+    return scores[scores["iteration"] == last].sort_values(
+        ["method", "stratum", "seed"], key=lambda column: column.map(order.index) if column.dtype != int else column
+    )
+
+
+def page_of(scores: pd.DataFrame, *, seeds: Sequence[int]) -> tuple[str, pd.DataFrame]:
+    """The text of the page above its table, and the differences to the plain training.
+
+    Args:
+        scores: From `at_the_end`.
+        seeds: Seeds of the trainings.
+    """
+    lengths = scores.drop_duplicates("method").set_index("method")["iteration"]
+    # Trainings of different lengths are compared at their ends.
+    found = differences(scores.assign(iteration=0), FINETUNING_ROLES)
+    gains = found[found["stratum"].isin(ROLES.rare)].groupby("method", sort=False)["difference"].mean()
+    text = render(
+        "nuclei/finetuning",
+        rows=decision(found, FINETUNING_ROLES, early=0)
+        .assign(rare=lambda rows: rows["method"].map(gains))
+        .to_dict("records"),
+        trainers={method: METHODS[drawing] for method, drawing in FINETUNED.items()},
+        lengths=lengths.to_dict(),
+        plain=PLAIN,
+        dro=DRO,
+        rate=LEARNING_RATE,
+        n_seeds=len(seeds),
+    )
+    return text, found
+
+
+def page_table(found: pd.DataFrame) -> pd.DataFrame:
+    """The table of the page."""
+    return results_table(found, FINETUNING_ROLES).drop(columns="iteration")
+
+
+def _save(network: UNet, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        torch.save(network.state_dict(), partial)
+
+
+if __name__ == "__main__":
+    main()
