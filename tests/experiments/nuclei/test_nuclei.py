@@ -102,7 +102,7 @@ def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
         return 0.15 if moment == 1 else 0.5
 
     rows = decision(differences(made_scores(mean), ROLES), ROLES, early=1).set_index("method")
-    assert rows["passes"].to_dict() == {"share0.5": True, "share0.5_IS": False, TOLD: True}
+    assert set(rows.index[rows["passes"]]) == {"share0.5", TOLD}
     assert rows.loc["share0.5", "gain"] == pytest.approx(0.5)
     assert rows.loc["share0.5", "worst_at_end"] == pytest.approx(-0.5)
     assert rows.loc["share0.5_IS", "lowest_on_the_way"] < 0.5
