@@ -1,7 +1,16 @@
 """Dice against iterations: what trainings of the same seeds give, and what a rule asks of them."""
 
 from experiments.curves.figure import draw_curves, draw_differences
-from experiments.curves.results import Roles, ScoredRun, decision, differences, mean_of_rare, results_table, scores_of
+from experiments.curves.results import (
+    Roles,
+    ScoredRun,
+    decision,
+    differences,
+    mean_of_rare,
+    results_table,
+    scores_of,
+    shown_difference,
+)
 
 __all__ = [
     "Roles",
@@ -13,4 +22,5 @@ __all__ = [
     "mean_of_rare",
     "results_table",
     "scores_of",
+    "shown_difference",
 ]

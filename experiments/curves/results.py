@@ -225,10 +225,11 @@ def results_table(found: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     """The table of a page: the differences with their intervals as text, and no label where there is only one."""
     numbers = found[["difference", "low", "high"]].to_numpy()
     dropped = ["difference", "low", "high", *(["label"] if found["label"].nunique() == 1 else [])]
-    return found.drop(columns=dropped).assign(**{f"- {roles.plain}": [_shown(*row) for row in numbers]})
+    return found.drop(columns=dropped).assign(**{f"- {roles.plain}": [shown_difference(*row) for row in numbers]})
 
 
-def _shown(difference: float, low: float, high: float) -> str:
+def shown_difference(difference: float, low: float, high: float) -> str:
+    """A difference with its interval as text; empty where there is none."""
     if np.isnan(difference):
         return ""
     return f"{difference:+.1f}" + ("" if np.isnan(low) else f" [{low:+.1f}, {high:+.1f}]")

@@ -81,12 +81,12 @@ def nuclei_parser(name: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def plan(arguments: argparse.Namespace) -> tuple[list[int], int]:
-    """The seeds, and the iterations of a training."""
+def plan(arguments: argparse.Namespace, iterations: int = ITERATIONS) -> tuple[list[int], int]:
+    """The seeds, and the iterations of a training: those given, or with --quick a few."""
     seeds = arguments.seeds or ([0] if arguments.quick else list(SEEDS))
     # One thread adds up in the same order on every machine.
     torch.set_num_threads(1)
-    return seeds, QUICK_ITERATIONS if arguments.quick else ITERATIONS
+    return seeds, QUICK_ITERATIONS if arguments.quick else iterations
 
 
 def divided_images(

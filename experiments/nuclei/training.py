@@ -37,9 +37,30 @@ class Run:
     iterations: int
 
     @property
+    def optimiser(self) -> dict[str, Any]:
+        """Learning rate and momentum of SGD."""
+        return {"lr": LEARNING_RATE, "momentum": MOMENTUM, "nesterov": True}
+
+    @property
     def moments(self) -> list[int]:
         """Iterations after which the network is tested: a tenth, a half and all."""
         return sorted({max(1, self.iterations // part) for part in (10, 2, 1)})
+
+
+@dataclass(frozen=True)
+class PlainSGDRun(Run):
+    """A training by SGD without momentum.
+
+    Attributes:
+        learning_rate: Its learning rate at the start.
+    """
+
+    learning_rate: float
+
+    @property
+    def optimiser(self) -> dict[str, Any]:
+        """Learning rate and momentum of SGD."""
+        return {"lr": self.learning_rate, "momentum": 0.0, "nesterov": False}
 
 
 @dataclass
@@ -141,9 +162,7 @@ def train(
     """
     start = time.process_time()
     network = network or new_network(run.seed)
-    optimiser = torch.optim.SGD(
-        network.parameters(), LEARNING_RATE, momentum=MOMENTUM, nesterov=True, weight_decay=WEIGHT_DECAY
-    )
+    optimiser = torch.optim.SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
     loss, sampler, result = DiceCELoss(batch_dice=True, do_bg=False), Sampler(run.trainer, train_images), Result()
     to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
     tests = [image.centre(TEST_SIZE) for image in test_images]
@@ -151,7 +170,7 @@ def train(
         fill_stale_losses(sampler, network, loss, train_images, np.random.default_rng([run.seed, 3]))
     for iteration in range(run.iterations):
         for group in optimiser.param_groups:
-            group["lr"] = LEARNING_RATE * (1 - iteration / run.iterations) ** 0.9
+            group["lr"] = run.optimiser["lr"] * (1 - iteration / run.iterations) ** 0.9
         draws = sampler.draw(to_draw)
         images, labels = draw_patches(train_images, draws, to_augment)
         optimiser.zero_grad()
