@@ -1,0 +1,79 @@
+"""Every number that the documentation gives as evidence is in a committed table."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.claims import claims
+from tests.claims.claims import blocks_of, claims_in, is_rounded, unclaimed
+
+ROOT = Path(__file__).parents[2]
+#: Pages, and phrases of them with numbers that are settings or names, not results. In the first all numbers must be
+#: proved, in the others those of paragraphs with a link to a page of results.
+PAGES: dict[str, tuple[str, ...]] = {}
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    (tmp_path / "made.csv").write_text(
+        'method,stratum,mean,- plain\nplain,rare,0.1234,\nDRO,rare,0.4561,"+33.3 [+1.6, +17.0]"\nDRO,usual,0.9,"-0.5"\n'
+    )
+    monkeypatch.setattr(claims, "RESULTS", tmp_path)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_comment_proves_the_numbers_before_it():
+    block = (
+        "- With `beta10`, [here](a1.md): 12 and 46 <!-- made.csv 100*mean: method=plain|DRO, stratum=rare -->, so\n"
+        "  +33.3 [+1.6, +17.0] <!-- made.csv - plain: method=DRO, stratum=rare -->, and a loss of\n"
+        "  0.5 <!-- made.csv - plain#1: method=DRO, stratum=usual --> points."
+    )
+    assert [claim.wrong() for claim in claims_in(block)] == ["", "", ""]
+    assert unclaimed(block) == []
+
+
+@pytest.mark.usefixtures("table")
+def test_a_wrong_number_is_found():
+    (claim,) = claims_in("It is 47 <!-- made.csv 100*mean: method=DRO, stratum=rare --> points.")
+    assert "the page has 47, the table (45.6" in claim.wrong()
+    (claim,) = claims_in("Numbers: 46 <!-- made.csv 100*mean: method=plain|DRO, stratum=rare -->")
+    assert "2 numbers are proved" in claim.wrong()
+    with pytest.raises(ValueError, match="has 2 rows"):
+        claims_in("46 <!-- made.csv mean: method=DRO -->")
+
+
+@pytest.mark.usefixtures("table")
+def test_a_number_without_a_comment_is_found():
+    block = "Of 24 of 600 cases, 9 and 46 <!-- made.csv 100*mean: method=DRO, stratum=rare -->, then 1,000"
+    assert unclaimed(block, settings=("24 of 600 cases",)) == ["9", "1,000"]
+
+
+@pytest.mark.usefixtures("table")
+def test_several_columns_in_one_comment():
+    block = (
+        "12 (46; +33.3) <!-- made.csv 100*mean: method=plain|DRO, stratum=rare; - plain#1: method=DRO, stratum=rare -->"
+    )
+    assert [claim.wrong() for claim in claims_in(block)] == [""]
+
+
+@pytest.mark.parametrize(
+    ("shown", "value", "right"),
+    [
+        ("46", 45.61, True),
+        ("46", 45.4, False),
+        ("1,000", 1000.0, True),
+        ("-0.5", -0.52, True),
+        ("-0.5", 0.5, False),
+        ("1.1", -1.06, True),
+        ("5e-15", 4.73e-15, True),
+        ("5e-15", 5.73e-15, False),
+    ],
+)
+def test_numbers_are_rounded_to_the_digits_that_are_shown(shown, value, right):
+    assert is_rounded(shown, value) is right
+
+
+def test_blocks_are_paragraphs_items_and_rows():
+    rows = ["| a | b |", "| --- | --- |", "| 1 | 2 |"]
+    text = "# A 1\n\none\ntwo\n\n- three\n  four\n- five\n\n" + "\n".join(rows) + "\n\n```bash\nrun 3\n```\n"
+    assert blocks_of(text) == ["one\ntwo", "- three\n  four", "- five", *rows]
