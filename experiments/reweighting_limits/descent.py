@@ -1,21 +1,23 @@
-"""Gradient descent to the end, with three ways to weight the examples."""
+"""Gradient descent of a linear model to the end, with three ways to weight the examples."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from experiments.datasets.mnist import load_digits
-from experiments.reweighting_limits.losses import FloatArray, Loss, logistic_loss, polynomial_loss, squared_loss
-
-METHODS = ("ERM", "weighting", "Group DRO")
+from experiments.reweighting_limits.losses import (
+    FloatArray,
+    Loss,
+    logistic_loss,
+    polynomial_loss,
+    smooth_polynomial_loss,
+    squared_loss,
+)
+from experiments.reweighting_limits.weighting import METHODS, GroupWeights
 
 LEARNING_RATE = 0.01
-
-#: Step of Group DRO's weights: q_g <- q_g exp(step * loss of group g), then normalised.
-GROUP_STEP = 0.01
 
 
 def six_digits() -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
@@ -27,7 +29,7 @@ def six_digits() -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class Setting:
-    """One panel of the figure.
+    """A loss, and how long to train with it.
 
     Attributes:
         name: Name of the setting in the table.
@@ -36,6 +38,8 @@ class Setting:
         mu: Factor of the penalty mu/2 ||theta||^2.
         directions: Whether the weights are compared after division by their norms: without a penalty, the losses of
             classification are never 0, and the norms grow for ever.
+        polynomial: Whether the loss has a polynomial tail, so that the directions have a limit that depends on the
+            weights of the groups.
     """
 
     name: str
@@ -43,17 +47,26 @@ class Setting:
     steps: int
     mu: float = 0.0
     directions: bool = False
+    polynomial: bool = False
 
 
 def settings(*, quick: bool) -> list[Setting]:
-    """The panels of the figure."""
-    short, long = (1_000, 10_000) if quick else (10_000, 100_000)
+    """The settings of the linear model, each of them a panel of the figure."""
+    short, long = (1_000, 10_000) if quick else (100_000, 1_000_000)
+    tails: dict[str, Loss] = {
+        "smooth": smooth_polynomial_loss,
+        "eq. 19, beta 0": partial(polynomial_loss, beta=0.0),
+        "eq. 19, beta 1": partial(polynomial_loss, beta=1.0),
+    }
     return [
         Setting("squared loss", squared_loss, short),
         Setting("squared loss, mu 0.1", squared_loss, short, mu=0.1),
         Setting("squared loss, mu 10", squared_loss, short, mu=10.0),
         Setting("logistic loss", logistic_loss, long, directions=True),
-        Setting("polynomial tail", polynomial_loss, long, directions=True),
+        *(
+            Setting(f"polynomial tail, {name}", loss, long, directions=True, polynomial=True)
+            for name, loss in tails.items()
+        ),
     ]
 
 
@@ -63,7 +76,7 @@ class Trajectory:
 
     Attributes:
         steps: Shape (k,), from 1.
-        weights: The linear model of each method after the step, shape (k, 3, d).
+        weights: Of the model of each method after the step, minus those of the start, shape (k, 3, d).
         losses: Of the examples, before the step, shape (k, 3, n).
         group_weights: Of the loss of each group, shape (k, 3, 2), summing to 1.
     """
@@ -77,8 +90,7 @@ class Trajectory:
 def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], setting: Setting) -> Trajectory:
     """Train a linear model without intercept from 0 with every method, by gradient descent on all examples.
 
-    theta <- theta - rate (sum_g q_g mean over group g of grad l_i + mu theta). ERM has q_g = n_g / n, importance
-    weighting q_g = 1/2, and Group DRO q_g <- q_g exp(step * loss of group g) / norm, from 1/2, before each step.
+    theta <- theta - rate (sum_g q_g mean over group g of grad l_i + mu theta), with the q_g of `GroupWeights`.
 
     Args:
         images: Shape (n, d).
@@ -89,21 +101,21 @@ def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], 
     Returns:
         All methods at about 20 steps per power of ten, the powers among them.
 
-    Source: Zhai et al. 2023; Group DRO: Sagawa et al. 2020, Algorithm 1, on all examples at once.
+    Source: Zhai et al. 2023, eq. 6 and 13.
     """
-    sizes = np.bincount(groups, minlength=2)
-    means = np.eye(2)[groups] / sizes
-    group_weights = np.array([sizes / sizes.sum(), [0.5, 0.5], [0.5, 0.5]])
-    weights = np.zeros((len(METHODS), images.shape[1]))
+    # The weights never leave the span of the images, so n coordinates are as good as d weights, and faster.
+    basis = np.linalg.qr(images.T)[0]
+    inputs = images @ basis
+    weights = np.zeros((len(METHODS), basis.shape[1]))
+    group_weights = GroupWeights(groups)
     marks = _marks(setting.steps)
     kept: list[tuple[FloatArray, FloatArray, FloatArray]] = []
     for step in range(1, setting.steps + 1):
-        losses, slopes = setting.loss(weights @ images.T, targets)
-        group_weights[2] *= np.exp(GROUP_STEP * (losses[2] @ means))
-        group_weights[2] /= group_weights[2].sum()
-        weights -= LEARNING_RATE * ((group_weights @ means.T * slopes) @ images + setting.mu * weights)
+        losses, slopes = setting.loss(weights @ inputs.T, targets)
+        pulls = group_weights.of_examples(losses) * slopes
+        weights -= LEARNING_RATE * (pulls @ inputs + setting.mu * weights)
         if step == marks[len(kept)]:
-            kept.append((weights.copy(), losses, group_weights.copy()))
+            kept.append((weights @ basis.T, losses, group_weights.values.copy()))
     return Trajectory(marks, *(np.stack(parts) for parts in zip(*kept, strict=True)))
 
 
@@ -118,23 +130,3 @@ def distances(trajectory: Trajectory, *, directions: bool) -> FloatArray:
     if directions:
         weights = weights / np.linalg.norm(weights, axis=-1, keepdims=True)
     return np.asarray(np.linalg.norm(weights - weights[:, :1], axis=-1))
-
-
-def results_table(chosen: Sequence[Setting], trajectories: Sequence[Trajectory]) -> pd.DataFrame:
-    """Distances to ERM, the norm of ERM's weights and the mean training losses, at the powers of ten from 10 on."""
-    rows = []
-    for setting, trajectory in zip(chosen, trajectories, strict=True):
-        apart, turned = (distances(trajectory, directions=directions) for directions in (False, True))
-        for k in np.flatnonzero(np.isin(trajectory.steps, 10 ** np.arange(1, 10))):
-            losses = trajectory.losses[k].mean(axis=-1)
-            rows.append(
-                {
-                    "setting": setting.name,
-                    "step": int(trajectory.steps[k]),
-                    "norm, ERM": float(np.linalg.norm(trajectory.weights[k, 0])),
-                    **{f"weights, {method}": apart[k, m] for m, method in enumerate(METHODS) if m},
-                    **{f"directions, {method}": turned[k, m] for m, method in enumerate(METHODS) if m},
-                    **{f"loss, {method}": losses[m] for m, method in enumerate(METHODS)},
-                }
-            )
-    return pd.DataFrame(rows)

@@ -10,8 +10,8 @@ FloatArray = NDArray[np.float64]
 #: Predictions (m, n) and targets (n,) -> losses (m, n) and their derivatives by the predictions (m, n).
 Loss = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
-#: Alpha, the power of the polynomial tail.
-_TAIL = 1.0
+#: Alpha, the power of the polynomial tails.
+TAIL_POWER = 1.0
 
 
 def squared_loss(predictions: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -28,17 +28,40 @@ def logistic_loss(predictions: FloatArray, targets: FloatArray) -> tuple[FloatAr
     return values, -targets * np.exp(-margins - values)
 
 
-def polynomial_loss(predictions: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+def smooth_polynomial_loss(predictions: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
     """A loss of the margin z = y f with a polynomial tail, and its derivative by f, for targets y of 1 and -1.
 
     log(1 + exp(-z)) for z <= 0, log(2) (1 + z / (2 alpha log 2))^-alpha for z > 0, with alpha = 1: where they meet both
     are log 2 and fall with slope 1/2.
 
-    Source: Wang et al. 2022, "Is Importance Weighting Incompatible with Interpolating Classifiers?"; Zhai et al. 2023.
+    Source: this project's `nnunet_dro.losses.voxel_loss`, after Wang et al. 2022, "Is Importance Weighting Incompatible
+    with Interpolating Classifiers?".
     """
     margins = predictions * targets
     values, slopes = logistic_loss(np.minimum(margins, 0.0), np.ones(1))
-    tail = 1.0 + np.maximum(margins, 0.0) / (2 * _TAIL * np.log(2))
+    tail = 1.0 + np.maximum(margins, 0.0) / (2 * TAIL_POWER * np.log(2))
     right = margins > 0
-    values = np.where(right, np.log(2) * tail**-_TAIL, values)
-    return values, targets * np.where(right, -0.5 * tail ** (-_TAIL - 1), slopes)
+    values = np.where(right, np.log(2) * tail**-TAIL_POWER, values)
+    return values, targets * np.where(right, -0.5 * tail ** (-TAIL_POWER - 1), slopes)
+
+
+def polynomial_loss(predictions: FloatArray, targets: FloatArray, *, beta: float) -> tuple[FloatArray, FloatArray]:
+    """Eq. 19: a loss of the margin z = y f with a polynomial tail, and its derivative by f, for targets of 1 and -1.
+
+    log(1 + exp(-z)) + c for z < beta, (z - (beta - 1))^-alpha for z >= beta, with alpha = 1, and c such that both are 1
+    where they meet. There the slope jumps from -1 / (1 + exp(beta)) to -alpha: with alpha = 1 the loss is neither
+    differentiable nor convex at beta. At beta itself the derivative is that of the tail.
+
+    Args:
+        predictions: Shape (m, n).
+        targets: Shape (n,), 1 or -1.
+        beta: Margin where the tail begins.
+
+    Source: Zhai et al. 2023, eq. 19 and appendix C (the shift c), after Wang et al. 2022.
+    """
+    margins = predictions * targets
+    values, slopes = logistic_loss(np.minimum(margins, beta), np.ones(1))
+    tail = np.maximum(margins, beta) - (beta - 1)
+    right = margins >= beta
+    values = np.where(right, tail**-TAIL_POWER, values + 1 - np.logaddexp(0.0, -beta))
+    return values, targets * np.where(right, -TAIL_POWER * tail ** (-TAIL_POWER - 1), slopes)

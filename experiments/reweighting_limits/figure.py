@@ -1,0 +1,101 @@
+"""The picture of the experiment."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.reweighting_limits.descent import Setting, Trajectory, distances
+from experiments.reweighting_limits.networks import TrainedNetwork
+
+#: Index of the method in `METHODS`, its name, style of line, marker and colour.
+_LINES = ((1, "importance weighting", "-", "o", "#0072B2"), (2, "Group DRO", "--", "x", "#D55E00"))
+
+_SETTING_COLOURS = ("#000000", "#CC79A7", "#E69F00", "#009E73", "#56B4E9", "#8C510A", "#7B3294")
+
+
+def draw(
+    chosen: Sequence[Setting],
+    trajectories: Sequence[Trajectory],
+    limits: tuple[float, float],
+    trained: Sequence[TrainedNetwork],
+) -> Figure:
+    """A panel with the distances per setting; the losses, the group weights and the networks.
+
+    Args:
+        chosen: The seven settings of the linear model.
+        trajectories: Their trainings.
+        limits: From `limits.tail_distances`.
+        trained: The networks.
+    """
+    figure = Figure(figsize=(12, 14), layout="constrained")
+    panels = figure.subplots(4, 3).ravel()
+    for axes, setting, trajectory in zip(panels, chosen, trajectories, strict=False):
+        _draw_distances(axes, setting, trajectory, limits)
+    for axes in (panels[0], panels[4]):
+        axes.legend(frameon=False, fontsize=9)
+    _draw_losses(panels[7], chosen)
+    _draw_of_group_dro(panels[8:10], chosen, trajectories)
+    _draw_networks(panels[10:], trained)
+    lines = panels[9].get_lines()
+    figure.legend(handles=lines, title="settings in (h), (i) and (j)", ncols=4, loc="outside lower center", fontsize=9)
+    for letter, axes in zip("abcdefghijkl", panels, strict=True):
+        axes.set_title(f"({letter}) {axes.get_title()}", fontsize=11)
+        axes.grid(color="0.92")
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw_distances(axes: Axes, setting: Setting, trajectory: Trajectory, limits: tuple[float, float]) -> None:
+    apart = distances(trajectory, directions=setting.directions)
+    for m, label, style, _, colour in _LINES:
+        axes.plot(trajectory.steps, apart[:, m], style, color=colour, linewidth=2, label=label)
+        if setting.polynomial:
+            axes.axhline(limits[m - 1], color=colour, linestyle=":", linewidth=1.2, label=f"limit, {label}")
+    # Rounding alone is below 1e-8.
+    low = 0.03 if setting.directions else 1e-8
+    axes.set(title=setting.name, xscale="log", yscale="log", ylim=(low, 1.0), xlabel="step of gradient descent")
+    axes.set_ylabel("distance of directions" if setting.directions else "distance of weights")
+
+
+def _draw_losses(axes: Axes, chosen: Sequence[Setting]) -> None:
+    """The losses of classification against the margin."""
+    margins = np.linspace(-1, 3, 801)
+    for setting, colour in zip(chosen, _SETTING_COLOURS, strict=True):
+        if setting.directions:
+            values = setting.loss(margins[None], np.ones(1))[0][0]
+            axes.plot(margins, values, color=colour, linewidth=2)
+    axes.set(title="losses of classification", xlabel="margin", ylabel="loss", ylim=(0, None))
+
+
+def _draw_of_group_dro(panels: Sequence[Axes], chosen: Sequence[Setting], trajectories: Sequence[Trajectory]) -> None:
+    """Training losses of Group DRO, and its weight of the second group."""
+    for setting, trajectory, colour in zip(chosen, trajectories, _SETTING_COLOURS, strict=True):
+        losses, weights = trajectory.losses[:, 2].mean(axis=-1), trajectory.group_weights[:, 2, 1]
+        for axes, values in zip(panels, (losses, weights), strict=True):
+            axes.plot(trajectory.steps, values, color=colour, linewidth=2, label=setting.name)
+    panels[0].set(title="training loss of Group DRO", ylabel="mean of the six", yscale="log", ylim=(1e-14, 2.0))
+    panels[1].set(title="group weights of Group DRO", ylabel="weight of the 1")
+    for axes in panels:
+        axes.set(xscale="log", xlabel="step of gradient descent")
+
+
+def _draw_networks(panels: Sequence[Axes], trained: Sequence[TrainedNetwork]) -> None:
+    """Distances of functions and weights from ERM's against the width, a marker per seed."""
+    units = [one.network.units for one in trained]
+    for m, label, _, marker, colour in _LINES:
+        outputs = [np.abs(one.outputs[m] - one.outputs[0]).max() for one in trained]
+        weights = [
+            distances(one.trajectory, directions=False)[-1, m] / np.linalg.norm(one.trajectory.weights[-1, 0])
+            for one in trained
+        ]
+        for axes, values in zip(panels, (outputs, weights), strict=True):
+            axes.plot(units, values, marker, color=colour, fillstyle="none", label=label)
+    panels[0].set(title="wide networks: functions", ylabel="largest difference of outputs", ylim=(1e-5, 1.0))
+    panels[1].set(title="wide networks: weights", ylabel="distance / movement of ERM", ylim=(1e-3, 1.0))
+    for axes in panels:
+        axes.set(xscale="log", yscale="log", xlabel="units of the hidden layer")
+        axes.set_xticks(sorted(set(units)), [str(width) for width in sorted(set(units))])
+        axes.minorticks_off()
+    panels[0].legend(frameon=False, fontsize=9)

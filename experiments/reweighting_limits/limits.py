@@ -1,0 +1,61 @@
+"""Where a linear model with a polynomially tailed loss ends."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize
+
+from experiments.reweighting_limits.losses import TAIL_POWER, FloatArray
+
+
+def tail_limit(margins: FloatArray, weights: FloatArray) -> FloatArray:
+    """The direction to which gradient descent with a polynomially tailed loss and fixed weights converges.
+
+    The unit vector that makes sum_i w_i z_i^-alpha smallest, the leading term of the losses of large margins
+    z = M theta. Up to its length it is the theta that makes ||theta||^2 / 2 + sum_i w_i z_i^-alpha / alpha smallest.
+    Of all theta with the same margins the shortest is M' (M M')^-1 z, so that is a convex problem in z > 0.
+
+    Args:
+        margins: M, the examples times their targets, shape (n, d), linearly independent.
+        weights: w of the examples, shape (n,), > 0.
+
+    Returns:
+        The direction, shape (d,), of length 1.
+
+    Source: Zhai et al. 2023, theorem 8, after Ji et al. 2020: the direction is that of the regularisation path.
+    """
+    inverse = np.linalg.inv(margins @ margins.T)
+
+    def objective(z: FloatArray) -> tuple[float, FloatArray]:
+        terms = weights * z**-TAIL_POWER
+        return float(z @ inverse @ z / 2 + terms.sum() / TAIL_POWER), inverse @ z - terms / z
+
+    start = np.ones(len(weights))
+    options = {"ftol": 1e-15, "gtol": 1e-12}
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(1e-9, None)] * len(start), options=options)
+    theta = margins.T @ inverse @ found.x
+    return np.asarray(theta / np.linalg.norm(theta))
+
+
+def tail_distances(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64]) -> tuple[float, float]:
+    """Distances of the limits from that of ERM: of importance weighting, and of Group DRO.
+
+    The weights of Group DRO move until both groups have the same mean loss.
+
+    Args:
+        images: Shape (n, d).
+        targets: Shape (n,), 1 or -1.
+        groups: Shape (n,), 0 or 1, each at least once.
+    """
+    margins = images * targets[:, None]
+    sizes = np.bincount(groups, minlength=2)
+
+    def limit(share: float) -> FloatArray:
+        return tail_limit(margins, np.array([1 - share, share])[groups] / sizes[groups])
+
+    def surplus(share: float) -> float:
+        losses = (margins @ limit(share)) ** -TAIL_POWER
+        return float(losses[groups == 1].mean() - losses[groups == 0].mean())
+
+    plain = limit(sizes[1] / sizes.sum())
+    apart = [np.linalg.norm(limit(share) - plain) for share in (0.5, brentq(surplus, 1e-3, 1 - 1e-3))]
+    return float(apart[0]), float(apart[1])

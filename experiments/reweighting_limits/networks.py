@@ -1,0 +1,113 @@
+"""Networks of one wide hidden layer, trained to the end with three ways to weight the examples."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.datasets.mnist import load_digits
+from experiments.reweighting_limits.descent import Trajectory
+from experiments.reweighting_limits.losses import FloatArray, squared_loss
+from experiments.reweighting_limits.weighting import METHODS, GroupWeights
+
+NETWORK_RATE = 1.0
+
+#: Digits of each kind that no training sees.
+N_HELD_OUT = 100
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network to train with every method from the same start.
+
+    Attributes:
+        units: Width of the hidden layer.
+        seed: Seed of its first weights.
+        steps: Steps of gradient descent.
+    """
+
+    units: int
+    seed: int
+    steps: int
+
+
+def networks(*, quick: bool) -> list[Network]:
+    """All widths with all seeds."""
+    widths, n_seeds, steps = ((16, 128), 2, 1_000) if quick else ((64, 512, 4096), 5, 10_000)
+    return [Network(units, seed, steps) for units in widths for seed in range(n_seeds)]
+
+
+def held_out_digits() -> FloatArray:
+    """Images of 0s and 1s that are not among `six_digits`, 100 of each, shape (200, 784)."""
+    images, labels = load_digits()
+    zeros, ones = (np.flatnonzero(labels == digit) for digit in (0, 1))
+    return images[np.concatenate([zeros[5 : 5 + N_HELD_OUT], ones[1 : 1 + N_HELD_OUT]])]
+
+
+def in_unit_ball(images: FloatArray, held_out: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Both sets of images, shapes (n, d) and (m, d), divided by the length of the longest image in either."""
+    longest = np.linalg.norm(np.concatenate([images, held_out]), axis=1).max()
+    return images / longest, held_out / longest
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """A network after its last step.
+
+    Attributes:
+        network: What was trained.
+        trajectory: Its last step alone; the weights are those of hidden and output layer, in coordinates whose
+            distances are those of the weights.
+        outputs: Of every method on the held-out images, shape (3, m).
+    """
+
+    network: Network
+    trajectory: Trajectory
+    outputs: FloatArray
+
+
+def train_network(
+    images: FloatArray,
+    targets: FloatArray,
+    groups: NDArray[np.int64],
+    held_out: FloatArray,
+    network: Network,
+) -> TrainedNetwork:
+    """Train a network with every method, by gradient descent on the squared loss of all examples.
+
+    f(x) = a' tanh(W x + b) / sqrt(units), where W and b begin standard normal and a with 0.
+
+    Args:
+        images: Shape (n, d), in the unit ball.
+        targets: Shape (n,).
+        groups: Shape (n,), 0 or 1, each at least once.
+        held_out: Shape (m, d), in the unit ball.
+        network: Width, seed and number of steps.
+
+    Source: Zhai et al. 2023, eq. 8 and 9 with one hidden layer, without the factor 1 / sqrt(d) of W.
+    """
+    rng = np.random.default_rng(network.seed)
+    first = np.column_stack([rng.normal(size=(network.units, images.shape[1])), rng.normal(size=network.units)])
+    inputs, others = (np.column_stack([part, np.ones(len(part))]) for part in (images, held_out))
+    # W and b never leave the span of the examples around their start, so n coordinates of a unit are enough.
+    basis = np.linalg.qr(inputs.T)[0]
+    hidden = np.zeros((len(METHODS), network.units, basis.shape[1]))
+    output = np.zeros((len(METHODS), network.units))
+    sums, coordinates, scale = first @ inputs.T, inputs @ basis, 1 / np.sqrt(network.units)
+    group_weights = GroupWeights(groups)
+    for _ in range(network.steps):
+        active = np.tanh(sums + hidden @ coordinates.T)
+        losses, errors = squared_loss(scale * _outputs(output, active), targets)
+        pulls = scale * group_weights.of_examples(losses) * errors
+        slopes = (1 - active**2) * output[:, :, None] * pulls[:, None]
+        output -= NETWORK_RATE * (active @ pulls[:, :, None])[:, :, 0]
+        hidden -= NETWORK_RATE * (slopes @ coordinates)
+    moved = np.concatenate([hidden.reshape(len(METHODS), -1), output], axis=1)
+    end = Trajectory(np.array([network.steps]), moved[None], losses[None], group_weights.values[None].copy())
+    seen = np.tanh(first @ others.T + hidden @ (others @ basis).T)
+    return TrainedNetwork(network, end, scale * _outputs(output, seen))
+
+
+def _outputs(output: FloatArray, active: FloatArray) -> FloatArray:
+    """Sums of the active units, shape (3, units, images), by the output weights: shape (3, images)."""
+    return (output[:, None] @ active)[:, 0]
