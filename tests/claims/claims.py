@@ -2,9 +2,9 @@
 
 A comment follows the numbers that it proves, in the same paragraph, list item or table row:
 
-    the Dice is 73 and 79 <!-- nuclei.csv mean: iteration=400, method=share0.5, stratum=purple|purple_white -->
+    the Dice is 73 and 79 <!-- nuclei.csv mean: iteration=400, method=share0.5, stratum=purple/purple_white -->
 
-It names a table in docs/results, a column, and the rows; values with ``|`` between them are taken in that order, and
+It names a table in docs/results, a column, and the rows; values with ``/`` between them are taken in that order, and
 ``;`` separates several columns and rows. ``100*mean`` is in per cent, ``- plain#1`` the first number of a text such as
 "+9.3 [+1.6, +17.0]", and ``by seed`` all of "3.9, 4.1". A comment proves as many of the numbers before it as it names.
 """
@@ -18,8 +18,8 @@ import pandas as pd
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
-_COMMENT = re.compile(r"<!-- ([\w-]+\.csv .*?) -->", re.DOTALL)
-_NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w])")
+_COMMENT = re.compile(r"<!-- ([\w-]+\.csv\s.*?) -->", re.DOTALL)
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?!\w)")
 _NO_NUMBERS = re.compile(r"`[^`]*`|\]\([^)]*\)|<!--.*?-->|<[^>]*>", re.DOTALL)
 
 
@@ -58,11 +58,14 @@ def is_rounded(shown: str, value: float) -> bool:
 
 
 def blocks_of(text: str) -> list[str]:
-    """The paragraphs, list items and table rows of a page, without code blocks and headings."""
+    """The paragraphs, list items and table rows of a page, without code blocks and headings.
+
+    A paragraph with several bold beginnings, as ``**When.** ... **Cost.** ...``, is several blocks.
+    """
     text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     blocks: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text):
-        blocks += re.split(r"\n(?=\s*(?:[-*|#]|\d+\.)\s)", paragraph)
+        blocks += re.split(r"\n(?=\s*(?:[-*|#]|\d+\.)\s)|(?<=\s)(?=\*\*\w+\.\*\*)", paragraph)
     return [block for block in blocks if block.strip() and not block.startswith("#")]
 
 
@@ -102,9 +105,9 @@ def _values(query: str, whole: str) -> list[float]:
     head, _, conditions = " ".join(query.split()).partition(": ")
     name, _, column = head.partition(" ") if ".csv" in head.split(" ")[0] else (whole.split()[0], "", head)
     table = pd.read_csv(RESULTS / name, dtype=str)
-    pairs = [condition.split("=", 1) for condition in conditions.split(", ") if condition]
+    pairs = [condition.split("=", 1) for condition in re.split(r", (?=[^,=]+=)", conditions) if condition]
     values: list[float] = []
-    for chosen in product(*(of.split("|") for _, of in pairs)):
+    for chosen in product(*(of.split("/") for _, of in pairs)):
         rows = table
         for (key, _), value in zip(pairs, chosen, strict=True):
             rows = rows[rows[key] == value]
