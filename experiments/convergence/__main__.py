@@ -21,7 +21,7 @@ from rich.console import Console
 
 from experiments.convergence.page import page_text
 from experiments.convergence.studies import METHODS, PLAIN, Question, question
-from experiments.curves import Roles, ScoredRun, differences, draw_curves, results_table, scores_of
+from experiments.curves import Roles, ScoredRun, decision, differences, draw_curves, results_table, scores_of
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import Study
 from experiments.record import cached_runs, experiment_parser, module_command, result_folder, write_result, write_table
@@ -75,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     folder = result_folder(arguments.out, quick=arguments.quick)
     # The page shows what is in the files, rounded once.
     scores, found = written_differences(folder / f"{study.name}-all.csv", scored, asked.roles)
+    rule = decision(found, asked.roles, early=asked.iterations // 10)
+    write_table(folder / f"{study.name}-rule.csv", rule, float_format="%.4f")
     regrouped = None
     if asked.regrouped is not None:
         others = [run.regrouped(asked.regrouped[1]) for run in scored]

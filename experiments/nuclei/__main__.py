@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from experiments.curves import ScoredRun, differences, draw_curves, results_table, scores_of
+from experiments.curves import ScoredRun, decision, differences, draw_curves, results_table, scores_of
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, Image, read_nuclei, read_table, split_nuclei
 from experiments.nuclei.methods import METHODS, ROLES
 from experiments.nuclei.page import page_text
@@ -55,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     found = differences(scores, ROLES)
     folder = result_folder(arguments.out, quick=arguments.quick)
     write_table(folder / "nuclei-all.csv", scores, float_format="%.4f")
+    rule = decision(found, ROLES, early=scores["iteration"].min())
+    write_table(folder / "nuclei-rule.csv", rule, float_format="%.4f")
     page = write_result(
         folder,
         "nuclei",

@@ -118,6 +118,7 @@ def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tm
     assert (tmp_path / "nuclei.png").stat().st_size > 10_000
     table = pd.read_csv(tmp_path / "nuclei-all.csv")
     assert set(table["method"]) == set(METHODS)
+    assert {PLAIN, *pd.read_csv(tmp_path / "nuclei-rule.csv")["method"]} == set(METHODS)
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
     main(words)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == stamps
