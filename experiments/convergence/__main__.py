@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         title=study.title,
         text=page_text(found, scores, asked, seeds=seeds, regrouped=regrouped),
         table=results_table(found[found["label"] == asked.roles.label], asked.roles),
-        figure=draw_curves(scores, asked.roles, asked.n_train, logarithmic=True),
+        figure=draw_curves(scores, asked.roles, asked.n_train, logarithmic=True, batch_size=study.batch_size),
         command=module_command("experiments.convergence", argv),
         seeds=seeds,
         quick=arguments.quick,

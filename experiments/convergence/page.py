@@ -37,6 +37,8 @@ def page_text(
     rise = plain.loc[iterations, list(roles.strata)] - plain.loc[iterations // 2, list(roles.strata)]
     one_label = roles.label != ALL_LABELS
     labels = [str(roles.label)] if one_label else list(study.labels)
+    rising = list(rise.index[rise >= CONVERGED])
+    converged = not set(rising) & set(roles.rare)
     return render(
         "convergence/page",
         about=study.about,
@@ -45,11 +47,11 @@ def page_text(
         limits=asked.limits,
         decision=decision(found, roles, early=iterations // 10).to_dict("records"),
         trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
-        verdicts=_verdicts(scores, roles, iterations),
+        verdicts=_verdicts(scores, roles, iterations, converged=converged),
         rates=collapse_rates(at_the_end, collapsed, labels=labels) if len(collapsed) else [],
-        verdicts_without=_verdicts(without_collapsed(scores, collapsed), roles, iterations),
+        verdicts_without=_verdicts(without_collapsed(scores, collapsed), roles, iterations, converged=converged),
         rise=rise.to_dict(),
-        rising=list(rise.index[rise >= CONVERGED]),
+        rising=rising,
         label_words=f" for the {roles.label}" if one_label else "",
         table_words=f"the {roles.label}" if one_label else "the means over the labels of a case",
         told=roles.told,
@@ -68,21 +70,22 @@ def _at_the_end(regrouped: pd.DataFrame, roles: Roles, last: int) -> pd.DataFram
     return results_table(rows, roles).drop(columns=["iteration", "share"])
 
 
-def _verdicts(scores: pd.DataFrame, roles: Roles, last: int) -> list[dict[str, object]]:
+def _verdicts(scores: pd.DataFrame, roles: Roles, last: int, *, converged: bool) -> list[dict[str, object]]:
     """`verdict` of each method but plain training that has a pair of seeds."""
     rows = differences(mean_of_rare(scores, roles), roles)
     if rows.empty:
         return []
     rows = rows[(rows["method"] != roles.plain) & rows["difference"].notna()]
-    return [verdict(of_method, last) for _, of_method in rows.groupby("method", sort=False)]
+    return [verdict(of_method, last, converged=converged) for _, of_method in rows.groupby("method", sort=False)]
 
 
-def verdict(rows: pd.DataFrame, last: int) -> dict[str, object]:
+def verdict(rows: pd.DataFrame, last: int, *, converged: bool) -> dict[str, object]:
     """Where one method's gain on the rare strata is largest, and what is left of it at the end.
 
     Args:
         rows: Of `differences`, those of one method and the rare strata.
         last: The last iteration.
+        converged: Whether plain training has converged on the rare strata.
 
     Returns:
         ``method``; ``moment`` and ``largest``, the iteration and the points of the largest difference; ``end`` with
@@ -91,7 +94,7 @@ def verdict(rows: pd.DataFrame, last: int) -> dict[str, object]:
     largest = rows.sort_values("difference").iloc[-1]
     end = rows[rows["iteration"] == last].iloc[0]
     if end["low"] > 0:
-        says = "something is left"
+        says = "something is left" if converged else "a gain at the end, where plain training has not converged"
     else:
         says = "a gain of speed" if (rows["low"] > 0).any() else "no gain is shown"
     return {

@@ -11,7 +11,13 @@ _COLOURS = ("#000000", "#0072B2", "#D55E00", "#56B4E9", "#009E73", "#CC79A7", "#
 
 
 def draw_curves(
-    scores: pd.DataFrame, roles: Roles, n_train: Mapping[str, int], *, cases: str = "cases", logarithmic: bool = False
+    scores: pd.DataFrame,
+    roles: Roles,
+    n_train: Mapping[str, int],
+    *,
+    cases: str = "cases",
+    logarithmic: bool = False,
+    batch_size: int | None = None,
 ) -> Figure:
     """Mean Dice against iterations: a panel per stratum, a colour per method, thin lines for the seeds.
 
@@ -20,26 +26,37 @@ def draw_curves(
         roles: What the methods and the strata are.
         n_train: Training cases of each stratum.
         cases: What the cases are called.
-        logarithmic: Whether each doubling of the iterations is as wide as the other.
+        logarithmic: Whether each doubling is as wide as the other.
+        batch_size: Patches of an iteration; if given, there are panels of the rare strata against their patches, too.
     """
     if roles.label is not None:
         scores = scores[scores["label"] == roles.label]
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(roles.strata), sharey=True, squeeze=False)[0]
-    for axes, stratum in zip(panels, roles.strata, strict=True):
+    drawn = [(stratum, "iteration", "iterations") for stratum in roles.strata]
+    if batch_size is not None:
+        scores = scores.assign(patches=scores["iteration"] * batch_size * scores["share"])
+        drawn += [(stratum, "patches", f"patches of {stratum}") for stratum in roles.rare]
+    n_rows = 2 if len(drawn) > 5 else 1
+    n_columns = -(-len(drawn) // n_rows)
+    figure = Figure(figsize=(11, 0.6 + 3 * n_rows), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False).ravel()
+    for axes, (stratum, along, words) in zip(panels, drawn, strict=False):
         here = scores[scores["stratum"] == stratum]
         for colour, (method, of) in zip(_COLOURS, here.groupby("method", sort=False), strict=False):
             for _, run in of.groupby("seed"):
-                axes.plot(run["iteration"], 100 * run["mean"], color=colour, alpha=0.25, linewidth=0.7)
-            mean = of.groupby("iteration")["mean"].mean() * 100
+                axes.plot(run[along], 100 * run["mean"], color=colour, alpha=0.25, linewidth=0.7)
+            mean = of.groupby("iteration")[[along, "mean"] if along != "iteration" else ["mean"]].mean().reset_index()
             style = "--" if method == roles.plain else "-"
-            axes.plot(mean.index, mean, color=colour, linestyle=style, linewidth=2, marker="o", label=method)
+            axes.plot(
+                mean[along], 100 * mean["mean"], color=colour, linestyle=style, linewidth=2, marker="o", label=method
+            )
         axes.set_title(f"{stratum}: {n_train[stratum]} training {cases}", fontsize=9)
-        axes.set_xlabel("iterations")
+        axes.set_xlabel(words)
         if logarithmic:
             axes.set_xscale("log", base=2)
         axes.grid(color="0.92")
         axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels[len(drawn) :]:
+        axes.set_visible(False)
     panels[0].set(ylabel="Dice (%)", ylim=(-2, 102))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure

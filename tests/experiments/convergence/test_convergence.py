@@ -28,16 +28,18 @@ def rows(differences, intervals):
 
 
 def test_a_gain_that_has_gone_is_a_gain_of_speed():
-    found = verdict(rows([10.0, 40.0, 0.2], [(5, 15), (30, 50), (-0.5, 0.9)]), last=2000)
+    found = verdict(rows([10.0, 40.0, 0.2], [(5, 15), (30, 50), (-0.5, 0.9)]), last=2000, converged=True)
     assert (found["moment"], found["largest"], found["end"], found["says"]) == (1000, 40.0, 0.2, "a gain of speed")
 
 
 def test_a_gain_whose_interval_is_above_zero_is_left():
-    assert verdict(rows([1.0, 2.0], [(0, 2), (0.1, 3.9)]), last=1000)["says"] == "something is left"
+    found = rows([1.0, 2.0], [(0, 2), (0.1, 3.9)])
+    assert verdict(found, last=1000, converged=True)["says"] == "something is left"
+    assert verdict(found, last=1000, converged=False)["says"].endswith("where plain training has not converged")
 
 
 def test_one_seed_shows_nothing():
-    assert verdict(rows([1.0, 2.0], [(np.nan, np.nan)] * 2), last=1000)["says"] == "no gain is shown"
+    assert verdict(rows([1.0, 2.0], [(np.nan, np.nan)] * 2), last=1000, converged=True)["says"] == "no gain is shown"
 
 
 def made_page(dice):
