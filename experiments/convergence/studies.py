@@ -24,6 +24,7 @@ METHODS = {
     "DRO": "nnUNetTrainerDRO",
     TOLD: "nnUNetTrainerIW_{by}",
     "DRO_IS": "nnUNetTrainerDRO_IS",
+    "DRO_explore0.3": "nnUNetTrainerDRO_explore0.3",
     "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
     "GroupDRO": "nnUNetTrainerGroupDRO_{by}",
     "paper": "nnUNetTrainerHWS",
