@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 
 from experiments.curves import ScoredRun, decision, differences, draw_curves, results_table, scores_of
@@ -52,9 +53,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     made = cached_runs(arguments.cache, {name: asdict(run) for name, run in runs.items()}, make)
     scores = scores_of(ScoredRun.of(name, runs[name], content, label="nucleus") for name, content in made.items())
-    found = differences(scores, ROLES)
     folder = result_folder(arguments.out, quick=arguments.quick)
     write_table(folder / "nuclei-all.csv", scores, float_format="%.4f")
+    # The page shows what is in the file, rounded once.
+    scores = pd.read_csv(folder / "nuclei-all.csv")
+    found = differences(scores, ROLES)
     rule = decision(found, ROLES, early=scores["iteration"].min())
     write_table(folder / "nuclei-rule.csv", rule, float_format="%.4f")
     page = write_result(

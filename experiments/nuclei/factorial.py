@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from experiments.curves import Roles, differences, shown_difference
 from experiments.nuclei.__main__ import divided_images, nuclei_parser, plan
 from experiments.nuclei.methods import ROLES
-from experiments.nuclei.training import LEARNING_RATE, PlainSGDRun, Run, train
+from experiments.nuclei.training import LEARNING_RATE, OptimisedRun, Run, train
 from experiments.record import cached_runs, module_command, render, result_folder, write_result, write_table
 from nnunet_dro.evaluation.stratum_statistics import describe
 
@@ -68,7 +68,7 @@ class Setting:
     def run(self, seed: int, iterations: int) -> Run:
         """A training with it."""
         if self.optimiser == SGD:
-            return PlainSGDRun(self.trainer, seed, iterations, self.rate)
+            return OptimisedRun(self.trainer, seed, iterations, self.rate, momentum=0.0)
         return Run(self.trainer, seed, iterations)
 
 

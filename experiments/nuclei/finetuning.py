@@ -18,7 +18,7 @@ from experiments.curves import Roles, ScoredRun, decision, differences, draw_dif
 from experiments.nuclei.__main__ import divided_images, nuclei_parser, plan
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import LEARNING_RATE, Run, new_network, train
+from experiments.nuclei.training import LEARNING_RATE, OptimisedRun, Run, new_network, train
 from experiments.record import cached_runs, module_command, render, result_folder, write_result, write_table
 from nnunet_dro.atomic import replacing
 
@@ -26,6 +26,9 @@ from nnunet_dro.atomic import replacing
 DRO = "share0.5"
 #: Method to the method whose way of drawing it takes, each from the plain network of its seed.
 FINETUNED = {f"{name}, from plain": name for name in (PLAIN, DRO, TOLD)}
+#: The same with smaller learning rates, added after the results of the others were known.
+SLOWER = {f"{name}, lr {rate}": (name, rate) for name in (PLAIN, DRO) for rate in (0.003, 0.001)}
+METHODS_IN_ORDER = (PLAIN, *FINETUNED, *SLOWER, DRO)
 #: The roles of the methods at their ends.
 FINETUNING_ROLES = Roles(PLAIN, f"{TOLD}, from plain", common=ROLES.common, rare=ROLES.rare)
 
@@ -44,6 +47,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{method}-seed{seed}": Run(METHODS[drawing], seed, max(1, iterations // 10))
         for seed in seeds
         for method, drawing in FINETUNED.items()
+    }
+
+    runs |= {
+        f"{method}-seed{seed}": OptimisedRun(METHODS[drawing], seed, max(1, iterations // 10), rate)
+        for seed in seeds
+        for method, (drawing, rate) in SLOWER.items()
     }
 
     def make_anew(name: str, progress: Callable[[float], None]) -> dict[str, object]:
@@ -85,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
     """The last moment of every training, plain training first."""
     last = scores.groupby(["method", "seed"])["iteration"].transform("max")
-    order = [PLAIN, *FINETUNED, DRO, *FINETUNING_ROLES.strata]
+    order = [*METHODS_IN_ORDER, *FINETUNING_ROLES.strata]
     return scores[scores["iteration"] == last].sort_values(
         ["method", "stratum", "seed"], key=lambda column: column.map(order.index) if column.dtype != int else column
     )
@@ -102,16 +111,17 @@ def page_of(scores: pd.DataFrame, *, seeds: Sequence[int]) -> tuple[str, pd.Data
     # Trainings of different lengths are compared at their ends.
     found = differences(scores.assign(iteration=0), FINETUNING_ROLES)
     gains = found[found["stratum"].isin(ROLES.rare)].groupby("method", sort=False)["difference"].mean()
+    rows = decision(found, FINETUNING_ROLES, early=0).set_index("method").assign(rare=gains)
+    rows = rows.loc[[name for name in METHODS_IN_ORDER if name != PLAIN]]
     text = render(
         "nuclei/finetuning",
-        rows=decision(found, FINETUNING_ROLES, early=0)
-        .assign(rare=lambda rows: rows["method"].map(gains))
-        .to_dict("records"),
+        rows=rows.reset_index().to_dict("records"),
         trainers={method: METHODS[drawing] for method, drawing in FINETUNED.items()},
         lengths=lengths.to_dict(),
         plain=PLAIN,
         dro=DRO,
         rate=LEARNING_RATE,
+        slower=list(SLOWER),
         n_seeds=len(seeds),
     )
     return text, found

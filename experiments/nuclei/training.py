@@ -48,19 +48,21 @@ class Run:
 
 
 @dataclass(frozen=True)
-class PlainSGDRun(Run):
-    """A training by SGD without momentum.
+class OptimisedRun(Run):
+    """A training with an optimiser of its own.
 
     Attributes:
         learning_rate: Its learning rate at the start.
+        momentum: Its Nesterov momentum; 0 is plain SGD.
     """
 
     learning_rate: float
+    momentum: float = MOMENTUM
 
     @property
     def optimiser(self) -> dict[str, Any]:
         """Learning rate and momentum of SGD."""
-        return {"lr": self.learning_rate, "momentum": 0.0, "nesterov": False}
+        return {"lr": self.learning_rate, "momentum": self.momentum, "nesterov": self.momentum > 0}
 
 
 @dataclass

@@ -158,6 +158,7 @@ def test_finetuning_runs_from_images_to_page(tmp_path):
         "plain, from plain": 1,
         "share0.5, from plain": 1,
         "told, from plain": 1,
+        **dict.fromkeys(("plain, lr 0.003", "plain, lr 0.001", "share0.5, lr 0.003", "share0.5, lr 0.001"), 1),
         "share0.5": 10,
     }
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*") if path.is_file()}
