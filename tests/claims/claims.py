@@ -65,6 +65,8 @@ def blocks_of(text: str) -> list[str]:
     text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     blocks: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text):
+        # The number of a list item is none of its text.
+        paragraph = re.sub(r"^(\s*)\d+\.\s", r"\1- ", paragraph, flags=re.MULTILINE)
         blocks += re.split(r"\n(?=\s*(?:[-*|#]|\d+\.)\s)|(?<=\s)(?=\*\*\w+\.\*\*)", paragraph)
     return [block for block in blocks if block.strip() and not block.startswith("#")]
 
