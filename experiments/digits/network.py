@@ -1,21 +1,23 @@
-"""The network of the experiment: a wide residual network."""
+"""The network of the experiment: a wide residual network, and several of them side by side."""
 
+import torch
 from torch import Tensor, nn
 
 
 class _Block(nn.Module):
     """Two 3x3 convolutions, each after its normalisation and ReLU, beside a shortcut."""
 
-    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+    def __init__(self, n_in: int, n_out: int, stride: int, groups: int) -> None:
         super().__init__()
         self.first = nn.Sequential(nn.BatchNorm2d(n_in), nn.ReLU())
         self.rest = nn.Sequential(
-            nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False),
+            nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False, groups=groups),
             nn.BatchNorm2d(n_out),
             nn.ReLU(),
-            nn.Conv2d(n_out, n_out, 3, padding=1, bias=False),
+            nn.Conv2d(n_out, n_out, 3, padding=1, bias=False, groups=groups),
         )
-        self.shortcut = None if n_in == n_out and stride == 1 else nn.Conv2d(n_in, n_out, 1, stride, bias=False)
+        same = n_in == n_out and stride == 1
+        self.shortcut = None if same else nn.Conv2d(n_in, n_out, 1, stride, bias=False, groups=groups)
 
     def forward(self, x: Tensor) -> Tensor:
         activated = self.first(x)
@@ -28,15 +30,41 @@ def wide_resnet(*, n_blocks: int = 2, width: int = 1) -> nn.Sequential:
 
     Source: Zagoruyko and Komodakis 2016, table 1, for images of one channel.
     """
-    layers: list[nn.Module] = [nn.Conv2d(1, 16, 3, padding=1, bias=False)]
-    n_in = 16
-    for n_out, stride in ((16 * width, 1), (32 * width, 2), (64 * width, 2)):
-        for i in range(n_blocks):
-            layers.append(_Block(n_in, n_out, stride if i == 0 else 1))
-            n_in = n_out
-    layers += [nn.BatchNorm2d(n_in), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, 10)]
-    network = nn.Sequential(*layers)
+    network = _layers(n_blocks, width, n_networks=1)
     for module in network.modules():
-        if isinstance(module, nn.Conv2d):
+        if isinstance(module, nn.Conv2d) and module.bias is None:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     return network
+
+
+def side_by_side(network: nn.Sequential, n_networks: int) -> nn.Sequential:
+    """Copies of a WRN-16-1 as one network of groups: images (b, n_networks, h, w) -> logits (b, 10 n_networks).
+
+    Each copy has a channel of the input, ten logits, and weights and statistics of its own. So the gradient of the sum
+    of their losses is each one's own, and they are trained as if alone, with fewer calls.
+
+    Args:
+        network: From `wide_resnet`, by default settings.
+        n_networks: Number of copies.
+    """
+    together = _layers(2, 1, n_networks)
+    # Weights and statistics have their output channels first; the number of batches has none.
+    copies = {
+        name: torch.cat([value] * n_networks) if value.dim() else value for name, value in network.state_dict().items()
+    }
+    together.load_state_dict(copies)
+    return together
+
+
+def _layers(n_blocks: int, width: int, n_networks: int) -> nn.Sequential:
+    n_in, groups = 16 * n_networks, n_networks
+    layers: list[nn.Module] = [nn.Conv2d(n_networks, n_in, 3, padding=1, bias=False, groups=groups)]
+    for features, stride in ((16, 1), (32, 2), (64, 2)):
+        for i in range(n_blocks):
+            n_out = features * width * n_networks
+            layers.append(_Block(n_in, n_out, stride if i == 0 else 1, groups))
+            n_in = n_out
+    layers += [nn.BatchNorm2d(n_in), nn.ReLU(), nn.AdaptiveAvgPool2d(1)]
+    # A convolution is a linear layer here, and it has groups.
+    layers += [nn.Conv2d(n_in, 10 * n_networks, 1, groups=groups), nn.Flatten()]
+    return nn.Sequential(*layers)

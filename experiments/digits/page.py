@@ -1,58 +1,128 @@
-"""The page of the experiment, and its picture."""
+"""The page of the experiment."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
-from experiments.digits.results import method_of
-from experiments.digits.training import RARE, Curve, Run
+from experiments.digits.plan import RARE, SKETCH_SEED, Run
+from experiments.digits.results import FITTED, POINT, ROLES, fall_differences, falls, gains, plateaus
+from experiments.digits.split import POOL, RIM
+from experiments.digits.tables import SMOOTHED, quarters_table, stability_table, trainings_table
 from experiments.record import render
 
-#: Beta to the colour of its curves.
-COLOURS = {0.0: "#000000", 0.1: "#999999", 1.0: "#56B4E9", 10.0: "#0072B2", 100.0: "#D55E00"}
-
-#: Year of a paper to the points of accuracy on the rare digit that it says beta 10 gains more of.
+#: Year of a paper to the points of accuracy on the 3s that it says beta 10 is more than better than ERM by.
 CLAIMS = {2020: 10, 2022: 15}
 
-
-def draw_curves(results: Sequence[tuple[Run, Curve]]) -> Figure:
-    """Accuracy against epochs: a row per share, a colour per method, thin lines for the seeds, ERM dashed on top."""
-    shares, betas = sorted({run.share for run, _ in results}), sorted({run.beta for run, _ in results})
-    figure = Figure(figsize=(11, 1 + 3.4 * len(shares)), layout="constrained")
-    panels = figure.subplots(len(shares), 2, sharex=True, sharey="col", squeeze=False)
-    for i, share in enumerate(shares):
-        for axes, what, where in zip(panels[i], ("rare", "overall"), (f"the {RARE}s", "all test images"), strict=True):
-            for beta in reversed(betas):
-                here = [getattr(curve, what) for run, curve in results if (run.share, run.beta) == (share, beta)]
-                curves, epochs = np.array(here), np.arange(1, len(here[0]) + 1)
-                axes.plot(epochs, curves.T, color=COLOURS[beta], alpha=0.25, linewidth=0.7)
-                line = {"color": COLOURS[beta], "linestyle": "-" if beta else "--", "label": method_of(beta)}
-                axes.plot(epochs, curves.mean(axis=0), linewidth=2, **line)
-            axes.set_title(f"{100 * share:g} % of the {RARE}s kept: {where}", fontsize=11)
-            axes.grid(color="0.92")
-            axes.spines[["top", "right"]].set_visible(False)
-        panels[i, 0].set(ylabel="accuracy (%)", ylim=(-2, 102))
-    figure.supxlabel("epoch", fontsize="medium")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    return figure
+#: What is left of a gain at the end, from `verdict` to the words of the page.
+VERDICTS = {
+    "remains": "a gain that remains",
+    "open": "a gain, but ERM has not reached its plateau",
+    "speed": "a gain of speed only",
+    "none": "no gain",
+    "loss": "a loss",
+    "single": "a difference without interval",
+}
 
 
-def page_text(rows: pd.DataFrame, run: Run) -> str:
+def page_text(epochs: pd.DataFrame, run: Run) -> str:
     """The text of the page above its table.
 
     Args:
-        rows: From `phases`, with the ``gain`` of each over ERM.
+        epochs: From `epochs_table`.
         run: Any of the trainings.
     """
-    findings = []
-    for share in sorted(rows["share"].unique()):
-        here = rows[rows["share"] == share]
-        means, gains = here.groupby("beta").mean(), here.loc[here["beta"] == 10, "gain"]
-        methods = [method_of(beta) for beta in means.index]
-        finding = {"kept": f"{100 * share:g} %", "gain": gains.mean(), "lowest": gains.min(), "highest": gains.max()}
-        finding["known"] = dict(zip(methods, means["rare_late"], strict=True))
-        finding["drops"] = dict(zip(methods, means["drop"], strict=True))
-        findings.append(finding)
-    return render("digits/page", run=run, findings=findings, claims=CLAIMS)
+    found, settled, fallen = gains(epochs), plateaus(epochs), falls(epochs)
+    of_rare, n_epochs = found[found["label"] == "3s"], epochs.groupby("kept")["epoch"].max()
+    return render(
+        "digits/page",
+        digit=RARE,
+        run=run,
+        rim=RIM,
+        pool=POOL,
+        sketch_seed=SKETCH_SEED,
+        n_epochs=n_epochs.to_dict(),
+        kept_images=" or ".join(f"{replace(run, share=kept / 100).n_rare} ({kept:g} %)" for kept in n_epochs.index),
+        n_seeds=epochs["seed"].nunique(),
+        plain=ROLES.plain,
+        point=POINT,
+        fitted=FITTED,
+        claims=CLAIMS,
+        left=_left(of_rare, settled),
+        settled=settled.to_dict("records"),
+        claimed=_claimed(of_rare),
+        levels=_levels(trainings_table(epochs)),
+        smoothed=SMOOTHED,
+        quarters=quarters_table(epochs),
+        stability=stability_table(fallen),
+        holds=_holds(fallen),
+    )
+
+
+def verdict(rows: pd.DataFrame, *, reached: bool) -> str:
+    """What is left of a method's gain on the 3s at the end.
+
+    Args:
+        rows: Of `gains`, those of one method, one share and the 3s: a row per quarter, in order.
+        reached: Whether ERM has reached its plateau.
+
+    Returns:
+        A key of `VERDICTS`.
+    """
+    last = rows.iloc[-1]
+    if np.isnan(last["low"]):
+        return "single"
+    if last["low"] > 0:
+        return "remains" if reached else "open"
+    if last["high"] < 0:
+        return "loss"
+    return "speed" if (rows["low"] > 0).any() else "none"
+
+
+def _left(of_rare: pd.DataFrame, settled: pd.DataFrame) -> dict[Hashable, dict[str, list[Hashable]]]:
+    """For each share: what is left at the end, and of which methods."""
+    reached = settled[settled["method"] == ROLES.plain].set_index("kept")["reached"]
+    left: dict[Hashable, dict[str, list[Hashable]]] = {}
+    others = of_rare[of_rare["method"] != ROLES.plain]
+    for (kept, method), rows in others.groupby(["stratum", "method"], sort=False):
+        words = VERDICTS[verdict(rows, reached=bool(reached[float(str(kept).removesuffix(" %"))]))]
+        left.setdefault(kept, {}).setdefault(words, []).append(method)
+    return left
+
+
+def _claimed(of_rare: pd.DataFrame) -> list[dict[str, object]]:
+    """For each share: the largest difference of beta 10 in any quarter, and that in the last."""
+    rows = []
+    for kept, of in of_rare[of_rare["method"] == "beta 10"].groupby("stratum", sort=False):
+        largest, last = of.loc[of["difference"].idxmax()], of.iloc[-1]
+        rows.append({"kept": kept, "quarter": largest["iteration"], "largest": largest["difference"], **last.to_dict()})
+    return rows
+
+
+def _levels(table: pd.DataFrame) -> dict[Hashable, dict[Hashable, list[int | None]]]:
+    """For each share and method: when it is level with the end of ERM, by seed; None for never."""
+    levels: dict[Hashable, dict[Hashable, list[int | None]]] = {}
+    for (kept, method), of in table.groupby(["3s kept", "method"], sort=False)["level by"]:
+        levels.setdefault(kept, {})[method] = [None if np.isnan(epoch) else int(epoch) for epoch in of]
+    return levels
+
+
+def _holds(fallen: pd.DataFrame) -> dict[Hashable, dict[str, list[str]]]:
+    """For each share, the methods of which each part of what the papers say about stability is true.
+
+    Args:
+        fallen: From `falls`.
+    """
+    differences = fall_differences(fallen).reset_index(drop=True)
+    table = stability_table(fallen)
+    parts = {
+        "less_stable": differences["low"] > 0,
+        "loss_stable": table["loss rises"] < table["falls"] / 2,
+        "stale_stable": table["last drawn rises"] < table["falls"] / 2,
+        "sd_higher": table["SD there"] > table["SD elsewhere"],
+    }
+    return {
+        kept: {part: list(rows["method"][true[rows.index]]) for part, true in parts.items()}
+        for kept, rows in table.groupby("3s kept", sort=False)
+    }

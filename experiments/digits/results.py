@@ -1,55 +1,146 @@
-"""The numbers of the experiment: each training early and late, and the means over the seeds."""
+"""The numbers of the experiment: every epoch of every training, and each training against ERM of the same seed."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.digits.training import Curve, Run
+from experiments.curves import Roles, differences
+from experiments.digits.plan import Run
+
+#: ERM is what the others are compared with; no method is told the digits.
+ROLES = Roles(plain="ERM", told="", common=("all",), rare=("3s",))
+
+#: Points of accuracy. A training has reached its plateau if the 3s rise by less from the third to the last quarter, and
+#: a fall of the accuracy on all images counts from here on.
+POINT = 1.0
+
+#: A training has reached its plateau if the mean training loss of the 3s is below this in the last quarter.
+FITTED = 0.05
+
+#: What names a training in `epochs_table`.
+TRAINING = ["kept", "method", "seed"]
 
 
 def method_of(beta: float) -> str:
     """The name of a method on the page."""
-    return f"beta {beta:g}" if beta else "ERM"
+    return f"beta {beta:g}" if beta else ROLES.plain
 
 
-def phases(run: Run, curve: Curve) -> dict[str, float]:
-    """Means over the early epochs (2, as 1 is the same for every beta, to a third) and the late ones (the last fifth).
+def epochs_table(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
+    """A row per training and measured epoch.
 
-    ``drop`` is how much of the overall accuracy an early epoch loses against the one before, 0 where it gains, and
-    ``half`` the first epoch with half of the rare digit right, infinite if there is none.
+    Args:
+        results: Each run and its `Result`, as it is kept in JSON.
+
+    Returns:
+        Columns ``kept``, the share of the 3s in per cent; ``method``, ``seed``, and what is in
+        `experiments.digits.training.Epoch`; in the order of share, beta, seed and epoch.
     """
-    early, late = slice(1, max(2, run.epochs // 3)), slice(-max(1, run.epochs // 5), None)
-    return {
-        "share": run.share,
-        "beta": run.beta,
-        "seed": run.seed,
-        "rare_early": float(np.mean(curve.rare[early])),
-        "rare_late": float(np.mean(curve.rare[late])),
-        "all_early": float(np.mean(curve.overall[early])),
-        "all_late": float(np.mean(curve.overall[late])),
-        "drop": float(np.maximum(0.0, -np.diff(curve.overall[: early.stop])).mean()),
-        "half": float(next((epoch for epoch, right in enumerate(curve.rare, 1) if right >= 50), np.inf)),
-        "drawn": float(np.mean(curve.drawn[early])),
-        "distinct": float(np.mean(curve.distinct[early])),
-    }
+    trainings = [
+        (run.share, beta, run.seed, pd.DataFrame(epochs))
+        for run, result in results
+        for beta, epochs in zip(run.betas, result["epochs"], strict=True)
+    ]
+    rows = []
+    for share, beta, seed, epochs in sorted(trainings, key=lambda training: training[:3]):
+        place = {"kept": 100 * share, "method": method_of(beta), "seed": seed}
+        rows.append(pd.concat([pd.DataFrame(place, index=epochs.index), epochs], axis=1))
+    return pd.concat(rows, ignore_index=True)
 
 
-def results_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per share and method, the means over the seeds, from the rows of `phases`."""
-    groups = rows.groupby(["share", "beta"])
-    means = groups.mean().reset_index()
-    return pd.DataFrame(
-        {
-            "3s kept": [f"{100 * share:g} %" for share in means["share"]],
-            "method": [method_of(beta) for beta in means["beta"]],
-            "3s early": means["rare_early"],
-            "3s late": means["rare_late"],
-            "3s late, by seed": [", ".join(f"{value:.0f}" for value in group) for _, group in groups["rare_late"]],
-            "gain": means["gain"],
-            "half by": means["half"].where(np.isfinite(means["half"])),
-            "all early": means["all_early"],
-            "all late": means["all_late"],
-            "drop": means["drop"],
-            "3s drawn": means["drawn"],
-            "distinct": means["distinct"],
-        }
-    )
+def quarter_of(epochs: pd.DataFrame) -> pd.Series:
+    """The quarter of its training that each row of `epochs_table` is in, 1 to 4."""
+    n_epochs = epochs.groupby(TRAINING)["epoch"].transform("max")
+    return 1 + 4 * (epochs["epoch"] - 1) // n_epochs
+
+
+def gains(epochs: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy in each quarter of the training, and its difference to ERM of the same seed.
+
+    Args:
+        epochs: From `epochs_table`.
+
+    Returns:
+        As `experiments.curves.differences`, with the quarter as ``iteration``, the share of the 3s that is kept as
+        ``stratum`` and the test images, 3s or all, as ``label``.
+    """
+    quarters = epochs.assign(iteration=quarter_of(epochs)).groupby([*TRAINING, "iteration"], sort=False)
+    means = quarters[["rare", "overall"]].mean().reset_index()
+    return _differences(means, {"3s": "rare", "all": "overall"})
+
+
+def falls(epochs: pd.DataFrame) -> pd.DataFrame:
+    """How stable each training is from one epoch to the next, in its first quarter.
+
+    Args:
+        epochs: From `epochs_table`.
+
+    Returns:
+        A row per training: ``kept``, ``method``, ``seed``; ``fall``, the mean fall of the accuracy on all test images
+        in points, 0 where it rises; ``falls``, the epochs in which it falls by a point or more; ``loss_rises`` and
+        ``stale_rises``, those of them in which the mean training loss rises, in evaluation mode and as last seen; and
+        ``sd_there`` and ``sd_elsewhere``, the mean standard deviation of the training loss (evaluation mode) in them
+        and in the other epochs, NaN without any.
+    """
+    rows = []
+    for training, of in epochs[quarter_of(epochs) == 1].groupby(TRAINING, sort=False):
+        # The first epoch has none before it.
+        changes, sd = of[["overall", "loss", "stale_loss"]].diff().iloc[1:], of["loss_sd"].iloc[1:]
+        there = changes["overall"] <= -POINT
+        rows.append(
+            {
+                **dict(zip(TRAINING, training, strict=True)),
+                "fall": (-changes["overall"]).clip(lower=0).mean(),
+                "falls": int(there.sum()),
+                "loss_rises": int((changes["loss"] > 0)[there].sum()),
+                "stale_rises": int((changes["stale_loss"] > 0)[there].sum()),
+                "sd_there": sd[there].mean(),
+                "sd_elsewhere": sd[~there].mean(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def fall_differences(fallen: pd.DataFrame) -> pd.DataFrame:
+    """The mean falls of `falls`, and their difference to ERM of the same seed: as `gains`, of the first quarter."""
+    return _differences(fallen.assign(iteration=1), {"all": "fall"})
+
+
+def plateaus(epochs: pd.DataFrame) -> pd.DataFrame:
+    """Whether the trainings have reached their plateau, by the means over the seeds.
+
+    Args:
+        epochs: From `epochs_table`.
+
+    Returns:
+        A row per share and method: ``kept``, ``method``; ``rise``, that of the accuracy on the 3s from the third to the
+        last quarter in points; ``rare_loss``, the mean training loss of the 3s in the last quarter; and ``reached``,
+        whether the rise is less than a point and the loss below 0.05.
+    """
+    quarters = epochs.assign(quarter=quarter_of(epochs)).groupby(["kept", "method", "quarter"], sort=False)
+    means = quarters[["rare", "rare_loss"]].mean().reset_index()
+    third, last = (means[means["quarter"] == quarter].set_index(["kept", "method"]) for quarter in (3, 4))
+    found = pd.DataFrame({"rise": last["rare"] - third["rare"], "rare_loss": last["rare_loss"]})
+    found["reached"] = (found["rise"] < POINT) & (found["rare_loss"] < FITTED)
+    return found.reset_index()
+
+
+def _differences(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """`differences` of columns in points, which it takes as fractions; ``columns`` are label to column."""
+    scores = [
+        pd.DataFrame(
+            {
+                **{name: rows[name] for name in ("method", "seed", "iteration")},
+                "stratum": [f"{share:g} %" for share in rows["kept"]],
+                "label": label,
+                "mean": rows[column] / 100,
+                # An accuracy is one number, and the share of the draws is in another table.
+                "p10": np.nan,
+                "share": np.nan,
+            }
+        )
+        for label, column in columns.items()
+    ]
+    return differences(pd.concat(scores, ignore_index=True), ROLES)

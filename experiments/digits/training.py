@@ -1,100 +1,68 @@
-"""One training on digits of which one is rare: its images, the training, and its accuracy after each epoch."""
+"""Trainings on digits of which one is rare, side by side, and what is measured after each epoch."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import avg_pool2d, cross_entropy
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from experiments.digits.network import wide_resnet
+from experiments.digits.network import side_by_side, wide_resnet
+from experiments.digits.plan import RARE, Run
+from experiments.digits.split import Split
 from nnunet_dro.sampling import HardnessTable
 
-#: The digit that is rare in training.
-RARE = 3
+#: Images that go through the networks at once when nothing is trained.
+_CHUNK = 64
 
 
 @dataclass(frozen=True)
-class Run:
-    """One training and everything that determines it.
+class Epoch:
+    """What is measured after an epoch of a training. Losses are cross-entropies.
 
     Attributes:
-        share: Share of the rare digit's training images that is kept, in (0, 1].
-        beta: Robustness, 1/loss units; 0 is ERM, by the same code.
-        seed: Seed of the split, the first weights and the draws. Runs that differ in ``beta`` alone share all of them.
-        n_train: Training images per digit, before the cut.
-        n_test: Test images per digit.
-        batch: Images per iteration.
-        epochs: Number of epochs, each of as many draws as there are training images.
-        learning_rate: Learning rate of SGD.
+        epoch: Number of the epoch, from 1 on.
+        rare: Accuracy on the test images of the rare digit, in per cent.
+        overall: Mean over the digits of the accuracy on their test images, in per cent.
+        drawn: Share of the rare digit in the draws of the epoch, in per cent.
+        distinct: Share of distinct images in a batch, in per cent; the mean of the epoch.
+        loss: Mean loss of all training images after the epoch, in evaluation mode.
+        loss_sd: Their standard deviation.
+        rare_loss: Mean of those of the rare digit.
+        stale_loss: Mean over all training images of the loss when they were last drawn, in training mode.
+        stale_sd: Their standard deviation.
     """
 
-    share: float
-    beta: float
-    seed: int
-    n_train: int = 400
-    n_test: int = 100
-    batch: int = 8
-    epochs: int = 28
-    learning_rate: float = 0.01
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ValueError(f"`share` must be in (0, 1], got {self.share!r}. 0.01 keeps one image in a hundred.")
+    epoch: int
+    rare: float
+    overall: float
+    drawn: float
+    distinct: float
+    loss: float
+    loss_sd: float
+    rare_loss: float
+    stale_loss: float
+    stale_sd: float
 
 
 @dataclass(frozen=True)
-class Split:
-    """Images of shape (n, 1, 14, 14), standardised with the training images, and labels of shape (n,)."""
-
-    train_images: Tensor
-    train_labels: Tensor
-    test_images: Tensor
-    test_labels: Tensor
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Accuracy and draws of a run after each epoch, in per cent.
+class Result:
+    """What came out of a run.
 
     Attributes:
-        rare: Accuracy on the test images of the rare digit.
-        overall: Accuracy on all test images.
-        drawn: Share of the rare digit in the draws of the epoch.
-        distinct: Share of distinct images in a batch; the mean of the epoch.
+        epochs: For each beta, what was measured, in the order of the epochs.
         seconds: Processor time of the run.
     """
 
-    rare: list[float]
-    overall: list[float]
-    drawn: list[float]
-    distinct: list[float]
+    epochs: list[list[Epoch]]
     seconds: float
 
 
-def split_digits(images: NDArray[np.float64], labels: NDArray[np.int64], run: Run) -> Split:
-    """The run's training and test images, averaged over 2 x 2 pixels; the rare digit keeps its share of training."""
-    rng = np.random.default_rng([run.seed, 0])
-    train, test = [], []
-    for digit in np.unique(labels):
-        here = rng.permutation(np.flatnonzero(labels == digit))
-        train.append(here[: max(1, round(run.share * run.n_train)) if digit == RARE else run.n_train])
-        test.append(here[run.n_train : run.n_train + run.n_test])
-    train_rows, test_rows = np.concatenate(train), np.concatenate(test)
-    centre, spread = images[train_rows].mean(), images[train_rows].std()
-
-    def as_images(rows: NDArray[np.int64]) -> Tensor:
-        return avg_pool2d(torch.from_numpy((images[rows] - centre) / spread).float().reshape(-1, 1, 28, 28), 2)
-
-    targets = torch.from_numpy(labels)
-    return Split(as_images(train_rows), targets[train_rows], as_images(test_rows), targets[test_rows])
-
-
-def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda share: None) -> Curve:
-    """Train one network and test it after each epoch.
+def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda share: None) -> Result:
+    """Train a network for each beta and measure on the way.
 
     Args:
         run: What to train.
@@ -102,34 +70,96 @@ def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda 
         progress: Called after each epoch with the share that is done.
     """
     start = time.process_time()
+    epochs: list[list[Epoch]] = [[] for _ in run.betas]
+    for epoch, measured in enumerate(trained_epochs(run, split), 1):
+        # Nothing is measured after some epochs.
+        for of_beta, of_epoch in zip(epochs, measured, strict=False):
+            of_beta.append(of_epoch)
+        progress(epoch / run.epochs)
+    return Result(epochs, time.process_time() - start)
+
+
+def trained_epochs(run: Run, split: Split) -> Iterator[list[Epoch]]:
+    """Train a network for each beta, an epoch at a time.
+
+    Args:
+        run: What to train.
+        split: Its images.
+
+    Yields:
+        After each epoch what is measured of each network; nothing after an epoch without measurement.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.
-        network = wide_resnet().to(memory_format=torch.channels_last)
-    optimiser = torch.optim.SGD(network.parameters(), lr=run.learning_rate)
+        networks = side_by_side(wide_resnet(), len(run.betas)).to(memory_format=torch.channels_last)
+    optimiser = torch.optim.SGD(networks.parameters(), lr=run.learning_rate)
     n = len(split.train_labels)
-    table = HardnessTable([str(i) for i in range(n)], beta=run.beta, exploration=1e-4, replace=True)
-    rng = np.random.default_rng([run.seed, 1])
-    is_rare, is_rare_test = (split.train_labels == RARE).numpy(), split.test_labels == RARE
-    curve = Curve([], [], [], [], 0.0)
-    for epoch in range(run.epochs):
-        network.train()
+    names = [str(i) for i in range(n)]
+    tables = [HardnessTable(names, beta=beta, exploration=1e-4, replace=True) for beta in run.betas]
+    rngs = [np.random.default_rng([run.seed, 1]) for _ in run.betas]
+    for epoch in range(1, run.epochs + 1):
+        networks.train()
         batches = []
         for _ in range(-(-n // run.batch)):
-            cases = table.draw(run.batch, rng=rng).indices
-            images = split.train_images[cases].contiguous(memory_format=torch.channels_last)
-            losses = cross_entropy(network(images), split.train_labels[cases], reduction="none")
+            cases = np.stack([table.draw(run.batch, rng=rng).indices for table, rng in zip(tables, rngs, strict=True)])
+            images = split.train_images[cases].transpose(0, 1).contiguous(memory_format=torch.channels_last)
+            losses = _losses(networks(images), split.train_labels[cases])
             optimiser.zero_grad()
-            torch.autograd.backward(losses.mean())
+            # The sum over the networks: each has the gradient of its own mean.
+            torch.autograd.backward(losses.mean(1).sum())
             optimiser.step()
-            table.update(cases, losses.detach().numpy())
+            for table, drawn, of_table in zip(tables, cases, losses.detach().numpy(), strict=True):
+                table.update(drawn, of_table)
             batches.append(cases)
-        network.eval()
-        with torch.inference_mode():
-            right = network(split.test_images).argmax(1) == split.test_labels
-        curve.rare.append(100 * float(right[is_rare_test].float().mean()))
-        curve.overall.append(100 * float(right.float().mean()))
-        curve.drawn.append(100 * float(is_rare[np.stack(batches)].mean()))
-        curve.distinct.append(100 * float(np.mean([len(np.unique(cases)) for cases in batches])) / run.batch)
-        progress((epoch + 1) / run.epochs)
-    return replace(curve, seconds=time.process_time() - start)
+        stale = np.stack([table.losses for table in tables])
+        measured = run.measures(epoch)
+        yield _measured(networks, split, epoch, batches=np.stack(batches, axis=1), stale=stale) if measured else []
+
+
+def _measured(
+    networks: nn.Module, split: Split, epoch: int, *, batches: NDArray[np.int64], stale: NDArray[np.float64]
+) -> list[Epoch]:
+    """What is measured of each network, from its batches, shape (networks, batches, b), and stale losses."""
+    networks.eval()
+    n_networks, n_train = stale.shape
+    is_rare, digits = (split.train_labels == RARE).numpy(), split.test_labels.numpy()
+    of_training = _logits(networks, split.train_images, n_networks)
+    losses = _losses(of_training, split.train_labels.expand(n_networks, n_train)).double().numpy()
+    right = _by_network(_logits(networks, split.test_images, n_networks), n_networks).argmax(2).numpy() == digits
+    accuracies = {digit: 100 * right[:, digits == digit].mean(axis=1) for digit in np.unique(digits)}
+    return [
+        Epoch(
+            epoch=epoch,
+            rare=float(accuracies[RARE][i]),
+            overall=float(np.mean([of_digit[i] for of_digit in accuracies.values()])),
+            drawn=100 * float(is_rare[drawn].mean()),
+            distinct=100 * float(np.mean([len(np.unique(cases)) for cases in drawn])) / drawn.shape[1],
+            loss=float(losses[i].mean()),
+            loss_sd=float(losses[i].std()),
+            rare_loss=float(losses[i, is_rare].mean()),
+            stale_loss=float(stale[i].mean()),
+            stale_sd=float(stale[i].std()),
+        )
+        for i, drawn in enumerate(batches)
+    ]
+
+
+def _by_network(logits: Tensor, n_networks: int) -> Tensor:
+    """Logits of each network, shape (n_networks, b, 10), of those of all, shape (b, 10 n_networks)."""
+    return logits.reshape(len(logits), n_networks, 10).transpose(0, 1)
+
+
+def _losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of each image, shape (n_networks, b), of logits (b, 10 n_networks) and labels (n_networks, b)."""
+    return cross_entropy(_by_network(logits, len(labels)).transpose(1, 2), labels, reduction="none")
+
+
+@torch.inference_mode()
+def _logits(networks: nn.Module, images: Tensor, n_networks: int) -> Tensor:
+    """Logits of the same images, shape (n, h, w), from all networks: shape (n, 10 n_networks)."""
+    logits = []
+    for start in range(0, len(images), _CHUNK):
+        chunk = images[start : start + _CHUNK, None].expand(-1, n_networks, -1, -1)
+        logits.append(networks(chunk.contiguous(memory_format=torch.channels_last)))
+    return torch.cat(logits)

@@ -19,11 +19,14 @@ import experiments.hardness_signals.page
 import experiments.imbalanced_pair.page
 import experiments.imbalanced_pair.published
 import experiments.label_noise.page
+import experiments.nuclei.finetuning
+import experiments.nuclei.page
 import experiments.reweighting_limits.page
 import experiments.segmentation.page
-from experiments.convergence.__main__ import convergence_study, roles_in
+from experiments.convergence.studies import phantoms
 from experiments.curves import differences, results_table
-from experiments.digits.training import Run as DigitsRun
+from experiments.digits.plan import planned_runs as digits_runs
+from experiments.digits.tables import trainings_table as digits_table
 from experiments.few_data import studies as few_data_studies
 from experiments.few_data.tuning import Tuning
 from experiments.imbalanced_pair.plan import published_runs
@@ -31,6 +34,7 @@ from experiments.imbalanced_pair.training import METHODS
 from experiments.imbalanced_pair.training import Run as PairRun
 from experiments.label_noise.studies import phantom_study as noisy_phantoms
 from experiments.nnunet_runs.results import Results
+from experiments.nuclei.methods import ROLES
 from experiments.record import markdown_table, render
 from experiments.reweighting_limits.descent import six_digits
 from experiments.segmentation.studies import few_phantoms_study, finetuning_rates_study, finetuning_study, phantom_study
@@ -179,18 +183,12 @@ def test_reweighting_limits():
     assert_page("reweighting-limits", "What reweighting cannot change", text, table)
 
 
+@pytest.mark.skipif(not (RESULTS / "digits-all.csv").exists(), reason="the page of the digits is that of version 0.1")
 def test_digits():
-    table, page = read("digits"), (RESULTS / "digits.md").read_text(encoding="utf-8")
-    ends = iter(re.findall(r"\((\d+) to (\d+) by seed\)", page))
-    rows = []
-    for kept, of_share in table.groupby("3s kept", sort=False):
-        for row in of_share.to_dict("records"):
-            beta = 0.0 if row["method"] == "ERM" else float(row["method"].removeprefix("beta "))
-            low, high = map(float, next(ends)) if beta == 10 else (row["gain"], row["gain"])
-            for gain in (low, 3 * row["gain"] - low - high, high):
-                same = {"rare_late": row["3s late"], "drop": row["drop"]}
-                rows.append({"share": float(kept.removesuffix(" %")) / 100, "beta": beta, "gain": gain, **same})
-    text = experiments.digits.page.page_text(pd.DataFrame(rows), DigitsRun(0.01, 0.0, 0))
+    epochs = read("digits-all")
+    table = digits_table(epochs)
+    pd.testing.assert_frame_equal(read("digits"), table, check_dtype=False)
+    text = experiments.digits.page.page_text(epochs, digits_runs([0], quick=False)[0])
     assert_page("digits", "A rare digit", text, table)
 
 
@@ -222,16 +220,24 @@ def test_imbalanced_pair_at_the_published_settings():
     assert_page("imbalanced-pair-published", title, text, page.published_table(rows))
 
 
-def test_convergence():
-    study = convergence_study(quick=False, slices=False)
-    roles, scores = roles_in(study), read("convergence-all")
-    found = differences(scores, roles)
-    text = experiments.convergence.page.page_text(
-        found,
-        scores,
-        roles,
-        study=study,
-        iterations=scores["iteration"].max(),
-        seeds=list(scores["seed"].unique()),
-    )
-    assert_page("convergence", study.title, text, results_table(found[found["label"] == roles.label], roles))
+@pytest.mark.parametrize("name", ["convergence", "convergence-slices"])
+def test_convergence(name):
+    asked, scores = phantoms(quick=False, slices=name.endswith("slices")), read(f"{name}-all")
+    found = differences(scores, asked.roles)
+    text = experiments.convergence.page.page_text(found, scores, asked, seeds=list(scores["seed"].unique()))
+    table = results_table(found[found["label"] == asked.roles.label], asked.roles)
+    assert_page(name, asked.study.title, text, table)
+
+
+def test_nuclei():
+    scores = read("nuclei-all")
+    found = differences(scores, ROLES)
+    text = experiments.nuclei.page.page_text(found, scores, iterations=4000, seeds=list(scores["seed"].unique()))
+    assert_page("nuclei", "Rare modalities of cell nuclei", text, results_table(found, ROLES))
+
+
+def test_finetuning_of_nuclei():
+    page, scores = experiments.nuclei.finetuning, read("nuclei-finetuning-all")
+    text, found = page.page_of(scores, seeds=list(scores["seed"].unique()))
+    title = "Finetuning a plain training on rare modalities of cell nuclei"
+    assert_page("nuclei-finetuning", title, text, page.page_table(found))

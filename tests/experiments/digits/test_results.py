@@ -1,46 +1,103 @@
-from dataclasses import replace
+from dataclasses import asdict
 
 import numpy as np
-import pandas as pd
+import pytest
+from scipy import stats
 
-from experiments.digits.results import phases, results_table
-from experiments.digits.training import Curve, Run
-
-
-def test_phases_are_means_over_the_early_and_the_late_epochs():
-    rising = [float(v) for v in range(15)]
-    curve = Curve(rare=rising, overall=[50.0, 60, 54, 58, 55, *[90.0] * 10], drawn=rising, distinct=rising, seconds=1.0)
-    row = phases(Run(0.01, 10.0, 0, epochs=15), curve)
-    # Early: epochs 2 to 5. Late: epochs 13 to 15. Falls into them: 0, 6, 0, 3.
-    assert (row["rare_early"], row["rare_late"]) == (2.5, 13.0)
-    assert (row["all_early"], row["all_late"]) == (56.75, 90.0)
-    assert row["drop"] == 9 / 4
-    assert row["half"] == np.inf
-    assert phases(Run(0.01, 10.0, 0, epochs=15), replace(curve, rare=[0.0, 49, 50, 51, *[0.0] * 11]))["half"] == 3
-    assert (row["drawn"], row["distinct"]) == (2.5, 2.5)
+from experiments.digits.plan import Run
+from experiments.digits.results import (
+    epochs_table,
+    fall_differences,
+    falls,
+    gains,
+    plateaus,
+    quarter_of,
+)
+from experiments.digits.training import Epoch
+from tests.experiments.digits.made_epochs import made_epochs
 
 
-def test_results_table_has_a_row_per_share_and_method_with_every_seed():
-    numbers = ("rare_early", "rare_late", "all_early", "all_late", "drop", "drawn", "distinct", "gain")
-    half = {(10.0, 0): 2.0, (10.0, 1): 5.0, (0.0, 0): 4.0, (0.0, 1): np.inf}
-    rows = pd.DataFrame(
-        [
-            {
-                "share": share,
-                "beta": beta,
-                "seed": seed,
-                "half": half[beta, seed],
-                **dict.fromkeys(numbers, 10 * beta + seed),
-            }
-            for share in (0.05, 0.01)
-            for beta in (10.0, 0.0)
-            for seed in (0, 1)
-        ]
+def test_epochs_table_is_in_the_order_of_share_beta_and_seed():
+    def result(run):
+        numbers = [[100 * run.share, beta, run.seed] + [0.0] * 6 for beta in run.betas]
+        return {"epochs": [[asdict(Epoch(epoch, *of)) for epoch in (1, 2, 4)] for of in numbers], "seconds": 1.0}
+
+    runs = [Run(share, (10.0, 0.0), seed, 4) for seed in (1, 0) for share in (0.05, 0.01)]
+    table = epochs_table([(run, result(run)) for run in runs])
+    assert list(table)[:5] == ["kept", "method", "seed", "epoch", "rare"]
+    assert len(table) == 2 * 2 * 2 * 3
+    trainings = table.drop_duplicates(["kept", "method", "seed"])
+    assert trainings["kept"].tolist() == [1.0] * 4 + [5.0] * 4
+    assert trainings["method"].tolist() == (["ERM"] * 2 + ["beta 10"] * 2) * 2
+    assert trainings["seed"].tolist() == [0, 1] * 4
+    assert table["epoch"].tolist() == [1, 2, 4] * 8
+    # The numbers are those of the training.
+    assert table["rare"].tolist() == table["kept"].tolist()
+    assert table["overall"].tolist() == [0.0 if method == "ERM" else 10.0 for method in table["method"]]
+    assert table["drawn"].tolist() == table["seed"].tolist()
+
+
+def test_quarters_are_those_of_the_epochs_and_not_of_the_rows():
+    epochs = made_epochs(lambda method, seed, epoch: 0.0, methods=("ERM",), seeds=(0,))
+    assert quarter_of(epochs).tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
+    measured = epochs[epochs["epoch"].isin([1, 2, 4, 6, 8])]
+    assert quarter_of(measured).tolist() == [1, 1, 2, 3, 4]
+
+
+def test_gains_are_differences_to_erm_of_the_same_seed_with_a_t_interval_over_the_seeds():
+    gained = {0: 1.0, 1: 2.0, 2: 6.0}
+
+    def rare(method, seed, epoch):
+        # The seeds differ by far more than the methods.
+        return 20.0 * seed + (0 if method == "ERM" or epoch <= 6 else gained[seed])
+
+    found = gains(made_epochs(rare)).set_index(["label", "stratum", "iteration", "method"])
+    last = found.loc["3s", "1 %", 4, "beta 10"]
+    assert (last["mean"], last["difference"]) == (pytest.approx(23), pytest.approx(3))
+    half = stats.t.ppf(0.975, 2) * np.std([1, 2, 6], ddof=1) / np.sqrt(3)
+    assert (last["low"], last["high"]) == (pytest.approx(3 - half), pytest.approx(3 + half))
+    assert found.loc[("3s", "1 %", 3, "beta 10"), "difference"] == 0
+    assert found.loc[("all", "1 %", 4, "beta 10"), "mean"] == 50
+
+
+def test_a_plateau_asks_for_less_than_a_point_and_for_3s_that_are_fitted():
+    def rare(method, seed, epoch):
+        # Means over the seeds rise by 0.9, 1.1 and 0 points in the last quarter.
+        return 50 + (epoch > 6) * {"ERM": 0.9 * seed, "beta 10": 1.1 * seed, "beta 100": 0}[method]
+
+    def rare_loss(method, seed, epoch):
+        return {"ERM": 0.04, "beta 10": 0.04, "beta 100": 0.06}[method] if epoch > 6 else 1.0
+
+    found = plateaus(made_epochs(rare, rare_loss=rare_loss)).set_index("method")
+    assert found["reached"].to_dict() == {"ERM": True, "beta 10": False, "beta 100": False}
+    assert found["rise"].to_dict() == pytest.approx({"ERM": 0.9, "beta 10": 1.1, "beta 100": 0})
+    assert found["rare_loss"].tolist() == pytest.approx([0.04, 0.04, 0.06])
+
+
+def test_falls_are_counted_in_the_first_quarter_with_what_the_training_loss_does_there():
+    # The first quarter has five epochs; the fall of the sixth is none of its.
+    overall = [60, 57, 57.5, 56.8, 55.8, 10]
+    loss = [1.0, 1.1, 1.3, 1.2, 1.1, 9]
+    stale = [1.0, 0.9, 0.8, 0.9, 1.0, 9]
+    sd = [9.0, 0.4, 0.1, 0.3, 0.6, 9]
+
+    def of(values):
+        return lambda method, seed, epoch: values[min(epoch, 6) - 1]
+
+    epochs = made_epochs(
+        of([0.0] * 6), n_epochs=20, overall=of(overall), loss=of(loss), stale_loss=of(stale), loss_sd=of(sd)
     )
-    table = results_table(rows)
-    assert table["3s kept"].tolist() == ["1 %", "1 %", "5 %", "5 %"]
-    assert table["method"].tolist() == ["ERM", "beta 10"] * 2
-    assert table["3s late"].tolist() == [0.5, 100.5] * 2
-    # Where a seed never knew half of the 3s, there is no mean.
-    np.testing.assert_array_equal(table["half by"], [np.nan, 3.5] * 2)
-    assert table["3s late, by seed"].tolist() == ["0, 1", "100, 101"] * 2
+    fallen = falls(epochs)
+    assert len(fallen) == 9
+    row = fallen.iloc[0]
+    # Falls of 3, 0.7 and 1 points; two of them are a point or more.
+    assert row["fall"] == pytest.approx((3 + 0 + 0.7 + 1) / 4)
+    assert row[["falls", "loss_rises", "stale_rises"]].tolist() == [2, 1, 1]
+    assert (row["sd_there"], row["sd_elsewhere"]) == (pytest.approx(0.5), pytest.approx(0.2))
+
+
+def test_falls_of_a_stable_training_are_none():
+    fallen = falls(made_epochs(lambda method, seed, epoch: 0.0, n_epochs=20))
+    assert (fallen[["fall", "falls", "loss_rises", "stale_rises"]] == 0).all(axis=None)
+    assert fallen["sd_there"].isna().all()
+    assert (fall_differences(fallen)["difference"].dropna() == 0).all()

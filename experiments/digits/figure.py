@@ -1,0 +1,51 @@
+"""The picture of the experiment: test accuracy and training loss against epochs."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.digits.plan import RARE
+from experiments.digits.results import ROLES
+
+#: Method to the colour of its curves.
+_COLOURS = {ROLES.plain: "#000000", "beta 10": "#0072B2", "beta 100": "#D55E00"}
+
+#: Column of the epochs to the title of its panel; and to the column with what the sampler has of it.
+_PANELS = {
+    "rare": f"accuracy on test {RARE}s (%)",
+    "overall": "accuracy on all test images (%)",
+    "loss": "mean training loss",
+    "loss_sd": "standard deviation of the training loss",
+}
+_LAST_SEEN = {"loss": "stale_loss", "loss_sd": "stale_sd"}
+
+
+def draw_curves(epochs: pd.DataFrame) -> Figure:
+    """A row of panels per share of the rare digit, a colour per method, thin lines for the seeds, ERM dashed.
+
+    Losses are those in evaluation mode, and dotted the means of those that the sampler has.
+
+    Args:
+        epochs: From `epochs_table`.
+    """
+    shares = sorted(epochs["kept"].unique())
+    figure = Figure(figsize=(15, 0.8 + 3.2 * len(shares)), layout="constrained")
+    panels = figure.subplots(len(shares), len(_PANELS), sharex="row", sharey="col", squeeze=False)
+    for row, share in zip(panels, shares, strict=True):
+        here = epochs[epochs["kept"] == share]
+        for axes, (column, title) in zip(row, _PANELS.items(), strict=True):
+            for method, of in here.groupby("method", sort=False):
+                curves = of.pivot(index="epoch", columns="seed", values=column)
+                colour, style = _COLOURS[method], "--" if method == ROLES.plain else "-"
+                axes.plot(curves, color=colour, alpha=0.25, linewidth=0.6)
+                axes.plot(curves.mean(axis=1), color=colour, linestyle=style, linewidth=1.6, label=method)
+                if column in _LAST_SEEN:
+                    last_seen = of.groupby("epoch")[_LAST_SEEN[column]].mean()
+                    axes.plot(last_seen, color=colour, linestyle=":", linewidth=1.4, label=f"{method}, as last drawn")
+            axes.set_title(title, fontsize=10)
+            axes.set_xlabel("epoch")
+            axes.grid(color="0.92")
+            axes.spines[["top", "right"]].set_visible(False)
+        row[0].set_ylabel(f"{share:g} % of the {RARE}s kept", fontsize=11)
+        row[0].set_ylim(-2, 102)
+    figure.legend(*panels[0, -1].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    return figure
