@@ -29,7 +29,7 @@ PAGES = {
         "Fidon et al. 2022",
         "(beta 100, brain tumours)",
         "Beta 100",
-        "1,000 epochs, batches of 2 and 4",
+        "and 1,000 epochs",
         "Wang et al. 2024. On 8 hippocampi",
         "Ren et al. 2018",
         "600 iterations",
