@@ -3,7 +3,6 @@
 Its images come in three intensity conventions: 8bit, raw and rescaled.
 """
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from experiments.datasets.division import finish_dataset
 from nnunet_dro.demo.division import strata_by
 from nnunet_dro.evaluation import Labels
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
@@ -95,11 +95,4 @@ def write_hippocampus(
             shutil.copyfile(image, partial / f"images{suffix}" / image.name)
         label_map = data.dataset.label_map(case)
         shutil.copyfile(label_map, partial / f"labels{suffix}" / label_map.name)
-    table = pd.DataFrame(rows, columns=["case", "range", "split"]).sort_values("case")
-    of_test = table["split"] == "test"
-    table[~of_test].to_csv(partial / "cases.csv", index=False)
-    table[of_test].to_csv(partial / "test_cases.csv", index=False)
-    description = json.loads((data.dataset.folder / "dataset.json").read_text(encoding="utf-8"))
-    description["numTraining"] = int((~of_test).sum())
-    (partial / "dataset.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-    partial.rename(folder)
+    finish_dataset(partial, folder, pd.DataFrame(rows, columns=["case", "range", "split"]), source=data.dataset.folder)

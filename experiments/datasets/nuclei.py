@@ -5,7 +5,6 @@ The data are the 2018 Data Science Bowl's (BBBC038, Caicedo et al. 2019), as RGB
 tiles, so a field is used on one side only.
 """
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from experiments.datasets.division import finish_dataset
 
 #: Training images of each modality: bright nuclei on dark, then three kinds of dark nuclei on bright.
 N_TRAIN = {"fluorescence": 300, "purple": 6, "purple_white": 6, "gray_smear": 4}
@@ -149,14 +150,7 @@ def write_nuclei(
                 image = SimpleITK.ReadImage(str(source))
                 SimpleITK.WriteImage(_middle(image) if side == "test" else image, str(target))
             rows.append((case, of.loc[case, "modality"], side))
-    written = pd.DataFrame(rows, columns=["case", "modality", "split"]).sort_values("case")
-    of_test = written["split"] == "test"
-    written[~of_test].to_csv(partial / "cases.csv", index=False)
-    written[of_test].to_csv(partial / "test_cases.csv", index=False)
-    description = json.loads((data / "dataset.json").read_text(encoding="utf-8"))
-    description["numTraining"] = int((~of_test).sum())
-    (partial / "dataset.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-    partial.rename(folder)
+    finish_dataset(partial, folder, pd.DataFrame(rows, columns=["case", "modality", "split"]), source=data)
 
 
 def _middle(image: Any) -> Any:
