@@ -20,14 +20,12 @@ import pandas as pd
 from rich.console import Console
 
 from experiments.convergence.page import page_text
-from experiments.convergence.studies import METHODS, PLAIN, Question, question
+from experiments.convergence.studies import METHODS, NAMES, PLAIN, Question, question
 from experiments.curves import Roles, ScoredRun, decision, differences, draw_curves, results_table, scores_of
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import Study
 from experiments.record import cached_runs, experiment_parser, module_command, result_folder, write_result, write_table
 from nnunet_dro.nnunet.command import run_command
-
-NAMES = ("phantoms", "slices", "hippocampus", "nuclei")
 
 
 @dataclass(frozen=True)

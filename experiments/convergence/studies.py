@@ -172,27 +172,29 @@ def nuclei(data: Path, *, quick: bool) -> Question:
     return Question(study, EPOCH if quick else 16000, "modalities", "rare modalities", "One dataset")
 
 
-#: What can be trained on: name to a function of the folder of the data (None if they are made) and `quick`.
-QUESTIONS: dict[str, Callable[..., Question]] = {"hippocampus": hippocampus, "nuclei": nuclei}
+#: Name of real data to a function of their folder and `quick`.
+_REAL: dict[str, Callable[..., Question]] = {"hippocampus": hippocampus, "nuclei": nuclei}
+#: What can be trained on.
+NAMES = ("phantoms", "slices", *_REAL)
 
 
 def question(name: str, data: Path | None, *, quick: bool) -> Question:
     """The study of that name.
 
     Args:
-        name: ``phantoms``, ``slices``, or a name of `QUESTIONS`.
-        data: The raw dataset, for the latter.
+        name: One of `NAMES`.
+        data: The raw dataset; phantoms and their slices are made.
         quick: Whether it is a smoke run.
 
     Raises:
         FileNotFoundError: If the data are not in the folder.
         ValueError: If they do not fit, or no folder was given.
     """
-    if name not in QUESTIONS:
+    if name not in _REAL:
         return phantoms(quick=quick, slices=name == "slices")
     if data is None:
         raise ValueError(f"`data` must be the folder of the raw dataset of {name}, got None. Give it with --data.")
-    return QUESTIONS[name](data, quick=quick)
+    return _REAL[name](data, quick=quick)
 
 
 def _study(**fields: object) -> Study:
