@@ -70,9 +70,16 @@ class Question:
         return dict(train)
 
 
-def phantoms(*, quick: bool, slices: bool = False) -> Question:
-    """The phantoms of `experiments.segmentation`, trained on as volumes or (nnU-Net's 2d configuration) as slices."""
-    counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
+def phantoms(*, quick: bool, slices: bool = False, few: bool = False) -> Question:
+    """Phantoms with a rare pathology, trained on as volumes or (nnU-Net's 2d configuration) as slices.
+
+    Args:
+        quick: Whether it is a smoke run.
+        slices: Whether to train on slices.
+        few: Whether there are so few volumes that the network learns them by heart, two of them of the rare pathology.
+    """
+    train = {"control": 18, "common": 4, "rare": 2} if few else {"control": 456, "common": 120, "rare": 24}
+    counts = Counts(train, validation=4, test=40)
     if quick:
         counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
 
@@ -80,21 +87,27 @@ def phantoms(*, quick: bool, slices: bool = False) -> Question:
         write_dataset(folder, counts, rng=rng)
 
     train = dict(counts.train)
+    name, words, dataset = "convergence", "phantoms", "Dataset910_Phantoms"
+    if slices:
+        name, words, dataset = "convergence-slices", "slices of phantoms", "Dataset911_PhantomSlices"
+    elif few:
+        name, words, dataset = "convergence-few", "few phantoms", "Dataset912_FewPhantoms"
     study = _study(
-        name="convergence-slices" if slices else "convergence",
-        title=f"Speed or solution: {'slices of phantoms' if slices else 'phantoms'}",
-        dataset="Dataset911_PhantomSlices" if slices else "Dataset910_Phantoms",
+        name=name,
+        title=f"Speed or solution: {words}",
+        dataset=dataset,
         by="pathology",
         rare=("rare",),
         common=("control", "common"),
         labels=("cerebellum",),
         write=write,
         settings={"train": train, "test": counts.test, "size": SIZE},
-        about=render("convergence/phantoms", train=train, n_test=counts.test, size=SIZE),
+        about=render("convergence/phantoms", train=train, n_test=counts.test, size=SIZE, few=few),
         parent="2d" if slices else PARENT,
         batch_size=16 if slices else 4,
     )
-    return Question(study, EPOCH if quick else 8000, "pathologies", "rare cerebellum", "Phantoms")
+    iterations = 4000 if few else 8000
+    return Question(study, EPOCH if quick else iterations, "pathologies", "rare cerebellum", "Phantoms")
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
@@ -175,7 +188,7 @@ def nuclei(data: Path, *, quick: bool) -> Question:
 #: Name of real data to a function of their folder and `quick`.
 _REAL: dict[str, Callable[..., Question]] = {"hippocampus": hippocampus, "nuclei": nuclei}
 #: What can be trained on.
-NAMES = ("phantoms", "slices", *_REAL)
+NAMES = ("phantoms", "slices", "few", *_REAL)
 
 
 def question(name: str, data: Path | None, *, quick: bool) -> Question:
@@ -183,7 +196,7 @@ def question(name: str, data: Path | None, *, quick: bool) -> Question:
 
     Args:
         name: One of `NAMES`.
-        data: The raw dataset; phantoms and their slices are made.
+        data: The raw dataset; phantoms are made.
         quick: Whether it is a smoke run.
 
     Raises:
@@ -191,7 +204,7 @@ def question(name: str, data: Path | None, *, quick: bool) -> Question:
         ValueError: If they do not fit, or no folder was given.
     """
     if name not in _REAL:
-        return phantoms(quick=quick, slices=name == "slices")
+        return phantoms(quick=quick, slices=name == "slices", few=name == "few")
     if data is None:
         raise ValueError(f"`data` must be the folder of the raw dataset of {name}, got None. Give it with --data.")
     return _REAL[name](data, quick=quick)
