@@ -12,6 +12,9 @@ METHODS = {
     "share0.5_IS": "nnUNetTrainerDRO_IS",
     "share0.7": "nnUNetTrainerDRO_share0.7",
     "share0.5_explore0.3": "nnUNetTrainerDRO_explore0.3",
+    "paper": "nnUNetTrainerHWS",
+    "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
+    "GroupDRO": "nnUNetTrainerGroupDRO_modality",
 }
 #: The common modality, and those that are rare in training.
 ROLES = Roles(PLAIN, TOLD, common=("fluorescence",), rare=("purple", "purple_white", "gray_smear"))

@@ -61,8 +61,8 @@ def test_the_network_predicts_images_of_any_size():
 def test_a_sampler_draws_as_the_trainer_of_its_name(trainer):
     images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
     sampler = Sampler(trainer, images)
-    assert (sampler.pooled is not None) == (trainer != METHODS[TOLD])
-    assert (sampler.importance is not None) == (trainer == "nnUNetTrainerDRO_IS")
+    assert (sampler.pooled is not None) == trainer.startswith("nnUNetTrainerDRO")
+    assert (sampler.importance is not None) == (trainer in ("nnUNetTrainerDRO_IS", "nnUNetTrainerHWS"))
     draws = sampler.draw(np.random.default_rng(0))
     assert len(set(draws.indices.tolist())) == BATCH
     assert sampler.draws.sum() == BATCH
