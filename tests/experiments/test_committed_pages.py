@@ -183,7 +183,6 @@ def test_reweighting_limits():
     assert_page("reweighting-limits", "What reweighting cannot change", text, table)
 
 
-@pytest.mark.skipif(not (RESULTS / "digits-all.csv").exists(), reason="the page of the digits is that of version 0.1")
 def test_digits():
     epochs = read("digits-all")
     table = digits_table(epochs)
