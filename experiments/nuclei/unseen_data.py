@@ -1,0 +1,130 @@
+"""A few training images of one domain of the nuclei, and test images of that domain and of others."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from experiments.datasets.nuclei import Image, read_nuclei, read_table, split_nuclei
+
+#: The domain in training, and the number of its images there.
+SEEN, N_TRAIN = "fluorescence", 8
+#: Domains that are in no training: another acquisition, and changes of the test images of the seen domain.
+REAL, CHANGED = ("other acquisition",), ("blurred", "noisy", "uneven light")
+UNSEEN = REAL + CHANGED
+#: Largest number of test images of each domain.
+N_TEST = 20
+#: Standard deviation of the blur in pixels; that of the noise, and the rise of the light from the middle of the image
+#: to an edge, both in standard deviations of the image.
+BLUR, NOISE, RAMP = 3.0, 0.5, 1.5
+
+#: Strata of the dataset that the domains consist of.
+_DOMAIN_OF = {"fluo_small": SEEN, "fluo_640x512": REAL[0]}
+
+Intensities = NDArray[np.float32]
+
+
+def read_domains(data: Path) -> pd.DataFrame:
+    """The images of the domains that are not made: the dataset's ``cases.csv`` with the domain as modality.
+
+    Args:
+        data: The raw dataset of nuclei.
+
+    Raises:
+        FileNotFoundError: If there is no ``cases.csv``.
+        ValueError: If it has no column ``stratum``.
+    """
+    table = read_table(data)
+    if "stratum" not in table:
+        columns = ", ".join(map(str, table.columns))
+        raise ValueError(f"`cases.csv` must have a column stratum, got {columns}. Give the whole dataset with --data.")
+    table = table.assign(modality=table["stratum"].map(_DOMAIN_OF))
+    return table[table["modality"].notna()]
+
+
+def unseen_images(
+    data: Path, table: pd.DataFrame, *, rng: np.random.Generator, n_test: int = N_TEST
+) -> tuple[list[Image], list[Image]]:
+    """Draw and read the training images of the seen domain, and the test images of all domains.
+
+    Args:
+        data: The raw dataset of nuclei.
+        table: From `read_domains`.
+        rng: Draws the images, the noise and the directions of the light.
+        n_test: Largest number of test images of each domain.
+
+    Returns:
+        Training images and test images, whose ``modality`` is their domain; no field of view is on both sides.
+
+    Raises:
+        ValueError: If a domain has too few images.
+        FileNotFoundError: If an image is missing.
+    """
+    n_train = {SEEN: N_TRAIN, **dict.fromkeys(REAL, 0)}
+    split = split_nuclei(table, rng=rng, n_train=n_train, n_test=dict.fromkeys(n_train, n_test))
+    domains = table.set_index("case")["modality"]
+    train_images, test_images = (
+        [replace(image, modality=domains[image.case]) for image in read_nuclei(data, split[side])]
+        for side in ("train", "test")
+    )
+    seen = [image for image in test_images if image.modality == SEEN]
+    changes: dict[str, Callable[[Intensities], Intensities]] = {
+        "blurred": blurred,
+        "noisy": lambda values: noisy(values, rng=rng),
+        "uneven light": lambda values: unevenly_lit(values, angle=rng.uniform(0, 2 * np.pi)),
+    }
+    for domain in CHANGED:
+        test_images += [
+            replace(image, modality=domain, intensities=changes[domain](image.intensities)) for image in seen
+        ]
+    return train_images, test_images
+
+
+def blurred(intensities: Intensities) -> Intensities:
+    """An image out of focus, standardised again.
+
+    Args:
+        intensities: Shape (3, height, width).
+
+    Returns:
+        Intensities of the same shape.
+    """
+    return _standardised(ndimage.gaussian_filter(intensities, (0, BLUR, BLUR)))
+
+
+def noisy(intensities: Intensities, *, rng: np.random.Generator) -> Intensities:
+    """An image with normal noise in every pixel and channel, standardised again.
+
+    Args:
+        intensities: Standardised, shape (3, height, width).
+        rng: Draws the noise.
+
+    Returns:
+        Intensities of the same shape.
+    """
+    return _standardised(intensities + rng.normal(0, NOISE, intensities.shape))
+
+
+def unevenly_lit(intensities: Intensities, *, angle: float) -> Intensities:
+    """An image with a ramp of light across it, standardised again.
+
+    Args:
+        intensities: Standardised, shape (3, height, width).
+        angle: Direction of the ramp, in radians.
+
+    Returns:
+        Intensities of the same shape.
+    """
+    down, right = np.meshgrid(*(np.linspace(-1, 1, length) for length in intensities.shape[1:]), indexing="ij")
+    return _standardised(intensities + RAMP * (np.sin(angle) * down + np.cos(angle) * right))
+
+
+def _standardised(values: NDArray[np.floating]) -> Intensities:
+    """Values of mean 0 and standard deviation 1 in each channel, as those of every image of the nuclei."""
+    mean, deviation = (getattr(values, name)((1, 2), keepdims=True) for name in ("mean", "std"))
+    standardised: Intensities = ((values - mean) / np.maximum(deviation, 1e-3)).astype(np.float32)
+    return standardised

@@ -1,0 +1,273 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from experiments.curves import ScoredRun, scores_of
+from experiments.nuclei.training import BATCH, PATCH, new_network
+from experiments.nuclei.unseen import main
+from experiments.nuclei.unseen_data import (
+    N_TRAIN,
+    SEEN,
+    UNSEEN,
+    blurred,
+    noisy,
+    read_domains,
+    unevenly_lit,
+    unseen_images,
+)
+from experiments.nuclei.unseen_page import (
+    MEAN,
+    METHODS,
+    PLAIN,
+    RANDOM,
+    TWICE,
+    WORST,
+    compared,
+    gaps,
+    page_table,
+    page_text,
+    rises_of_plain,
+)
+from experiments.nuclei.unseen_styles import StyleSpace, random_styles, worst_styles
+from experiments.nuclei.unseen_training import Method, UnseenRun, change_of, generate, train
+from nnunet_dro.losses import DiceCELoss, cross_entropies
+from tests.experiments.made_nuclei import write_nuclei_dataset
+
+LOSS = DiceCELoss(batch_dice=True, do_bg=False)
+
+
+def write_domains(folder):
+    """Made-up images whose strata are those of the experiment."""
+    table = write_nuclei_dataset(folder)
+    strata = table["modality"].map({"fluorescence": "fluo_small", "purple": "fluo_640x512"}).fillna("other")
+    table.assign(stratum=strata).to_csv(folder / "cases.csv", index=False)
+
+
+def made_batch(size=16):
+    rng = np.random.default_rng(0)
+    labels = torch.from_numpy((rng.random((2, 1, size, size)) < 0.3).astype(np.int64))
+    return labels + torch.from_numpy(rng.normal(scale=0.2, size=(2, 3, size, size))).float(), labels
+
+
+def test_the_style_zero_changes_nothing_and_others_do_what_they_say():
+    space, data = StyleSpace(gain=np.log(2), offset=0.5, field=0.25, grid=2), torch.ones(1, 2, 3, 3)
+    styles = torch.zeros(1, space.size(data))
+    assert styles.shape == (1, 2 + 2 + 4)
+    torch.testing.assert_close(space.apply(data, styles), data)
+    styles[0, 0], styles[0, 3], styles[0, 4] = 1, -1, 1
+    changed = space.apply(data, styles)[0]
+    # Twice as bright in the first channel, half a unit darker in the second, and lighter towards the first corner.
+    torch.testing.assert_close(changed[0], 2 + 0.25 * torch.tensor([[1, 0.5, 0], [0.5, 0.25, 0], [0, 0, 0]]))
+    torch.testing.assert_close(changed[1], changed[0] - 1.5)
+
+
+@pytest.mark.parametrize("n_axes", [1, 2, 3])
+def test_styles_are_for_images_of_one_to_three_axes(n_axes):
+    space, data = StyleSpace(grid=2), torch.randn(3, 1, *[5] * n_axes)
+    styles = random_styles(space, data, rng=np.random.default_rng(0))
+    assert styles.shape == (3, 2 + 2**n_axes)
+    assert styles.abs().max() <= 1
+    assert space.apply(data, styles).shape == data.shape
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"), [({"gain": -1.0}, "gain"), ({"field": np.nan}, "field"), ({"grid": 0}, "grid")]
+)
+def test_a_wrong_space_of_styles_is_named(wrong, named):
+    with pytest.raises(ValueError, match=f"`{named}` must be"):
+        StyleSpace(**wrong)
+
+
+def test_the_worst_of_a_linear_loss_is_the_corner_of_the_space():
+    space, data = StyleSpace(grid=1), torch.ones(2, 1, 4)
+    start = torch.zeros(2, space.size(data))
+    signs = torch.tensor([1.0, -1.0])
+    found = worst_styles(
+        space, torch.nn.Identity(), data, lambda x: signs * x.mean((1, 2)), start=start, steps=3, step_size=0.5
+    )
+    torch.testing.assert_close(found, signs[:, None].expand(2, 3))
+    assert not found.requires_grad
+
+
+def test_the_ascent_never_makes_a_loss_smaller_and_leaves_the_network_alone():
+    network, (images, labels) = new_network(0), made_batch()
+    before = {name: values.clone() for name, values in network.state_dict().items()}
+    space, start = StyleSpace(), random_styles(StyleSpace(), images, rng=np.random.default_rng(0))
+
+    def losses_of(logits):
+        return cross_entropies(LOSS, logits, labels)
+
+    def loss_in(styles):
+        return losses_of(network(space.apply(images, styles))).detach()
+
+    found = worst_styles(space, network, images, losses_of, start=start, steps=3, step_size=0.5)
+    gains = loss_in(found) - loss_in(start)
+    assert (gains >= 0).all()
+    assert (gains > 0).any()
+    assert found.abs().max() <= 1
+    assert network.training
+    assert all(parameter.grad is None for parameter in network.parameters())
+    for name, values in network.state_dict().items():
+        torch.testing.assert_close(values, before[name], rtol=0, atol=0)
+    none = worst_styles(space, network, images, losses_of, start=start, steps=0, step_size=0.5)
+    torch.testing.assert_close(none, start)
+
+
+def test_a_style_without_a_finite_loss_is_not_the_worst():
+    space, data = StyleSpace(grid=1), torch.ones(1, 1, 4)
+    start = torch.zeros(1, 3)
+    found = worst_styles(
+        space,
+        torch.nn.Identity(),
+        data,
+        lambda x: torch.where(x.mean((1, 2)) > 3, torch.nan, x.mean((1, 2))),
+        start=start,
+        steps=3,
+        step_size=0.5,
+    )
+    torch.testing.assert_close(found, torch.full((1, 3), 0.5))
+
+
+def test_worst_styles_start_from_the_random_ones():
+    network, (images, labels) = new_network(0), made_batch()
+    losses = {}
+    for kind in (RANDOM, WORST):
+        made = generate(Method(generated=kind), network, LOSS, images, labels, rng=np.random.default_rng(3))
+        losses[kind] = cross_entropies(LOSS, network(made), labels).detach()
+    assert (losses[WORST] >= losses[RANDOM]).all()
+    assert (losses[WORST] > losses[RANDOM]).any()
+
+
+def test_gils_keeps_its_bound():
+    network, (images, labels) = new_network(0), made_batch()
+    for bound in (0.02, 0.05):
+        method = Method(generated="GI-LS", largest_change=bound)
+        made = generate(method, network, LOSS, images, labels, rng=np.random.default_rng(0))
+        assert change_of(made, images) <= bound * (1 + 1e-4)
+        assert not torch.equal(made, images)
+
+
+def test_change_of_is_in_standard_deviations_of_the_patch():
+    images = 2 * torch.tensor([-1.0, 1.0]).expand(1, 3, 4, 2)
+    assert change_of(images + 1, images) == pytest.approx(0.5)
+
+
+def test_changed_images_are_standardised_and_keep_their_place():
+    rng = np.random.default_rng(0)
+    image = rng.normal(size=(3, 40, 60)).astype(np.float32)
+    for changed in (blurred(image), noisy(image, rng=rng), unevenly_lit(image, angle=0.3)):
+        assert changed.dtype == np.float32
+        np.testing.assert_allclose(changed.mean((1, 2)), 0, atol=1e-5)
+        np.testing.assert_allclose(changed.std((1, 2)), 1, atol=1e-5)
+    flat = unevenly_lit(np.zeros((3, 4, 5), np.float32), angle=0)
+    np.testing.assert_allclose(flat[0] / flat[0].max(), np.tile(np.linspace(-1, 1, 5), (4, 1)), atol=1e-6)
+
+
+def test_unseen_domains_are_in_no_training_and_no_field_is_on_both_sides(tmp_path):
+    write_domains(tmp_path)
+    table = read_domains(tmp_path)
+    train_images, test_images = unseen_images(tmp_path, table, rng=np.random.default_rng(0), n_test=4)
+    assert [image.modality for image in train_images] == [SEEN] * N_TRAIN
+    assert list(dict.fromkeys(image.modality for image in test_images)) == [SEEN, *UNSEEN]
+    fields = table.set_index("case")["field"]
+    assert not {fields[image.case] for image in train_images} & {fields[image.case] for image in test_images}
+    again, _ = unseen_images(tmp_path, table, rng=np.random.default_rng(0), n_test=4)
+    assert [image.case for image in again] == [image.case for image in train_images]
+
+
+def test_a_training_repeats_itself_and_generates_nothing_in_the_warm_up(tmp_path):
+    write_domains(tmp_path)
+    images = unseen_images(tmp_path, read_domains(tmp_path), rng=np.random.default_rng(0), n_test=1)
+    assert len(images[0]) == BATCH
+    assert min(images[0][0].labels.shape) >= PATCH
+
+    def trained(method):
+        return train(UnseenRun("nnUNetTrainerDRO_beta0", 0, 4, method), *images, progress=lambda share: None)
+
+    plain, later, worst = (
+        trained(Method(**settings)) for settings in ({}, {"generated": WORST, "warmup": 1.0}, {"generated": WORST})
+    )
+    assert plain.dice == later.dice
+    assert plain.dice != worst.dice
+    assert (plain.change, later.change) == (0, 0)
+    assert worst.change > 0.1
+    assert {row[0] for row in plain.dice} == {1, 2, 3, 4}
+    assert sum(share for at, _, share in plain.share if at == 4) == 1
+
+
+def made_scores(mean):
+    """Runs of three seeds in which each method has a Dice in every domain, rising by a tenth of it per quarter."""
+    made = []
+    for seed in (0, 1, 2):
+        for name, method in METHODS.items():
+            run = UnseenRun("nnUNetTrainerDRO_beta0", seed, 8 * method.length, method)
+            at = [(moment, domain) for moment in run.moments for domain in (SEEN, *UNSEEN)]
+            dice = [
+                (moment, domain, "case", mean(name, domain, seed) * (0.6 + 0.4 * moment / run.iterations))
+                for moment, domain in at
+            ]
+            share = [(*place, 0.0) for place in at]
+            content = {"dice": dice, "share": share, "change": 0.05, "milliseconds": 10.0, "seconds": 1.0}
+            made.append(ScoredRun.of(f"{name}-seed{seed}", run, content, label="nucleus"))
+    return scores_of(made)
+
+
+def test_trainings_of_other_lengths_are_compared_at_their_ends():
+    def mean(method, domain, seed):
+        return 0.5 + 0.01 * seed + 0.1 * (method == TWICE) - 0.2 * (domain != SEEN)
+
+    scores = made_scores(mean)
+    found = compared(scores, TWICE).set_index(["method", "stratum"])
+    assert found.loc[(WORST, MEAN), "difference"] == pytest.approx(-10)
+    assert set(found.index.get_level_values("stratum")) == {SEEN, *UNSEEN, MEAN}
+    assert gaps(scores)[MEAN] == {"dice": pytest.approx(31), "gap": pytest.approx(20)}
+    assert rises_of_plain(scores)[SEEN] == pytest.approx(5.1)
+    table = page_table(scores).set_index("method")
+    assert table.loc[TWICE, "time over plain"] == pytest.approx(2)
+    assert table.loc[WORST, f"{MEAN} - {TWICE}"].startswith("-10.0 [")
+
+
+@pytest.mark.parametrize("gain", [0.1, -0.1, 0.0])
+def test_the_page_says_what_the_numbers_say(gain):
+    def mean(method, domain, seed):
+        noise = 0.01 * (seed - 1) * (method == WORST)
+        return 0.5 + gain * (method == WORST) + noise
+
+    text = page_text(made_scores(mean), seeds=(0, 1, 2))
+    verdict = {0.1: "helps", -0.1: "harms", 0.0: "no clear difference"}[gain]
+    assert f"| {WORST} | {MEAN} | {verdict} | {verdict} | {verdict} |" in text
+    assert ("They are worth building" in text) == (gain > 0)
+    assert "**Whether plain training has converged.** No" in text
+
+
+def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("experiments.nuclei.__main__.QUICK_ITERATIONS", 2)
+    write_domains(tmp_path / "data")
+    words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
+    main(words)
+    page = (tmp_path / "nuclei-unseen.md").read_text()
+    assert "Smoke run" in page
+    assert "There is no verdict without several seeds." in page
+    assert (tmp_path / "nuclei-unseen.png").stat().st_size > 10_000
+    scores = pd.read_csv(tmp_path / "nuclei-unseen-all.csv")
+    assert list(dict.fromkeys(scores["method"])) == list(METHODS)
+    assert set(scores["stratum"]) == {SEEN, *UNSEEN}
+    assert scores.groupby("method")["iteration"].max()[[PLAIN, TWICE]].tolist() == [2, 4]
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.json")}
+    assert len(stamps) == len(METHODS)
+    main(words)
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    capsys.readouterr()
+
+
+def test_a_folder_without_the_dataset_is_one_line(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--data", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "cases.csv is missing" in capsys.readouterr().err
+    (tmp_path / "cases.csv").write_text("case,modality\none,purple\n")
+    with pytest.raises(SystemExit) as stopped:
+        main(["--data", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "`cases.csv` must have a column stratum, got case, modality." in capsys.readouterr().err
