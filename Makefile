@@ -81,7 +81,7 @@ experiments: install
 	$(BIN)/python -m experiments.imbalanced_pair
 	$(BIN)/python -m experiments.imbalanced_pair --published
 	$(BIN)/python -m experiments.hardness_signals
-	$(BIN)/python -m experiments.segmentation phantoms --work build/experiments
+	$(BIN)/python -m experiments.segmentation finetuning --work build/experiments
 	$(BIN)/python -m experiments.convergence phantoms --work build/convergence
 	$(BIN)/python -m experiments.convergence slices --work build/convergence --methods DRO IW DRO_explore0.3
 	$(BIN)/python -m experiments.label_noise --work build/experiments

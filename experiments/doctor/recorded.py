@@ -32,9 +32,9 @@ EXPERIMENTS = (
     Recorded(
         "phantoms",
         "phantoms",
-        "segmentation-phantoms.md",
+        "convergence.md",
         "pathology",
-        "DRO helps: rare cerebellum from 10 to 53",
+        "DRO helps: rare cerebellum from 64 to 73",
         (Finding.HARD,),
     ),
     Recorded(

@@ -40,7 +40,7 @@ from experiments.reweighting_limits.descent import six_digits
 from experiments.segmentation.studies import few_phantoms_study, finetuning_rates_study, finetuning_study, phantom_study
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-SEGMENTATION = ("phantoms", "few-phantoms", "finetuning", "finetuning-rates", "hippocampus")
+SEGMENTATION = ("few-phantoms", "finetuning", "finetuning-rates", "hippocampus")
 NOTHING = pd.DataFrame()
 
 
@@ -102,7 +102,7 @@ def hippocampus():
 @pytest.mark.parametrize("name", SEGMENTATION)
 def test_segmentation(name, times_of_the_page):
     family = experiments.segmentation.page
-    made = {"phantoms": phantom_study, "few-phantoms": few_phantoms_study, "finetuning-rates": finetuning_rates_study}
+    made = {"few-phantoms": few_phantoms_study, "finetuning-rates": finetuning_rates_study}
     made["finetuning"] = finetuning_study
     study = made[name](quick=False) if name in made else hippocampus()
     name = f"segmentation-{name}"
