@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -131,7 +131,8 @@ def main() -> None:
             print(os.waitstatus_to_exitcode(status) if pid else _RUNS, flush=True)
             continue
         name, *rest = request["words"]
-        program = partial(_run_module, rest) if name.startswith("python") else programs[name].load()
+        is_module = name.startswith("python")
+        program = partial(_run_module, rest) if is_module else partial(_run_program, programs[name].load())
         child = os.fork()
         if child == 0:
             _become(request)
@@ -147,6 +148,12 @@ def _run_module(words: Sequence[str]) -> None:
     # In place of the folder of this program.
     sys.path[0] = os.getcwd()
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _run_program(program: Callable[[], object]) -> object:
+    """What an entry point does; its modules are not found in the folder of this program."""
+    sys.path[0] = os.path.dirname(sys.executable)
+    return program()
 
 
 def _become(request: dict) -> None:

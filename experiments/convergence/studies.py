@@ -34,6 +34,8 @@ ALL_LABELS = "all labels"
 
 _HIPPOCAMPUS_RARE = {"rescaled": 4, "8bit": 6}
 _HIPPOCAMPUS_COMMON = {"train": 96, "validation": 2, "test": 32}
+#: The patch is as nnU-Net plans it: almost every crop as a whole.
+_HIPPOCAMPUS_NETWORK = {"patch": (40, 56, 40), "features": (8, 16, 32, 64)}
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def phantoms(*, quick: bool, slices: bool = False, few: bool = False) -> Questio
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
-    """Slices of the hippocampus in three intensity conventions, two of them made rare in training.
+    """The hippocampus in three intensity conventions, two of them made rare in training.
 
     Args:
         data: The raw dataset, whose ``cases.csv`` has the columns ``intensity_range`` and ``volume_tertile``.
@@ -142,13 +144,15 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
         labels=found.labels,
         write=write,
         settings={"train": train, "test_at_most": at_most},
-        about=render("convergence/hippocampus", train=train, n_test=common["test"]),
-        parent="2d",
-        batch_size=16,
+        about=render("convergence/hippocampus", train=train, n_test=common["test"], **_HIPPOCAMPUS_NETWORK),
+        batch_size=2,
+        patch_size=_HIPPOCAMPUS_NETWORK["patch"],
+        features=_HIPPOCAMPUS_NETWORK["features"],
+        n_convolutions=2,
     )
     limits = "One dataset"
     regrouped = ("thirds of the volume", tertiles)
-    return Question(study, EPOCH if quick else 4000, "intensity ranges", "rare ranges", limits, regrouped)
+    return Question(study, EPOCH if quick else 2500, "intensity ranges", "rare ranges", limits, regrouped)
 
 
 def nuclei(data: Path, *, quick: bool) -> Question:

@@ -11,7 +11,6 @@ import contextlib
 import io
 import json
 import os
-import random
 import sys
 import time
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.nnunet_runs.plans import PLANS_NAME
+from experiments.nnunet_runs.train import set_seed
 from nnunet_dro.atomic import replacing
 
 #: Iterations with the same learning rate, nnU-Net's epoch.
@@ -52,7 +52,7 @@ def train(trainer: Any, by_case: "pd.Series[str]", tests: Sequence["TestCase"], 
     start = time.process_time()
     loader, _ = trainer.get_dataloaders()
     strata = by_case.loc[list(trainer.hardness_log.table.cases)].to_numpy()
-    _set_seed(seed)
+    set_seed(seed)
     iterations = trainer.num_epochs * EPOCH
     n_drawn = np.zeros(len(strata))
     dice: list[tuple[int, str, str, str, float]] = []
@@ -125,15 +125,6 @@ def _test(trainer: Any, tests: Sequence[TestCase]) -> list[tuple[str, str, str, 
     return rows
 
 
-def _set_seed(seed: int) -> None:
-    import torch
-
-    # nnU-Net draws from the global generators of all three.
-    torch.manual_seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
-    random.seed(seed)
-
-
 def main(words: Sequence[str] | None = None) -> None:
     """Train one network."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
@@ -161,7 +152,7 @@ def main(words: Sequence[str] | None = None) -> None:
         trainer: Any = trainer_class(name)(
             plans | {"continue_training": False}, arguments.configuration, 0, dataset, device
         )
-        _set_seed(arguments.seed)
+        set_seed(arguments.seed)
         trainer.initialize()
     columns = {"case": str, arguments.by: str}
     of_test = pd.read_csv(raw / "test_cases.csv", dtype=columns)

@@ -22,6 +22,9 @@ SHARE = 0.3
 #: Number of training cases whose labels are known to be right.
 N_TRUSTED = 5
 
+#: Number of trusted ones among those that are never spoilt, in addition.
+N_TRUSTED_RARE = 1
+
 #: The mean Dice of a shifted label map with the right one is below this.
 SHIFTED_BELOW = 0.5
 
@@ -117,22 +120,25 @@ def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.
     raise ValueError(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}. Choose one of them.")
 
 
-def draw_noise(cases: Sequence[str], *, n_trusted: int = N_TRUSTED, rng: np.random.Generator) -> pd.DataFrame:
+def draw_noise(
+    cases: Sequence[str], *, n_trusted: int = N_TRUSTED, n_spoilt: int | None = None, rng: np.random.Generator
+) -> pd.DataFrame:
     """Which training cases are trusted, and which are spoilt in what way.
 
     Args:
         cases: The training cases.
         n_trusted: Number of trusted cases; they are never spoilt.
+        n_spoilt: Number of spoilt cases; `SHARE` of all cases, rounded, if not given.
         rng: Draws the cases.
 
     Returns:
-        A row per case, sorted by case: ``case``, ``trusted`` (yes or no), ``kind`` (one of `KINDS`, or clean). `SHARE`
-        of all cases is spoilt, rounded, a third of them in each kind as far as it goes.
+        A row per case, sorted by case: ``case``, ``trusted`` (yes or no), ``kind`` (one of `KINDS`, or clean). A third
+        of the spoilt cases is of each kind, as far as it goes.
 
     Raises:
         ValueError: If there are too few cases.
     """
-    n_spoilt = round(SHARE * len(cases))
+    n_spoilt = round(SHARE * len(cases)) if n_spoilt is None else n_spoilt
     if n_trusted + n_spoilt > len(cases) or n_spoilt < len(KINDS):
         rule = f"enough for {n_trusted} trusted and {len(KINDS)} or more spoilt ones"
         raise ValueError(f"`cases` must be {rule}, got {len(cases)}. Give more training cases.")
@@ -144,8 +150,31 @@ def draw_noise(cases: Sequence[str], *, n_trusted: int = N_TRUSTED, rng: np.rand
     return pd.DataFrame(rows, columns=["case", "trusted", "kind"])
 
 
+def draw_noise_beside(cases: Sequence[str], spared: Sequence[str], *, rng: np.random.Generator) -> pd.DataFrame:
+    """As `draw_noise`, where some cases are never spoilt: `SHARE` of all cases is, and all of it among the others.
+
+    Args:
+        cases: All training cases.
+        spared: Those that are never spoilt. `N_TRUSTED_RARE` of them are trusted, or fewer if there are fewer, and
+            `N_TRUSTED` of the others.
+        rng: Draws the cases.
+
+    Returns:
+        A row per case, as from `draw_noise`.
+
+    Raises:
+        ValueError: If there are too few others.
+    """
+    others = [case for case in cases if case not in set(spared)]
+    noise = draw_noise(others, n_trusted=N_TRUSTED, n_spoilt=round(SHARE * len(cases)), rng=rng)
+    drawn = [str(case) for case in rng.permutation(sorted(spared))]
+    rows = [(case, "yes" if place < N_TRUSTED_RARE else "no", "clean") for place, case in enumerate(drawn)]
+    both = pd.concat([noise, pd.DataFrame(rows, columns=noise.columns)], ignore_index=True)
+    return both.sort_values("case", ignore_index=True)
+
+
 def spoil_dataset(
-    folder: Path, *, file_ending: str, pair: tuple[int, int], n_trusted: int, rng: np.random.Generator
+    folder: Path, *, file_ending: str, pair: tuple[int, int], spared: Sequence[str], rng: np.random.Generator
 ) -> None:
     """Spoil label maps of the training cases of a raw dataset in place, and mark the trusted cases.
 
@@ -156,13 +185,13 @@ def spoil_dataset(
         folder: The dataset, whose ``cases.csv`` has a column ``split``: train or validation. Validation cases stay.
         file_ending: File ending of the label maps.
         pair: The labels that are swapped.
-        n_trusted: Number of trusted training cases.
+        spared: Training cases that are never spoilt.
         rng: Draws the cases and the shifts.
     """
     import SimpleITK
 
     table = pd.read_csv(folder / "cases.csv", dtype=str)
-    noise = draw_noise(list(table["case"][table["split"] == "train"]), n_trusted=n_trusted, rng=rng)
+    noise = draw_noise_beside(list(table["case"][table["split"] == "train"]), spared, rng=rng)
     dice = []
     for case, kind in zip(noise["case"], noise["kind"], strict=True):
         if kind == "clean":
@@ -179,3 +208,23 @@ def spoil_dataset(
     noise.assign(dice=dice)[["case", "kind", "dice"]].to_csv(folder / NOISE_FILE, index=False)
     trusted = noise.set_index("case")["trusted"].reindex(table["case"], fill_value="no").to_numpy()
     table.assign(trusted=trusted).to_csv(folder / "cases.csv", index=False)
+
+
+def right_cases(folder: Path) -> list[str]:
+    """The training cases of a spoilt raw dataset whose label maps are right.
+
+    Args:
+        folder: The dataset.
+    """
+    noise = pd.read_csv(folder / NOISE_FILE, dtype=str)
+    return list(noise["case"][noise["kind"] == "clean"])
+
+
+def trusted_cases(folder: Path) -> list[str]:
+    """The training cases of a spoilt raw dataset that are marked as trusted.
+
+    Args:
+        folder: The dataset.
+    """
+    table = pd.read_csv(folder / "cases.csv", dtype=str)
+    return list(table["case"][table["trusted"] == "yes"])

@@ -1,33 +1,40 @@
 """The page of the experiment with wrong labels."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from experiments.curves import results_table, shown_difference
 from experiments.label_noise.data import KINDS
-from experiments.label_noise.results import N_FIRST
-from experiments.nnunet_runs.dice_table import SHOWN, shown_table, told_rows
-from experiments.nnunet_runs.page import not_learnt, time_table
-from experiments.nnunet_runs.plans import BATCH_SIZE
-from experiments.nnunet_runs.results import ALL_LABELS, Results
-from experiments.nnunet_runs.study import BASELINE
+from experiments.label_noise.results import LEARNT, N_FIRST, dice_differences, unlearnt
+from experiments.label_noise.studies import FINETUNED, FINETUNING_RATE, RIGHT, roles
+from experiments.nnunet_runs.page import not_learnt
+from experiments.nnunet_runs.results import ALL_LABELS
+from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import render
 
-#: A column of the page's table of how well trainings separate wrong from right.
-_WRONG_OF_FIRST = f"wrong of the first {N_FIRST}, by seed"
+#: The labels of the page's table; the rare pathology differs in the cerebellum.
+SHOWN_LABELS = (ALL_LABELS, "cerebellum")
 
 
-def page_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of the page: Dice in per cent, and the differences to the baseline as text.
+def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """The table of the page: means over the seeds and differences to the baseline, for `SHOWN_LABELS`.
 
     Args:
-        table: From `dice_by_label`.
+        scores: From `rows_by_seed`.
+        study: The study.
     """
-    return shown_table(table, {"label": "label", "method": "method", "n_seeds": "seeds"}, [*SHOWN, "mean, seeds"])
+    found = dice_differences(scores[scores["label"].isin(SHOWN_LABELS)], study)
+    # In one order, whatever the order of the file.
+    found["stratum"] = pd.Categorical(found["stratum"], roles(study).strata)
+    found["label"] = pd.Categorical(found["label"], SHOWN_LABELS)
+    found["method"] = pd.Categorical(found["method"], list(study.trainers))
+    found = found.sort_values(["label", "stratum", "method"], ignore_index=True)
+    return results_table(found[["label", "stratum", *found.columns.drop(["label", "stratum"])]], roles(study))
 
 
 def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
-    """The page's table of how well trainings separate wrong from right: mean and range of the seeds.
+    """The page's table of how well trainings tell wrong from right: mean and range of the seeds.
 
     Args:
         separation: From `separation_table`.
@@ -37,66 +44,108 @@ def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
         row: dict[str, object] = {"method": method, "by": signal, "AUC": of_seeds["auc"].mean()}
         row["AUC, seeds"] = f"{of_seeds['auc'].min():.2f} to {of_seeds['auc'].max():.2f}"
         row |= {f"AUC, {kind}": of_seeds[f"auc_{kind}"].mean() for kind in KINDS}
-        if "auc_rare" in of_seeds:
-            row["AUC, right but rare"] = of_seeds["auc_rare"].mean()
+        row |= {"AUC, wrong against rare": of_seeds["auc_against_rare"].mean()}
+        row |= {"AUC, rare against right": of_seeds["auc_rare"].mean()}
         for column, what in (("found", "wrong"), ("found_rare", "right but rare")):
-            if column in of_seeds:
-                found = of_seeds[column].dropna().astype(int)
-                row[f"{what} of the first {N_FIRST}, by seed"] = ", ".join(map(str, found)) if len(found) else "–"
-        shares = of_seeds["share"].dropna()
-        row["share of wrong cases in the training"] = f"{100 * shares.mean():.0f} %" if len(shares) else "–"
-        unseen = of_seeds["right_unseen"].dropna().astype(int)
-        row["right cases not seen, by seed"] = ", ".join(map(str, unseen)) if len(unseen) else "–"
+            row[f"{what} of the first {N_FIRST}, by seed"] = _by_seed(of_seeds[column])
+        for column, what in (("share", "wrong"), ("share_rare", "right but rare")):
+            shares = of_seeds[column].dropna()
+            row[f"share of {what} cases"] = f"{100 * shares.mean():.0f} %" if len(shares) else "–"
+        row["right cases not seen, by seed"] = _by_seed(of_seeds["right_unseen"])
         rows.append(row)
     return pd.DataFrame(rows)
 
 
+def _by_seed(counts: "pd.Series[float]") -> str:
+    known = counts.dropna().astype(int)
+    return ", ".join(map(str, known)) if len(known) else "–"
+
+
 def page_text(
-    results: Results,
+    scores: pd.DataFrame,
     cases: pd.DataFrame,
-    table: pd.DataFrame,
     separation: pd.DataFrame,
+    study: Study,
     *,
     failures: Mapping[str, str],
     name: str,
-    quick: bool,
 ) -> str:
     """The text of the page above its table.
 
     Args:
-        results: The numbers of the finished runs.
-        cases: Rows of `training_cases` of every finished run.
-        table: From `dice_by_label`.
+        scores: From `rows_by_seed`.
+        cases: Rows of `training_cases` of every finished run on all cases.
         separation: From `separation_table`.
+        study: The study.
         failures: Runs that failed, and the reasons.
         name: Name of the page's files, without suffix.
-        quick: Whether it is a smoke run; its numbers are not described in words.
     """
-    shown = separation_rows(separation)
-    told = told_rows(table)
-    is_wrong = cases["kind"][cases["method"] == BASELINE] != "clean"
+    methods = [method for method in study.trainers if method in set(scores["method"])]
+    found = dice_differences(scores, study)
+    verdicts = _verdicts(found[found["label"] == ALL_LABELS])
+    minutes = scores.drop_duplicates(["method", "seed"]).groupby("method")["cpu_seconds"].mean() / 60
+    of_baseline = cases[cases["method"] == BASELINE]
     return render(
         "label_noise/page",
-        study=results.study,
+        study=study,
+        strata=roles(study).strata,
         baseline=BASELINE,
-        batch_size=BATCH_SIZE,
-        quick=quick,
-        shown=SHOWN,
-        over_labels=[row for row in told if row["label"] == ALL_LABELS],
-        by_label={
-            method: [row for row in told if row["method"] == method and row["label"] != ALL_LABELS]
-            for method in results.methods
-        },
-        separation=shown.to_dict("records"),
-        kinds=KINDS,
-        wrong_of_first=_WRONG_OF_FIRST,
+        right=RIGHT,
+        finetuned=FINETUNED,
+        finetuning_rate=FINETUNING_RATE,
+        methods=methods,
+        verdicts=verdicts,
+        by_verdict=_by_verdict(verdicts, [method for method in methods if method not in (BASELINE, RIGHT)]),
+        n_seeds=scores["seed"].nunique(),
+        has_right=RIGHT in methods,
+        unlearnt=unlearnt(scores, study),
+        right_rare=_mean_of_rare(found[found["method"] == RIGHT], study),
+        learnt=LEARNT,
+        not_learnt=not_learnt(scores[scores["label"].isin(study.labels)].assign(dice=scores["mean"])),
+        minutes={method: minutes[method] for method in methods},
+        separation_table=separation_rows(separation),
         n_first=N_FIRST,
-        not_learnt=not_learnt(results.dice),
-        n_by_chance=N_FIRST * float(is_wrong.mean()),
-        with_rare="auc_rare" in separation,
+        n_by_chance=N_FIRST * float((of_baseline["kind"] != "clean").mean()),
+        rare_share=float((of_baseline["rare"] & (of_baseline["kind"] == "clean")).mean()),
         name=name,
-        separation_table=shown,
-        all_labels=ALL_LABELS,
-        times=time_table(results.times, results.methods, results.study),
         failures=failures,
     )
+
+
+def _mean_of_rare(found: pd.DataFrame, study: Study) -> dict[str, float]:
+    """Label to the mean Dice of the rare stratum, in points."""
+    rows = found[found["stratum"].isin(study.rare) & found["label"].isin(study.labels)]
+    return dict(zip(rows["label"], rows["mean"], strict=True))
+
+
+def _verdicts(found: pd.DataFrame) -> dict[str, dict[str, dict[str, object]]]:
+    """Method to stratum to the mean Dice and what its difference to the baseline says."""
+    verdicts: dict[str, dict[str, dict[str, object]]] = {}
+    for row in found.to_dict("records"):
+        difference = shown_difference(*(float(row[column]) for column in ("difference", "low", "high")))
+        entry = {"mean": row["mean"], "difference": difference, "says": verdict(row["low"], row["high"])}
+        verdicts.setdefault(str(row["method"]), {})[str(row["stratum"])] = entry
+    return verdicts
+
+
+def _by_verdict(
+    verdicts: Mapping[str, Mapping[str, Mapping[str, object]]], methods: Sequence[str]
+) -> dict[str, dict[str, list[str]]]:
+    """Stratum to verdict to the methods of which it is true."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for method in methods:
+        for stratum, entry in verdicts[method].items():
+            found.setdefault(stratum, {}).setdefault(str(entry["says"]), []).append(method)
+    return found
+
+
+def verdict(low: float, high: float) -> str:
+    """What the interval of a difference says: ``helps``, ``harms``, ``no clear difference``, or ``one seed``.
+
+    Args:
+        low: Its lower end; NaN if there is none.
+        high: Its upper end.
+    """
+    if low != low:
+        return "one seed"
+    return "helps" if low > 0 else "harms" if high < 0 else "no clear difference"

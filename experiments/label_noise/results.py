@@ -3,16 +3,21 @@
 import numpy as np
 import pandas as pd
 
+from experiments.curves import differences
 from experiments.label_noise.data import KINDS, NOISE_FILE
-from experiments.nnunet_runs.dice_table import dice_table, pooled_columns
+from experiments.label_noise.studies import RIGHT, roles
 from experiments.nnunet_runs.hardness import harder
-from experiments.nnunet_runs.results import ALL_LABELS, Results
+from experiments.nnunet_runs.results import Results, seed_rows
 from experiments.nnunet_runs.runs import SeedRuns
+from experiments.nnunet_runs.study import Study
 from nnunet_dro.suspects import rank_cases, read_logs
 from nnunet_dro.suspects.epoch_log import WEIGHTS
 
 #: Number of cases at the top of a ranking that are examined.
 N_FIRST = 20
+
+#: Trainings are long enough if right labels alone give every label of the common strata a higher mean Dice than this.
+LEARNT = 0.8
 
 
 def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
@@ -57,18 +62,45 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     )
 
 
-def dice_by_label(results: Results) -> pd.DataFrame:
-    """Dice of the test cases of all seeds together, and its difference to the baseline.
+def rows_by_seed(results: Results) -> pd.DataFrame:
+    """Dice by seed, and what the trainings cost: a row per seed, method, stratum and label.
+
+    Args:
+        results: The numbers of the finished runs.
 
     Returns:
-        A row per label, `ALL_LABELS` first, and method: the columns of `dice_table` that describe all cases.
+        The columns of `seed_rows`, and ``cpu_seconds``, the processor time of the training.
     """
-    parts = []
-    for label in (ALL_LABELS, *results.study.labels):
-        table = dice_table(results.dice[results.dice["label"] == label], results.study, results.methods)
-        parts.append(table.reindex(columns=pooled_columns()))
-        parts[-1].insert(0, "label", label)
-    return pd.concat(parts, ignore_index=True)
+    return seed_rows(results).merge(results.times[["method", "seed", "cpu_seconds"]], on=["method", "seed"])
+
+
+def dice_differences(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """Means over the seeds, and differences to the baseline of the same seed.
+
+    Args:
+        scores: From `rows_by_seed`.
+        study: The study.
+
+    Returns:
+        The columns of `experiments.curves.differences`, Dice in points, but for ``iteration`` and ``share``: the
+        networks are tested once, at the end.
+    """
+    found = differences(scores.assign(iteration=study.epochs * study.iterations, share=np.nan), roles(study))
+    return found.drop(columns=["iteration", "share"])
+
+
+def unlearnt(scores: pd.DataFrame, study: Study) -> list[str]:
+    """Common strata in which right labels alone give a mean Dice of `LEARNT` or less, as "seed 2, control: cerebellum".
+
+    The rare stratum does not count: its cerebellum does not come that far in much longer trainings either.
+
+    Args:
+        scores: From `rows_by_seed`.
+        study: The study.
+    """
+    right = scores[(scores["method"] == RIGHT) & scores["label"].isin(study.labels)]
+    low = right[right["stratum"].isin(study.common) & (right["mean"] <= LEARNT)]
+    return [f"seed {row.seed}, {row.stratum}: {row.label}" for row in low.itertuples()]
 
 
 def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
@@ -80,26 +112,27 @@ def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
     Returns:
         A row per method, signal and seed: ``auc``, the chance that a wrong case looks more suspicious than a right one
         (a lower weight, a higher loss; equal ones count half), trusted cases left out, and ``auc_swapped`` and so on
-        for the wrong cases of one kind; ``auc_rare`` likewise, that a right rare case looks more suspicious than
-        another right one; ``found``, how many of the first `N_FIRST` of the ranking are wrong, and ``found_rare``, how
-        many are right and rare (``_rare`` only where there are such cases);
-        ``share``, that of the draws (or weights) which went to wrong cases; ``right_unseen``, how many right cases were
-        not drawn in the epochs that count. A training with weights has a second row for its losses, without the counts
-        and shares.
+        for the wrong cases of one kind; ``auc_against_rare``, the same against right rare cases alone; ``auc_rare``,
+        the chance that a right rare case looks more suspicious than another right one; ``found``, how many of the first
+        `N_FIRST` of the ranking are wrong, and ``found_rare``, how many are right and rare; ``share`` and
+        ``share_rare``, those of the draws (or weights) which went to wrong and to right rare cases; ``right_unseen``,
+        how many right cases were not drawn in the epochs that count. A training with weights has a second row for its
+        losses, without the counts and shares.
     """
     rows: list[dict[str, object]] = []
     for (method, seed), of_run in cases.groupby(["method", "seed"], sort=False):
         signal = of_run["signal"].iloc[0]
         first = of_run.nsmallest(N_FIRST, "place")
         wrong = of_run["kind"] != "clean"
+        right_rare = of_run["rare"] & ~wrong
         row = {"method": method, "seed": seed, "signal": signal} | _aucs(of_run, "value", higher=signal != "weight")
-        found = {"found": (first["kind"] != "clean").sum(), "found_rare": (first["rare"] & ~wrong[first.index]).sum()}
+        found = {"found": (first["kind"] != "clean").sum(), "found_rare": right_rare[first.index].sum()}
+        shares = {"share": of_run["share"][wrong].sum(), "share_rare": of_run["share"][right_rare].sum()}
         unseen = (~wrong & (of_run["times_seen"] == 0)).sum()
-        rows.append(row | found | {"share": of_run["share"][wrong].sum(), "right_unseen": unseen})
+        rows.append(row | found | shares | {"right_unseen": unseen})
         if signal == "weight":
             rows.append({"method": method, "seed": seed, "signal": "loss"} | _aucs(of_run, "loss", higher=True))
-    table = pd.DataFrame(rows)
-    return table if cases["rare"].any() else table.drop(columns=["auc_rare", "found_rare"])
+    return pd.DataFrame(rows)
 
 
 def _aucs(of_run: pd.DataFrame, column: str, *, higher: bool) -> dict[str, float]:
@@ -108,5 +141,6 @@ def _aucs(of_run: pd.DataFrame, column: str, *, higher: bool) -> dict[str, float
     values = sign * known[column]
     is_right = known["kind"] == "clean"
     right = values[is_right]
-    aucs = {"auc": harder(values[~is_right], right), "auc_rare": harder(right[known["rare"]], right[~known["rare"]])}
+    rare, others, wrong = right[known["rare"]], right[~known["rare"]], values[~is_right]
+    aucs = {"auc": harder(wrong, right), "auc_against_rare": harder(wrong, rare), "auc_rare": harder(rare, others)}
     return aucs | {f"auc_{kind}": harder(values[known["kind"] == kind], right) for kind in KINDS}

@@ -13,20 +13,30 @@ from nnunet_dro.nnunet.command import CommandError
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
 
 
-def study_parser(name: str, description: str, *, methods: Sequence[str] = ()) -> argparse.ArgumentParser:
+def study_parser(
+    name: str,
+    description: str,
+    *,
+    methods: Sequence[str] = (),
+    seeds: Sequence[int] = SEEDS,
+    takes_data: bool = True,
+) -> argparse.ArgumentParser:
     """A parser with the options of these experiments: those of all, and the folders, the seeds and the methods.
 
     Args:
         name: Name of the experiment's package.
         description: First lines of the help.
         methods: Methods to choose from; none if the experiment always trains all.
+        seeds: Seeds that are run if none are given.
+        takes_data: Whether a study uses real data.
     """
     parser = experiment_parser(name, description)
     parser.add_argument("--work", type=Path, required=True, help="Folder for data, trainings and predictions.")
-    parser.add_argument(
-        "--data", type=Path, help="Raw hippocampus dataset with cases.csv, where a study uses it instead of phantoms."
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", help="Seeds of the datasets (default: 0 1 2).")
+    if takes_data:
+        help_text = "Raw hippocampus dataset with cases.csv, where a study uses it instead of phantoms."
+        parser.add_argument("--data", type=Path, help=help_text)
+    default = " ".join(map(str, seeds))
+    parser.add_argument("--seeds", type=int, nargs="+", help=f"Seeds of datasets and trainings (default: {default}).")
     if methods:
         parser.add_argument(
             "--methods",

@@ -17,14 +17,18 @@ def experiment_plans(
     parent: str = PARENT,
     batch_size: int = BATCH_SIZE,
     patch_size: Sequence[int] | None = None,
+    features: Sequence[int] | None = None,
+    n_convolutions: int = 1,
 ) -> dict[str, object]:
-    """The plans with the configuration of the experiment: the demo's small network with one convolution per stage.
+    """The plans with the configuration of the experiment: a small network.
 
     Args:
         plans: The contents of nnU-Net's plans file.
         parent: The configuration that it inherits from.
         batch_size: Cases, or slices, in a batch.
         patch_size: Size of a patch in voxels; the demo's if not given.
+        features: Features of the network's stages, the first stages of the parent's; the demo's if not given.
+        n_convolutions: Convolutions of a stage.
 
     Raises:
         ValueError: If they have no such configuration.
@@ -36,6 +40,10 @@ def experiment_plans(
     if patch_size is not None:
         configuration["patch_size"] = list(patch_size)
     kwargs = configuration["architecture"]["arch_kwargs"]
-    kwargs["n_conv_per_stage"] = [1] * kwargs["n_stages"]
-    kwargs["n_conv_per_stage_decoder"] = [1] * (kwargs["n_stages"] - 1)
+    if features is not None:
+        parents = plans["configurations"][parent]["architecture"]["arch_kwargs"]  # type: ignore[index]
+        kwargs |= {"n_stages": len(features), "features_per_stage": list(features)}
+        kwargs |= {name: parents[name][: len(features)] for name in ("kernel_sizes", "strides")}
+    kwargs["n_conv_per_stage"] = [n_convolutions] * kwargs["n_stages"]
+    kwargs["n_conv_per_stage_decoder"] = [n_convolutions] * (kwargs["n_stages"] - 1)
     return small

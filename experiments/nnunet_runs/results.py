@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
+from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.stratum_statistics import describe
 
 #: Stands for the mean over the labels of a case, in the place of a label.
 ALL_LABELS = "all labels"
@@ -78,6 +81,26 @@ def _dice(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     rows = pd.concat([scores, of_cases])
     stratum = evaluation.stratum_of_case[of_seed.study.by].astype(str)
     return rows.assign(stratum=rows["case"].map(stratum), method=method, seed=of_seed.seed)
+
+
+def seed_rows(results: Results) -> pd.DataFrame:
+    """Dice by seed: a row per seed, method, stratum and label.
+
+    Args:
+        results: The numbers of the finished runs.
+
+    Returns:
+        ``seed``, ``method``, ``trainer``, ``stratum``, ``label``, ``n`` and ``n_undefined`` (test cases), and all
+        statistics of their Dice, fractions.
+    """
+    keys = ["seed", "method", "stratum", "label"]
+    rows: list[dict[str, object]] = []
+    for names, group in results.dice.groupby(keys, sort=False):
+        key = dict(zip(keys, names, strict=True))
+        key["trainer"] = results.study.trainer(str(key["method"]))
+        rows.append(key | describe(group["dice"].to_numpy(dtype=np.float64)))
+    table: pd.DataFrame = pd.DataFrame(rows)
+    return table[["seed", "method", "trainer", "stratum", "label", "n", "n_undefined", *STATISTICS]]
 
 
 def iteration_times(finished: Sequence[tuple[SeedRuns, str]]) -> pd.DataFrame:

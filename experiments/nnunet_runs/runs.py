@@ -36,13 +36,13 @@ _EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
 class SeedRuns:
     """All runs on the dataset of one seed.
 
-    nnU-Net's training is not seeded: the seed draws the data, and every training starts from other random weights. So
-    seeds vary both.
+    The seed draws the data, and the first weights and all random numbers of the trainings. So trainings of one seed can
+    be compared one by one, and seeds vary everything.
 
     Attributes:
         folder: Folder of everything that is made.
         study: The study.
-        seed: Seed of the dataset.
+        seed: Seed of the dataset and the trainings.
     """
 
     folder: Path
@@ -62,7 +62,7 @@ class SeedRuns:
     def fold(self, method: str) -> Path:
         """The folder into which nnU-Net writes the trained model."""
         model = f"{self.study.trainer(method)}__{PLANS_NAME}__{self.study.configuration}"
-        return self.folder / "nnUNet_results" / self.study.dataset / model / "fold_0"
+        return self.folder / "nnUNet_results" / self.study.dataset / model / f"fold_{self.study.fold_of(method)}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -78,7 +78,7 @@ class SeedRuns:
             "nnUNet_n_proc_DA": "0",
             "nnUNet_compile": "false",
             # The trainers of this package's version, whichever was there when it was installed.
-            "nnUNet_extTrainer": str(FOLDER),
+            "nnUNet_extTrainer": os.pathsep.join(map(str, (FOLDER, *self.study.trainer_folders))),
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",
@@ -106,16 +106,28 @@ class SeedRuns:
             # The planner wants the number of workers, and fails with none.
             self._command(plan, "plan", nnUNet_n_proc_DA="2", nnUNet_def_n_proc="2")
             plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
-            table = pd.read_csv(self.raw / "cases.csv", dtype=str)
-            split = {name: sorted(table["case"][table["split"] == name]) for name in ("train", "validation")}
-            splits = [{"train": split["train"], "val": split["validation"]}]
+            splits = self._splits()
         self._write("seconds_to_prepare", {"seconds": monotonic() - start})
         # The plans come last: they say that the dataset is ready.
         study = self.study
-        small = experiment_plans(plans, parent=study.parent, batch_size=study.batch_size, patch_size=study.patch_size)
+        small = experiment_plans(
+            plans,
+            parent=study.parent,
+            batch_size=study.batch_size,
+            patch_size=study.patch_size,
+            features=study.features,
+            n_convolutions=study.n_convolutions,
+        )
         for path, content in ((self.preprocessed / "splits_final.json", splits), (plans_file, small)):
             with replacing(path) as partial:
                 partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
+
+    def _splits(self) -> list[dict[str, list[str]]]:
+        """nnU-Net's folds, in the order of `Study.fold_of`; all have the same validation cases."""
+        table = pd.read_csv(self.raw / "cases.csv", dtype=str)
+        train, validation = (sorted(table["case"][table["split"] == name]) for name in ("train", "validation"))
+        subsets = [train, *(sorted(cases(self.raw)) for cases in self.study.subsets.values())]
+        return [{"train": cases, "val": validation} for cases in subsets]
 
     def is_finished(self, method: str) -> bool:
         """Whether a method has been trained, predicted and evaluated."""
@@ -133,13 +145,13 @@ class SeedRuns:
             shutil.rmtree(folder, ignore_errors=True)
         times = self.folder / "times" / f"{method}.json"
         times.parent.mkdir(exist_ok=True)
-        model = ("-tr", self.study.trainer(method), "-p", PLANS_NAME)
+        model, number = ("-tr", self.study.trainer(method), "-p", PLANS_NAME), str(self.study.fold_of(method))
         train: tuple[str, ...] = (Path(sys.executable).name, "-m", "experiments.nnunet_runs.train", self.study.dataset)
-        train += (self.study.configuration, "0", *model, "--times", str(times))
+        train += (self.study.configuration, number, *model, "--seed", str(self.seed), "--times", str(times))
         if method in self.study.sources:
             train += ("--from", str(self.fold(self.study.sources[method])))
         predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.study.dataset, "-c", self.study.configuration)
-        predict += ("-f", "0", *model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions), "-device", "cpu")
+        predict += ("-f", number, *model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions), "-device", "cpu")
         # No processes for preprocessing and export: each takes longer to start than these few cases take.
         predict += ("--disable_tta", "-npp", "0", "-nps", "0", "--disable_progress_bar")
         with step_progress(console, f"Seed {self.seed}: {method}") as progress:
@@ -222,7 +234,8 @@ def claim(folder: Path, study: Study) -> None:
     Raises:
         ValueError: If it holds runs with other settings.
     """
-    settings: dict[str, object] = {"epochs": study.epochs, "iterations": study.iterations}
+    # Trainings of earlier versions, which were not seeded, are no partners of today's.
+    settings: dict[str, object] = {"epochs": study.epochs, "iterations": study.iterations, "seeded": True}
     settings |= {"batch_size": study.batch_size, **study.settings}
     recorded = folder / "settings.json"
     if not recorded.exists():

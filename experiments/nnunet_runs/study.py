@@ -1,6 +1,6 @@
 """A study: a dataset, the methods that are trained on it, and for how long."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,9 +32,13 @@ class Study:
         trainers: Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
         factors: Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.
         sources: Method to the method whose model of the same seed it starts from; random weights if absent.
+        subsets: Method to a function that names its training cases, given the raw dataset; all of them if absent.
+        trainer_folders: Folders in which nnU-Net looks for trainers beside those of this package.
         parent: The configuration of nnU-Net that the small one inherits from.
         batch_size: Cases, or slices, in a batch.
         patch_size: Size of a patch in voxels; None for the demo's.
+        features: Features of the network's stages; None for the demo's.
+        n_convolutions: Convolutions of a stage.
     """
 
     name: str
@@ -52,9 +56,13 @@ class Study:
     trainers: Mapping[str, str]
     factors: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    subsets: Mapping[str, Callable[[Path], Sequence[str]]] = field(default_factory=dict)
+    trainer_folders: tuple[Path, ...] = ()
     parent: str = PARENT
     batch_size: int = BATCH_SIZE
     patch_size: tuple[int, ...] | None = None
+    features: tuple[int, ...] | None = None
+    n_convolutions: int = 1
 
     @property
     def configuration(self) -> str:
@@ -69,6 +77,10 @@ class Study:
     def iterations_of(self, method: str) -> int:
         """Training iterations per epoch of a method."""
         return max(1, round(self.iterations * self.factors.get(method, 1)))
+
+    def fold_of(self, method: str) -> int:
+        """The fold of nnU-Net's splits that has a method's training cases: 0 has all of them."""
+        return 1 + list(self.subsets).index(method) if method in self.subsets else 0
 
     def trainer(self, method: str) -> str:
         """Name of a method's trainer, as given to nnU-Net's ``-tr``."""

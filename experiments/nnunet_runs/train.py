@@ -1,16 +1,22 @@
 """Train as `nnUNetv2_train` does, on a CPU in one thread.
 
-    python -m experiments.nnunet_runs.train DATASET CONFIGURATION FOLD -tr TRAINER -p PLANS --times FILE
+    python -m experiments.nnunet_runs.train DATASET CONFIGURATION FOLD -tr TRAINER -p PLANS --seed SEED --times FILE
 
 The command itself takes a thread for every processor of the machine, whatever the environment says; beside other work
 these wait for each other, and times say nothing. The processor time of the training goes to a file. With `--from`, it
 is a finetuning of the model in that folder.
+
+nnU-Net's own command is not seeded. Here, trainings of the same seed start from the same weights, and draw and augment
+from the same random numbers, as far as their trainers ask for the same ones.
 """
 
 import argparse
 import json
+import random
 import time
 from pathlib import Path
+
+import numpy as np
 
 from nnunet_dro.atomic import replacing
 
@@ -23,6 +29,7 @@ def main() -> None:
     parser.add_argument("fold")
     parser.add_argument("-tr", required=True, help="Name of the trainer.")
     parser.add_argument("-p", required=True, help="Name of the plans.")
+    parser.add_argument("--seed", type=int, required=True, help="Seed of the first weights, draws and augmentation.")
     parser.add_argument("--times", type=Path, required=True, help="JSON file for the processor time in seconds.")
     parser.add_argument("--from", dest="source", help="Fold folder of the model to start from.")
     arguments = parser.parse_args()
@@ -40,6 +47,8 @@ def main() -> None:
         target = find_target(arguments.dataset, arguments.configuration, arguments.fold, plans=arguments.p)
         model = read_source(find_source(arguments.source, target))
         write_first_checkpoint(target, arguments.tr, model, device="cpu")
+    # A finetuning has built a network for its first checkpoint before.
+    set_seed(arguments.seed)
     run_training(
         arguments.dataset,
         arguments.configuration,
@@ -51,6 +60,19 @@ def main() -> None:
     )
     with replacing(arguments.times) as partial:
         partial.write_text(json.dumps({"cpu_seconds": time.process_time() - start}) + "\n", encoding="utf-8")
+
+
+def set_seed(seed: int) -> None:
+    """Seed all global generators from which nnU-Net draws: torch's, numpy's and Python's.
+
+    Args:
+        seed: The seed, >= 0.
+    """
+    import torch
+
+    torch.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
 
 
 if __name__ == "__main__":

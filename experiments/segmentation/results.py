@@ -1,14 +1,11 @@
 """The numbers of a segmentation study, by label and stratum."""
 
-import numpy as np
 import pandas as pd
 
 from experiments.nnunet_runs.dice_table import dice_table, differences_of_seeds
 from experiments.nnunet_runs.results import ALL_LABELS, Results
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import collapsed_trainings, without_collapsed
-from nnunet_dro.evaluation.statistics import STATISTICS as EVERY_STATISTIC
-from nnunet_dro.evaluation.stratum_statistics import describe
 
 #: The statistics of Dice on the page.
 STATISTICS = ("mean", "p10", "p5")
@@ -41,23 +38,6 @@ def summary_rows(results: Results) -> pd.DataFrame:
         columns += [statistic, f"{statistic}_lowest", f"{statistic}_highest"]
     columns += [f"{statistic}_difference{bound}" for statistic in STATISTICS for bound in ("", "_low", "_high")]
     return table.assign(differences="of seeds")[[*columns, "differences"]]
-
-
-def seed_rows(results: Results) -> pd.DataFrame:
-    """The numbers behind the others: a row per seed, method, stratum and label.
-
-    Returns:
-        ``seed``, ``method``, ``trainer``, ``stratum``, ``label``, ``n`` and ``n_undefined`` (test cases), and all
-        statistics of their Dice, fractions.
-    """
-    keys = ["seed", "method", "stratum", "label"]
-    rows: list[dict[str, object]] = []
-    for names, group in results.dice.groupby(keys, sort=False):
-        key = dict(zip(keys, names, strict=True))
-        key["trainer"] = results.study.trainer(str(key["method"]))
-        rows.append(key | describe(group["dice"].to_numpy(dtype=np.float64)))
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table[["seed", "method", "trainer", "stratum", "label", "n", "n_undefined", *EVERY_STATISTIC]]
 
 
 def learnt_rows(by_seed: pd.DataFrame, study: Study) -> pd.DataFrame:

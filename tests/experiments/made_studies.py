@@ -85,7 +85,8 @@ class NNUNet:
         (folder / "nnUNetPlans.json").write_text(json.dumps(PLANS))
 
     def train(self, trainer, arguments, environment):
-        fold = Path(environment["nnUNet_results"]) / f"Dataset912_Tiny/{trainer}__{PLANS_NAME}__{CONFIGURATION}/fold_0"
+        model = Path(environment["nnUNet_results"]) / f"Dataset912_Tiny/{trainer}__{PLANS_NAME}__{CONFIGURATION}"
+        fold = model / f"fold_{arguments[arguments.index('-tr') - 1]}"
         fold.mkdir(parents=True)
         seconds = (3.0, 2.0) if "beta10" in trainer else (1.0, 4.0)
         lines = [f"2026: Epoch time: {s} s\n" for s in seconds]

@@ -6,12 +6,15 @@ from experiments.label_noise.data import (
     KINDS,
     NOISE_FILE,
     draw_noise,
+    draw_noise_beside,
     eroded,
     mean_dice,
+    right_cases,
     shifted,
     spoil,
     spoil_dataset,
     swapped,
+    trusted_cases,
 )
 from tests.experiments.made_studies import write_label_map
 
@@ -121,6 +124,18 @@ def test_too_few_cases_are_refused():
         draw_noise([f"case{i}" for i in range(8)], rng=np.random.default_rng(0))
 
 
+def test_spared_cases_are_right_and_the_others_have_the_whole_share():
+    cases, spared = [f"case{i:03d}" for i in range(100)], [f"case{i:03d}" for i in range(0, 30, 2)]
+    noise = draw_noise_beside(cases, spared, rng=np.random.default_rng(0))
+    assert noise["case"].tolist() == cases
+    assert set(noise["kind"].value_counts()[list(KINDS)]) == {10}
+    is_spared = noise["case"].isin(spared)
+    assert set(noise["kind"][is_spared]) == {"clean"}
+    assert noise["trusted"][is_spared].eq("yes").sum() == 1
+    assert noise["trusted"][~is_spared].eq("yes").sum() == 5
+    assert not noise.equals(draw_noise_beside(cases, spared, rng=np.random.default_rng(1)))
+
+
 def write_balls(folder, ball, n_train=20):
     rows = [(f"ball{i:02d}", "train" if i < n_train else "validation") for i in range(n_train + 2)]
     for case, _ in rows:
@@ -132,12 +147,14 @@ def test_dataset_is_spoilt_as_its_own_file_says_and_the_trainers_do_not_see_it(b
     import SimpleITK
 
     write_balls(tmp_path, ball)
-    spoil_dataset(tmp_path, file_ending=".nii.gz", pair=(1, 2), n_trusted=5, rng=np.random.default_rng(0))
+    spoil_dataset(tmp_path, file_ending=".nii.gz", pair=(1, 2), spared=["ball03"], rng=np.random.default_rng(0))
 
     noise = pd.read_csv(tmp_path / NOISE_FILE).set_index("case")
     table = pd.read_csv(tmp_path / "cases.csv").set_index("case")
     assert list(table.columns) == ["split", "trusted"]
-    assert (table["trusted"] == "yes").sum() == 5
+    assert (table["trusted"] == "yes").sum() == 6
+    assert trusted_cases(tmp_path) == table.index[table["trusted"] == "yes"].tolist()
+    assert table.loc["ball03", "trusted"] == "yes"
     assert set(noise["kind"][table.index[table["trusted"] == "yes"]]) == {"clean"}
     changed = []
     for case in table.index:
@@ -149,4 +166,5 @@ def test_dataset_is_spoilt_as_its_own_file_says_and_the_trainers_do_not_see_it(b
             assert case not in noise.index or noise.loc[case, "dice"] == 1
     assert changed == noise.index[noise["kind"] != "clean"].tolist()
     assert len(changed) == 6
+    assert sorted(right_cases(tmp_path)) == [case for case in noise.index if case not in changed]
     assert set(table["trusted"][table["split"] == "validation"]) == {"no"}

@@ -1,15 +1,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from experiments.label_noise.data import (
     KINDS,
     NOISE_FILE,
 )
 from experiments.label_noise.page import separation_rows
-from experiments.label_noise.results import dice_by_label, separation_table, training_cases
-from experiments.label_noise.studies import TRAINERS
-from experiments.nnunet_runs.results import ALL_LABELS, Results
+from experiments.label_noise.results import dice_differences, separation_table, training_cases, unlearnt
+from experiments.label_noise.studies import RIGHT, phantom_study, trainers
+from experiments.nnunet_runs.results import ALL_LABELS
 from experiments.nnunet_runs.runs import SeedRuns
 from tests.experiments.made_studies import tiny_study
 
@@ -68,7 +69,8 @@ def test_right_cases_that_are_rare_are_counted_for_themselves():
     assert (row["found"], row["found_rare"]) == (1, 2), "the trusted one is right and rare, too"
     (shown,) = separation_rows(separation_table(made)).to_dict("records")
     assert shown["right but rare of the first 20, by seed"] == "2"
-    assert "auc_rare" not in separation_table(made_cases("ERM", "loss", losses, losses, kinds))
+    assert row["auc_against_rare"] == 1, "the wrong one is the hardest"
+    assert row["share_rare"] == pytest.approx(3 / 25)
 
 
 def test_page_shows_means_of_the_seeds():
@@ -79,29 +81,39 @@ def test_page_shows_means_of_the_seeds():
     (row,) = separation_rows(separation_table(pd.concat(parts))).to_dict("records")
     assert (row["AUC"], row["AUC, seeds"]) == (0.5, "0.00 to 1.00")
     assert row["wrong of the first 20, by seed"] == "1, 1"
-    assert row["share of wrong cases in the training"] == "50 %"
+    assert row["share of wrong cases"] == "50 %"
 
 
-def test_dice_differences_by_hand():
-    rows = []
-    for method, shift in (("ERM", 0.0), ("L2RW", 0.1)):
-        for seed in (0, 1):
-            for case in range(4):
-                if method == "L2RW" and seed == 1:
-                    continue
-                value = 0.5 + 0.1 * case + shift * (case != 0)
-                rows += [(method, seed, f"c{case}", label, value) for label in ("stem", ALL_LABELS)]
-    dice = pd.DataFrame(rows, columns=["method", "seed", "case", "label", "dice"])
-    results = Results(tiny_study(trainers=TRAINERS), ("ERM", "L2RW"), dice, pd.DataFrame())
-    table = dice_by_label(results).set_index(["label", "method"])
-    erm, l2rw = table.loc[(ALL_LABELS, "ERM")], table.loc[(ALL_LABELS, "L2RW")]
-    assert (erm["n_cases"], l2rw["n_cases"], l2rw["n_seeds"], l2rw["seeds_better"]) == (8, 4, 1, 1)
-    assert erm["mean"] == pytest.approx(0.65)
-    assert np.isnan(erm["mean_difference"])
-    assert l2rw["mean_difference"] == pytest.approx(0.3 / 4)
-    assert l2rw["p25"] == pytest.approx(0.65)  # of 0.5, 0.7, 0.8, 0.9
-    assert l2rw["p25_difference"] == pytest.approx(0.65 - 0.575)
-    assert 0 <= l2rw["mean_difference_low"] <= l2rw["mean_difference"] <= l2rw["mean_difference_high"] <= 0.1 + 1e-9
+def made_scores(means, **columns):
+    """Rows as of the file: mean Dice by method and seed, the same for every label and stratum."""
+    study = phantom_study(quick=False)
+    rows = [
+        {"seed": seed, "method": method, "stratum": stratum, "label": label, "mean": mean, **columns}
+        for method, of_seeds in means.items()
+        for seed, mean in enumerate(of_seeds)
+        for stratum in study.strata
+        for label in (ALL_LABELS, *study.labels)
+    ]
+    return pd.DataFrame(rows).assign(p10=0.5, cpu_seconds=60.0)
+
+
+def test_differences_are_to_the_baseline_of_the_same_seed():
+    scores = made_scores({"ERM": [0.5, 0.6, 0.7], "L2RW": [0.6, 0.8, 0.8], "DRO": [0.4, 0.6]})
+    found = dice_differences(scores, phantom_study(quick=False)).set_index(["stratum", "label", "method"])
+    l2rw, dro = (found.loc[("rare", ALL_LABELS, method)] for method in ("L2RW", "DRO"))
+    interval = stats.ttest_rel([60, 80, 80], [50, 60, 70]).confidence_interval()
+    assert l2rw["difference"] == pytest.approx(40 / 3)
+    assert l2rw[["low", "high"]].tolist() == pytest.approx([*interval])
+    assert (dro["seeds"], dro["difference"]) == (2, pytest.approx(-5)), "the seeds that both have"
+    assert np.isnan(found.loc[("rare", ALL_LABELS, "ERM"), "difference"])
+
+
+def test_trainings_were_long_enough_if_right_labels_give_every_label():
+    study, scores = phantom_study(quick=False), made_scores({"ERM": [0.5, 0.5], RIGHT: [0.9, 0.9]})
+    assert unlearnt(scores, study) == []
+    is_low = (scores["method"] == RIGHT) & (scores["seed"] == 1) & scores["stratum"].isin(["rare", "control"])
+    scores.loc[is_low & (scores["label"] == "cerebellum"), "mean"] = 0.8
+    assert unlearnt(scores, study) == ["seed 1, control: cerebellum"], "the rare one does not count"
 
 
 def write_log(path, columns, rows):
@@ -115,7 +127,7 @@ WEIGHTS, HARDNESS = ["epoch", "case", "weight", "times_seen"], ["epoch", "case",
 @pytest.fixture
 def finished(tmp_path):
     """Three epochs, of which the first does not count, of a weighted and of a plain training."""
-    of_seed = SeedRuns(tmp_path / "seed0", tiny_study(trainers=TRAINERS), 0)
+    of_seed = SeedRuns(tmp_path / "seed0", tiny_study(trainers=trainers(2)), 0)
     of_seed.raw.mkdir(parents=True)
     write_log(of_seed.raw / NOISE_FILE, ["case", "kind"], [("a", "clean"), ("b", "swapped"), ("c", "clean")])
     write_log(of_seed.raw / "cases.csv", ["case", "trusted"], [("a", "yes"), ("b", "no"), ("c", "no")])

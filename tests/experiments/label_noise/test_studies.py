@@ -1,56 +1,56 @@
-import json
+import importlib
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.label_noise.data import (
-    NOISE_FILE,
-)
-from experiments.label_noise.studies import TRAINERS, hippocampus_study, phantom_study
+from experiments.label_noise.data import NOISE_FILE
+from experiments.label_noise.random_weights import RANDOM_WEIGHTS
+from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study
+from experiments.nnunet_runs.study import BASELINE
 from nnunet_dro.trainers.registry import trainer_class
-from tests.experiments.made_studies import LABELS, row_of, write_label_map
 
 
-@pytest.mark.parametrize("method", TRAINERS)
-def test_every_method_is_a_trainer_that_nnunet_finds(method):
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "random"])
+def test_every_method_is_a_trainer_of_the_package(method):
     study = phantom_study(quick=False)
     assert trainer_class(study.trainer(method)).__name__ == study.trainer(method)
 
 
-def test_phantoms_have_no_rare_pathology_and_the_share_they_say(tmp_path):
+def test_random_weights_are_a_trainer_of_the_folder_that_nnunet_is_told(monkeypatch):
+    study = phantom_study(quick=False)
+    (folder,) = study.trainer_folders
+    # As nnU-Net does: by the bare names of the modules.
+    monkeypatch.syspath_prepend(folder)
+    modules = [importlib.import_module(path.stem) for path in folder.glob("*.py")]
+    name = study.trainer("random")
+    assert [getattr(module, name).__name__ for module in modules] == [name]
+    assert not any(hasattr(module, "nnUNetTrainer_10epochs") for module in modules)
+
+
+def test_trainers_are_what_the_page_says():
+    study = phantom_study(quick=False)
+    assert study.trainer(RIGHT) == study.trainer(BASELINE) == "nnUNetTrainerHWS_beta0_20epochs_100iters"
+    assert study.trainer(FINETUNED) == "nnUNetTrainerHWS_beta0_lr0.001_20epochs_10iters"
+    assert study.trainer("random").startswith(f"{RANDOM_WEIGHTS}_20epochs")
+    assert "doro0.3_warmup6_" in study.trainer("DORO_warm")
+    assert [study.fold_of(method) for method in (BASELINE, RIGHT, FINETUNED, "L2RW")] == [0, 1, 2, 0]
+
+
+def test_rare_phantoms_are_right_and_the_folds_have_the_cases_they_say(tmp_path):
     study = phantom_study(quick=True)
     folder = tmp_path / study.dataset
     study.write(folder, np.random.default_rng(0))
 
     train, test = (pd.read_csv(folder / name) for name in ("cases.csv", "test_cases.csv"))
-    assert set(train["pathology"]) | set(test["pathology"]) == {"control", "common"}
-    for name, table, ending in (("imagesTs", test, "_0000.nii.gz"), ("labelsTs", test, ".nii.gz")):
-        assert {path.name for path in (folder / name).iterdir()} == {f"{case}{ending}" for case in table["case"]}
-    noise = pd.read_csv(folder / NOISE_FILE)
-    assert sorted(noise["case"]) == sorted(train["case"][train["split"] == "train"])
-    assert (noise["kind"] != "clean").mean() == 0.3
-
-
-def test_rare_phantoms_are_in_the_training_alone(tmp_path):
-    study = phantom_study(quick=True, rare=True)
-    study.write(tmp_path / study.dataset, np.random.default_rng(0))
-    train, test = (pd.read_csv(tmp_path / study.dataset / name) for name in ("cases.csv", "test_cases.csv"))
-    counts = train[train["split"] == "train"]["pathology"].value_counts().to_dict()
-    assert counts == {"control": 10, "common": 6, "rare": 4}
-    assert "rare" not in set(test["pathology"])
-    assert study.dataset != phantom_study(quick=True).dataset
-
-
-def test_hippocampus_takes_one_range_and_refuses_too_few_cases(tmp_path):
-    data = tmp_path / "Dataset004_Hippocampus"
-    rows = [(f"raw{i:02d}", "raw") for i in range(24)] + [("eight0", "8bit")]
-    for case, _ in rows:
-        write_label_map(data / "labelsTr" / f"{case}.nii.gz", row_of(10))
-        write_label_map(data / "imagesTr" / f"{case}_0000.nii.gz", row_of(3))
-    table = pd.DataFrame(rows, columns=["case", "intensity_range"])
-    table.to_csv(data / "cases.csv", index=False)
-    content = {"labels": LABELS, "file_ending": ".nii.gz", "channel_names": {"0": "MRI"}, "numTraining": len(rows)}
-    (data / "dataset.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="`data` must have 25 cases of range 'raw', got 24"):
-        hippocampus_study(data, quick=True)
+    assert set(test["pathology"]) == {"control", "common", "rare"}
+    of_train = train[train["split"] == "train"].set_index("case")
+    assert of_train["pathology"].value_counts().to_dict() == {"control": 10, "common": 6, "rare": 4}
+    kinds = pd.read_csv(folder / NOISE_FILE).set_index("case")["kind"]
+    assert sorted(kinds.index) == sorted(of_train.index)
+    assert (kinds != "clean").mean() == 0.3
+    assert set(kinds[of_train.index[of_train["pathology"] == "rare"]]) == {"clean"}
+    assert set(study.subsets[RIGHT](folder)) == set(kinds.index[kinds == "clean"])
+    trusted = study.subsets[FINETUNED](folder)
+    assert of_train.loc[trusted, "pathology"].eq("rare").sum() == 1
+    assert len(trusted) == 6

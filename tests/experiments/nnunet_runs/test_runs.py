@@ -1,9 +1,17 @@
 import json
+import os
 
+import pandas as pd
 import pytest
 
 from experiments.nnunet_runs.runs import SeedRuns, epoch_seconds
+from nnunet_dro.trainers.installation import FOLDER
 from tests.experiments.made_studies import row_of, seed_of, tiny_study, write_label_map
+
+
+def trained(nnunet):
+    """The commands that train, in order."""
+    return [command for command in nnunet.commands if "--times" in command]
 
 
 def trainings(nnunet):
@@ -74,6 +82,14 @@ def test_folder_of_other_settings_is_refused(start):
         start(seeds=(0,), epochs=3)
 
 
+def test_folder_of_trainings_without_seeds_is_refused(start, tmp_path):
+    settings = tmp_path / "work" / "tiny" / "settings.json"
+    start(seeds=(0,))
+    settings.write_text(json.dumps({k: v for k, v in json.loads(settings.read_text()).items() if k != "seeded"}))
+    with pytest.raises(ValueError, match=r"which holds runs with seeded None instead of True"):
+        start(seeds=(0,))
+
+
 def test_training_uses_one_thread_and_no_workers_and_the_planner_gets_some(start, nnunet):
     start(seeds=(0,))
 
@@ -94,9 +110,40 @@ def test_split_is_that_of_the_case_table(start, tmp_path):
 def test_method_with_a_source_starts_from_its_model_and_is_trained_for_its_share(start, nnunet, tmp_path):
     start(methods=("beta10",), seeds=(1,), sources={"beta10": "ERM"}, factors={"beta10": 0.4})
 
-    plain, finetuned = (command for command in nnunet.commands if "--times" in command)
+    plain, finetuned = trained(nnunet)
     assert "--from" not in plain
     model = tmp_path / "work" / "tiny" / "seed1" / "nnUNet_results" / "Dataset912_Tiny"
     source = finetuned[finetuned.index("--from") + 1]
     assert source.startswith(f"{model}/nnUNetTrainerHWS_beta0_2epochs_5iters__")
     assert finetuned[finetuned.index("-tr") + 1] == "nnUNetTrainerHWS_beta10_2epochs_2iters"
+
+
+def test_trainings_have_the_seed_of_their_data(start, nnunet):
+    start(methods=("beta10",), seeds=(3, 1))
+
+    seeds = [command[command.index("--seed") + 1] for command in nnunet.commands if "--seed" in command]
+    assert seeds == ["3", "3", "1", "1"]
+
+
+def test_method_with_a_subset_has_a_fold_of_its_own(start, nnunet, tmp_path):
+    def some(raw):
+        return [case for case in pd.read_csv(raw / "cases.csv")["case"] if case in ("usual3Tr", "usual1Tr")]
+
+    start(methods=("beta10",), seeds=(0,), subsets={"beta10": some})
+
+    seed = tmp_path / "work" / "tiny" / "seed0"
+    splits = json.loads((seed / "nnUNet_preprocessed" / "Dataset912_Tiny" / "splits_final.json").read_text())
+    assert [split["train"][-2:] for split in splits] == [["usual2Tr", "usual3Tr"], ["usual1Tr", "usual3Tr"]]
+    assert len(splits[1]["train"]) == 2
+    assert splits[0]["val"] == splits[1]["val"]
+    folds = {command[command.index("-tr") + 1]: command[command.index("-tr") - 1] for command in trained(nnunet)}
+    assert folds == {"nnUNetTrainerHWS_beta0_2epochs_5iters": "0", "nnUNetTrainerHWS_beta10_2epochs_5iters": "1"}
+    predicted = [command[command.index("-f") + 1] for command in nnunet.commands if "-f" in command]
+    assert predicted == ["0", "1"]
+
+
+def test_trainers_of_an_experiment_are_found_beside_those_of_the_package(start, nnunet, tmp_path):
+    start(seeds=(0,), trainer_folders=(tmp_path / "trainers",))
+
+    folders = nnunet.environments[-1]["nnUNet_extTrainer"].split(os.pathsep)
+    assert folders == [str(FOLDER), str(tmp_path / "trainers")]

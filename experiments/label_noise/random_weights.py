@@ -1,0 +1,72 @@
+"""The control of learning to reweight: nnU-Net whose cases have random weights."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from nnunet_dro.trainers.registry import trainer_class
+
+#: Name of the trainer without its length, and the folder in which nnU-Net finds it.
+RANDOM_WEIGHTS = "nnUNetTrainerRandomWeights"
+TRAINER_FOLDER = Path(__file__).parent / "trainers"
+
+#: Plain training, from which it differs in the weights alone.
+_PLAIN = "nnUNetTrainerHWS_beta0"
+
+
+class RectifiedGaussianWeights:
+    """Weights of the cases of a batch that know nothing of the cases.
+
+    w_i = max(z_i, 0) / sum_j max(z_j, 0) with standard normal z. Where all z are negative, they are drawn again; Ren et
+    al. do not say what happens then.
+
+    Args:
+        seed: Seed of the weights, whose stream no other random numbers share.
+
+    Source: Ren et al. 2018, eq. (16).
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng = torch.Generator().manual_seed(seed)
+
+    def __call__(self, hardness: Tensor, *_: Tensor, **__: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights times the number of cases b, and which of them were clipped (none), both of shape (b,).
+
+        The training loss is the mean of the weighted losses over the cases. So these weights sum to b, and in the loss
+        to 1. The losses and the other arguments, which importance weights need, are not looked at.
+
+        Args:
+            hardness: Shape (b,); only its shape and its device count.
+        """
+        drawn = torch.zeros(len(hardness))
+        while not drawn.any():
+            drawn = torch.randn(len(hardness), generator=self.rng).clamp_min(0)
+        weights = (len(drawn) * drawn / drawn.sum()).to(hardness)
+        return weights, torch.zeros_like(weights)
+
+
+class _WithRandomWeights(HardnessWeighted):
+    def _build_loss(self) -> Any:
+        loss: Any = super()._build_loss()
+        # Of the training's seed, but not of its stream: patches and augmentation are those of plain training.
+        loss.importance = RectifiedGaussianWeights(torch.initial_seed())
+        return loss
+
+
+def random_weights_trainer(name: str) -> type:
+    """The trainer class with a given name.
+
+    Args:
+        name: `RANDOM_WEIGHTS` and the options of plain training, such as ``nnUNetTrainerRandomWeights_20epochs``.
+
+    Raises:
+        ValueError: If an option in the name is wrong.
+    """
+    plain = trainer_class(name.replace(RANDOM_WEIGHTS, _PLAIN, 1))
+    namespace = {"__module__": __name__, "__doc__": "Plain nnU-Net whose cases have random weights."}
+    metaclass: Any = type(plain)
+    made: type = metaclass(name, (_WithRandomWeights, plain), namespace)
+    return made
