@@ -40,7 +40,7 @@ EXPERIMENTS = (
     Recorded(
         "label-noise-phantoms",
         "wrong labels",
-        "label-noise.md",
+        "nuclei-wrong-labels.md",
         "pathology",
         "DRO harms, the first 20 suspects are wrong",
         (Finding.OUTLIERS,),

@@ -124,14 +124,31 @@ class Sampler:
         hardness = cases.hardness
         if self.pooled is not None:
             hardness = self.pooled(torch.from_numpy(draws.indices), cases)
-        weights = torch.ones(len(hardness))
-        if self.importance is not None:
-            names = ("stale_losses", "shares", "explored", "betas")
-            stale, shares, explored, betas = (torch.from_numpy(getattr(draws, name)).float() for name in names)
-            weights, clipped = self.importance(hardness, stale, shares=shares, explored=explored, betas=betas)
-            self.n_clipped += int(clipped.sum())
+        weights = self.weights(hardness, draws)
         self.table.update(draws.indices, hardness.numpy())
         return cases.weighted(weights)
+
+    def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
+        """The weights of the losses of a batch, 1 where every image counts the same, shape (b,)."""
+        if self.importance is None:
+            return torch.ones(len(hardness))
+        names = ("stale_losses", "shares", "explored", "betas")
+        stale, shares, explored, betas = (torch.from_numpy(getattr(draws, name)).float() for name in names)
+        weights, clipped = self.importance(hardness, stale, shares=shares, explored=explored, betas=betas)
+        self.n_clipped += int(clipped.sum())
+        return weights
+
+    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
+        """Give the network's parameters the gradient to step along; the hardness of the images goes into the table.
+
+        Args:
+            loss: nnU-Net's loss.
+            network: The network; a step is left out if its parameters get no gradient.
+            images: Patches, shape (b, 3, height, width).
+            labels: Their labels, shape (b, 1, height, width).
+            draws: The draws of the batch.
+        """
+        torch.autograd.backward(self.weighted_loss(loss, network(images), labels, draws))
 
 
 def new_network(seed: int) -> UNet:
@@ -149,6 +166,8 @@ def train(
     progress: Callable[[float], None],
     network: UNet | None = None,
     fill: bool = False,
+    sampler: Sampler | None = None,
+    loss: DiceCELoss | None = None,
 ) -> Result:
     """Train one network, and test it on the way and at the end.
 
@@ -161,11 +180,14 @@ def train(
         progress: Called with the share that is done.
         network: The network, which is trained in its place; a new one if not given.
         fill: Whether one pass over the training images gives them their stale losses before the first batch.
+        sampler: Draws and weights the training images; one that does it as the run's trainer if not given.
+        loss: The loss; nnU-Net's with a Dice of the whole batch if not given.
     """
     start = time.process_time()
     network = network or new_network(run.seed)
     optimiser = torch.optim.SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
-    loss, sampler, result = DiceCELoss(batch_dice=True, do_bg=False), Sampler(run.trainer, train_images), Result()
+    loss, result = loss or DiceCELoss(batch_dice=True, do_bg=False), Result()
+    sampler = sampler or Sampler(run.trainer, train_images)
     to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
     tests = [image.centre(TEST_SIZE) for image in test_images]
     if fill:
@@ -176,19 +198,25 @@ def train(
         draws = sampler.draw(to_draw)
         images, labels = draw_patches(train_images, draws, to_augment)
         optimiser.zero_grad()
-        torch.autograd.backward(sampler.weighted_loss(loss, network(images), labels, draws))
+        sampler.backward(loss, network, images, labels, draws)
         torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_NORM)
         optimiser.step()
         if iteration + 1 in run.moments:
             result.dice += [(iteration + 1, image.modality, image.case, dice_of(network, image)) for image in tests]
-            modalities = np.array([image.modality for image in train_images])
-            for modality in dict.fromkeys(modalities.tolist()):
-                drawn = sampler.draws[modalities == modality].sum() / sampler.draws.sum()
-                result.share.append((iteration + 1, modality, float(drawn)))
+            result.share += [(iteration + 1, *row) for row in shares_of_draws(sampler, train_images)]
         progress((iteration + 1) / run.iterations)
     result.clipped_share = sampler.n_clipped / (run.iterations * BATCH)
     result.seconds = time.process_time() - start
     return result
+
+
+def shares_of_draws(sampler: Sampler, images: Sequence[Image]) -> list[tuple[str, float]]:
+    """Each modality of the training images and its share of the draws so far, in [0, 1]."""
+    modalities = np.array([image.modality for image in images])
+    return [
+        (modality, float(sampler.draws[modalities == modality].sum() / sampler.draws.sum()))
+        for modality in dict.fromkeys(modalities.tolist())
+    ]
 
 
 def fill_stale_losses(

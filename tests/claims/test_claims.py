@@ -33,7 +33,6 @@ PAGES = {
         "and 1,000 epochs",
         "Wang et al. 2024. On 8 hippocampi",
         "Ren et al. 2018",
-        "600 iterations",
         "**Few cases** (8)",
     ),
     "README.md": (
@@ -41,6 +40,7 @@ PAGES = {
         "(6, 6 and 4 of 316 microscopy images)",
         "[with 8 cases",
         "of the first 20 of",
+        "With 30 of 100",
     ),
     "docs/default.md": (
         "seeds 0 to 4",
@@ -63,10 +63,8 @@ PAGES = {
         "continued for 400",
     ),
     "docs/trainers.md": (
+        "of the first 20 suspects",
         "version 0.1",
-        "1e-4, 12",
-        "among 100 phantoms",
-        "with 3 it was",
         "1.4 beta s",
         "(1 - m) / sqrt(1 + m), which is 0.1 beta s for m = 0.9",
         "above 1, use",

@@ -18,9 +18,9 @@ import experiments.hardness_signals.__main__
 import experiments.hardness_signals.page
 import experiments.imbalanced_pair.page
 import experiments.imbalanced_pair.published
-import experiments.label_noise.page
 import experiments.nuclei.finetuning
 import experiments.nuclei.page
+import experiments.nuclei.wrong_labels
 import experiments.reweighting_limits.page
 import experiments.segmentation.page
 from experiments.convergence.studies import phantoms
@@ -32,7 +32,6 @@ from experiments.few_data.tuning import Tuning
 from experiments.imbalanced_pair.plan import published_runs
 from experiments.imbalanced_pair.training import METHODS
 from experiments.imbalanced_pair.training import Run as PairRun
-from experiments.label_noise.studies import phantom_study as noisy_phantoms
 from experiments.nnunet_runs.results import Results
 from experiments.nuclei.methods import ROLES
 from experiments.record import markdown_table, render
@@ -112,17 +111,6 @@ def test_segmentation(name, times_of_the_page):
     table, n_training = read(f"{name}-all"), pd.Series(study.settings["train"])
     text = family.page_text(Results(study, methods, dice, NOTHING), table, n_training, failures={}, quick=False)
     assert_page(name, study.title, text, family.page_table(table, study))
-
-
-@pytest.mark.parametrize("rare", [False, True])
-def test_label_noise(rare, times_of_the_page):
-    family, study = experiments.label_noise.page, noisy_phantoms(quick=False, rare=rare)
-    name = "label-noise-rare-phantoms" if rare else "label-noise"
-    methods = times_of_the_page(family, name, "**Trainings that never learnt a label:")
-    cases, table, separation = (read(f"{name}-{suffix}") for suffix in ("cases", "all", "separation"))
-    results = Results(study, methods, NOTHING, NOTHING)
-    text = family.page_text(results, cases, table, separation, failures={}, name=name, quick=False)
-    assert_page(name, study.title, text, family.page_table(table))
 
 
 def test_few_data(monkeypatch):
@@ -233,6 +221,12 @@ def test_nuclei():
     found = differences(scores, ROLES)
     text = experiments.nuclei.page.page_text(found, scores, iterations=4000, seeds=list(scores["seed"].unique()))
     assert_page("nuclei", "Rare modalities of cell nuclei", text, results_table(found, ROLES))
+
+
+def test_wrong_labels_among_nuclei():
+    page, scores = experiments.nuclei.wrong_labels, read("nuclei-wrong-labels-all")
+    text = page.page_text(scores, read("nuclei-wrong-labels-separation"), seeds=list(scores["seed"].unique()))
+    assert_page("nuclei-wrong-labels", "Wrong labels among nuclei", text, page.page_table(scores))
 
 
 def test_finetuning_of_nuclei():

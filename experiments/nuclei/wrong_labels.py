@@ -1,0 +1,90 @@
+"""Wrong labels among nuclei: what do they cost each way of training, and what happens to rare images beside them?
+
+    python -m experiments.nuclei.wrong_labels --data Dataset022_DSBNuclei [--seeds 0 1] [--quick] [--out F] [--cache F]
+
+A training takes about two minutes of a processor core, with learnt weights five; a seed has six trainings and a
+finetuning, about 16 minutes. Finished runs are kept in the cache, and several commands, each with seeds of its own, may
+fill the same cache. The page has the seeds of the command.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cache
+
+import pandas as pd
+
+from experiments.curves import differences, draw_differences, results_table
+from experiments.datasets.nuclei import read_table
+from experiments.label_noise.figure import draw_cases
+from experiments.label_noise.results import separation_table
+from experiments.nuclei.__main__ import nuclei_parser, plan
+from experiments.nuclei.wrong_labels_data import NoisyImages, noisy_images
+from experiments.nuclei.wrong_labels_methods import ROLES, planned_runs
+from experiments.nuclei.wrong_labels_page import page_text
+from experiments.nuclei.wrong_labels_results import all_cases, all_scores, at_the_end
+from experiments.nuclei.wrong_labels_training import train_noisy
+from experiments.record import cached_runs, module_command, result_folder, write_result, write_table
+from nnunet_dro.atomic import replacing
+
+ITERATIONS = 2000
+NAME = "nuclei-wrong-labels"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the experiment and write its page."""
+    parser = nuclei_parser("nuclei.wrong_labels", str(__doc__).splitlines()[0])
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = parser.parse_args(argv)
+    seeds, iterations = plan(arguments, ITERATIONS)
+    try:
+        table = read_table(arguments.data)
+    except FileNotFoundError as error:
+        parser.exit(2, f"{error}\n")
+
+    @cache
+    def images_of(seed: int) -> NoisyImages:
+        return noisy_images(arguments.data, table, seed, quick=arguments.quick)
+
+    runs = planned_runs(seeds, iterations)
+
+    def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
+        return asdict(train_noisy(runs[name], images_of(runs[name].seed), progress=progress))
+
+    made = cached_runs(arguments.cache / "wrong-labels", {name: asdict(run) for name, run in runs.items()}, make)
+    folder = result_folder(arguments.out, quick=arguments.quick)
+    cases = all_cases(runs, made)
+    tables = {"all": all_scores(runs, made), "cases": cases, "separation": separation_table(cases)}
+    for part, content in tables.items():
+        write_table(folder / f"{NAME}-{part}.csv", content, float_format="%.4f")
+    # The page and the pictures show what is in the files, rounded once.
+    scores, cases, separation = (pd.read_csv(folder / f"{NAME}-{part}.csv") for part in tables)
+    with replacing(folder / f"{NAME}-cases.png") as partial:
+        draw_cases(cases).savefig(partial, dpi=150)
+    last = at_the_end(scores)
+    page = write_result(
+        folder,
+        NAME,
+        title="Wrong labels among nuclei",
+        text=page_text(scores, separation, seeds=seeds),
+        table=page_table(scores),
+        figure=draw_differences(differences(last, ROLES), last, ROLES),
+        command=module_command("experiments.nuclei.wrong_labels", argv),
+        seeds=seeds,
+        quick=arguments.quick,
+        seconds=sum(content["seconds"] for content in made.values()),
+    )
+    sys.stdout.write(f"{page}\n")
+
+
+def page_table(scores: pd.DataFrame) -> pd.DataFrame:
+    """The table of the page.
+
+    Args:
+        scores: From `all_scores`.
+    """
+    return results_table(differences(scores, ROLES), ROLES)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Nuclei of two modalities, some of whose labels are wrong in training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from experiments.datasets.nuclei import Image, read_nuclei, split_nuclei
+from experiments.label_noise.data import draw_noise_beside, spoil
+
+COMMON, RARE = "fluorescence", "purple"
+#: Training images of each modality.
+N_TRAIN = {COMMON: 90, RARE: 10}
+#: Largest number of test images of each modality, which keeps the tests short.
+N_TEST = {COMMON: 30, RARE: 30}
+#: The background and the nuclei, which are exchanged where labels are swapped.
+PAIR = (0, 1)
+#: The kind of an image whose labels are right.
+RIGHT_KIND = "clean"
+
+
+@dataclass(frozen=True)
+class NoisyImages:
+    """The images of a seed.
+
+    Attributes:
+        train: The training images, with the labels that a training sees.
+        kinds: What is wrong with the labels of each training image: one of `label_noise.data.KINDS`, or `RIGHT_KIND`.
+        trusted: Whether each training image is known to have right labels.
+        test: The test images; all labels are right.
+    """
+
+    train: tuple[Image, ...]
+    kinds: tuple[str, ...]
+    trusted: tuple[bool, ...]
+    test: tuple[Image, ...]
+
+    def with_right_labels_only(self) -> "NoisyImages":
+        """The same without the training images whose labels are wrong."""
+        kept = [kind == RIGHT_KIND for kind in self.kinds]
+        train, trusted = tuple(compress(self.train, kept)), tuple(compress(self.trusted, kept))
+        return NoisyImages(train, (RIGHT_KIND,) * len(train), trusted, self.test)
+
+    @property
+    def trusted_images(self) -> tuple[Image, ...]:
+        """The training images that are known to have right labels."""
+        return tuple(compress(self.train, self.trusted))
+
+
+def noisy_images(data: Path, table: pd.DataFrame, seed: int, *, quick: bool) -> NoisyImages:
+    """Draw and read the images of a seed, and spoil labels.
+
+    Args:
+        data: The raw dataset of nuclei.
+        table: Its ``cases.csv``.
+        seed: Draws the images, which of them are trusted and which are spoilt, and the shifts.
+        quick: Whether two test images of each modality are enough.
+    """
+    n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
+    split = split_nuclei(table, rng=np.random.default_rng([seed, 0]), n_train=N_TRAIN, n_test=n_test)
+    train, test = (read_nuclei(data, split[side]) for side in ("train", "test"))
+    return spoilt_images(train, test, rng=np.random.default_rng([seed, 6]))
+
+
+def spoilt_images(train: Sequence[Image], test: Sequence[Image], *, rng: np.random.Generator) -> NoisyImages:
+    """Spoil the labels of training images of the common modality, and choose the trusted ones of both.
+
+    Args:
+        train: Training images with right labels, of the modalities of `N_TRAIN`.
+        test: Test images, which stay as they are.
+        rng: Draws the images and the shifts.
+    """
+    rare = [image.case for image in train if image.modality == RARE]
+    noise = draw_noise_beside([image.case for image in train], rare, rng=rng).set_index("case")
+    kinds = tuple(str(noise.loc[image.case, "kind"]) for image in train)
+    seen = tuple(
+        image if kind == RIGHT_KIND else replace(image, labels=spoil(image.labels, kind, pair=PAIR, rng=rng))
+        for image, kind in zip(train, kinds, strict=True)
+    )
+    return NoisyImages(seen, kinds, tuple(noise.loc[image.case, "trusted"] == "yes" for image in train), tuple(test))

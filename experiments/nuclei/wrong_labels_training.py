@@ -1,0 +1,246 @@
+"""One training on nuclei with wrong labels, and what it finds out about each training image."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+import numpy as np
+from torch import Tensor
+
+from experiments.datasets.nuclei import Image
+from experiments.imbalanced_pair.training import random_weights
+from experiments.nuclei.methods import METHODS as NUCLEI_METHODS
+from experiments.nuclei.methods import PLAIN
+from experiments.nuclei.network import UNet
+from experiments.nuclei.training import BATCH, OptimisedRun, Result, Run, Sampler, draw_patches, new_network, train
+from experiments.nuclei.wrong_labels_data import NoisyImages
+from nnunet_dro.losses import DiceCELoss, LearnedWeights
+from nnunet_dro.sampling import Draws, HardnessTable
+from nnunet_dro.trainers.registry import parse_trainer_name
+
+PLAIN_TRAINER = NUCLEI_METHODS[PLAIN]
+#: Where the weights of a batch come from: the trainer's way of drawing, chance, or the trusted images.
+Weights = Literal["trainer", "random", "learned"]
+#: A finetuning has one iteration in so many of the training.
+FINETUNING_PART = 10
+#: Streams of random numbers of a seed beside those of all trainings on nuclei.
+_RANDOM_WEIGHTS, _TRUSTED = 4, 5
+
+
+@dataclass(frozen=True)
+class NoisyRun(Run):
+    """A training on images of which some have wrong labels.
+
+    The trainer's name may have a length: ``_warmup3_10epochs`` draws uniformly in the first three tenths.
+
+    Attributes:
+        weights: Where the weights of a batch come from.
+        right_only: Whether the images with wrong labels are left out.
+        finetuning_rate: Learning rate at the start of a finetuning on the trusted images; None for no finetuning.
+    """
+
+    weights: Weights = "trainer"
+    right_only: bool = False
+    finetuning_rate: float | None = None
+
+    @property
+    def moments(self) -> list[int]:
+        """Iterations after which the network is tested: a quarter, a half and all."""
+        return sorted({max(1, self.iterations // part) for part in (4, 2, 1)})
+
+    @property
+    def drawn_as(self) -> str:
+        """Name of the trainer whose way of drawing is taken."""
+        return PLAIN_TRAINER if self.weights == "learned" else self.trainer
+
+    @property
+    def n_warmup(self) -> int:
+        """Iterations at the start in which images are drawn uniformly."""
+        _, options = parse_trainer_name(self.drawn_as)
+        return round(options.history.warmup / options.epochs * self.iterations)
+
+    @property
+    def n_not_counted(self) -> int:
+        """Iterations at the start in which a network knows too little for its losses and weights to count."""
+        return self.iterations // 3
+
+
+@dataclass
+class NoisyResult(Result):
+    """What came out of a run.
+
+    Attributes:
+        cases: Rows with a training image, its modality, its kind, whether it is trusted, its mean stale loss and mean
+            weight (1: as in a plain training; None if it was not drawn) and its number of draws, without the iterations
+            that do not count.
+        finetuned: Rows as in ``dice``, of the network that was finetuned; they have the iteration of the run's end.
+    """
+
+    cases: list[tuple[str, str, str, bool, float | None, float | None, int]] = field(default_factory=list)
+    finetuned: list[tuple[int, str, str, float]] = field(default_factory=list)
+
+
+class WatchedSampler(Sampler):
+    """Draws and weights images as a run says, and adds up the stale loss and the weight of each image.
+
+    Args:
+        run: What is trained.
+        images: The training images.
+    """
+
+    def __init__(self, run: NoisyRun, images: Sequence[Image]) -> None:
+        super().__init__(run.drawn_as, images)
+        self.run = run
+        self.n_iterations = 0
+        self.loss_sums, self.weight_sums = np.zeros((2, len(images)))
+        self.n_losses, self.times_seen = np.zeros((2, len(images)), dtype=np.int64)
+
+    def draw(self, rng: np.random.Generator) -> Draws:
+        """Draw the images of a batch, uniformly during the warm-up."""
+        self.table.warming_up = self.n_iterations < self.run.n_warmup
+        self.n_iterations += 1
+        return super().draw(rng)
+
+    def weighted_loss(self, loss: DiceCELoss, logits: Tensor, target: Tensor, draws: Draws) -> Tensor:
+        """The loss to minimise, a scalar; the hardness of the images goes into the table, and what it has is added."""
+        value = super().weighted_loss(loss, logits, target, draws)
+        self.watch_losses()
+        return value
+
+    def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
+        """The weights of the losses of a batch, of mean 1, shape (b,)."""
+        weights = super().weights(hardness, draws)
+        self.watch_weights(draws, weights)
+        return weights
+
+    def watch_losses(self) -> None:
+        """Add the stale losses of all images, if this iteration counts."""
+        if self.n_iterations > self.run.n_not_counted:
+            losses = self.table.losses
+            self.loss_sums += np.nan_to_num(losses)
+            self.n_losses += ~np.isnan(losses)
+
+    def watch_weights(self, draws: Draws, weights: Tensor) -> None:
+        """Add the weights of a batch, of mean 1 and shape (b,), if this iteration counts."""
+        if self.n_iterations > self.run.n_not_counted:
+            np.add.at(self.weight_sums, draws.indices, weights.numpy())
+            np.add.at(self.times_seen, draws.indices, 1)
+
+    def mean_losses(self) -> list[float | None]:
+        """Mean stale loss of each image; None for an image without one."""
+        return _means(self.loss_sums, self.n_losses)
+
+    def mean_weights(self) -> list[float | None]:
+        """Mean weight of each image over its draws; None for an image without any."""
+        return _means(self.weight_sums, self.times_seen)
+
+
+class RandomSampler(WatchedSampler):
+    """Weights the images of a batch at random, which is the control of Ren et al. 2018, section 4.1."""
+
+    def __init__(self, run: NoisyRun, images: Sequence[Image]) -> None:
+        super().__init__(run, images)
+        self._rng = np.random.default_rng([run.seed, _RANDOM_WEIGHTS])
+
+    def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
+        """Rectified normal numbers, of mean 1 over the batch, shape (b,)."""
+        weights = len(hardness) * random_weights(len(hardness), self._rng)
+        self.watch_weights(draws, weights)
+        return weights
+
+
+class LearningSampler(WatchedSampler):
+    """Weights the images of a batch by how much they help the trusted images, as nnUNetTrainerL2RW does.
+
+    A trusted batch is as large as a batch, so that every trusted image is in it; nnUNetTrainerL2RW has an eighth of a
+    batch of more than 32, and four cases for a batch of eight.
+
+    Args:
+        run: What is trained.
+        images: The training images.
+        trusted: Those of them that are trusted.
+        network: The network that is trained.
+        loss: The loss of each patch alone is weighted.
+    """
+
+    def __init__(
+        self, run: NoisyRun, images: Sequence[Image], *, trusted: Sequence[Image], network: UNet, loss: DiceCELoss
+    ) -> None:
+        super().__init__(run, images)
+        self.learned = LearnedWeights(network, lambda output, target: loss(output, target).losses, at_once=True)
+        self._trusted = trusted
+        self._trusted_table = HardnessTable([image.case for image in trusted])
+        # As all of them were seen, with the same loss, they are drawn uniformly.
+        self._trusted_table.update(range(len(trusted)), np.zeros(len(trusted)))
+        self._rng = np.random.default_rng([run.seed, _TRUSTED])
+
+    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
+        """Give the parameters the weighted gradient, or none if no image of the batch helps the trusted ones."""
+        trusted = draw_patches(self._trusted, self._trusted_table.draw(BATCH, rng=self._rng), self._rng)
+        found = self.learned.gradient((images, labels), trusted)
+        if float(found.total) > 0:
+            found.write()
+        self.watch_weights(draws, found.weights * len(found.weights))
+        self.table.update(draws.indices, found.losses.numpy())
+        self.watch_losses()
+
+
+def train_noisy(run: NoisyRun, images: NoisyImages, *, progress: Callable[[float], None]) -> NoisyResult:
+    """Train one network on images with wrong labels, and finetune it if the run says so.
+
+    The loss has a Dice of each patch alone in all trainings, since learnt weights need one: they differ in nothing but
+    what they draw and how they weight it.
+
+    Args:
+        run: What to train.
+        images: The images of its seed.
+        progress: Called with the share that is done.
+    """
+    chosen = images.with_right_labels_only() if run.right_only else images
+    network, loss = new_network(run.seed), DiceCELoss(batch_dice=False, do_bg=False)
+    if run.weights == "learned":
+        trusted = chosen.trusted_images
+        sampler: WatchedSampler = LearningSampler(run, chosen.train, trusted=trusted, network=network, loss=loss)
+    else:
+        sampler = (RandomSampler if run.weights == "random" else WatchedSampler)(run, chosen.train)
+    start = time.process_time()
+    found = train(run, chosen.train, chosen.test, progress=progress, network=network, sampler=sampler, loss=loss)
+    result = NoisyResult(**asdict(found), cases=_case_rows(chosen, sampler))
+    if run.finetuning_rate is not None:
+        result.finetuned = _finetuned(run, chosen, network, loss)
+    result.seconds = time.process_time() - start
+    return result
+
+
+def _finetuned(
+    run: NoisyRun, images: NoisyImages, network: UNet, loss: DiceCELoss
+) -> list[tuple[int, str, str, float]]:
+    """Continue a training on the trusted images alone, and test the network at the end."""
+    assert run.finetuning_rate is not None
+    part = OptimisedRun(
+        PLAIN_TRAINER, run.seed, max(1, run.iterations // FINETUNING_PART), learning_rate=run.finetuning_rate
+    )
+    found = train(part, images.trusted_images, images.test, progress=lambda share: None, network=network, loss=loss)
+    return [(run.iterations, *row[1:]) for row in found.dice if row[0] == part.iterations]
+
+
+def _case_rows(
+    images: NoisyImages, sampler: WatchedSampler
+) -> list[tuple[str, str, str, bool, float | None, float | None, int]]:
+    return [
+        (image.case, image.modality, kind, trusted, loss, weight, int(times))
+        for image, kind, trusted, loss, weight, times in zip(
+            images.train,
+            images.kinds,
+            images.trusted,
+            sampler.mean_losses(),
+            sampler.mean_weights(),
+            sampler.times_seen,
+            strict=True,
+        )
+    ]
+
+
+def _means(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:
+    return [float(total / n) if n else None for total, n in zip(sums, counts, strict=True)]

@@ -1,0 +1,224 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from experiments.datasets.nuclei import Image
+from experiments.label_noise.data import KINDS
+from experiments.label_noise.results import separation_table
+from experiments.nuclei.training import BATCH, PATCH, draw_patches, new_network
+from experiments.nuclei.wrong_labels import main
+from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, RIGHT_KIND, spoilt_images
+from experiments.nuclei.wrong_labels_methods import (
+    DORO,
+    FINETUNED,
+    L2RW,
+    METHODS,
+    PLAIN,
+    RANDOM,
+    RIGHT,
+    TRAININGS,
+    planned_runs,
+)
+from experiments.nuclei.wrong_labels_page import page_text
+from experiments.nuclei.wrong_labels_results import all_cases, all_scores, case_table
+from experiments.nuclei.wrong_labels_training import LearningSampler, RandomSampler, WatchedSampler
+from nnunet_dro.losses import DiceCELoss
+from tests.experiments.made_nuclei import write_nuclei_dataset
+
+
+def made_images(n_train=N_TRAIN, size=PATCH):
+    rng = np.random.default_rng(0)
+    images = []
+    for modality, n in n_train.items():
+        for i in range(n):
+            labels = np.zeros((size, size), np.uint8)
+            labels[20:40, 30:50] = 1
+            values = (labels + rng.normal(scale=0.1, size=(3, size, size))).astype(np.float32)
+            images.append(Image(f"{modality}_{i}", modality, values, labels))
+    return images
+
+
+def made_run(method, iterations=10, seed=0):
+    return planned_runs([seed], iterations)[f"{method}-seed{seed}"]
+
+
+def test_three_of_ten_images_have_wrong_labels_and_no_rare_or_trusted_one():
+    right = made_images()
+    images = spoilt_images(right, right[:3], rng=np.random.default_rng(0))
+    assert pd.Series(images.kinds).value_counts()[list(KINDS)].tolist() == [10, 10, 10]
+    for image, before, kind, trusted in zip(images.train, right, images.kinds, images.trusted, strict=True):
+        assert (kind == RIGHT_KIND) == np.array_equal(image.labels, before.labels)
+        assert kind == RIGHT_KIND or (image.modality == COMMON and not trusted)
+        if kind == "swapped":
+            np.testing.assert_array_equal(image.labels, 1 - before.labels)
+    assert [image.modality for image in images.trusted_images].count(COMMON) == 5
+    assert [image.modality for image in images.trusted_images].count(RARE) == 1
+    assert images.test == tuple(right[:3])
+    again = spoilt_images(right, right[:3], rng=np.random.default_rng(0))
+    assert (again.kinds, again.trusted) == (images.kinds, images.trusted)
+
+
+def test_right_labels_only_leaves_the_wrong_ones_out():
+    images = spoilt_images(made_images(), [], rng=np.random.default_rng(0))
+    kept = images.with_right_labels_only()
+    assert set(kept.kinds) == {RIGHT_KIND}
+    assert len(kept.train) == len(kept.kinds) == len(kept.trusted) == 70
+    assert [image.case for image in kept.trusted_images] == [image.case for image in images.trusted_images]
+
+
+def test_doro_draws_uniformly_in_the_first_three_tenths():
+    images, run = made_images({COMMON: 20}), made_run(DORO)
+    assert (run.n_warmup, run.moments) == (3, [2, 5, 10])
+    assert all(made_run(method).n_warmup == 0 for method in TRAININGS if method != DORO)
+    sampler, rng = WatchedSampler(run, images), np.random.default_rng(0)
+    for iteration in range(10):
+        sampler.draw(rng)
+        assert sampler.table.warming_up == (iteration < 3)
+
+
+def test_losses_and_weights_count_after_the_first_third():
+    images, run = made_images({COMMON: 2 * BATCH}), made_run(PLAIN, iterations=3)
+    sampler, loss, network = WatchedSampler(run, images), DiceCELoss(batch_dice=False, do_bg=False), new_network(0)
+    to_draw, to_augment = np.random.default_rng(0), np.random.default_rng(1)
+    seen = []
+    for _ in range(3):
+        draws = sampler.draw(to_draw)
+        sampler.backward(loss, network, *draw_patches(images, draws, to_augment), draws)
+        seen.append(sampler.table.losses)
+    np.testing.assert_allclose(np.array(sampler.mean_losses()), np.nanmean(seen[1:], axis=0))
+    assert sampler.times_seen.sum() == 2 * BATCH
+    assert {weight for weight in sampler.mean_weights() if weight is not None} == {1.0}
+
+
+def test_random_weights_have_a_mean_of_one_and_do_not_change_the_draws():
+    images = made_images({COMMON: 2 * BATCH})
+    plain, random = WatchedSampler(made_run(PLAIN), images), RandomSampler(made_run(RANDOM), images)
+    drawn, same = (sampler.draw(np.random.default_rng(0)) for sampler in (plain, random))
+    np.testing.assert_array_equal(drawn.indices, same.indices)
+    weights = random.weights(torch.zeros(BATCH), same)
+    assert weights.mean() == pytest.approx(1)
+    assert 0 < (weights == 0).sum() < BATCH
+    torch.testing.assert_close(plain.weights(torch.zeros(BATCH), drawn), torch.ones(BATCH), rtol=0, atol=0)
+
+
+def test_learnt_weights_give_the_gradient_of_their_weighted_mean():
+    images, run, network = made_images({COMMON: BATCH}), made_run(L2RW, iterations=1), new_network(0)
+    loss = DiceCELoss(batch_dice=False, do_bg=False)
+    sampler = LearningSampler(run, images, trusted=images[:3], network=network, loss=loss)
+    draws = sampler.draw(np.random.default_rng(0))
+    batch = draw_patches(images, draws, np.random.default_rng(1))
+    sampler.backward(loss, network, *batch, draws)
+    assert sampler.learned.not_at_once is None
+    found = [parameter.grad.clone() for parameter in network.parameters()]
+    weights = torch.tensor(sampler.mean_weights())[torch.from_numpy(draws.indices)].float()
+    assert weights.mean() == pytest.approx(1)
+    network.zero_grad()
+    loss(network(batch[0]), batch[1]).weighted(weights).backward()
+    for parameter, gradient in zip(network.parameters(), found, strict=True):
+        torch.testing.assert_close(gradient, parameter.grad, rtol=1e-3, atol=1e-5)
+
+
+def test_a_batch_that_helps_no_trusted_image_makes_no_step():
+    images, run, network = made_images({COMMON: BATCH}), made_run(L2RW, iterations=1), new_network(0)
+    loss = DiceCELoss(batch_dice=False, do_bg=False)
+    sampler = LearningSampler(run, images, trusted=images[:3], network=network, loss=loss)
+    network.requires_grad_(False)
+    network.head.bias.requires_grad_(True)  # this alone is pushed up by nuclei and down by the background
+    swapped = [Image(image.case, COMMON, image.intensities, np.ones_like(image.labels)) for image in images]
+    nothing = [Image(image.case, COMMON, image.intensities, np.zeros_like(image.labels)) for image in images]
+    sampler._trusted = swapped
+    draws = sampler.draw(np.random.default_rng(0))
+    sampler.backward(loss, network, *draw_patches(nothing, draws, np.random.default_rng(1)), draws)
+    assert network.head.bias.grad is None
+    assert set(sampler.mean_weights()) == {0.0}
+
+
+def made_content(dice, cases=(), finetuned=None, moments=(2, 5, 10)):
+    rows = [(moment, modality, f"case{i}", dice[modality]) for moment in moments for modality in dice for i in (0, 1)]
+    end = [(10, modality, f"case{i}", finetuned) for modality in dice for i in (0, 1)] if finetuned else []
+    share = [(moment, modality, 0.5) for moment in moments for modality in dice]
+    return {"dice": rows, "share": share, "clipped_share": 0.0, "seconds": 1.0, "cases": cases, "finetuned": end}
+
+
+def made_cases():
+    kinds = [*KINDS, RIGHT_KIND, RIGHT_KIND, RIGHT_KIND]
+    rows = [(f"a{i}", COMMON, kind, i == 5, float(-i), 0.1 * i, 2) for i, kind in enumerate(kinds)]
+    return [*rows, ("rare", RARE, RIGHT_KIND, False, 5.0, None, 0)]
+
+
+def test_suspects_have_high_losses_or_low_weights():
+    content = made_content({}, cases=made_cases())
+    by_loss, by_weight = (case_table(f"{method}-seed0", made_run(method), content) for method in (PLAIN, L2RW))
+    assert by_loss.sort_values("place")["case"].tolist() == ["rare", "a0", "a1", "a2", "a3", "a4", "a5"]
+    assert by_weight.sort_values("place")["case"].tolist() == ["a0", "a1", "a2", "a3", "a4", "a5", "rare"]
+    assert by_weight["share"].sum() == pytest.approx(1)
+    (loss, weight, _) = separation_table(pd.concat([by_loss, by_weight])).to_dict("records")
+    assert (loss["auc"], weight["auc"]) == (pytest.approx(2 / 3), 1)
+    assert loss["auc_rare"] == 1
+    assert loss["found_rare"] == 1
+
+
+def made_tables(dice_of):
+    runs, made = planned_runs([0, 1, 2], 10), {}
+    for name, run in runs.items():
+        method = name.rsplit("-", 1)[0]
+        dice = {modality: dice_of(method, modality) + 0.01 * run.seed for modality in (COMMON, RARE)}
+        finetuned = 0.5 if method == PLAIN else None
+        made[name] = made_content(dice, cases=made_cases(), finetuned=finetuned)
+    return all_scores(runs, made), separation_table(all_cases(runs, made))
+
+
+def test_the_page_says_what_the_numbers_say():
+    def dice_of(method, modality):
+        if method == RIGHT:
+            return 0.85
+        return 0.6 + 0.1 * (method == L2RW) - 0.2 * (method == DORO and modality == RARE)
+
+    scores, separation = made_tables(dice_of)
+    assert set(scores["method"]) == set(METHODS)
+    text = page_text(scores, separation, seeds=[0, 1, 2])
+    assert "**Are the trainings long enough?** Yes: the lowest Dice of fluorescence" in text
+    assert "on right labels only was 85.0 at the end. From" in text
+    assert "To leave the wrong labels out changes fluorescence by +25.0 [+25.0, +25.0] points (helps)" in text
+    assert "| L2RW | 71.0 | +10.0 [+10.0, +10.0] | helps | 71.0 | +10.0 [+10.0, +10.0] | helps |" in text
+    assert "| DORO | 61.0 | +0.0 [+0.0, +0.0] | no clear difference | 41.0 | -20.0 [-20.0, -20.0] | harms |" in text
+    assert f"In place of `{FINETUNED}` it changes fluorescence by +21.0" in text
+
+
+def test_the_page_says_if_the_trainings_are_too_short():
+    scores, separation = made_tables(lambda method, modality: 0.7)
+    text = page_text(scores, separation, seeds=[0, 1, 2])
+    assert "No: the lowest Dice of fluorescence" in text
+    assert "what follows holds for trainings that have not converged" in text
+
+
+@pytest.mark.slow
+def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path, capsys):
+    write_nuclei_dataset(tmp_path / "data")
+    words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
+    main(words)
+    page = (tmp_path / "nuclei-wrong-labels.md").read_text()
+    assert "Smoke run" in page
+    assert "one seed" in page
+    assert f"| {FINETUNED} | " in page
+    for name in ("nuclei-wrong-labels.png", "nuclei-wrong-labels-cases.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+    scores = pd.read_csv(tmp_path / "nuclei-wrong-labels-all.csv")
+    assert set(scores["method"]) == set(METHODS)
+    assert scores["mean"].between(0, 1).all()
+    assert scores[scores["method"] == FINETUNED]["iteration"].unique().tolist() == [10]
+    separation = pd.read_csv(tmp_path / "nuclei-wrong-labels-separation.csv")
+    assert set(separation["method"]) == set(METHODS) - {RIGHT, FINETUNED}
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*") if path.is_file()}
+    assert len(stamps) == len(TRAININGS)
+    main(words)
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    capsys.readouterr()
+
+
+def test_a_folder_without_the_dataset_is_one_line(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--data", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "cases.csv is missing" in capsys.readouterr().err
