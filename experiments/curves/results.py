@@ -190,9 +190,10 @@ def decision(found: pd.DataFrame, roles: Roles, *, early: int) -> pd.DataFrame:
 
     Returns:
         Columns ``method``; ``worst_at_end``, its smallest difference in any stratum at the end, in points;
-        ``lowest_on_the_way``, its smallest Dice in any stratum after a tenth, over plain training's; ``gain`` and
-        ``gain_early``, the mean difference of the rare strata at the end and after a tenth, over that of the method
-        that is told them; and ``passes``, whether no stratum loses more than a point and none is below half.
+        ``lowest_on_the_way``, its smallest Dice in any stratum after a tenth, over plain training's, where that is a
+        point at least (NaN if it is nowhere); ``gain`` and ``gain_early``, the mean difference of the rare strata at
+        the end and after a tenth, over that of the method that is told them (NaN if that gains nothing); and
+        ``passes``, whether no stratum loses more than a point and none is below half.
     """
     last = found["iteration"].max()
     of_all, of_rare = {}, {}
@@ -204,18 +205,20 @@ def decision(found: pd.DataFrame, roles: Roles, *, early: int) -> pd.DataFrame:
     rows = []
     for method in of_all[last].index.drop(roles.plain):
         lost = (of_all[last].loc[method] - of_all[last].loc[roles.plain]).min()
-        ratio = (of_all[early].loc[method] / of_all[early].loc[roles.plain].clip(lower=1e-9)).min()
+        plain = of_all[early].loc[roles.plain]
+        # Of two networks that have found next to nothing, neither is ahead.
+        ratio = (of_all[early].loc[method] / plain.where(plain >= 1)).min()
         gains = {}
         for name, moment in (("gain", last), ("gain_early", early)):
             gained = of_rare[moment].sub(of_rare[moment].loc[roles.plain]).mean(axis=1)
-            gains[name] = gained[method] / gained[roles.told] if gained.get(roles.told) else np.nan
+            gains[name] = gained[method] / gained[roles.told] if gained.get(roles.told, 0) > 0 else np.nan
         rows.append(
             {
                 "method": method,
                 "worst_at_end": lost,
                 "lowest_on_the_way": ratio,
                 **gains,
-                "passes": bool(lost >= -1 and ratio >= 0.5),
+                "passes": bool(lost >= -1 and not ratio < 0.5),
             }
         )
     return pd.DataFrame(rows)

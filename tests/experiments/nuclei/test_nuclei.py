@@ -108,6 +108,14 @@ def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
     assert rows.loc["share0.5_IS", "lowest_on_the_way"] < 0.5
 
 
+def test_where_nothing_is_found_and_nothing_gained_nothing_is_compared():
+    found = differences(made_scores(lambda method, moment, modality: 0.0 if moment == 1 else 0.5), ROLES)
+    found.loc[found["iteration"] == 1, "mean"] = 0.0
+    rows = decision(found, ROLES, early=1)
+    assert rows[["lowest_on_the_way", "gain", "gain_early"]].isna().all(axis=None)
+    assert rows["passes"].all()
+
+
 def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path, capsys):
     write_nuclei_dataset(tmp_path / "data")
     words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
