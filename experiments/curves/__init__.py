@@ -10,6 +10,7 @@ from experiments.curves.results import (
     results_table,
     scores_of,
     shown_difference,
+    verdict,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "results_table",
     "scores_of",
     "shown_difference",
+    "verdict",
 ]

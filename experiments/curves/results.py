@@ -236,3 +236,15 @@ def shown_difference(difference: float, low: float, high: float) -> str:
     if np.isnan(difference):
         return ""
     return f"{difference:+.1f}" + ("" if np.isnan(low) else f" [{low:+.1f}, {high:+.1f}]")
+
+
+def verdict(low: float, high: float) -> str:
+    """What the interval of a difference says: ``helps``, ``harms``, ``no clear difference``, or ``one seed``.
+
+    Args:
+        low: Its lower end; NaN if there is none.
+        high: Its upper end.
+    """
+    if low != low:
+        return "one seed"
+    return "helps" if low > 0 else "harms" if high < 0 else "no clear difference"

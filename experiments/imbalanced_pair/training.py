@@ -11,6 +11,7 @@ from scipy import ndimage
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from experiments.wrong_labels.random_weights import random_weights
 from nnunet_dro.losses import LearnedWeights
 
 METHODS = ("plain", "proportion", "resample", "hard mining", "random", "L2RW")
@@ -180,12 +181,6 @@ def hard_mining_weights(losses: Tensor, labels: Tensor) -> Tensor:
     kept = is_rare.float()
     kept[losses.masked_fill(is_rare, -torch.inf).topk(n_hard).indices] = 1
     return kept / kept.sum()
-
-
-def random_weights(n: int, rng: np.random.Generator) -> Tensor:
-    """max(z, 0) / sum max(z, 0), z standard normal: the control of Ren et al. 2018, section 4.1."""
-    z = np.maximum(rng.standard_normal(n), 0)
-    return torch.from_numpy(z / max(z.sum(), np.finfo(float).tiny)).float()
 
 
 def losses_of(logits: Tensor, labels: Tensor) -> Tensor:

@@ -17,15 +17,16 @@ import pandas as pd
 from rich.console import Console
 
 from experiments.curves import draw_differences
-from experiments.label_noise.figure import draw_cases
 from experiments.label_noise.page import page_table, page_text
-from experiments.label_noise.results import dice_differences, rows_by_seed, separation_table, training_cases
+from experiments.label_noise.results import dice_differences, rows_by_seed, training_cases
 from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study, roles
 from experiments.nnunet_runs.command_line import QUICK_SEEDS, page_command, report_page, study_parser
 from experiments.nnunet_runs.results import ALL_LABELS, collect, finished_runs
 from experiments.nnunet_runs.runs import baseline_first, run_study
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import result_folder, write_result, write_table
+from experiments.wrong_labels.figure import draw_cases
+from experiments.wrong_labels.separation import separation_table
 from nnunet_dro.atomic import replacing
 
 #: Seeds of the data and the trainings.

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from experiments.curves import results_table, shown_difference
-from experiments.label_noise.data import KINDS
-from experiments.label_noise.results import LEARNT, N_FIRST, dice_differences, unlearnt
+from experiments.curves import results_table, shown_difference, verdict
+from experiments.label_noise.results import LEARNT, dice_differences, unlearnt
 from experiments.label_noise.studies import FINETUNED, FINETUNING_RATE, RIGHT, roles
 from experiments.nnunet_runs.page import not_learnt
 from experiments.nnunet_runs.results import ALL_LABELS
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import render
+from experiments.wrong_labels.separation import N_FIRST, separation_rows
 
 #: The labels of the page's table; the rare pathology differs in the cerebellum.
 SHOWN_LABELS = (ALL_LABELS, "cerebellum")
@@ -31,34 +31,6 @@ def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
     found["method"] = pd.Categorical(found["method"], list(study.trainers))
     found = found.sort_values(["label", "stratum", "method"], ignore_index=True)
     return results_table(found[["label", "stratum", *found.columns.drop(["label", "stratum"])]], roles(study))
-
-
-def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
-    """The page's table of how well trainings tell wrong from right: mean and range of the seeds.
-
-    Args:
-        separation: From `separation_table`.
-    """
-    rows = []
-    for (method, signal), of_seeds in separation.groupby(["method", "signal"], sort=False):
-        row: dict[str, object] = {"method": method, "by": signal, "AUC": of_seeds["auc"].mean()}
-        row["AUC, seeds"] = f"{of_seeds['auc'].min():.2f} to {of_seeds['auc'].max():.2f}"
-        row |= {f"AUC, {kind}": of_seeds[f"auc_{kind}"].mean() for kind in KINDS}
-        row |= {"AUC, wrong against rare": of_seeds["auc_against_rare"].mean()}
-        row |= {"AUC, rare against right": of_seeds["auc_rare"].mean()}
-        for column, what in (("found", "wrong"), ("found_rare", "right but rare")):
-            row[f"{what} of the first {N_FIRST}, by seed"] = _by_seed(of_seeds[column])
-        for column, what in (("share", "wrong"), ("share_rare", "right but rare")):
-            shares = of_seeds[column].dropna()
-            row[f"share of {what} cases"] = f"{100 * shares.mean():.0f} %" if len(shares) else "–"
-        row["right cases not seen, by seed"] = _by_seed(of_seeds["right_unseen"])
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _by_seed(counts: "pd.Series[float]") -> str:
-    known = counts.dropna().astype(int)
-    return ", ".join(map(str, known)) if len(known) else "–"
 
 
 def page_text(
@@ -137,15 +109,3 @@ def _by_verdict(
         for stratum, entry in verdicts[method].items():
             found.setdefault(stratum, {}).setdefault(str(entry["says"]), []).append(method)
     return found
-
-
-def verdict(low: float, high: float) -> str:
-    """What the interval of a difference says: ``helps``, ``harms``, ``no clear difference``, or ``one seed``.
-
-    Args:
-        low: Its lower end; NaN if there is none.
-        high: Its upper end.
-    """
-    if low != low:
-        return "one seed"
-    return "helps" if low > 0 else "harms" if high < 0 else "no clear difference"

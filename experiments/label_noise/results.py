@@ -4,17 +4,13 @@ import numpy as np
 import pandas as pd
 
 from experiments.curves import differences
-from experiments.label_noise.data import KINDS, NOISE_FILE
 from experiments.label_noise.studies import RIGHT, roles
-from experiments.nnunet_runs.hardness import harder
 from experiments.nnunet_runs.results import Results, seed_rows
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import Study
+from experiments.wrong_labels.spoiling import NOISE_FILE
 from nnunet_dro.suspects import rank_cases, read_logs
 from nnunet_dro.suspects.epoch_log import WEIGHTS
-
-#: Number of cases at the top of a ranking that are examined.
-N_FIRST = 20
 
 #: Trainings are long enough if right labels alone give every label of the common strata a higher mean Dice than this.
 LEARNT = 0.8
@@ -101,46 +97,3 @@ def unlearnt(scores: pd.DataFrame, study: Study) -> list[str]:
     right = scores[(scores["method"] == RIGHT) & scores["label"].isin(study.labels)]
     low = right[right["stratum"].isin(study.common) & (right["mean"] <= LEARNT)]
     return [f"seed {row.seed}, {row.stratum}: {row.label}" for row in low.itertuples()]
-
-
-def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
-    """How well each training separates the wrong label maps from the right ones.
-
-    Args:
-        cases: Rows of `training_cases`.
-
-    Returns:
-        A row per method, signal and seed: ``auc``, the chance that a wrong case looks more suspicious than a right one
-        (a lower weight, a higher loss; equal ones count half), trusted cases left out, and ``auc_swapped`` and so on
-        for the wrong cases of one kind; ``auc_against_rare``, the same against right rare cases alone; ``auc_rare``,
-        the chance that a right rare case looks more suspicious than another right one; ``found``, how many of the first
-        `N_FIRST` of the ranking are wrong, and ``found_rare``, how many are right and rare; ``share`` and
-        ``share_rare``, those of the draws (or weights) which went to wrong and to right rare cases; ``right_unseen``,
-        how many right cases were not drawn in the epochs that count. A training with weights has a second row for its
-        losses, without the counts and shares.
-    """
-    rows: list[dict[str, object]] = []
-    for (method, seed), of_run in cases.groupby(["method", "seed"], sort=False):
-        signal = of_run["signal"].iloc[0]
-        first = of_run.nsmallest(N_FIRST, "place")
-        wrong = of_run["kind"] != "clean"
-        right_rare = of_run["rare"] & ~wrong
-        row = {"method": method, "seed": seed, "signal": signal} | _aucs(of_run, "value", higher=signal != "weight")
-        found = {"found": (first["kind"] != "clean").sum(), "found_rare": right_rare[first.index].sum()}
-        shares = {"share": of_run["share"][wrong].sum(), "share_rare": of_run["share"][right_rare].sum()}
-        unseen = (~wrong & (of_run["times_seen"] == 0)).sum()
-        rows.append(row | found | shares | {"right_unseen": unseen})
-        if signal == "weight":
-            rows.append({"method": method, "seed": seed, "signal": "loss"} | _aucs(of_run, "loss", higher=True))
-    return pd.DataFrame(rows)
-
-
-def _aucs(of_run: pd.DataFrame, column: str, *, higher: bool) -> dict[str, float]:
-    sign = 1 if higher else -1
-    known = of_run[~of_run["trusted"] & of_run[column].notna()]
-    values = sign * known[column]
-    is_right = known["kind"] == "clean"
-    right = values[is_right]
-    rare, others, wrong = right[known["rare"]], right[~known["rare"]], values[~is_right]
-    aucs = {"auc": harder(wrong, right), "auc_against_rare": harder(wrong, rare), "auc_rare": harder(rare, others)}
-    return aucs | {f"auc_{kind}": harder(values[known["kind"] == kind], right) for kind in KINDS}

@@ -8,7 +8,11 @@ import pandas as pd
 
 from experiments.curves import Roles
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
-from experiments.label_noise.data import (
+from experiments.label_noise.random_weights import RANDOM_WEIGHTS, TRAINER_FOLDER
+from experiments.nnunet_runs.results import ALL_LABELS
+from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import render
+from experiments.wrong_labels.spoiling import (
     N_TRUSTED,
     N_TRUSTED_RARE,
     SHARE,
@@ -16,10 +20,6 @@ from experiments.label_noise.data import (
     spoil_dataset,
     trusted_cases,
 )
-from experiments.label_noise.random_weights import RANDOM_WEIGHTS, TRAINER_FOLDER
-from experiments.nnunet_runs.results import ALL_LABELS
-from experiments.nnunet_runs.study import BASELINE, Study
-from experiments.record import render
 
 #: Plain training on the cases with right labels alone, which is what wrong labels are measured against.
 RIGHT = "right"

@@ -16,8 +16,6 @@ import pandas as pd
 
 from experiments.curves import differences, draw_differences, results_table
 from experiments.datasets.nuclei import read_table
-from experiments.label_noise.figure import draw_cases
-from experiments.label_noise.results import separation_table
 from experiments.nuclei.__main__ import nuclei_parser, plan
 from experiments.nuclei.wrong_labels_data import NoisyImages, noisy_images
 from experiments.nuclei.wrong_labels_methods import ROLES, planned_runs
@@ -25,6 +23,8 @@ from experiments.nuclei.wrong_labels_page import page_text
 from experiments.nuclei.wrong_labels_results import all_cases, all_scores, at_the_end
 from experiments.nuclei.wrong_labels_training import train_noisy
 from experiments.record import cached_runs, module_command, result_folder, write_result, write_table
+from experiments.wrong_labels.figure import draw_cases
+from experiments.wrong_labels.separation import separation_table
 from nnunet_dro.atomic import replacing
 
 ITERATIONS = 2000

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from experiments.curves import Roles, differences, shown_difference
-from experiments.label_noise.data import N_TRUSTED, N_TRUSTED_RARE, SHARE
-from experiments.label_noise.page import separation_rows, verdict
-from experiments.label_noise.results import N_FIRST
+from experiments.curves import Roles, differences, shown_difference, verdict
 from experiments.nuclei.training import BATCH, LEARNING_RATE, PATCH
 from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE
 from experiments.nuclei.wrong_labels_methods import (
@@ -24,6 +21,8 @@ from experiments.nuclei.wrong_labels_methods import (
 from experiments.nuclei.wrong_labels_results import at_the_end, length_check
 from experiments.nuclei.wrong_labels_training import FINETUNING_PART, PLAIN_TRAINER
 from experiments.record import render
+from experiments.wrong_labels.separation import N_FIRST, separation_rows
+from experiments.wrong_labels.spoiling import N_TRUSTED, N_TRUSTED_RARE, SHARE
 
 #: The trainings are long enough if those on right labels only have this Dice of the common modality on every seed.
 LONG_ENOUGH = 80

@@ -3,15 +3,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.label_noise.data import (
-    KINDS,
-    NOISE_FILE,
-)
-from experiments.label_noise.page import separation_rows
-from experiments.label_noise.results import dice_differences, separation_table, training_cases, unlearnt
+from experiments.label_noise.results import dice_differences, training_cases, unlearnt
 from experiments.label_noise.studies import RIGHT, phantom_study, trainers
 from experiments.nnunet_runs.results import ALL_LABELS
 from experiments.nnunet_runs.runs import SeedRuns
+from experiments.wrong_labels.separation import separation_rows, separation_table
+from experiments.wrong_labels.spoiling import (
+    KINDS,
+    NOISE_FILE,
+)
 from tests.experiments.made_studies import tiny_study
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.label_noise.data import NOISE_FILE
 from experiments.label_noise.random_weights import RANDOM_WEIGHTS
 from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study
 from experiments.nnunet_runs.study import BASELINE
+from experiments.wrong_labels.spoiling import NOISE_FILE
 from nnunet_dro.trainers.registry import trainer_class
 
 

@@ -4,8 +4,6 @@ import pytest
 import torch
 
 from experiments.datasets.nuclei import Image
-from experiments.label_noise.data import KINDS
-from experiments.label_noise.results import separation_table
 from experiments.nuclei.training import BATCH, PATCH, draw_patches, new_network
 from experiments.nuclei.wrong_labels import main
 from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, RIGHT_KIND, spoilt_images
@@ -23,6 +21,8 @@ from experiments.nuclei.wrong_labels_methods import (
 from experiments.nuclei.wrong_labels_page import page_text
 from experiments.nuclei.wrong_labels_results import all_cases, all_scores, case_table
 from experiments.nuclei.wrong_labels_training import LearningSampler, RandomSampler, WatchedSampler
+from experiments.wrong_labels.separation import separation_table
+from experiments.wrong_labels.spoiling import KINDS
 from nnunet_dro.losses import DiceCELoss
 from tests.experiments.made_nuclei import write_nuclei_dataset
 

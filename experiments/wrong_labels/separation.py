@@ -1,0 +1,82 @@
+"""How well trainings separate wrong labels from right ones."""
+
+import pandas as pd
+
+from experiments.nnunet_runs.hardness import harder
+from experiments.wrong_labels.spoiling import KINDS
+
+#: Number of cases at the top of a ranking that are examined.
+N_FIRST = 20
+
+
+def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
+    """How well each training separates the wrong label maps from the right ones.
+
+    Args:
+        cases: A row per training case and run: ``method``, ``seed``, ``kind`` (clean, or how it was spoilt),
+            ``trusted``, ``rare``, ``place`` in the ranking from 1, ``signal`` (weight or loss), ``value`` of the
+            signal, ``loss``, ``times_seen`` and ``share`` of the draws or weights.
+
+    Returns:
+        A row per method, signal and seed: ``auc``, the chance that a wrong case looks more suspicious than a right one
+        (a lower weight, a higher loss; equal ones count half), trusted cases left out, and ``auc_swapped`` and so on
+        for the wrong cases of one kind; ``auc_against_rare``, the same against right rare cases alone; ``auc_rare``,
+        the chance that a right rare case looks more suspicious than another right one; ``found``, how many of the first
+        `N_FIRST` of the ranking are wrong, and ``found_rare``, how many are right and rare; ``share`` and
+        ``share_rare``, those of the draws (or weights) which went to wrong and to right rare cases; ``right_unseen``,
+        how many right cases were not drawn in the epochs that count. A training with weights has a second row for its
+        losses, without the counts and shares.
+    """
+    rows: list[dict[str, object]] = []
+    for (method, seed), of_run in cases.groupby(["method", "seed"], sort=False):
+        signal = of_run["signal"].iloc[0]
+        first = of_run.nsmallest(N_FIRST, "place")
+        wrong = of_run["kind"] != "clean"
+        right_rare = of_run["rare"] & ~wrong
+        row = {"method": method, "seed": seed, "signal": signal} | _aucs(of_run, "value", higher=signal != "weight")
+        found = {"found": (first["kind"] != "clean").sum(), "found_rare": right_rare[first.index].sum()}
+        shares = {"share": of_run["share"][wrong].sum(), "share_rare": of_run["share"][right_rare].sum()}
+        unseen = (~wrong & (of_run["times_seen"] == 0)).sum()
+        rows.append(row | found | shares | {"right_unseen": unseen})
+        if signal == "weight":
+            rows.append({"method": method, "seed": seed, "signal": "loss"} | _aucs(of_run, "loss", higher=True))
+    return pd.DataFrame(rows)
+
+
+def _aucs(of_run: pd.DataFrame, column: str, *, higher: bool) -> dict[str, float]:
+    sign = 1 if higher else -1
+    known = of_run[~of_run["trusted"] & of_run[column].notna()]
+    values = sign * known[column]
+    is_right = known["kind"] == "clean"
+    right = values[is_right]
+    rare, others, wrong = right[known["rare"]], right[~known["rare"]], values[~is_right]
+    aucs = {"auc": harder(wrong, right), "auc_against_rare": harder(wrong, rare), "auc_rare": harder(rare, others)}
+    return aucs | {f"auc_{kind}": harder(values[known["kind"] == kind], right) for kind in KINDS}
+
+
+def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
+    """The page's table of how well trainings tell wrong from right: mean and range of the seeds.
+
+    Args:
+        separation: From `separation_table`.
+    """
+    rows = []
+    for (method, signal), of_seeds in separation.groupby(["method", "signal"], sort=False):
+        row: dict[str, object] = {"method": method, "by": signal, "AUC": of_seeds["auc"].mean()}
+        row["AUC, seeds"] = f"{of_seeds['auc'].min():.2f} to {of_seeds['auc'].max():.2f}"
+        row |= {f"AUC, {kind}": of_seeds[f"auc_{kind}"].mean() for kind in KINDS}
+        row |= {"AUC, wrong against rare": of_seeds["auc_against_rare"].mean()}
+        row |= {"AUC, rare against right": of_seeds["auc_rare"].mean()}
+        for column, what in (("found", "wrong"), ("found_rare", "right but rare")):
+            row[f"{what} of the first {N_FIRST}, by seed"] = _by_seed(of_seeds[column])
+        for column, what in (("share", "wrong"), ("share_rare", "right but rare")):
+            shares = of_seeds[column].dropna()
+            row[f"share of {what} cases"] = f"{100 * shares.mean():.0f} %" if len(shares) else "–"
+        row["right cases not seen, by seed"] = _by_seed(of_seeds["right_unseen"])
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _by_seed(counts: "pd.Series[float]") -> str:
+    known = counts.dropna().astype(int)
+    return ", ".join(map(str, known)) if len(known) else "–"
