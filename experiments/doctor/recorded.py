@@ -65,7 +65,7 @@ EXPERIMENTS = (
     Recorded(
         "hippocampus",
         "hippocampus",
-        "segmentation-hippocampus.md",
+        "convergence-hippocampus.md",
         "range",
         "nothing to gain, no stratum fails",
         (Finding.NOTHING_FAILS,),

@@ -23,7 +23,7 @@ import experiments.nuclei.page
 import experiments.nuclei.wrong_labels
 import experiments.reweighting_limits.page
 import experiments.segmentation.page
-from experiments.convergence.studies import phantoms
+from experiments.convergence.studies import hippocampus, phantoms
 from experiments.curves import differences, results_table
 from experiments.digits.plan import planned_runs as digits_runs
 from experiments.digits.tables import trainings_table as digits_table
@@ -36,10 +36,10 @@ from experiments.nnunet_runs.results import Results
 from experiments.nuclei.methods import ROLES
 from experiments.record import markdown_table, render
 from experiments.reweighting_limits.descent import six_digits
-from experiments.segmentation.studies import few_phantoms_study, finetuning_rates_study, finetuning_study, phantom_study
+from experiments.segmentation.studies import few_phantoms_study, finetuning_rates_study, finetuning_study
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-SEGMENTATION = ("few-phantoms", "finetuning", "finetuning-rates", "hippocampus")
+SEGMENTATION = ("few-phantoms", "finetuning", "finetuning-rates")
 NOTHING = pd.DataFrame()
 
 
@@ -84,26 +84,12 @@ def times_of_the_page(monkeypatch):
     return take
 
 
-def hippocampus():
-    rare, common = {"rescaled": 4, "8bit": 6}, {"train": 96, "validation": 4, "test": 32}
-    return replace(
-        phantom_study(quick=False),
-        name="hippocampus",
-        title="Segmentation with a hidden stratum: hippocampus",
-        rare=tuple(rare),
-        common=("raw",),
-        labels=("anterior", "posterior"),
-        settings={"train": {**rare, "raw": common["train"]}},
-        about=render("segmentation/hippocampus", rare=rare, common=common),
-    )
-
-
 @pytest.mark.parametrize("name", SEGMENTATION)
 def test_segmentation(name, times_of_the_page):
     family = experiments.segmentation.page
     made = {"few-phantoms": few_phantoms_study, "finetuning-rates": finetuning_rates_study}
     made["finetuning"] = finetuning_study
-    study = made[name](quick=False) if name in made else hippocampus()
+    study = made[name](quick=False)
     name = f"segmentation-{name}"
     words = "**Trainings that never learnt a label, in any stratum:"
     methods = times_of_the_page(family, name, words)
@@ -212,6 +198,20 @@ def test_convergence(name):
     asked, scores = phantoms(quick=False, slices=name.endswith("slices")), read(f"{name}-all")
     found = differences(scores, asked.roles)
     text = experiments.convergence.page.page_text(found, scores, asked, seeds=list(scores["seed"].unique()))
+    table = results_table(found[found["label"] == asked.roles.label], asked.roles)
+    assert_page(name, asked.study.title, text, table)
+
+
+def test_convergence_of_the_hippocampus():
+    data = Path(__file__).parents[3] / "shared" / "data" / "Dataset004_Hippocampus"
+    if not data.is_dir():
+        pytest.skip("the data are not there")
+    name, asked = "convergence-hippocampus", hippocampus(data, quick=False)
+    scores, regrouped = read(f"{name}-all"), read(f"{name}-regrouped-all")
+    found = differences(scores, asked.roles)
+    text = experiments.convergence.page.page_text(
+        found, scores, asked, seeds=list(scores["seed"].unique()), regrouped=differences(regrouped, asked.roles)
+    )
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
     assert_page(name, asked.study.title, text, table)
 
