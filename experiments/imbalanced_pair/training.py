@@ -11,7 +11,7 @@ from scipy import ndimage
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from experiments.wrong_labels.random_weights import random_weights
+from experiments.spoilt_labels.random_weights import random_weights
 from nnunet_dro.losses import LearnedWeights
 
 METHODS = ("plain", "proportion", "resample", "hard mining", "random", "L2RW")

@@ -25,8 +25,8 @@ from experiments.nnunet_runs.results import ALL_LABELS, collect, finished_runs
 from experiments.nnunet_runs.runs import baseline_first, run_study
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import result_folder, write_result, write_table
-from experiments.wrong_labels.figure import draw_cases
-from experiments.wrong_labels.separation import separation_table
+from experiments.spoilt_labels.figure import draw_cases
+from experiments.spoilt_labels.separation import separation_table
 from nnunet_dro.atomic import replacing
 
 #: Seeds of the data and the trainings.

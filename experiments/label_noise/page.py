@@ -11,7 +11,7 @@ from experiments.nnunet_runs.page import not_learnt
 from experiments.nnunet_runs.results import ALL_LABELS
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import render
-from experiments.wrong_labels.separation import N_FIRST, separation_rows
+from experiments.spoilt_labels.separation import N_FIRST, separation_rows
 
 #: The labels of the page's table; the rare pathology differs in the cerebellum.
 SHOWN_LABELS = (ALL_LABELS, "cerebellum")

@@ -8,7 +8,7 @@ from experiments.label_noise.studies import RIGHT, roles
 from experiments.nnunet_runs.results import Results, seed_rows
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import Study
-from experiments.wrong_labels.spoiling import NOISE_FILE
+from experiments.spoilt_labels.spoiling import NOISE_FILE
 from nnunet_dro.suspects import rank_cases, read_logs
 from nnunet_dro.suspects.epoch_log import WEIGHTS
 

@@ -12,7 +12,7 @@ from experiments.label_noise.random_weights import RANDOM_WEIGHTS, TRAINER_FOLDE
 from experiments.nnunet_runs.results import ALL_LABELS
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import render
-from experiments.wrong_labels.spoiling import (
+from experiments.spoilt_labels.spoiling import (
     N_TRUSTED,
     N_TRUSTED_RARE,
     SHARE,

@@ -23,8 +23,8 @@ from experiments.nuclei.wrong_labels_page import page_text
 from experiments.nuclei.wrong_labels_results import all_cases, all_scores, at_the_end
 from experiments.nuclei.wrong_labels_training import train_noisy
 from experiments.record import cached_runs, module_command, result_folder, write_result, write_table
-from experiments.wrong_labels.figure import draw_cases
-from experiments.wrong_labels.separation import separation_table
+from experiments.spoilt_labels.figure import draw_cases
+from experiments.spoilt_labels.separation import separation_table
 from nnunet_dro.atomic import replacing
 
 ITERATIONS = 2000

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.datasets.nuclei import Image, read_nuclei, split_nuclei
-from experiments.wrong_labels.spoiling import draw_noise_beside, spoil
+from experiments.spoilt_labels.spoiling import draw_noise_beside, spoil
 
 COMMON, RARE = "fluorescence", "purple"
 #: Training images of each modality.

@@ -21,8 +21,8 @@ from experiments.nuclei.wrong_labels_methods import (
 from experiments.nuclei.wrong_labels_results import at_the_end, length_check
 from experiments.nuclei.wrong_labels_training import FINETUNING_PART, PLAIN_TRAINER
 from experiments.record import render
-from experiments.wrong_labels.separation import N_FIRST, separation_rows
-from experiments.wrong_labels.spoiling import N_TRUSTED, N_TRUSTED_RARE, SHARE
+from experiments.spoilt_labels.separation import N_FIRST, separation_rows
+from experiments.spoilt_labels.spoiling import N_TRUSTED, N_TRUSTED_RARE, SHARE
 
 #: The trainings are long enough if those on right labels only have this Dice of the common modality on every seed.
 LONG_ENOUGH = 80

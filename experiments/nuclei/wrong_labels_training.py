@@ -14,7 +14,7 @@ from experiments.nuclei.methods import PLAIN
 from experiments.nuclei.network import UNet
 from experiments.nuclei.training import BATCH, OptimisedRun, Result, Run, Sampler, draw_patches, new_network, train
 from experiments.nuclei.wrong_labels_data import NoisyImages
-from experiments.wrong_labels.random_weights import random_weights
+from experiments.spoilt_labels.random_weights import random_weights
 from nnunet_dro.losses import DiceCELoss, LearnedWeights
 from nnunet_dro.sampling import Draws, HardnessTable
 from nnunet_dro.trainers.registry import parse_trainer_name

@@ -62,6 +62,7 @@ PAGES = {
         "had 4,000 iterations",
         "continued for 400",
     ),
+    "docs/suspects.md": ("30 of 100", "first 20 suspects"),
     "docs/trainers.md": (
         "of the first 20 suspects",
         "version 0.1",

@@ -1,5 +1,6 @@
 """Made-up images of nuclei in which some modalities are rare."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -34,3 +35,11 @@ def write_nuclei_dataset(folder: Path, *, size=(72, 72)) -> pd.DataFrame:
         SimpleITK.WriteImage(SimpleITK.GetImageFromArray(labels), str(folder / "labelsTr" / f"{case}.png"))
     table.to_csv(folder / "cases.csv", index=False)
     return table
+
+
+def assert_goes_on_where_it_stopped(again: Callable[[], object], cache: Path, n_runs: int) -> None:
+    """A second run makes none of the finished runs of the first one again."""
+    stamps = {path: path.stat().st_mtime_ns for path in cache.rglob("*.json")}
+    assert len(stamps) == n_runs
+    again()
+    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.json")} == stamps

@@ -13,8 +13,8 @@ from experiments.label_noise.page import page_text
 from experiments.label_noise.studies import RIGHT, phantom_study, trainers
 from experiments.nnunet_runs import runs as nnunet_runs
 from experiments.nnunet_runs.results import ALL_LABELS
-from experiments.wrong_labels.separation import separation_table
-from experiments.wrong_labels.spoiling import KINDS, NOISE_FILE
+from experiments.spoilt_labels.separation import separation_table
+from experiments.spoilt_labels.spoiling import KINDS, NOISE_FILE
 from nnunet_dro.trainers.checkpoint import read_checkpoint
 from tests.experiments.label_noise.test_results import made_cases, made_scores
 from tests.experiments.made_studies import NNUNet, tiny_study, write_tiny

@@ -7,8 +7,8 @@ from experiments.label_noise.results import dice_differences, training_cases, un
 from experiments.label_noise.studies import RIGHT, phantom_study, trainers
 from experiments.nnunet_runs.results import ALL_LABELS
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.wrong_labels.separation import separation_rows, separation_table
-from experiments.wrong_labels.spoiling import (
+from experiments.spoilt_labels.separation import separation_rows, separation_table
+from experiments.spoilt_labels.spoiling import (
     KINDS,
     NOISE_FILE,
 )

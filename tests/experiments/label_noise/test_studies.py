@@ -7,7 +7,7 @@ import pytest
 from experiments.label_noise.random_weights import RANDOM_WEIGHTS
 from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study
 from experiments.nnunet_runs.study import BASELINE
-from experiments.wrong_labels.spoiling import NOISE_FILE
+from experiments.spoilt_labels.spoiling import NOISE_FILE
 from nnunet_dro.trainers.registry import trainer_class
 
 

@@ -21,10 +21,10 @@ from experiments.nuclei.wrong_labels_methods import (
 from experiments.nuclei.wrong_labels_page import page_text
 from experiments.nuclei.wrong_labels_results import all_cases, all_scores, case_table
 from experiments.nuclei.wrong_labels_training import LearningSampler, RandomSampler, WatchedSampler
-from experiments.wrong_labels.separation import separation_table
-from experiments.wrong_labels.spoiling import KINDS
+from experiments.spoilt_labels.separation import separation_table
+from experiments.spoilt_labels.spoiling import KINDS
 from nnunet_dro.losses import DiceCELoss
-from tests.experiments.made_nuclei import write_nuclei_dataset
+from tests.experiments.made_nuclei import assert_goes_on_where_it_stopped, write_nuclei_dataset
 
 
 def made_images(n_train=N_TRAIN, size=PATCH):
@@ -210,10 +210,7 @@ def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tm
     assert scores[scores["method"] == FINETUNED]["iteration"].unique().tolist() == [10]
     separation = pd.read_csv(tmp_path / "nuclei-wrong-labels-separation.csv")
     assert set(separation["method"]) == set(METHODS) - {RIGHT, FINETUNED}
-    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*") if path.is_file()}
-    assert len(stamps) == len(TRAININGS)
-    main(words)
-    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "cache", len(TRAININGS))
     capsys.readouterr()
 
 

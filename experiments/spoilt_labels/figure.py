@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.wrong_labels.spoiling import KINDS
+from experiments.spoilt_labels.spoiling import KINDS
 
 #: Groups of training cases, from left to right, and their colours.
 _COLOURS = {

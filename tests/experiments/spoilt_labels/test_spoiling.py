@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.wrong_labels.spoiling import (
+from experiments.spoilt_labels.spoiling import (
     KINDS,
     NOISE_FILE,
     draw_noise,

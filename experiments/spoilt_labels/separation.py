@@ -3,7 +3,7 @@
 import pandas as pd
 
 from experiments.nnunet_runs.hardness import harder
-from experiments.wrong_labels.spoiling import KINDS
+from experiments.spoilt_labels.spoiling import KINDS
 
 #: Number of cases at the top of a ranking that are examined.
 N_FIRST = 20
