@@ -85,7 +85,6 @@ experiments: install
 	$(BIN)/python -m experiments.convergence phantoms --work build/convergence
 	$(BIN)/python -m experiments.convergence slices --work build/convergence --methods DRO IW DRO_explore0.3
 	$(BIN)/python -m experiments.label_noise --work build/experiments
-	$(BIN)/python -m experiments.few_data --work build/experiments
 
 clean:
 	rm -rf $(VENV) $(VENV)-peers .nox build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -2,8 +2,8 @@
 
     python -m experiments.doctor --work FOLDER
 
-The work folder is that of `experiments.segmentation`, `experiments.label_noise` and `experiments.few_data`, with the
-plain training (ERM) of seed 0 of each; those without one are left out. Cases that were measured are not measured again.
+The work folder is that of `experiments.segmentation` and `experiments.label_noise`, with the plain training (ERM) of
+seed 0 of each. The rows of experiments without one stay as they are. Cases that were measured are not measured again.
 """
 
 import argparse
@@ -36,11 +36,14 @@ def main(words: Sequence[str] | None = None) -> int:
         if folds:
             rows.append(row_of(experiment, _answer(experiment, seed, folds[0].parent)))
             sys.stderr.write(f"{experiment.name}: {rows[-1]['finding']}\n")
-    table = pd.DataFrame(rows)
-    with replacing(arguments.out / "results" / "doctor.csv") as partial:
+    path = arguments.out / "results" / "doctor.csv"
+    kept = pd.read_csv(path)
+    kept = kept[~kept["experiment"].isin([row["experiment"] for row in rows])]
+    table = pd.concat([pd.DataFrame(rows), kept], ignore_index=True)
+    with replacing(path) as partial:
         table.to_csv(partial, index=False, float_format="%.4g", lineterminator="\n")
     # The page shows what is in the file, rounded once.
-    table = pd.read_csv(arguments.out / "results" / "doctor.csv")
+    table = pd.read_csv(path)
     page = arguments.out / "doctor.md"
     before, rest = page.read_text(encoding="utf-8").split(START)
     with replacing(page) as partial:

@@ -12,7 +12,7 @@ class Recorded:
     Attributes:
         name: The folder of its runs in the work folder.
         title: What it is called in the table.
-        page: Its page in docs/results.
+        page: Its page in docs/results; empty if that is retired.
         by: Column of the case table with the strata.
         outcome: What came out of it, in a few words.
         right: The findings that agree with it.
@@ -48,7 +48,7 @@ EXPERIMENTS = (
     Recorded(
         "few-data-hippocampus",
         "few data",
-        "few-data.md",
+        "",
         "range",
         "GI-LS harms; 8 cases",
         (Finding.CANNOT_TELL, Finding.NOT_CARRIED_OVER),
@@ -56,7 +56,7 @@ EXPERIMENTS = (
     Recorded(
         "few-phantoms",
         "few phantoms",
-        "segmentation-few-phantoms.md",
+        "",
         "pathology",
         "DRO gains on some seeds, the others pay; 2 rare cases",
         (Finding.CANNOT_TELL, Finding.NOT_CARRIED_OVER),

@@ -71,9 +71,10 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def _line(experiment: Recorded, row: dict[Any, Any]) -> str:
+    title = f"[{experiment.title}](results/{experiment.page})" if experiment.page else experiment.title
     is_right = row["finding"] in {finding.value for finding in experiment.right}
     cells = [
-        f"[{experiment.title}](results/{experiment.page}){', left out' if experiment.left_out else ''}",
+        title + (", left out" if experiment.left_out else ""),
         experiment.outcome,
         f"{row['worst_stratum']}, {row['cases_of_it']} of {row['training_cases']} training cases"
         if row["set"] == "training"

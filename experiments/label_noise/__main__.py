@@ -42,7 +42,7 @@ NAME = "label-noise"
 def main(words: Sequence[str] | None = None) -> int:
     """Run the experiment; returns the exit code: 2 if the input must be corrected, 1 if nnU-Net fails."""
     description = str(__doc__).splitlines()[0]
-    parser = study_parser("label_noise", description, methods=METHODS, seeds=SEEDS, takes_data=False)
+    parser = study_parser("label_noise", description, methods=METHODS, seeds=SEEDS)
     arguments = parser.parse_args(words)
     quick = arguments.quick
 

@@ -19,7 +19,6 @@ def study_parser(
     *,
     methods: Sequence[str] = (),
     seeds: Sequence[int] = SEEDS,
-    takes_data: bool = True,
 ) -> argparse.ArgumentParser:
     """A parser with the options of these experiments: those of all, and the folders, the seeds and the methods.
 
@@ -28,13 +27,9 @@ def study_parser(
         description: First lines of the help.
         methods: Methods to choose from; none if the experiment always trains all.
         seeds: Seeds that are run if none are given.
-        takes_data: Whether a study uses real data.
     """
     parser = experiment_parser(name, description)
     parser.add_argument("--work", type=Path, required=True, help="Folder for data, trainings and predictions.")
-    if takes_data:
-        help_text = "Raw hippocampus dataset with cases.csv, where a study uses it instead of phantoms."
-        parser.add_argument("--data", type=Path, help=help_text)
     default = " ".join(map(str, seeds))
     parser.add_argument("--seeds", type=int, nargs="+", help=f"Seeds of datasets and trainings (default: {default}).")
     if methods:
@@ -68,18 +63,15 @@ def report_page(name: str, make: Callable[[Console], Path]) -> int:
     return 0
 
 
-def page_command(
-    start: str, *, options: Sequence[str] = (), seeds: Sequence[int], methods: Sequence[str] = (), quick: bool
-) -> str:
+def page_command(start: str, *, seeds: Sequence[int], methods: Sequence[str] = (), quick: bool) -> str:
     """The command that makes a page again, in any work folder.
 
     Args:
         start: Name of the experiment's package, and the words that must follow it.
-        options: Options that say which study it is.
         seeds: Seeds of the datasets.
         methods: Methods that are compared; none if the experiment always trains all.
         quick: Whether it is a smoke run.
     """
-    words = [f"python -m experiments.{start} --work FOLDER", *options, "--seeds", *map(str, seeds)]
+    words = [f"python -m experiments.{start} --work FOLDER", "--seeds", *map(str, seeds)]
     words += ["--methods", *methods] if methods else []
     return " ".join([*words, *(["--quick"] if quick else [])])

@@ -1,16 +1,13 @@
-"""nnU-Net on data with a known hidden stratum: which training finds the rare cases, and what do the other cases pay?
+"""Finetuning a plain nnU-Net on data with a known hidden stratum: what do the rare cases gain, and what do others pay?
 
-    python -m experiments.segmentation phantoms --work FOLDER
-    python -m experiments.segmentation few-phantoms --work FOLDER --methods beta10_noIS cvar0.1
     python -m experiments.segmentation finetuning --work FOLDER
-    python -m experiments.segmentation hippocampus --work FOLDER --data Dataset004_Hippocampus
+    python -m experiments.segmentation finetuning-rates --work FOLDER
 
 Every method is trained with nnU-Net on the dataset of every seed, on one processor core, and compared with plain
 nnU-Net by stratum. Finished runs are in the work folder and are not run again; runs that failed are tried again the
 next time. The page, its picture and its tables show the finished runs.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,34 +25,28 @@ from experiments.segmentation.results import summary_rows
 from experiments.segmentation.studies import (
     FINETUNING_TRAINERS,
     RATES_TRAINERS,
-    TRAINERS,
-    few_phantoms_study,
     finetuning_rates_study,
     finetuning_study,
-    hippocampus_study,
-    phantom_study,
 )
 
-#: The methods of a smoke run.
-QUICK_METHODS = (BASELINE, "beta10_noIS")
+_STUDIES = {"finetuning": finetuning_study, "finetuning-rates": finetuning_rates_study}
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a study; returns the exit code: 2 if the input must be corrected, 1 if a dataset cannot be prepared."""
-    parser = study_parser(
-        "segmentation", str(__doc__).splitlines()[0], methods=tuple(TRAINERS | FINETUNING_TRAINERS | RATES_TRAINERS)
-    )
-    parser.add_argument("study", choices=("phantoms", "few-phantoms", "finetuning", "finetuning-rates", "hippocampus"))
+    methods = tuple(FINETUNING_TRAINERS | RATES_TRAINERS)
+    parser = study_parser("segmentation", str(__doc__).splitlines()[0], methods=methods)
+    parser.add_argument("study", choices=tuple(_STUDIES))
     arguments = parser.parse_args(words)
 
     def make(console: Console) -> Path:
-        study = _study(arguments)
+        study = _STUDIES[arguments.study](quick=arguments.quick)
         methods = arguments.methods or tuple(study.trainers)
         if unknown := [method for method in methods if method not in study.trainers]:
             known = ", ".join(study.trainers)
             raise ValueError(f"`methods` must be of the study {study.name}, got {unknown[0]!r}. Choose from: {known}.")
         if arguments.quick and not arguments.methods:
-            methods = tuple(study.trainers)[:2] if study.sources else QUICK_METHODS
+            methods = tuple(study.trainers)[:2]
         return run(
             study,
             work=arguments.work,
@@ -67,20 +58,6 @@ def main(words: Sequence[str] | None = None) -> int:
         )
 
     return report_page("segmentation", make)
-
-
-def _study(arguments: argparse.Namespace) -> Study:
-    if arguments.study == "phantoms":
-        return phantom_study(quick=arguments.quick)
-    if arguments.study == "finetuning":
-        return finetuning_study(quick=arguments.quick)
-    if arguments.study == "finetuning-rates":
-        return finetuning_rates_study(quick=arguments.quick)
-    if arguments.study == "few-phantoms":
-        return few_phantoms_study(quick=arguments.quick)
-    if arguments.data is None:
-        raise ValueError("`data` must be the raw hippocampus dataset, got none. Give its folder with --data.")
-    return hippocampus_study(arguments.data, quick=arguments.quick)
 
 
 def run(
@@ -123,7 +100,6 @@ def run(
     by_seed = seed_rows(results)
     write_table(out / f"{name}-seeds.csv", by_seed)
     all_seeds = [of_seed.seed for of_seed in runs]
-    options = ["--data Dataset004_Hippocampus"] if study.name == "hippocampus" else []
     return write_result(
         out,
         name,
@@ -131,9 +107,7 @@ def run(
         text=page_text(results, table, n_training, by_seed=by_seed, failures=failures, quick=quick),
         table=page_table(table, study),
         figure=draw(results, table, n_training),
-        command=page_command(
-            f"segmentation {study.name}", options=options, seeds=all_seeds, methods=methods, quick=quick
-        ),
+        command=page_command(f"segmentation {study.name}", seeds=all_seeds, methods=methods, quick=quick),
         seeds=[of_seed.seed for of_seed in finished],
         quick=quick,
         seconds=sum(of_seed.seconds(methods) for of_seed in runs),

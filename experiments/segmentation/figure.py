@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from experiments.nnunet_runs.results import Results
 from experiments.nnunet_runs.study import BASELINE
-from experiments.segmentation.results import STATISTICS
+from experiments.segmentation.dice_table import SHOWN
 
 _COLOURS = {"mean": "#1b4f72", "p10": "#ca6f1e", "p5": "#943126"}
 _MARKERS = {"mean": "o", "p10": "s", "p5": "^"}
@@ -37,7 +37,7 @@ def draw(results: Results, table: pd.DataFrame, n_training: "pd.Series[int]") ->
             dice = results.dice[(results.dice["label"] == label) & (results.dice["stratum"] == stratum)]
             of_seeds = dice.groupby(["seed", "method"])["dice"].mean().unstack("method")
             _draw_panel(panel, rows, of_seeds, methods)
-            values = (f"{statistic} {100 * rows.loc[BASELINE, statistic]:.1f}" for statistic in STATISTICS)
+            values = (f"{statistic} {100 * rows.loc[BASELINE, statistic]:.1f}" for statistic in SHOWN)
             title = f"{label}, {stratum} ({n_training[stratum]} in training)\n{BASELINE}: {', '.join(values)}"
             panel.set_title(title, fontsize=9)
         row[0].set_yticks(range(len(methods)), methods, fontsize=9)
@@ -51,7 +51,7 @@ def draw(results: Results, table: pd.DataFrame, n_training: "pd.Series[int]") ->
 
 def _draw_panel(panel: Axes, rows: pd.DataFrame, of_seeds: pd.DataFrame, methods: list[str]) -> None:
     panel.axvline(0, color="black", linewidth=0.8)
-    for offset, statistic in zip((-0.25, 0.0, 0.25), STATISTICS, strict=True):
+    for offset, statistic in zip((-0.25, 0.0, 0.25), SHOWN, strict=True):
         name = f"{statistic}_difference"
         middle, low, high = (100 * rows.loc[methods, f"{name}{bound}"].to_numpy() for bound in ("", "_low", "_high"))
         lines = [position + offset for position in range(len(methods))]

@@ -4,19 +4,16 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from experiments.nnunet_runs.dice_table import shown_table
 from experiments.nnunet_runs.page import not_learnt, time_table
 from experiments.nnunet_runs.plans import BATCH_SIZE
 from experiments.nnunet_runs.results import Results
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import collapse_rates, collapsed_trainings, render
-from experiments.segmentation.results import STATISTICS, learnt_rows
+from experiments.segmentation.dice_table import SHOWN, shown_table
+from experiments.segmentation.results import learnt_rows
 
 #: Statistics that the findings describe.
 _TOLD = ("mean", "p10")
-
-#: Methods that know the strata of the training cases.
-_INFORMED = ("GroupDRO", "IW")
 
 
 def page_table(table: pd.DataFrame, study: Study) -> pd.DataFrame:
@@ -26,9 +23,7 @@ def page_table(table: pd.DataFrame, study: Study) -> pd.DataFrame:
         table: From `summary_rows`.
         study: The study.
     """
-    keys = {name: name for name in ("label", "stratum", "method")} | {"n_seeds": "seeds"}
-    columns = [column for statistic in STATISTICS for column in (statistic, f"{statistic}, seeds")]
-    shown = shown_table(table[table["label"].isin(study.labels)], keys, columns)
+    shown = shown_table(table[table["label"].isin(study.labels)])
     return shown.drop(columns="label") if len(study.labels) == 1 else shown
 
 
@@ -40,6 +35,7 @@ def page_text(
     by_seed: pd.DataFrame | None = None,
     failures: Mapping[str, str],
     quick: bool,
+    seeded: bool = True,
 ) -> str:
     """The text of the page above its table.
 
@@ -50,6 +46,7 @@ def page_text(
         by_seed: From `seed_rows`; None for a table of an earlier version, whose seeds were not kept.
         failures: Runs that failed, and the reasons.
         quick: Whether it is a smoke run; its numbers are not described in words.
+        seeded: Whether the trainings of a seed were seeded as well as its data; those of earlier pages were not.
     """
     study = results.study
     return render(
@@ -57,7 +54,7 @@ def page_text(
         baseline=BASELINE,
         study=study,
         batch_size=BATCH_SIZE,
-        informed=[method for method in _INFORMED if method in results.methods],
+        seeded=seeded,
         quick=quick,
         of_seeds="differences" in table,
         findings=findings(table, study, n_training),
@@ -101,7 +98,7 @@ def findings(table: pd.DataFrame, study: Study, n_training: "pd.Series[int]") ->
         entries=entries,
         n_total=n_total,
         baseline=BASELINE,
-        statistics=STATISTICS,
+        statistics=SHOWN,
         told=_TOLD,
     )
 

@@ -2,20 +2,17 @@
 
 import pandas as pd
 
-from experiments.nnunet_runs.dice_table import dice_table, differences_of_seeds
 from experiments.nnunet_runs.results import ALL_LABELS, Results
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import collapsed_trainings, without_collapsed
-
-#: The statistics of Dice on the page.
-STATISTICS = ("mean", "p10", "p5")
+from experiments.segmentation.dice_table import SHOWN, dice_table, differences_of_seeds
 
 
 def summary_rows(results: Results) -> pd.DataFrame:
     """One row per label, stratum and method, all numbers as fractions of Dice.
 
     Returns:
-        For each of `STATISTICS` its mean over the seeds (``mean``), the lowest and the highest of them
+        For each of `SHOWN` its mean over the seeds (``mean``), the lowest and the highest of them
         (``mean_lowest``, ``mean_highest``), and the mean over the seeds of the difference to the baseline with its 95 %
         interval over the seeds (``mean_difference``, ``mean_difference_low``, ``mean_difference_high``; empty for the
         baseline, and the interval with fewer than three seeds). ``seeds_better`` counts the seeds whose mean is above
@@ -28,15 +25,12 @@ def summary_rows(results: Results) -> pd.DataFrame:
     for label in (*study.labels, *others):
         for stratum in study.strata:
             rows = dice[(dice["label"] == label) & (dice["stratum"] == stratum)]
-            part = dice_table(rows, study, results.methods, statistics=STATISTICS, over_seeds=True)
+            part = dice_table(rows, study, results.methods)
             parts.append(part.assign(label=label, stratum=stratum))
     table = pd.concat(parts, ignore_index=True)
     columns = ["method", "trainer", "stratum", "label", "n_seeds", "n_cases", "seeds_better"]
-    for statistic in STATISTICS:
-        # The page compares the seeds, and so their mean stands for all of them.
-        table[statistic] = table[f"{statistic}_of_seeds"]
-        columns += [statistic, f"{statistic}_lowest", f"{statistic}_highest"]
-    columns += [f"{statistic}_difference{bound}" for statistic in STATISTICS for bound in ("", "_low", "_high")]
+    columns += [f"{statistic}{end}" for statistic in SHOWN for end in ("", "_lowest", "_highest")]
+    columns += [f"{statistic}_difference{bound}" for statistic in SHOWN for bound in ("", "_low", "_high")]
     return table.assign(differences="of seeds")[[*columns, "differences"]]
 
 
@@ -63,7 +57,7 @@ def learnt_rows(by_seed: pd.DataFrame, study: Study) -> pd.DataFrame:
                 continue
             before, after = baseline.loc[seeds], of.loc[seeds]
             row: dict[str, object] = {"label": label, "stratum": stratum, "method": method, "n_seeds": len(seeds)}
-            row |= {name: after[name].mean() for name in STATISTICS}
+            row |= {name: after[name].mean() for name in SHOWN}
             row["seeds_better"] = int((after["mean"] > before["mean"]).sum())
-            rows.append(row | (differences_of_seeds(before, after, STATISTICS) if method != BASELINE else {}))
+            rows.append(row | (differences_of_seeds(before, after) if method != BASELINE else {}))
     return pd.DataFrame(rows, columns=list(rows[-1]) if rows else ["label", "stratum", "method"])

@@ -20,7 +20,7 @@ def nnunet(monkeypatch):
 def forked(monkeypatch):
     """Real commands that do not import nnU-Net one by one."""
     commands = ForkedCommands()
-    for name in ("nnunet_runs.runs", "few_data.__main__", "few_data.tuning", "convergence.__main__"):
+    for name in ("nnunet_runs.runs", "convergence.__main__"):
         monkeypatch.setattr(importlib.import_module(f"experiments.{name}"), "run_command", commands)
     yield commands
     commands.close()

@@ -10,10 +10,15 @@ import SimpleITK
 
 from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
 from experiments.nnunet_runs.study import Study
-from experiments.segmentation.studies import TRAINERS
 from nnunet_dro.nnunet.command import CommandError
 
 LABELS = {"background": 0, "stem": 1, "bud": 2}
+TRAINERS = {
+    "ERM": "nnUNetTrainerHWS_beta0",
+    "beta10": "nnUNetTrainerHWS_beta10",
+    "beta100": "nnUNetTrainerHWS",
+    "IW": "nnUNetTrainerIW_{by}",
+}
 N_TEST = {"rare": 2, "usual": 3}
 
 

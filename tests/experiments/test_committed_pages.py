@@ -1,6 +1,6 @@
 """The committed pages are those of the templates, with the numbers of the committed tables.
 
-Some numbers are in no table (times of trainings, and what a tuning found out); these are taken from the page itself.
+Some numbers are in no table (times of trainings); these are taken from the page itself.
 """
 
 import re
@@ -13,7 +13,6 @@ import pytest
 
 import experiments.convergence.page
 import experiments.digits.page
-import experiments.few_data.page
 import experiments.hardness_signals.__main__
 import experiments.hardness_signals.page
 import experiments.imbalanced_pair.page
@@ -27,19 +26,17 @@ from experiments.convergence.studies import hippocampus, phantoms
 from experiments.curves import differences, results_table
 from experiments.digits.plan import planned_runs as digits_runs
 from experiments.digits.tables import trainings_table as digits_table
-from experiments.few_data import studies as few_data_studies
-from experiments.few_data.tuning import Tuning
 from experiments.imbalanced_pair.plan import published_runs
 from experiments.imbalanced_pair.training import METHODS
 from experiments.imbalanced_pair.training import Run as PairRun
 from experiments.nnunet_runs.results import Results
 from experiments.nuclei.methods import ROLES
-from experiments.record import markdown_table, render
+from experiments.record import markdown_table
 from experiments.reweighting_limits.descent import six_digits
-from experiments.segmentation.studies import few_phantoms_study, finetuning_rates_study, finetuning_study
+from experiments.segmentation.studies import finetuning_rates_study, finetuning_study
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-SEGMENTATION = ("few-phantoms", "finetuning", "finetuning-rates")
+SEGMENTATION = {"finetuning": finetuning_study, "finetuning-rates": finetuning_rates_study}
 NOTHING = pd.DataFrame()
 
 
@@ -87,52 +84,15 @@ def times_of_the_page(monkeypatch):
 @pytest.mark.parametrize("name", SEGMENTATION)
 def test_segmentation(name, times_of_the_page):
     family = experiments.segmentation.page
-    made = {"few-phantoms": few_phantoms_study, "finetuning-rates": finetuning_rates_study}
-    made["finetuning"] = finetuning_study
-    study = made[name](quick=False)
+    study = SEGMENTATION[name](quick=False)
     name = f"segmentation-{name}"
     words = "**Trainings that never learnt a label, in any stratum:"
     methods = times_of_the_page(family, name, words)
     dice = pd.DataFrame({"label": list(study.labels)})
     table, n_training = read(f"{name}-all"), pd.Series(study.settings["train"])
-    text = family.page_text(Results(study, methods, dice, NOTHING), table, n_training, failures={}, quick=False)
+    results = Results(study, methods, dice, NOTHING)
+    text = family.page_text(results, table, n_training, failures={}, quick=False, seeded=False)
     assert_page(name, study.title, text, family.page_table(table, study))
-
-
-def test_few_data(monkeypatch):
-    family, page = experiments.few_data.page, (RESULTS / "few-data.md").read_text(encoding="utf-8")
-    study = replace(
-        few_data_studies.phantom_study(quick=False),
-        title="Few data: hippocampus",
-        rare=("8bit", "rescaled"),
-        common=("raw",),
-        about=render("few_data/hippocampus", n_training=8, n_test=60, n_other=20),
-    )
-    # One table of both methods, of which one has no T.
-    trials = read("few-data-trials", dtype={"T": "Int64"})
-    best = {"LS": "nnUNetTrainerLS_alpha0.0121", "GI-LS": "nnUNetTrainerGILS_alpha0.236_T2_eta0.101"}
-    worth = {"LS": {"alpha": 1.0}, "GI-LS": {"T": 0.76, "eta": 0.14, "alpha": 0.1}}
-    tunings = [Tuning(m, trials[trials["method"] == m], best[m], worth[m]) for m in best]
-    gils = few_data_studies.LONG_GILS
-    study = replace(study, trainers={**study.trainers, **best, gils: best["GI-LS"]})
-    times = table_after("### Time of the trainings", "few-data")
-    monkeypatch.setattr(family, "training_times", lambda _: times)
-    (sentence,) = re.findall(r"\*\*GI-LS-long against ERM-long\*\*, difference of the mean Dice: (.*)", page)
-    numbers = re.findall(r"(?:^|; )(.*?) (\S+) \[(\S+), (\S+)\]", sentence)
-    bounds = ("mean_difference", "mean_difference_low", "mean_difference_high")
-    long = pd.DataFrame(
-        [
-            {"cases": cases, **{b: float(v) / 100 for b, v in zip(bounds, of_cases, strict=True)}}
-            for cases, *of_cases in numbers
-        ]
-    ).assign(seed="0, 1, 2", n_seeds=3, seeds_better=int(re.search(r"higher in (\d)", sentence)[1]))
-    monkeypatch.setattr(family, "long_pair", lambda _: long)
-    ratio = float(re.search(r"took (\S+) times", sentence)[1])
-    seconds = pd.DataFrame({"method": ["ERM-long", gils], "cpu_seconds": [1.0, ratio]})
-    results = Results(study, tuple(times["method"]), pd.DataFrame({"seed": [0]}), seconds)
-    table = read("few-data-all")
-    text = family.page_text(results, table, tunings, read("few-data-cost"), failures={}, name="few-data", quick=False)
-    assert_page("few-data", study.title, text, family.page_table(table))
 
 
 def test_hardness_signals():

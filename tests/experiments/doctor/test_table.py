@@ -18,7 +18,7 @@ def test_the_committed_page_shows_the_committed_numbers():
 
 def test_a_finding_that_does_not_agree_is_said_to_be_wrong():
     table = pd.read_csv(DOCS / "results" / "doctor.csv").assign(finding=Finding.NOTHING_FAILS.value)
-    rows = [line for line in markdown(table).splitlines() if line.startswith("| [")]
+    rows = [line for line in markdown(table).splitlines() if line.endswith(" |")][2:]
     assert [row.endswith("| yes |") for row in rows] == [Finding.NOTHING_FAILS in e.right for e in EXPERIMENTS]
     assert all(row.endswith(("| yes |", "| **no** |")) for row in rows)
 
@@ -26,4 +26,4 @@ def test_a_finding_that_does_not_agree_is_said_to_be_wrong():
 def test_two_experiments_are_left_out_and_every_page_is_there():
     assert [experiment.name for experiment in EXPERIMENTS if experiment.left_out] == ["few-phantoms", "hippocampus"]
     for experiment in EXPERIMENTS:
-        assert (DOCS / "results" / experiment.page).is_file()
+        assert not experiment.page or (DOCS / "results" / experiment.page).is_file()

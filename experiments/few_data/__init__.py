@@ -1,1 +1,0 @@
-"""nnU-Net with eight training cases: plain, with label smoothing, and with GI-LS."""
