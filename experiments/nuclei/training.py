@@ -130,13 +130,16 @@ class Sampler:
 
     def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
         """The weights of the losses of a batch, 1 where every image counts the same, shape (b,)."""
+        # What a group counts, before the losses of this batch change it.
+        of_rule = self.table.rule.loss_weights(draws.indices, draws.probabilities)
+        weights = torch.ones(len(hardness)) if of_rule is None else torch.from_numpy(of_rule).float()
         if self.importance is None:
-            return torch.ones(len(hardness))
+            return weights
         names = ("stale_losses", "shares", "explored", "betas")
         stale, shares, explored, betas = (torch.from_numpy(getattr(draws, name)).float() for name in names)
-        weights, clipped = self.importance(hardness, stale, shares=shares, explored=explored, betas=betas)
+        corrections, clipped = self.importance(hardness, stale, shares=shares, explored=explored, betas=betas)
         self.n_clipped += int(clipped.sum())
-        return weights
+        return weights * corrections
 
     def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
         """Give the network's parameters the gradient to step along; the hardness of the images goes into the table.

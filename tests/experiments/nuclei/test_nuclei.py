@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -66,6 +68,25 @@ def test_a_sampler_draws_as_the_trainer_of_its_name(trainer):
     draws = sampler.draw(np.random.default_rng(0))
     assert len(set(draws.indices.tolist())) == BATCH
     assert sampler.draws.sum() == BATCH
+
+
+def test_group_dro_lets_the_harder_modality_count_more_and_others_count_the_same():
+    images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
+    images = [replace(image, modality="purple" if i % 2 else "gray_smear") for i, image in enumerate(images)]
+    groups, told = (Sampler(METHODS[name], images) for name in ("GroupDRO", TOLD))
+    rng, loss = np.random.default_rng(0), DiceCELoss(batch_dice=True, do_bg=False)
+    target = torch.ones(BATCH, 1, PATCH, PATCH, dtype=torch.long)
+    for _ in range(30):
+        draws = groups.draw(rng)
+        is_hard = torch.from_numpy(draws.indices % 2 == 0)
+        # Everything is a nucleus, which the hard half does not find.
+        logits = torch.zeros(BATCH, 2, PATCH, PATCH)
+        logits[:, 1] = torch.where(is_hard, -2.0, 2.0)[:, None, None]
+        groups.weighted_loss(loss, logits, target, draws)
+    weights = groups.weights(torch.zeros(BATCH), draws)
+    assert weights[is_hard].min() > 1.05
+    assert weights[~is_hard].max() < 0.95
+    assert told.weights(torch.zeros(BATCH), told.draw(rng)).tolist() == [1.0] * BATCH
 
 
 def made_scores(mean):
