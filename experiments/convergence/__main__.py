@@ -3,10 +3,10 @@
     python -m experiments.convergence NAME --work FOLDER [--data FOLDER] [--seeds 0 1 2] [--methods plain DRO] [--quick]
         [--out FOLDER]
 
-NAME is phantoms, slices (of phantoms) or few (phantoms), which are made, or hippocampus or nuclei, whose raw dataset is
-given with ``--data``. nnU-Net is trained much longer than in the other studies, and tested on the way. A training takes
-5 to 20 minutes of a processor core. Finished runs are kept in the work folder: an interrupted experiment continues
-where it stopped, and a second one may make other seeds at the same time.
+NAME is phantoms, long (phantoms for twice as long) or slices (of phantoms), which are made, or hippocampus or nuclei,
+whose raw dataset is given with ``--data``. nnU-Net is trained much longer than in the other studies, and tested on the
+way. A training takes 5 to 20 minutes of a processor core. Finished runs are kept in the work folder: an interrupted
+experiment continues where it stopped, and a second one may make other seeds at the same time.
 """
 
 import json

@@ -8,7 +8,7 @@ from experiments.convergence.studies import ALL_LABELS, Question
 from experiments.curves import Roles, decision, differences, mean_of_rare, results_table
 from experiments.record import collapse_rates, collapsed_trainings, render, without_collapsed
 
-#: Points of Dice; plain training has converged if it rises by less in the second half.
+#: Points of Dice; plain training has converged if it rises by less in the last part of the training.
 CONVERGED = 0.5
 
 
@@ -34,7 +34,8 @@ def page_text(
     collapsed = collapsed_trainings(at_the_end)
     of_label = found[found["label"] == roles.label]
     plain = of_label[of_label["method"] == roles.plain].pivot(index="iteration", columns="stratum", values="mean")
-    rise = plain.loc[iterations, list(roles.strata)] - plain.loc[iterations // 2, list(roles.strata)]
+    settled = round((1 - asked.settling) * iterations)
+    rise = plain.loc[iterations, list(roles.strata)] - plain.loc[settled, list(roles.strata)]
     one_label = roles.label != ALL_LABELS
     labels = [str(roles.label)] if one_label else list(study.labels)
     rising = list(rise.index[rise >= CONVERGED])
@@ -51,6 +52,8 @@ def page_text(
         rates=collapse_rates(at_the_end, collapsed, labels=labels) if len(collapsed) else [],
         verdicts_without=_verdicts(without_collapsed(scores, collapsed), roles, iterations, converged=converged),
         rise=rise.to_dict(),
+        in_the_last="in the last quarter" if asked.settling == 0.25 else "in the second half",
+        since="In the last quarter" if asked.settling == 0.25 else "From the half to the end",
         rising=rising,
         label_words=f" for the {roles.label}" if one_label else "",
         table_words=f"the {roles.label}" if one_label else "the means over the labels of a case",

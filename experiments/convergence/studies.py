@@ -49,6 +49,8 @@ class Question:
         gaining: What the gains are about, as "rare cerebellum".
         limits: What the data and the networks are.
         regrouped: Test case to another stratum, by which the results are shown once more; what these strata are called.
+        settling: The last part of the training, as a share of it, in which plain training must hardly improve to have
+            converged.
     """
 
     study: Study
@@ -57,6 +59,7 @@ class Question:
     gaining: str
     limits: str
     regrouped: "tuple[str, pd.Series[str]] | None" = None
+    settling: float = 0.5
 
     @property
     def roles(self) -> Roles:
@@ -72,16 +75,15 @@ class Question:
         return dict(train)
 
 
-def phantoms(*, quick: bool, slices: bool = False, few: bool = False) -> Question:
+def phantoms(*, quick: bool, slices: bool = False, long: bool = False) -> Question:
     """Phantoms with a rare pathology, trained on as volumes or (nnU-Net's 2d configuration) as slices.
 
     Args:
         quick: Whether it is a smoke run.
         slices: Whether to train on slices.
-        few: Whether there are so few volumes that the network learns them by heart, two of them of the rare pathology.
+        long: Whether to train on volumes for twice as long, and to judge convergence by the last quarter.
     """
-    train = {"control": 18, "common": 4, "rare": 2} if few else {"control": 456, "common": 120, "rare": 24}
-    counts = Counts(train, validation=4, test=40)
+    counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     if quick:
         counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
 
@@ -92,8 +94,8 @@ def phantoms(*, quick: bool, slices: bool = False, few: bool = False) -> Questio
     name, words, dataset = "convergence", "phantoms", "Dataset910_Phantoms"
     if slices:
         name, words, dataset = "convergence-slices", "slices of phantoms", "Dataset911_PhantomSlices"
-    elif few:
-        name, words, dataset = "convergence-few", "few phantoms", "Dataset912_FewPhantoms"
+    elif long:
+        name, words = "convergence-long", "phantoms, twice as long"
     study = _study(
         name=name,
         title=f"Speed or solution: {words}",
@@ -104,12 +106,13 @@ def phantoms(*, quick: bool, slices: bool = False, few: bool = False) -> Questio
         labels=("cerebellum",),
         write=write,
         settings={"train": train, "test": counts.test, "size": SIZE},
-        about=render("convergence/phantoms", train=train, n_test=counts.test, size=SIZE, few=few),
+        about=render("convergence/phantoms", train=train, n_test=counts.test, size=SIZE),
         parent="2d" if slices else PARENT,
         batch_size=16 if slices else 4,
     )
-    iterations = 4000 if few else 8000
-    return Question(study, EPOCH if quick else iterations, "pathologies", "rare cerebellum", "Phantoms")
+    iterations = EPOCH if quick else 16000 if long else 8000
+    settling = 0.25 if long else 0.5
+    return Question(study, iterations, "pathologies", "rare cerebellum", "Phantoms", settling=settling)
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
@@ -192,7 +195,7 @@ def nuclei(data: Path, *, quick: bool) -> Question:
 #: Name of real data to a function of their folder and `quick`.
 _REAL: dict[str, Callable[..., Question]] = {"hippocampus": hippocampus, "nuclei": nuclei}
 #: What can be trained on.
-NAMES = ("phantoms", "slices", "few", *_REAL)
+NAMES = ("phantoms", "long", "slices", *_REAL)
 
 
 def question(name: str, data: Path | None, *, quick: bool) -> Question:
@@ -208,7 +211,7 @@ def question(name: str, data: Path | None, *, quick: bool) -> Question:
         ValueError: If they do not fit, or no folder was given.
     """
     if name not in _REAL:
-        return phantoms(quick=quick, slices=name == "slices", few=name == "few")
+        return phantoms(quick=quick, slices=name == "slices", long=name == "long")
     if data is None:
         raise ValueError(f"`data` must be the folder of the raw dataset of {name}, got None. Give it with --data.")
     return _REAL[name](data, quick=quick)

@@ -16,8 +16,8 @@ REAL = {"hippocampus": "Dataset004_Hippocampus", "nuclei": "Dataset022_DSBNuclei
 
 
 def test_the_network_is_tested_after_a_tenth_and_at_the_end():
-    assert moments(8000) == [500, 800, 1000, 2000, 4000, 8000]
-    assert moments(4) == [1, 2, 4]
+    assert moments(8000) == [500, 800, 1000, 2000, 4000, 6000, 8000]
+    assert moments(4) == [1, 2, 3, 4]
 
 
 def rows(differences, intervals):
@@ -42,14 +42,14 @@ def test_one_seed_shows_nothing():
     assert verdict(rows([1.0, 2.0], [(np.nan, np.nan)] * 2), last=1000, converged=True)["says"] == "no gain is shown"
 
 
-def made_page(dice):
+def made_page(dice, *, long=False):
     """The page of three seeds where the rare cerebellum has this Dice by method, and everything else 0.9."""
-    asked = phantoms(quick=False)
+    asked = phantoms(quick=False, long=long)
     rows = [
         (method, method, seed, iteration, stratum, "cerebellum", values[seed] if stratum == "rare" else 0.9)
         for method, values in dice.items()
         for seed in range(3)
-        for iteration in (800, 4000, 8000)
+        for iteration in moments(asked.iterations)
         for stratum in asked.study.strata
     ]
     columns = ["method", "trainer", "seed", "iteration", "stratum", "label", "mean"]
@@ -71,6 +71,14 @@ def test_nothing_is_said_of_collapsed_trainings_where_there_is_none():
     assert "Without them" not in made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.7, 0.7)})
 
 
+def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
+    assert phantoms(quick=False, long=True).iterations == 16000
+    page = made_page({"plain": (0.5, 0.4, 0.5), "DRO": (0.6, 0.6, 0.6)}, long=True)
+    assert "less than half a point in the last quarter of the training" in page
+    assert "In the last quarter, the Dice of `plain` rose by 0.0 (control)" in page
+    assert "told the pathologies was not trained" in page
+
+
 @pytest.mark.usefixtures("forked")
 @pytest.mark.slow
 def test_the_experiment_runs_and_goes_on_where_it_stopped(tmp_path):
@@ -80,8 +88,8 @@ def test_the_experiment_runs_and_goes_on_where_it_stopped(tmp_path):
     assert "Smoke run" in page
     assert "`DRO` is `nnUNetTrainerDRO`" in page
     table = pd.read_csv(tmp_path / "convergence-slices-all.csv")
-    # Two methods, six moments, three pathologies and three labels.
-    assert len(table) == 2 * 6 * 3 * 3
+    # Two methods, seven moments, three pathologies and three labels.
+    assert len(table) == 2 * 7 * 3 * 3
     assert table["mean"].between(0, 1).all()
     np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4)
     assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == ["DRO"]
