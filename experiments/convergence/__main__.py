@@ -23,7 +23,6 @@ from experiments.convergence.page import page_text
 from experiments.convergence.studies import METHODS, NAMES, PLAIN, Question, question
 from experiments.curves import Roles, ScoredRun, decision, differences, draw_curves, results_table, scores_of
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.nnunet_runs.study import Study
 from experiments.record import cached_runs, experiment_parser, module_command, result_folder, write_result, write_table
 from nnunet_dro.nnunet.command import run_command
 
@@ -68,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for seed in seeds
         for method, trainer in trainers.items()
     }
-    made = cached_runs(work / "finished", {name: asdict(run) for name, run in runs.items()}, _maker(work, study, runs))
+    made = cached_runs(work / "finished", {name: asdict(run) for name, run in runs.items()}, _maker(work, asked, runs))
     scored = [_scored(asked, name, runs[name], content) for name, content in made.items()]
     folder = result_folder(arguments.out, quick=arguments.quick)
     # The page shows what is in the files, rounded once.
@@ -107,12 +106,12 @@ def _scored(asked: Question, name: str, run: Run, content: dict[str, Any]) -> Sc
 
 
 def _maker(
-    work: Path, study: Study, runs: dict[str, Run]
+    work: Path, asked: Question, runs: dict[str, Run]
 ) -> Callable[[str, Callable[[float], None]], dict[str, object]]:
     """What makes a run: nnU-Net in a process of its own, because it reads its folders when it is imported."""
 
     def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
-        run = runs[name]
+        run, study = runs[name], asked.study
         of_seed = SeedRuns(work / f"seed{run.seed}", study, run.seed)
         of_seed.prepare(Console(stderr=True))
         log, result = work / "logs" / f"{name}.txt", work / "logs" / f"{name}.json"
@@ -126,7 +125,7 @@ def _maker(
 
         words = [Path(sys.executable).name, "-m", "experiments.convergence.training", "--dataset", study.dataset]
         words += ["--configuration", study.configuration, "--by", study.by, "--trainer", run.trainer]
-        words += ["--iterations", str(run.iterations)]
+        words += ["--iterations", str(run.iterations), "--settling", str(asked.settling)]
         words += ["--seed", str(run.seed), "--to", str(result)]
         run_command(words, environment=of_seed.environment, log=log, while_running=show)
         content: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))

@@ -28,19 +28,27 @@ from nnunet_dro.atomic import replacing
 EPOCH = 100
 
 
-def moments(iterations: int) -> list[int]:
-    """Iterations after which the network is tested: a tenth, three quarters, and halves of halves of the training."""
+def moments(iterations: int, settling: float) -> list[int]:
+    """Iterations after which the network is tested: a tenth, halves of halves, and where the last part begins.
+
+    Args:
+        iterations: Length of the training.
+        settling: The last part of the training that says whether it has converged, as a share of it.
+    """
     halves = [iterations >> power for power in range(5)]
-    return sorted({max(1, moment) for moment in (iterations // 10, 3 * iterations // 4, *halves)})
+    return sorted({max(1, moment) for moment in (iterations // 10, round((1 - settling) * iterations), *halves)})
 
 
-def train(trainer: Any, by_case: "pd.Series[str]", tests: Sequence["TestCase"], *, seed: int) -> dict[str, object]:
+def train(
+    trainer: Any, by_case: "pd.Series[str]", tests: Sequence["TestCase"], at: Sequence[int], *, seed: int
+) -> dict[str, object]:
     """Train, and test on the way.
 
     Args:
         trainer: nnU-Net's trainer, initialised, with a number of epochs of `EPOCH` iterations.
         by_case: The stratum of every training case.
         tests: The test cases.
+        at: Iterations after which the network is tested.
         seed: Seed of the draws and the augmentation.
 
     Returns:
@@ -64,7 +72,7 @@ def train(trainer: Any, by_case: "pd.Series[str]", tests: Sequence["TestCase"], 
         batch = next(loader)
         np.add.at(n_drawn, DrawColumns.in_batch(batch).indices, 1)
         trainer.train_step(batch)
-        if done in moments(iterations):
+        if done in at:
             dice += [(done, *row) for row in _test(trainer, tests)]
             of_stratum = pd.Series(n_drawn / n_drawn.sum()).groupby(strata).sum()
             share += [(done, str(stratum), float(part)) for stratum, part in of_stratum.items()]
@@ -133,6 +141,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--by", required=True, help="Column of the case tables with the strata.")
     parser.add_argument("--trainer", required=True, help="Name of the trainer, without its length.")
     parser.add_argument("--iterations", type=int, required=True, help=f"Length of the training, a multiple of {EPOCH}.")
+    parser.add_argument("--settling", type=float, default=0.5, help="Its last part that tells convergence (0.5).")
     parser.add_argument("--seed", type=int, required=True, help="Seed of the first weights, draws and augmentation.")
     parser.add_argument("--to", type=Path, required=True, help="JSON file for the result.")
     arguments = parser.parse_args(words)
@@ -161,7 +170,8 @@ def main(words: Sequence[str] | None = None) -> None:
         for case, stratum in zip(of_test["case"], of_test[arguments.by], strict=True)
     ]
     by_case = pd.read_csv(raw / "cases.csv", dtype=columns).set_index("case")[arguments.by]
-    result = train(trainer, by_case, tests, seed=arguments.seed)
+    at = moments(arguments.iterations, arguments.settling)
+    result = train(trainer, by_case, tests, at, seed=arguments.seed)
     with replacing(arguments.to) as partial:
         partial.write_text(json.dumps(result), encoding="utf-8")
 

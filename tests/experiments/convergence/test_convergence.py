@@ -16,8 +16,9 @@ REAL = {"hippocampus": "Dataset004_Hippocampus", "nuclei": "Dataset022_DSBNuclei
 
 
 def test_the_network_is_tested_after_a_tenth_and_at_the_end():
-    assert moments(8000) == [500, 800, 1000, 2000, 4000, 6000, 8000]
-    assert moments(4) == [1, 2, 3, 4]
+    assert moments(8000, 0.5) == [500, 800, 1000, 2000, 4000, 8000]
+    assert moments(16000, 0.25) == [1000, 1600, 2000, 4000, 8000, 12000, 16000]
+    assert moments(4, 0.5) == [1, 2, 4]
 
 
 def rows(differences, intervals):
@@ -49,7 +50,7 @@ def made_page(dice, *, long=False):
         (method, method, seed, iteration, stratum, "cerebellum", values[seed] if stratum == "rare" else 0.9)
         for method, values in dice.items()
         for seed in range(3)
-        for iteration in moments(asked.iterations)
+        for iteration in moments(asked.iterations, asked.settling)
         for stratum in asked.study.strata
     ]
     columns = ["method", "trainer", "seed", "iteration", "stratum", "label", "mean"]
@@ -88,8 +89,8 @@ def test_the_experiment_runs_and_goes_on_where_it_stopped(tmp_path):
     assert "Smoke run" in page
     assert "`DRO` is `nnUNetTrainerDRO`" in page
     table = pd.read_csv(tmp_path / "convergence-slices-all.csv")
-    # Two methods, seven moments, three pathologies and three labels.
-    assert len(table) == 2 * 7 * 3 * 3
+    # Two methods, six moments, three pathologies and three labels.
+    assert len(table) == 2 * 6 * 3 * 3
     assert table["mean"].between(0, 1).all()
     np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4)
     assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == ["DRO"]
