@@ -28,6 +28,7 @@ PAGES = {
         "(beta 100, brain tumours)",
         "Beta 100",
         "and 1,000 epochs",
+        "Wang et al. 2024",
         "Ren et al. 2018",
     ),
     "README.md": (

@@ -19,6 +19,7 @@ import experiments.imbalanced_pair.page
 import experiments.imbalanced_pair.published
 import experiments.nuclei.finetuning
 import experiments.nuclei.page
+import experiments.nuclei.unseen_page
 import experiments.nuclei.wrong_labels
 import experiments.reweighting_limits.page
 import experiments.segmentation.page
@@ -155,7 +156,8 @@ def test_imbalanced_pair_at_the_published_settings():
 
 @pytest.mark.parametrize("name", ["convergence", "convergence-slices"])
 def test_convergence(name):
-    asked, scores = phantoms(quick=False, slices=name.endswith("slices")), read(f"{name}-all")
+    asked = phantoms(quick=False, slices=name.endswith("slices"), long=name.endswith("long"))
+    scores = read(f"{name}-all")
     found = differences(scores, asked.roles)
     text = experiments.convergence.page.page_text(found, scores, asked, seeds=list(scores["seed"].unique()))
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
@@ -187,6 +189,12 @@ def test_wrong_labels_among_nuclei():
     page, scores = experiments.nuclei.wrong_labels, read("nuclei-wrong-labels-all")
     text = page.page_text(scores, read("nuclei-wrong-labels-separation"), seeds=list(scores["seed"].unique()))
     assert_page("nuclei-wrong-labels", "Wrong labels among nuclei", text, page.page_table(scores))
+
+
+def test_unseen_domains_of_nuclei():
+    page, scores = experiments.nuclei.unseen_page, read("nuclei-unseen-all")
+    text = page.page_text(scores, seeds=list(scores["seed"].unique()))
+    assert_page("nuclei-unseen", "Few images of nuclei, and domains in no training", text, page.page_table(scores))
 
 
 def test_finetuning_of_nuclei():
