@@ -68,6 +68,13 @@ def test_collapsed_trainings_are_counted_and_left_out_once_more():
     assert "at the end it is +10.0" in second
 
 
+def test_the_page_says_first_what_is_left():
+    first = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)}).split("\n")[0]
+    assert first.startswith(
+        "**In short**, for the rare cerebellum after 8000 iterations. `IW`: something is left (+20.0"
+    )
+
+
 def test_nothing_is_said_of_collapsed_trainings_where_there_is_none():
     assert "Without them" not in made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.7, 0.7)})
 
