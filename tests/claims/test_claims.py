@@ -18,6 +18,7 @@ PAGES = {
         "after 8,000 iterations",
         "After 8,000 iterations",
         "after 2,000 iterations",
+        "of 16,000 iterations",
         "With 30 % of the label maps",
         "of the first 20 suspects",
         "from ten to 199 times",

@@ -154,7 +154,7 @@ def test_imbalanced_pair_at_the_published_settings():
     assert_page("imbalanced-pair-published", title, text, page.published_table(rows))
 
 
-@pytest.mark.parametrize("name", ["convergence", "convergence-slices"])
+@pytest.mark.parametrize("name", ["convergence", "convergence-long", "convergence-slices"])
 def test_convergence(name):
     asked = phantoms(quick=False, slices=name.endswith("slices"), long=name.endswith("long"))
     scores = read(f"{name}-all")
