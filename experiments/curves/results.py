@@ -143,10 +143,7 @@ def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     for place, of in scores.groupby(["iteration", "stratum", "label", "method"], sort=False):
         is_plain = place[-1] == roles.plain
         paired = of.set_index(keys)["mean"].sub(plain).dropna() * 100
-        low = high = np.nan
-        if not is_plain and len(paired) > 1:
-            half = stats.t.ppf(0.975, len(paired) - 1) * stats.sem(paired)
-            low, high = paired.mean() - half, paired.mean() + half
+        difference, low, high = (np.nan,) * 3 if is_plain else mean_interval(paired)
         rows.append(
             {
                 **dict(zip(("iteration", "stratum", "label", "method"), place, strict=True)),
@@ -154,12 +151,20 @@ def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
                 "mean": 100 * of["mean"].mean(),
                 "p10": 100 * of["p10"].mean(),
                 "share": 100 * of["share"].mean(),
-                "difference": np.nan if is_plain else paired.mean(),
+                "difference": difference,
                 "low": low,
                 "high": high,
             }
         )
     return pd.DataFrame(rows)
+
+
+def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
+    """The mean of a value per seed, and the ends of its 95 % t-interval (NaN with a single seed)."""
+    if len(values) < 2:
+        return float(values.mean()), np.nan, np.nan
+    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+    return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
 
 
 def mean_of_rare(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:

@@ -3,7 +3,7 @@
     python -m experiments.nuclei.factorial --data Dataset022_DSBNuclei [--seeds 0 1] [--quick] [--out F] [--cache F]
 
 The optimiser (SGD, or nnU-Net's with Nesterov momentum), beta, importance weights, and the momentum of the stale
-losses. A training takes two and a half minutes of a processor core; a seed has 28. Finished runs are kept in the cache.
+losses. A training takes a minute and a half of a processor core; a seed has 28. Finished runs are kept in the cache.
 """
 
 import sys
@@ -16,18 +16,25 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.curves import Roles, differences, shown_difference
+from experiments.curves import Roles, differences, mean_interval, shown_difference
 from experiments.nuclei.__main__ import divided_images, nuclei_parser, plan
 from experiments.nuclei.methods import ROLES
 from experiments.nuclei.training import LEARNING_RATE, OptimisedRun, Run, train
 from experiments.record import cached_runs, module_command, render, result_folder, write_result, write_table
 from nnunet_dro.evaluation.stratum_statistics import describe
 
-ITERATIONS = 2000
+ITERATIONS = 1000
 NESTEROV, SGD = "Nesterov", "SGD"
 #: Learning rates of SGD without momentum with which ERM is trained, and the one of all other trainings with SGD.
 RATES, RATE = (0.01, 0.1, 1.0), 0.1
 BETAS, MOMENTA = (10, 100, 1000), (0, 0.9)
+#: Each factor of the trainings that are not ERM, the level that the others are compared with first.
+LEVELS: Mapping[str, tuple[object, ...]] = {
+    "weights": (False, True),
+    "momentum": MOMENTA,
+    "beta": BETAS,
+    "optimiser": (NESTEROV, SGD),
+}
 #: The statistics of their Table 2.
 STATISTICS = ("mean", "median", "iqr", "p25", "p10", "p5")
 
@@ -132,19 +139,27 @@ def _statistics(setting: Setting, run: Run, content: Mapping[str, Any]) -> pd.Da
     return pd.DataFrame(rows).assign(clipped=100 * content["clipped_share"])
 
 
-def differences_to_erm(table: pd.DataFrame) -> pd.DataFrame:
-    """Differences of each statistic to ERM by the same optimiser, of the common modality and of the rare ones together.
+def of_both(table: pd.DataFrame) -> pd.DataFrame:
+    """The statistics of the common modality, and their means over the rare ones with the stratum "rare".
 
     Args:
         table: A row per setting, seed and modality, with `STATISTICS` in points.
+    """
+    kept = ["setting", *LEVELS, "rate", "seed"]
+    rare = table[table["stratum"].isin(ROLES.rare)].groupby(kept, sort=False, as_index=False)[list(STATISTICS)].mean()
+    both = pd.concat([table[table["stratum"].isin(ROLES.common)], rare.assign(stratum="rare")], ignore_index=True)
+    return both[[*kept, "stratum", *STATISTICS]]
+
+
+def differences_to_erm(both: pd.DataFrame) -> pd.DataFrame:
+    """Differences of each statistic to ERM by the same optimiser.
+
+    Args:
+        both: From `of_both`.
 
     Returns:
-        Rows as from `experiments.curves.differences`: the statistic is the ``label``, and the means over the rare
-        modalities have the stratum "rare".
+        Rows as from `experiments.curves.differences`; the statistic is the ``label``.
     """
-    kept = ["setting", "optimiser", "seed"]
-    rare = table[table["stratum"].isin(ROLES.rare)].groupby(kept, sort=False, as_index=False)[list(STATISTICS)].mean()
-    both = pd.concat([table[table["stratum"].isin(ROLES.common)], rare.assign(stratum="rare")])
     both = both.rename(columns={"setting": "method"})
     long = both.melt(["method", "optimiser", "seed", "stratum"], STATISTICS, "label", "points")
     long = long.assign(mean=long["points"] / 100, p10=np.nan, share=np.nan, iteration=0)
@@ -155,6 +170,32 @@ def differences_to_erm(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
+def main_effects(both: pd.DataFrame) -> pd.DataFrame:
+    """What a factor changes, over all pairs of settings that differ in it alone; ERM takes no part.
+
+    Args:
+        both: From `of_both`.
+
+    Returns:
+        Columns ``factor``, ``level``, ``against`` (the level it is compared with), ``stratum``, ``pairs``, and
+        ``difference`` of the mean Dice in points, the mean over the pairs and the seeds, with ``low`` and ``high``, its
+        95 % t-interval over the seeds.
+    """
+    rows = []
+    for factor, (against, *levels) in LEVELS.items():
+        others = [name for name in LEVELS if name != factor]
+        # The two optimisers have learning rates of their own.
+        wide = both[both["beta"] > 0].pivot(index=["stratum", "seed", *others], columns=factor, values="mean")
+        for level in wide.columns.intersection(levels):
+            paired = (wide[level] - wide[against]).dropna()
+            for stratum, of in paired.groupby("stratum", sort=False):
+                place = {"factor": factor, "level": level, "against": against, "stratum": stratum}
+                by_seed = of.groupby("seed")
+                change = dict(zip(("difference", "low", "high"), mean_interval(by_seed.mean()), strict=True))
+                rows.append(place | {"pairs": int(by_seed.size().max())} | change)
+    return pd.DataFrame(rows)
+
+
 def page_text(table: pd.DataFrame, *, iterations: int, seeds: Sequence[int]) -> str:
     """The text of the page above its table.
 
@@ -163,31 +204,36 @@ def page_text(table: pd.DataFrame, *, iterations: int, seeds: Sequence[int]) -> 
         iterations: Length of the trainings.
         seeds: Their seeds.
     """
-    found = differences_to_erm(table)
-    of_rare = found[(found["stratum"] == "rare") & (found["label"] == "mean")].set_index("method")
-    factors = table.drop_duplicates("setting").set_index("setting")[
-        ["optimiser", "beta", "weights", "momentum", "rate"]
-    ]
-    corners = factors[(factors["rate"] == RATE) | (factors["optimiser"] == NESTEROV)]
-    corners = corners[corners["beta"] > 0].join(of_rare["difference"])
-    compared = of_rare.loc[corners.index]
-    effects = {
-        name: {
-            str(value): {"mean": of.mean(), "low": of.min(), "high": of.max(), "n": len(of)}
-            for value, of in corners.groupby(name)["difference"]
-        }
-        for name in ("optimiser", "beta", "weights", "momentum")
-    }
-    rates = factors[(factors["optimiser"] == SGD) & (factors["beta"] == 0)].sort_values("rate")
-    erm = {rate: of_rare.loc[name, "mean"] for name, rate in rates["rate"].items()}
-    common = found[(found["stratum"] == ROLES.common[0]) & (found["label"] == "mean")].set_index("method")["mean"]
+    both = of_both(table)
+    effects = main_effects(both)
+    effects["shown"] = [shown_difference(*row) for row in effects[["difference", "low", "high"]].to_numpy()]
+    compared = differences_to_erm(both)
+    compared = compared[(compared["stratum"] == "rare") & (compared["label"] == "mean")].set_index("method")
+    compared = compared.loc[both.loc[both["beta"] > 0, "setting"].unique()]
+    wide = both.pivot(index=["stratum", "seed"], columns="setting", values=list(STATISTICS))
+
+    def mean(setting: Setting, *, rare: bool = True) -> float:
+        """Mean Dice of the rare modalities or of the common one."""
+        return float(wide["mean", setting.name].xs(_stratum(rare=rare)).mean())
+
+    def change(setting: Setting, other: Setting, *, rare: bool = True, statistic: str = "mean") -> str:
+        """A setting minus another, of the rare modalities or of the common one; empty if one was not trained."""
+        if not {setting.name, other.name} <= set(both["setting"]):
+            return ""
+        of = wide[statistic].xs(_stratum(rare=rare))
+        return shown_difference(*mean_interval(of[setting.name] - of[other.name]))
+
     return render(
         "nuclei/factorial",
-        effects=effects,
-        rates={rate: {"rare": erm[rate], "common": common[name]} for name, rate in rates["rate"].items()},
-        nesterov={"rare": of_rare.loc[f"{NESTEROV}, ERM", "mean"], "common": common[f"{NESTEROV}, ERM"]},
+        Setting=Setting,
+        mean=mean,
+        change=change,
+        effects=effects.to_dict("records"),
+        erm={"Nesterov": Setting(NESTEROV), "SGD": Setting(SGD, rate=RATE)},
+        by_rate={rate: Setting(SGD, rate=rate) for rate in RATES},
         rate=RATE,
         nesterov_rate=LEARNING_RATE,
+        betas=BETAS,
         best=compared["difference"].idxmax(),
         worst=compared["difference"].idxmin(),
         of_rare=compared.to_dict("index"),
@@ -200,9 +246,13 @@ def page_text(table: pd.DataFrame, *, iterations: int, seeds: Sequence[int]) -> 
     )
 
 
+def _stratum(*, rare: bool) -> str:
+    return "rare" if rare else ROLES.common[0]
+
+
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
     """A row per setting: the rare modalities' mean, p10 and IQR and the common one's mean, with their differences."""
-    found = differences_to_erm(table).set_index(["method", "stratum", "label"])
+    found = differences_to_erm(of_both(table)).set_index(["method", "stratum", "label"])
     rows = []
     for setting, of in table.groupby("setting", sort=False):
         row: dict[str, object] = {"setting": setting}
@@ -217,7 +267,7 @@ def page_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Differences to ERM of the rare modalities' mean and of the common one's, a row per setting."""
-    found = differences_to_erm(table)
+    found = differences_to_erm(of_both(table))
     found = found[(found["label"] == "mean") & found["difference"].notna()]
     names = list(dict.fromkeys(found["method"]))
     figure = Figure(figsize=(11, 1.5 + 0.28 * len(names)), layout="constrained")
