@@ -4,8 +4,8 @@
 
 Plain nnU-Net on all cases, on those with right labels and continued on trusted ones, random weights, DRO, DORO and
 learning to reweight are trained on phantoms of which 30 % have a spoilt label map, on one processor core, and tested on
-cases with right labels. A training takes three minutes of the core, learning to reweight six; a seed, with seven
-trainings and their predictions, about 26. Finished runs are in the work folder and are not run again: several commands,
+cases with right labels. A training takes seven minutes of the core, learning to reweight fifteen; a seed, with seven
+trainings and their predictions, about 50. Finished runs are in the work folder and are not run again: several commands,
 each with seeds of its own, may fill the same folder. The page has the runs that are finished.
 """
 

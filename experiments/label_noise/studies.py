@@ -34,7 +34,7 @@ FINETUNING_RATE = 0.001
 _WARMUP = 0.3
 
 #: Epochs and training iterations per epoch.
-_LENGTH, _QUICK_LENGTH = (20, 100), (3, 4)
+_LENGTH, _QUICK_LENGTH = (40, 100), (3, 4)
 
 #: The methods that train on some of the cases, and on which.
 SUBSETS = {RIGHT: right_cases, FINETUNED: trusted_cases}

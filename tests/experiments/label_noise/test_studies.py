@@ -30,10 +30,10 @@ def test_random_weights_are_a_trainer_of_the_folder_that_nnunet_is_told(monkeypa
 
 def test_trainers_are_what_the_page_says():
     study = phantom_study(quick=False)
-    assert study.trainer(RIGHT) == study.trainer(BASELINE) == "nnUNetTrainerHWS_beta0_20epochs_100iters"
-    assert study.trainer(FINETUNED) == "nnUNetTrainerHWS_beta0_lr0.001_20epochs_10iters"
-    assert study.trainer("random").startswith(f"{RANDOM_WEIGHTS}_20epochs")
-    assert "doro0.3_warmup6_" in study.trainer("DORO_warm")
+    assert study.trainer(RIGHT) == study.trainer(BASELINE) == "nnUNetTrainerHWS_beta0_40epochs_100iters"
+    assert study.trainer(FINETUNED) == "nnUNetTrainerHWS_beta0_lr0.001_40epochs_10iters"
+    assert study.trainer("random").startswith(f"{RANDOM_WEIGHTS}_40epochs")
+    assert "doro0.3_warmup12_" in study.trainer("DORO_warm")
     assert [study.fold_of(method) for method in (BASELINE, RIGHT, FINETUNED, "L2RW")] == [0, 1, 2, 0]
 
 
