@@ -152,13 +152,6 @@ def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tm
     capsys.readouterr()
 
 
-def test_a_folder_without_the_dataset_is_one_line(tmp_path, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["--data", str(tmp_path)])
-    assert stopped.value.code == 2
-    assert "cases.csv is missing" in capsys.readouterr().err
-
-
 def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
     images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
     network, run = new_network(0), Run("nnUNetTrainerDRO", seed=0, iterations=1)

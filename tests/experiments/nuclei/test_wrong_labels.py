@@ -212,10 +212,3 @@ def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tm
     assert set(separation["method"]) == set(METHODS) - {RIGHT, FINETUNED}
     assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "cache", len(TRAININGS))
     capsys.readouterr()
-
-
-def test_a_folder_without_the_dataset_is_one_line(tmp_path, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["--data", str(tmp_path)])
-    assert stopped.value.code == 2
-    assert "cases.csv is missing" in capsys.readouterr().err
