@@ -113,6 +113,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_table(folder / "nuclei-factorial-all.csv", table, float_format="%.2f")
     # The page shows what is in the file, rounded once.
     table = pd.read_csv(folder / "nuclei-factorial-all.csv")
+    write_table(folder / "nuclei-factorial-effects.csv", main_effects(of_both(table)), float_format="%.4f")
     page = write_result(
         folder,
         "nuclei-factorial",

@@ -93,3 +93,8 @@ def test_the_experiment_runs_from_images_to_page(tmp_path, monkeypatch):
     table = pd.read_csv(tmp_path / "nuclei-factorial-all.csv")
     assert len(table) == len(corners) * len(ROLES.strata)
     assert table[["mean", "median", "p25", "p10", "p5"]].to_numpy().min() >= 0
+    effects = pd.read_csv(tmp_path / "nuclei-factorial-effects.csv").set_index(["factor", "stratum"])
+    weights = table[table["weights"]].groupby("stratum")["mean"].mean()
+    without = table[~table["weights"] & (table["beta"] > 0)].groupby("stratum")["mean"].mean()
+    expected = weights["fluorescence"] - without["fluorescence"]
+    assert effects.loc[("weights", "fluorescence"), "difference"] == pytest.approx(expected, abs=1e-3)
