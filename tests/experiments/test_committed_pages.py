@@ -17,6 +17,7 @@ import experiments.hardness_signals.__main__
 import experiments.hardness_signals.page
 import experiments.imbalanced_pair.page
 import experiments.imbalanced_pair.published
+import experiments.nuclei.factorial
 import experiments.nuclei.finetuning
 import experiments.nuclei.page
 import experiments.nuclei.unseen_page
@@ -189,6 +190,13 @@ def test_wrong_labels_among_nuclei():
     page, scores = experiments.nuclei.wrong_labels, read("nuclei-wrong-labels-all")
     text = page.page_text(scores, read("nuclei-wrong-labels-separation"), seeds=list(scores["seed"].unique()))
     assert_page("nuclei-wrong-labels", "Wrong labels among nuclei", text, page.page_table(scores))
+
+
+def test_factorial_of_nuclei():
+    page, table = experiments.nuclei.factorial, read("nuclei-factorial-all")
+    text = page.page_text(table, iterations=page.ITERATIONS, seeds=list(table["seed"].unique()))
+    title = "Beta, weights, momentum and optimiser: nuclei"
+    assert_page("nuclei-factorial", title, text, page.page_table(table))
 
 
 def test_unseen_domains_of_nuclei():
