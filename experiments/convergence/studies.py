@@ -189,7 +189,9 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         batch_size=8,
         patch_size=(64, 64),
     )
-    return Question(study, EPOCH if quick else 16000, "modalities", "rare modalities", "One dataset")
+    return Question(
+        study, EPOCH if quick else 8000, "modalities", "rare modalities", limits="One dataset", settling=0.25
+    )
 
 
 #: Name of real data to a function of their folder and `quick`.
