@@ -1,12 +1,12 @@
 """Speed or solution: does a gain of robust training remain when plain training has converged?
 
-    python -m experiments.convergence NAME --work FOLDER [--data FOLDER] [--seeds 0 1 2] [--methods plain DRO] [--quick]
-        [--out FOLDER]
+    python -m experiments.convergence NAME --work FOLDER [--data FOLDER] [--seeds 0 1 2] [--methods plain DRO]
+        [--jobs 2] [--quick] [--out FOLDER]
 
 NAME is phantoms, long (phantoms for twice as long) or slices (of phantoms), which are made, or hippocampus or nuclei,
 whose raw dataset is given with ``--data``. nnU-Net is trained much longer than in the other studies, and tested on the
-way. A training takes 5 to 20 minutes of a processor core. Finished runs are kept in the work folder: an interrupted
-experiment continues where it stopped, and a second one may make other seeds at the same time.
+way. Finished runs are kept in the work folder: an interrupted experiment continues where it stopped, and a second one
+may make other seeds at the same time.
 """
 
 import json
@@ -17,13 +17,21 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
 
 from experiments.convergence.page import page_text
 from experiments.convergence.studies import METHODS, NAMES, PLAIN, Question, question
 from experiments.curves import Roles, ScoredRun, decision, differences, draw_curves, results_table, scores_of
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.record import cached_runs, experiment_parser, module_command, result_folder, write_result, write_table
+from experiments.nnunet_runs.study import MINUTES_AROUND
+from experiments.record import (
+    add_jobs,
+    cached_runs,
+    experiment_parser,
+    module_command,
+    result_folder,
+    write_result,
+    write_table,
+)
 from nnunet_dro.nnunet.command import run_command
 
 
@@ -52,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--methods", nargs="+", choices=tuple(METHODS), default=["DRO", "IW"], help="Methods beside plain training."
     )
+    add_jobs(parser)
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     seeds = arguments.seeds or ([0] if arguments.quick else list(range(5)))
@@ -67,7 +76,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         for seed in seeds
         for method, trainer in trainers.items()
     }
-    made = cached_runs(work / "finished", {name: asdict(run) for name, run in runs.items()}, _maker(work, asked, runs))
+    keys = {name: asdict(run) for name, run in runs.items()}
+    minutes = MINUTES_AROUND + asked.iterations * asked.seconds / 60
+    made = cached_runs(
+        work / "finished", keys, _maker(work, asked, runs), minutes=lambda _: minutes, jobs=arguments.jobs
+    )
     scored = [_scored(asked, name, runs[name], content) for name, content in made.items()]
     folder = result_folder(arguments.out, quick=arguments.quick)
     # The page shows what is in the files, rounded once.
@@ -113,7 +126,7 @@ def _maker(
     def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
         run, study = runs[name], asked.study
         of_seed = SeedRuns(work / f"seed{run.seed}", study, run.seed)
-        of_seed.prepare(Console(stderr=True))
+        of_seed.prepare()
         log, result = work / "logs" / f"{name}.txt", work / "logs" / f"{name}.json"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.unlink(missing_ok=True)

@@ -51,6 +51,7 @@ class Question:
         regrouped: Test case to another stratum, by which the results are shown once more; what these strata are called.
         settling: The last part of the training, as a share of it, in which plain training must hardly improve to have
             converged.
+        seconds: Seconds of a processor core that an iteration takes with its share of the tests, about.
     """
 
     study: Study
@@ -60,6 +61,7 @@ class Question:
     limits: str
     regrouped: "tuple[str, pd.Series[str]] | None" = None
     settling: float = 0.5
+    seconds: float = 0.06
 
     @property
     def roles(self) -> Roles:
@@ -112,7 +114,8 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False) -> Questi
     )
     iterations = EPOCH if quick else 16000 if long else 8000
     settling = 0.25 if long else 0.5
-    return Question(study, iterations, "pathologies", "rare cerebellum", "Phantoms", settling=settling)
+    seconds = 0.035 if slices else 0.06
+    return Question(study, iterations, "pathologies", "rare cerebellum", "Phantoms", settling=settling, seconds=seconds)
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
@@ -155,7 +158,8 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
     )
     limits = "One dataset"
     regrouped = ("thirds of the volume", tertiles)
-    return Question(study, EPOCH if quick else 2500, "intensity ranges", "rare ranges", limits, regrouped)
+    iterations = EPOCH if quick else 2500
+    return Question(study, iterations, "intensity ranges", "rare ranges", limits, regrouped, seconds=0.37)
 
 
 def nuclei(data: Path, *, quick: bool) -> Question:
@@ -189,9 +193,9 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         batch_size=8,
         patch_size=(64, 64),
     )
-    return Question(
-        study, EPOCH if quick else 8000, "modalities", "rare modalities", limits="One dataset", settling=0.25
-    )
+    iterations = EPOCH if quick else 8000
+    words = ("modalities", "rare modalities", "One dataset")
+    return Question(study, iterations, *words, settling=0.25, seconds=0.09)
 
 
 #: Name of real data to a function of their folder and `quick`.

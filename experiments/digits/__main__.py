@@ -24,6 +24,7 @@ from experiments.digits.split import split_digits
 from experiments.digits.tables import quarters_table, stability_table, trainings_table
 from experiments.digits.training import train
 from experiments.record import (
+    add_jobs,
     cache_folder,
     cached_runs,
     experiment_parser,
@@ -33,6 +34,9 @@ from experiments.record import (
     write_table,
 )
 
+#: Minutes of a processor core that an epoch takes for each beta and training image of a digit, about.
+MINUTES = 5.7e-5
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
@@ -41,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--cache", type=Path, default=cache_folder("digits"), help="Folder for finished runs (default: %(default)s)."
     )
+    add_jobs(parser)
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     seeds = arguments.seeds or ([0] if arguments.quick else list(SEEDS))
@@ -55,7 +60,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
         return asdict(train(runs[name], split_digits(images, labels, runs[name]), progress=progress))
 
-    made = cached_runs(arguments.cache, {name: asdict(run) for name, run in runs.items()}, make)
+    def minutes(name: str) -> float:
+        return MINUTES * runs[name].epochs * len(runs[name].betas) * runs[name].n_train
+
+    keys = {name: asdict(run) for name, run in runs.items()}
+    made = cached_runs(arguments.cache, keys, make, minutes=minutes, jobs=arguments.jobs)
     folder = result_folder(arguments.out, quick=arguments.quick)
     everything = folder / "digits-all.csv"
     write_table(everything, epochs_table((runs[name], result) for name, result in made.items()), float_format="%.5g")

@@ -20,6 +20,7 @@ from experiments.imbalanced_pair.published import draw_published, published_rows
 from experiments.imbalanced_pair.results import compared, results_table
 from experiments.imbalanced_pair.training import Outcome, Run, split_pair, train
 from experiments.record import (
+    add_jobs,
     cache_folder,
     cached_runs,
     experiment_parser,
@@ -28,6 +29,9 @@ from experiments.record import (
     write_result,
     write_table,
 )
+
+#: Minutes of a processor core that a step takes, about.
+MINUTES = 1.4e-4
 
 #: Makes trainings, or finds them in the cache.
 ResultsOf = Callable[[Sequence[Run]], list[tuple[Run, Outcome]]]
@@ -43,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         action="store_true",
         help="Train at the settings of the authors' published code, on 5,000 images that are made of the digits.",
     )
+    add_jobs(parser)
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     try:
@@ -58,7 +63,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
             return asdict(train(runs[name], split_pair(images, digits, runs[name]), progress=progress))
 
-        made = cached_runs(arguments.cache, {name: asdict(run) for name, run in runs.items()}, make)
+        keys = {name: asdict(run) for name, run in runs.items()}
+        made = cached_runs(
+            arguments.cache, keys, make, minutes=lambda name: MINUTES * runs[name].steps, jobs=arguments.jobs
+        )
         return [(runs[name], Outcome(**content)) for name, content in made.items()]
 
     write = _write_published if arguments.published else _write

@@ -3,10 +3,9 @@
     python -m experiments.label_noise --work FOLDER
 
 Plain nnU-Net on all cases, on those with right labels and continued on trusted ones, random weights, DRO, DORO and
-learning to reweight are trained on phantoms of which 30 % have a spoilt label map, on one processor core, and tested on
-cases with right labels. A training takes seven minutes of the core, learning to reweight fifteen; a seed, with seven
-trainings and their predictions, about 50. Finished runs are in the work folder and are not run again: several commands,
-each with seeds of its own, may fill the same folder. The page has the runs that are finished.
+learning to reweight are trained on phantoms of which 30 % have a spoilt label map, and tested on cases with right
+labels. Finished runs are in the work folder and are not run again: several commands, each with seeds of its own, may
+fill the same folder. The page has the runs that are finished.
 """
 
 import sys
@@ -54,6 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
             seeds=arguments.seeds or (QUICK_SEEDS if quick else SEEDS),
             methods=arguments.methods or (QUICK_METHODS if quick else METHODS),
             quick=quick,
+            jobs=arguments.jobs,
             console=console,
         )
 
@@ -68,6 +68,7 @@ def run(
     seeds: Sequence[int],
     methods: Sequence[str],
     quick: bool = False,
+    jobs: int = 1,
     console: Console,
 ) -> Path:
     """Run what has not been run yet, and write the page.
@@ -79,6 +80,7 @@ def run(
         seeds: Seeds of the datasets and the trainings; all methods of a seed are run before the next seed.
         methods: Names from `METHODS`; the baseline is run first, named or not.
         quick: Whether it is a smoke run.
+        jobs: Trainings at the same time.
         console: Console for the progress.
 
     Returns:
@@ -90,7 +92,7 @@ def run(
     """
     methods = baseline_first(methods)
     folder = work.absolute() / f"label-noise-{study.name}{'-quick' if quick else ''}"
-    runs, failures = run_study(study, folder, seeds, methods, console)
+    runs, failures = run_study(study, folder, seeds, methods, console, jobs=jobs)
     results = collect(runs, methods)
     logged = [(of_seed, method) for of_seed, method in finished_runs(runs, methods) if method not in study.subsets]
     cases = pd.concat([training_cases(*finished) for finished in logged], ignore_index=True)

@@ -107,6 +107,8 @@ def phantom_study(*, quick: bool) -> Study:
         sources={FINETUNED: BASELINE},
         subsets=SUBSETS,
         trainer_folders=(TRAINER_FOLDER,),
+        # A weight that is learnt takes a second step.
+        seconds={"L2RW": 0.2},
     )
 
 

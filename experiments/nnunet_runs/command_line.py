@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from experiments.record import experiment_parser
+from experiments.record import add_jobs, experiment_parser
 from nnunet_dro.nnunet.command import CommandError
 
 #: Seeds of the datasets, and those of a smoke run.
@@ -32,6 +32,7 @@ def study_parser(
     parser.add_argument("--work", type=Path, required=True, help="Folder for data, trainings and predictions.")
     default = " ".join(map(str, seeds))
     parser.add_argument("--seeds", type=int, nargs="+", help=f"Seeds of datasets and trainings (default: {default}).")
+    add_jobs(parser)
     if methods:
         parser.add_argument(
             "--methods",

@@ -8,20 +8,21 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
 
 import numpy as np
 import pandas as pd
+from filelock import FileLock
 from rich.console import Console
 
 from experiments.nnunet_runs.plans import PLANS_NAME, experiment_plans
 from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record.side_by_side import Piece, side_by_side
 from nnunet_dro.atomic import replacing
-from nnunet_dro.demo.progress import StepProgress, step_progress
 from nnunet_dro.evaluation import Evaluation, evaluate
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.nnunet.command import CommandError, run_command
@@ -85,28 +86,29 @@ class SeedRuns:
             "PYTHONPATH": os.pathsep.join(filter(None, (repository, os.environ.get("PYTHONPATH")))),
         }
 
-    def prepare(self, console: Console) -> None:
-        """Write, plan and preprocess the dataset.
+    def prepare(self) -> None:
+        """Write, plan and preprocess the dataset, unless that is done; another process that is at it is waited for.
 
         Raises:
             CommandError: If nnU-Net's command fails.
         """
         for name in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        plans_file = self.preprocessed / f"{PLANS_NAME}.json"
-        if plans_file.exists():
-            return
+        with FileLock(self.folder / "prepare.lock"):
+            if not (self.preprocessed / f"{PLANS_NAME}.json").exists():
+                self._prepare()
+
+    def _prepare(self) -> None:
         start = monotonic()
-        with step_progress(console, f"Seed {self.seed}: make and preprocess the dataset"):
-            if not self.raw.is_dir():
-                self.study.write(self.raw, np.random.default_rng(self.seed))
-            number = self.study.dataset[len("Dataset") :][:3]
-            plan: tuple[str, ...] = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", self.study.parent)
-            plan += ("--no_pbar", "-npfp", "2", "-np", "2")
-            # The planner wants the number of workers, and fails with none.
-            self._command(plan, "plan", nnUNet_n_proc_DA="2", nnUNet_def_n_proc="2")
-            plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
-            splits = self._splits()
+        if not self.raw.is_dir():
+            self.study.write(self.raw, np.random.default_rng(self.seed))
+        number = self.study.dataset[len("Dataset") :][:3]
+        plan: tuple[str, ...] = ("nnUNetv2_plan_and_preprocess", "-d", number, "-c", self.study.parent)
+        plan += ("--no_pbar", "-npfp", "2", "-np", "2")
+        # The planner wants the number of workers, and fails with none.
+        self._command(plan, "plan", nnUNet_n_proc_DA="2", nnUNet_def_n_proc="2")
+        plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
+        splits = self._splits()
         self._write("seconds_to_prepare", {"seconds": monotonic() - start})
         # The plans come last: they say that the dataset is ready.
         study = self.study
@@ -118,7 +120,8 @@ class SeedRuns:
             features=study.features,
             n_convolutions=study.n_convolutions,
         )
-        for path, content in ((self.preprocessed / "splits_final.json", splits), (plans_file, small)):
+        for name, content in (("splits_final", splits), (PLANS_NAME, small)):
+            path = self.preprocessed / f"{name}.json"
             with replacing(path) as partial:
                 partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
 
@@ -133,8 +136,12 @@ class SeedRuns:
         """Whether a method has been trained, predicted and evaluated."""
         return (self.folder / "runs" / f"{method}.json").exists()
 
-    def run(self, method: str, console: Console) -> None:
+    def run(self, method: str, progress: Callable[[float], None]) -> None:
         """Train a method, predict the test cases and evaluate them by stratum; a half-done run starts anew.
+
+        Args:
+            method: The method.
+            progress: Called with the share of the training that is done, 0 to 1.
 
         Raises:
             CommandError: If a command of nnU-Net fails.
@@ -151,14 +158,14 @@ class SeedRuns:
         if method in self.study.sources:
             train += ("--from", str(self.fold(self.study.sources[method])))
         predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.study.dataset, "-c", self.study.configuration)
-        predict += ("-f", number, *model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions), "-device", "cpu")
+        predict += ("-f", number, *model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions))
+        predict += ("-device", "cpu")
         # No processes for preprocessing and export: each takes longer to start than these few cases take.
         predict += ("--disable_tta", "-npp", "0", "-nps", "0", "--disable_progress_bar")
-        with step_progress(console, f"Seed {self.seed}: {method}") as progress:
-            (self.folder / "logs" / f"train_{method}.txt").unlink(missing_ok=True)
-            self._command(train, f"train_{method}", progress)
-            self._command(predict, f"predict_{method}")
-            self._evaluate(method, predictions)
+        (self.folder / "logs" / f"train_{method}.txt").unlink(missing_ok=True)
+        self._command(train, f"train_{method}", progress)
+        self._command(predict, f"predict_{method}")
+        self._evaluate(method, predictions)
         run = {
             "method": method,
             "seed": self.seed,
@@ -204,14 +211,18 @@ class SeedRuns:
         write_files(self.folder / "evaluation" / method, evaluation_files(evaluation))
 
     def _command(
-        self, arguments: Sequence[str], log: str, progress: StepProgress | None = None, **environment: str
+        self,
+        arguments: Sequence[str],
+        log: str,
+        progress: Callable[[float], None] | None = None,
+        **environment: str,
     ) -> None:
         path = self.folder / "logs" / f"{log}.txt"
 
         def show() -> None:
             if progress is not None:
                 epochs = _EPOCH.findall(path.read_bytes())
-                progress.update(int(epochs[-1]) if epochs else 0, self.study.epochs)
+                progress(int(epochs[-1]) / self.study.epochs if epochs else 0.0)
 
         run_command(arguments, environment=self.environment | environment, log=path, while_running=show)
 
@@ -252,7 +263,7 @@ def claim(folder: Path, study: Study) -> None:
 
 
 def run_study(
-    study: Study, folder: Path, seeds: Sequence[int], methods: Sequence[str], console: Console
+    study: Study, folder: Path, seeds: Sequence[int], methods: Sequence[str], console: Console, *, jobs: int = 1
 ) -> tuple[list[SeedRuns], dict[str, str]]:
     """Run what is not finished of a study.
 
@@ -262,6 +273,7 @@ def run_study(
         seeds: Seeds of the datasets, in order; each is run once.
         methods: The methods, in order.
         console: Console for the progress.
+        jobs: Runs at the same time.
 
     Returns:
         The runs of each seed, and the runs that failed, as from `run_all`.
@@ -272,16 +284,17 @@ def run_study(
     """
     claim(folder, study)
     runs = [SeedRuns(folder / f"seed{seed}", study, seed) for seed in dict.fromkeys(seeds)]
-    return runs, run_all(runs, methods, console)
+    return runs, run_all(runs, methods, console, jobs=jobs)
 
 
-def run_all(runs: Sequence[SeedRuns], methods: Sequence[str], console: Console) -> dict[str, str]:
-    """Run what is not finished, all methods of a seed before the next seed.
+def run_all(runs: Sequence[SeedRuns], methods: Sequence[str], console: Console, *, jobs: int = 1) -> dict[str, str]:
+    """Run what is not finished; all methods of a seed are begun before those of the next seed.
 
     Args:
         runs: The seeds, in order.
         methods: The methods, in order.
         console: Console for the progress.
+        jobs: Runs at the same time.
 
     Returns:
         Failed runs, as "seed 0, beta10", and why. They are in ``failures.json`` beside the seeds' folders, too.
@@ -289,21 +302,52 @@ def run_all(runs: Sequence[SeedRuns], methods: Sequence[str], console: Console) 
     Raises:
         CommandError: If a dataset cannot be prepared.
     """
-    failures: dict[str, str] = {}
+    pieces: dict[str, Piece[dict[str, str]]] = {}
     for of_seed in runs:
-        of_seed.prepare(console)
-        for method in methods:
-            if of_seed.is_finished(method):
-                continue
-            try:
-                of_seed.run(method, console)
-            except (CommandError, ValueError, OSError) as error:
-                failures[f"seed {of_seed.seed}, {method}"] = str(error)
-                reason = next((line for line in reversed(str(error).splitlines()[:-1]) if line.strip()), str(error))
-                console.print(f"Seed {of_seed.seed}: {method} failed: {reason.strip()}", highlight=False, markup=False)
-            with replacing(of_seed.folder.parent / "failures.json") as partial:
-                partial.write_text(json.dumps(failures, indent=2) + "\n", encoding="utf-8")
+        for chain in _chains(of_seed.study, methods):
+            if missing := [method for method in chain if not of_seed.is_finished(method)]:
+                minutes = sum(of_seed.study.minutes(method) for method in missing)
+                pieces[f"Seed {of_seed.seed}: {', '.join(missing)}"] = Piece(partial(_run, of_seed, missing), minutes)
+    failures: dict[str, str] = {}
+    # An earlier command's failures are no longer true.
+    _note_failures(runs, failures)
+    for _, failed in side_by_side(pieces, jobs=jobs, console=console):
+        failures |= failed
+        _note_failures(runs, failures)
+        for name, error in failed.items():
+            reason = next((line for line in reversed(error.splitlines()[:-1]) if line.strip()), error)
+            console.print(f"{name} failed: {reason.strip()}", highlight=False, markup=False)
     return failures
+
+
+def _chains(study: Study, methods: Sequence[str]) -> list[list[str]]:
+    """The methods that start from random weights, each with those that start from its model."""
+    of_source: dict[str, list[str]] = {}
+    for method in methods:
+        of_source.setdefault(study.sources.get(method, method), []).append(method)
+    return list(of_source.values())
+
+
+def _run(of_seed: SeedRuns, methods: Sequence[str], progress: Callable[[float], None]) -> dict[str, str]:
+    """Run methods one after another; returns the failed ones, and why."""
+    of_seed.prepare()
+    failures = {}
+    for i, method in enumerate(methods):
+        try:
+            of_seed.run(method, partial(_progress_of, progress, i, len(methods)))
+        except (CommandError, ValueError, OSError) as error:
+            failures[f"seed {of_seed.seed}, {method}"] = str(error)
+    return failures
+
+
+def _progress_of(progress: Callable[[float], None], i: int, n_methods: int, share: float) -> None:
+    progress((i + share) / n_methods)
+
+
+def _note_failures(runs: Sequence[SeedRuns], failures: Mapping[str, str]) -> None:
+    if runs:
+        with replacing(runs[0].folder.parent / "failures.json") as partial_file:
+            partial_file.write_text(json.dumps(failures, indent=2) + "\n", encoding="utf-8")
 
 
 def baseline_first(methods: Sequence[str]) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ from experiments.nnunet_runs.plans import BATCH_SIZE, PARENT
 #: The method all others are compared with.
 BASELINE = "ERM"
 
+#: Seconds of a processor core of an iteration on phantoms, and minutes of everything around a training, about.
+SECONDS, MINUTES_AROUND = 0.1, 0.5
+
 
 @dataclass(frozen=True)
 class Study:
@@ -39,6 +42,8 @@ class Study:
         patch_size: Size of a patch in voxels; None for the demo's.
         features: Features of the network's stages; None for the demo's.
         n_convolutions: Convolutions of a stage.
+        minutes_around: Minutes of a processor core that the predictions of a training and their evaluation take, about.
+        seconds: Method to the seconds of a processor core that one of its iterations takes, about; `SECONDS` if absent.
     """
 
     name: str
@@ -63,6 +68,8 @@ class Study:
     patch_size: tuple[int, ...] | None = None
     features: tuple[int, ...] | None = None
     n_convolutions: int = 1
+    minutes_around: float = MINUTES_AROUND
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def configuration(self) -> str:
@@ -77,6 +84,11 @@ class Study:
     def iterations_of(self, method: str) -> int:
         """Training iterations per epoch of a method."""
         return max(1, round(self.iterations * self.factors.get(method, 1)))
+
+    def minutes(self, method: str) -> float:
+        """Minutes of a processor core that a training, its predictions and their evaluation take, about."""
+        n_iterations = self.epochs * self.iterations_of(method)
+        return self.minutes_around + n_iterations * self.seconds.get(method, SECONDS) / 60
 
     def fold_of(self, method: str) -> int:
         """The fold of nnU-Net's splits that has a method's training cases: 0 has all of them."""

@@ -11,7 +11,6 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,8 @@ from experiments.nuclei.methods import METHODS, ROLES
 from experiments.nuclei.page import page_text
 from experiments.nuclei.training import Run, train
 from experiments.record import (
+    OfSeed,
+    add_jobs,
     cache_folder,
     cached_runs,
     experiment_parser,
@@ -51,7 +52,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
         return asdict(train(runs[name], *images_of(runs[name].seed), progress=progress))
 
-    made = cached_runs(arguments.cache, {name: asdict(run) for name, run in runs.items()}, make)
+    keys = {name: asdict(run) for name, run in runs.items()}
+    made = cached_runs(
+        arguments.cache, keys, make, minutes=lambda name: minutes(runs[name].iterations), jobs=arguments.jobs
+    )
     scores = scores_of(ScoredRun.of(name, runs[name], content, label="nucleus") for name, content in made.items())
     folder = result_folder(arguments.out, quick=arguments.quick)
     write_table(folder / "nuclei-all.csv", scores, float_format="%.4f")
@@ -83,7 +87,17 @@ def nuclei_parser(name: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--cache", type=Path, default=cache_folder("nuclei"), help="Folder for finished runs (default: %(default)s)."
     )
+    add_jobs(parser)
     return parser
+
+
+def minutes(iterations: int) -> float:
+    """Minutes of a processor core that a training takes with its tests, about.
+
+    Args:
+        iterations: Its length.
+    """
+    return 0.2 + iterations / 1000
 
 
 def plan(arguments: argparse.Namespace, iterations: int = ITERATIONS) -> tuple[list[int], int]:
@@ -103,14 +117,13 @@ def divided_images(
     except FileNotFoundError as error:
         parser.exit(2, f"{error}\n")
 
-    @cache
-    def images_of(seed: int) -> tuple[list[Image], list[Image]]:
+    def read(seed: int) -> tuple[list[Image], list[Image]]:
         n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
         split = split_nuclei(table, rng=np.random.default_rng([seed, 0]), n_test=n_test)
         train_images, test_images = (read_nuclei(data, split[side]) for side in ("train", "test"))
         return train_images, test_images
 
-    return images_of
+    return OfSeed(read)
 
 
 if __name__ == "__main__":

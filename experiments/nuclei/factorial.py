@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.curves import Roles, differences, mean_interval, shown_difference
-from experiments.nuclei.__main__ import divided_images, nuclei_parser, plan
+from experiments.nuclei.__main__ import divided_images, minutes, nuclei_parser, plan
 from experiments.nuclei.methods import ROLES
 from experiments.nuclei.training import LEARNING_RATE, OptimisedRun, Run, train
 from experiments.record import cached_runs, module_command, render, result_folder, write_result, write_table
@@ -107,7 +107,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         return asdict(train(run, *images_of(run.seed), progress=progress))
 
     keys = {name: asdict(run) for name, (_, run) in runs.items()}
-    made = cached_runs(arguments.cache / "factorial", keys, make)
+    made = cached_runs(
+        arguments.cache / "factorial", keys, make, minutes=lambda _: minutes(iterations), jobs=arguments.jobs
+    )
     folder = result_folder(arguments.out, quick=arguments.quick)
     table = pd.concat([_statistics(*runs[name], content) for name, content in made.items()], ignore_index=True)
     write_table(folder / "nuclei-factorial-all.csv", table, float_format="%.2f")

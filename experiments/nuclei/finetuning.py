@@ -7,15 +7,16 @@ ways, half a minute each. Plain networks and finished runs are kept in the cache
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
 
 from experiments.curves import Roles, ScoredRun, decision, differences, draw_differences, results_table, scores_of
-from experiments.nuclei.__main__ import divided_images, nuclei_parser, plan
+from experiments.nuclei.__main__ import divided_images, minutes, nuclei_parser, plan
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
 from experiments.nuclei.training import LEARNING_RATE, OptimisedRun, Run, new_network, train
@@ -29,6 +30,8 @@ FINETUNED = {f"{name}, from plain": name for name in (PLAIN, DRO, TOLD)}
 #: The same with smaller learning rates, added after the results of the others were known.
 SLOWER = {f"{name}, lr {rate}": (name, rate) for name in (PLAIN, DRO) for rate in (0.003, 0.001)}
 METHODS_IN_ORDER = (PLAIN, *FINETUNED, *SLOWER, DRO)
+#: Makes a run.
+Making = Callable[[str, Callable[[float], None]], dict[str, object]]
 #: The roles of the methods at their ends.
 FINETUNING_ROLES = Roles(PLAIN, f"{TOLD}, from plain", common=ROLES.common, rare=ROLES.rare)
 
@@ -68,8 +71,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             _save(network, weights)
         return asdict(trained)
 
-    made = cached_runs(arguments.cache, {name: asdict(run) for name, run in anew.items()}, make_anew)
-    made |= cached_runs(networks, {name: asdict(run) for name, run in runs.items()}, make)
+    def made_of(group: Mapping[str, Run], cache: Path, making: Making) -> dict[str, dict[str, Any]]:
+        keys = {name: asdict(run) for name, run in group.items()}
+        return cached_runs(
+            cache, keys, making, minutes=lambda name: minutes(group[name].iterations), jobs=arguments.jobs
+        )
+
+    made = made_of(anew, arguments.cache, make_anew) | made_of(started, networks, make)
+    # Now the networks are there from which these start.
+    made |= made_of({name: run for name, run in runs.items() if name not in started}, networks, make)
     scored = (ScoredRun.of(name, (anew | runs)[name], content, label="nucleus") for name, content in made.items())
     folder = result_folder(arguments.out, quick=arguments.quick)
     write_table(folder / "nuclei-finetuning-all.csv", at_the_end(scores_of(scored)), float_format="%.4f")

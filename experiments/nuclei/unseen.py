@@ -10,19 +10,18 @@ with seeds of its own, may fill the same cache. The page has the runs that are f
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cache
 
 import numpy as np
 import pandas as pd
 
 from experiments.curves import ScoredRun, scores_of
 from experiments.datasets.nuclei import Image
-from experiments.nuclei.__main__ import nuclei_parser, plan
+from experiments.nuclei.__main__ import minutes, nuclei_parser, plan
 from experiments.nuclei.methods import METHODS as TRAINERS
 from experiments.nuclei.unseen_data import N_TEST, read_domains, unseen_images
 from experiments.nuclei.unseen_page import METHODS, PLAIN, draw, page_table, page_text
 from experiments.nuclei.unseen_training import UnseenRun, train
-from experiments.record import cached_runs, module_command, result_folder, write_result, write_table
+from experiments.record import OfSeed, cached_runs, module_command, result_folder, write_result, write_table
 
 ITERATIONS = 700
 
@@ -38,11 +37,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (FileNotFoundError, ValueError) as error:
         parser.exit(2, f"{error}\n")
 
-    @cache
-    def images_of(seed: int) -> tuple[list[Image], list[Image]]:
+    def read(seed: int) -> tuple[list[Image], list[Image]]:
         n_test = 2 if arguments.quick else N_TEST
         return unseen_images(arguments.data, table, rng=np.random.default_rng([seed, 0]), n_test=n_test)
 
+    images_of = OfSeed(read)
     runs = {
         f"{name}-seed{seed}": UnseenRun(TRAINERS[PLAIN], seed, method.length * iterations, method)
         for seed in seeds
@@ -52,7 +51,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
         return asdict(train(runs[name], *images_of(runs[name].seed), progress=progress))
 
-    made = cached_runs(arguments.cache / "unseen", {name: asdict(run) for name, run in runs.items()}, make)
+    def minutes_of(name: str) -> float:
+        # Images that are generated take steps of their own.
+        return minutes(runs[name].iterations) * (3 if runs[name].method.generated else 1)
+
+    keys = {name: asdict(run) for name, run in runs.items()}
+    made = cached_runs(arguments.cache / "unseen", keys, make, minutes=minutes_of, jobs=arguments.jobs)
     scores = scores_of(ScoredRun.of(name, runs[name], content, label="nucleus") for name, content in made.items())
     folder = result_folder(arguments.out, quick=arguments.quick)
     write_table(folder / "nuclei-unseen-all.csv", scores, float_format="%.4f")

@@ -10,19 +10,18 @@ fill the same cache. The page has the seeds of the command.
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cache
 
 import pandas as pd
 
 from experiments.curves import differences, draw_differences, results_table
 from experiments.datasets.nuclei import read_table
-from experiments.nuclei.__main__ import nuclei_parser, plan
+from experiments.nuclei.__main__ import minutes, nuclei_parser, plan
 from experiments.nuclei.wrong_labels_data import NoisyImages, noisy_images
-from experiments.nuclei.wrong_labels_methods import ROLES, planned_runs
+from experiments.nuclei.wrong_labels_methods import L2RW, ROLES, TRAININGS, planned_runs
 from experiments.nuclei.wrong_labels_page import page_text
 from experiments.nuclei.wrong_labels_results import all_cases, all_scores, at_the_end
 from experiments.nuclei.wrong_labels_training import train_noisy
-from experiments.record import cached_runs, module_command, result_folder, write_result, write_table
+from experiments.record import OfSeed, cached_runs, module_command, result_folder, write_result, write_table
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.separation import separation_table
 from nnunet_dro.atomic import replacing
@@ -42,16 +41,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     except FileNotFoundError as error:
         parser.exit(2, f"{error}\n")
 
-    @cache
-    def images_of(seed: int) -> NoisyImages:
+    def read(seed: int) -> NoisyImages:
         return noisy_images(arguments.data, table, seed, quick=arguments.quick)
 
-    runs = planned_runs(seeds, iterations)
+    images_of, runs = OfSeed(read), planned_runs(seeds, iterations)
 
     def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
         return asdict(train_noisy(runs[name], images_of(runs[name].seed), progress=progress))
 
-    made = cached_runs(arguments.cache / "wrong-labels", {name: asdict(run) for name, run in runs.items()}, make)
+    def minutes_of(name: str) -> float:
+        # A weight that is learnt takes a second step.
+        return minutes(iterations) * (2.5 if runs[name].weights == TRAININGS[L2RW].weights else 1)
+
+    keys = {name: asdict(run) for name, run in runs.items()}
+    made = cached_runs(arguments.cache / "wrong-labels", keys, make, minutes=minutes_of, jobs=arguments.jobs)
     folder = result_folder(arguments.out, quick=arguments.quick)
     cases = all_cases(runs, made)
     tables = {"all": all_scores(runs, made), "cases": cases, "separation": separation_table(cases)}

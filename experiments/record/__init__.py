@@ -4,12 +4,16 @@ from experiments.record.cached_runs import cache_folder, cached_runs
 from experiments.record.collapsed import collapse_rates, collapsed_trainings, without_collapsed
 from experiments.record.command_line import QUICK_RESULTS, RESULTS, experiment_parser, module_command, result_folder
 from experiments.record.markdown_table import markdown_table
+from experiments.record.of_seed import OfSeed
 from experiments.record.page import write_result, write_table
+from experiments.record.side_by_side import add_jobs
 from experiments.record.templates import render
 
 __all__ = [
     "QUICK_RESULTS",
     "RESULTS",
+    "OfSeed",
+    "add_jobs",
     "cache_folder",
     "cached_runs",
     "collapse_rates",

@@ -13,6 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 import nnunet_dro
+from experiments.record.duration import shown_duration
 from experiments.record.templates import render
 from nnunet_dro.atomic import replacing
 
@@ -67,7 +68,7 @@ def write_result(
         command=command,
         seeds=seeds,
         quick=quick,
-        duration=_duration(seconds),
+        duration=shown_duration(seconds),
         **_surroundings(),
     )
     page = folder / f"{name}.md"
@@ -118,11 +119,3 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return " ".join(line.partition(":")[2].split())
     return platform.processor() or platform.machine() or "unknown processor"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

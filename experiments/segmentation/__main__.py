@@ -3,9 +3,9 @@
     python -m experiments.segmentation finetuning --work FOLDER
     python -m experiments.segmentation finetuning-rates --work FOLDER
 
-Every method is trained with nnU-Net on the dataset of every seed, on one processor core, and compared with plain
-nnU-Net by stratum. Finished runs are in the work folder and are not run again; runs that failed are tried again the
-next time. The page, its picture and its tables show the finished runs.
+Every method is trained with nnU-Net on the dataset of every seed, and compared with plain nnU-Net by stratum. Finished
+runs are in the work folder and are not run again; runs that failed are tried again the next time. The page, its picture
+and its tables show the finished runs.
 """
 
 import sys
@@ -54,6 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
             seeds=arguments.seeds or (QUICK_SEEDS if arguments.quick else SEEDS),
             methods=methods,
             quick=arguments.quick,
+            jobs=arguments.jobs,
             console=console,
         )
 
@@ -68,6 +69,7 @@ def run(
     seeds: Sequence[int],
     methods: Sequence[str],
     quick: bool = False,
+    jobs: int = 1,
     console: Console,
 ) -> Path:
     """Run what has not been run yet, and write the page.
@@ -79,6 +81,7 @@ def run(
         seeds: Seeds of the datasets; all methods of a seed are run before the next seed.
         methods: Names of the study's methods; the baseline is run first, named or not.
         quick: Whether it is a smoke run.
+        jobs: Trainings at the same time.
         console: Console for the progress.
 
     Returns:
@@ -90,7 +93,7 @@ def run(
     """
     methods = baseline_first(methods)
     folder = work.absolute() / (f"{study.name}-quick" if quick else study.name)
-    runs, failures = run_study(study, folder, seeds, methods, console)
+    runs, failures = run_study(study, folder, seeds, methods, console, jobs=jobs)
     results = collect(runs, methods)
     table = summary_rows(results)
     finished = [of_seed for of_seed in runs if of_seed.is_finished(BASELINE)]

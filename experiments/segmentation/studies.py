@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
-from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.nnunet_runs.study import BASELINE, MINUTES_AROUND, Study
 from experiments.record import render
 from nnunet_dro.finetuning.schedule import LEARNING_RATE
 
@@ -47,6 +47,7 @@ def _phantoms(*, quick: bool) -> Study:
         settings={"train": dict(counts.train), "validation": counts.validation, "test": counts.test},
         about=render("segmentation/phantoms", train=counts.train, n_test=counts.test, size=SIZE),
         trainers=FINETUNING_TRAINERS,
+        minutes_around=MINUTES_AROUND if quick else 3.0,
     )
 
 

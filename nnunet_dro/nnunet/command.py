@@ -47,6 +47,10 @@ class CommandError(RuntimeError):
         super().__init__(f"{command} failed with exit code {exit_code}. It printed:{printed}\nEverything is in {log}")
         self.command, self.exit_code, self.lines, self.log = command, exit_code, list(lines), log
 
+    def __reduce__(self) -> tuple[type["CommandError"], tuple[str, int, list[str], Path]]:
+        """How it is pickled, when it comes back from another process."""
+        return type(self), (self.command, self.exit_code, self.lines, self.log)
+
 
 def find_command(name: str) -> str:
     """Find one of nnU-Net's commands, in the environment of this Python before any other.

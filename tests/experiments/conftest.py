@@ -1,5 +1,3 @@
-import importlib
-
 import pytest
 from rich.console import Console
 
@@ -20,8 +18,7 @@ def nnunet(monkeypatch):
 def forked(monkeypatch):
     """Real commands that do not import nnU-Net one by one."""
     commands = ForkedCommands()
-    for name in ("nnunet_runs.runs", "convergence.__main__"):
-        monkeypatch.setattr(importlib.import_module(f"experiments.{name}"), "run_command", commands)
+    monkeypatch.setattr(runs, "run_command", commands)
     yield commands
     commands.close()
 

@@ -1,4 +1,5 @@
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -69,6 +70,13 @@ def test_failure_shows_the_last_lines_and_the_log(tmp_path):
     assert error.value.exit_code == 3
     assert error.value.lines == [f"line {n}" for n in range(85, 100)]
     assert error.value.log == tmp_path / "logs" / "a.txt"
+
+
+def test_failure_comes_back_from_another_process(tmp_path):
+    error = CommandError("nnUNetv2_train", 3, ["a line", "another"], tmp_path / "a.txt")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    assert (again.command, again.exit_code, again.lines, again.log) == ("nnUNetv2_train", 3, error.lines, error.log)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -87,10 +87,10 @@ def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
     assert "told the pathologies was not trained" in page
 
 
-@pytest.mark.usefixtures("forked")
 @pytest.mark.slow
-def test_the_experiment_runs_and_goes_on_where_it_stopped(tmp_path):
-    words = ["slices", "--quick", "--methods", "DRO", "--work", str(tmp_path / "work"), "--out", str(tmp_path)]
+def test_the_experiment_runs_two_trainings_at_the_same_time_and_goes_on_where_it_stopped(tmp_path):
+    words = ["slices", "--quick", "--jobs", "2", "--methods", "DRO"]
+    words += ["--work", str(tmp_path / "work"), "--out", str(tmp_path)]
     main(words)
     page = (tmp_path / "convergence-slices.md").read_text()
     assert "Smoke run" in page

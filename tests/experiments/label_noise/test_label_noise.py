@@ -151,7 +151,7 @@ def test_command_line_says_what_to_put_right_in_one_line(tmp_path, capsys):
 @pytest.mark.slow
 def test_quick_run_with_nnunet(tmp_path):
     work, out = tmp_path / "work", tmp_path / "out"
-    words = ["--work", str(work), "--out", str(out), "--quick"]
+    words = ["--work", str(work), "--out", str(out), "--quick", "--jobs", "1"]
     assert main(words) == 0
 
     seed = work / "label-noise-phantoms-quick" / "seed0"
