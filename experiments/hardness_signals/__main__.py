@@ -1,17 +1,18 @@
 """What a stale loss says: how much of it is due to the case, and how much to where the patch fell.
 
-    python -m experiments.hardness_signals [--data Dataset004_Hippocampus] [--quick] [--out FOLDER]
+    python -m experiments.hardness_signals [--data Dataset004_Hippocampus] [--quick] [--out FOLDER] [--cache FOLDER]
 
 A network is trained on phantoms with patches of three sizes. At several moments each training case is drawn many times,
 augmented as in training, and the variance of each signal of hardness is split into the part between cases and the part
 between patches of one case (one-way analysis of variance with random effects). With ``--data``, the same is done with
-2d slices of the hippocampus data, of which many have no foreground.
+2d slices of the hippocampus data, of which many have no foreground. Finished trainings are kept in the cache: an
+interrupted experiment continues.
 """
 
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -22,12 +23,12 @@ from rich.console import Console
 
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
-from experiments.hardness_signals.measurement import add_configurations, signals_of_patches
+from experiments.hardness_signals.measurement import add_configurations, signals_of_patches, size_name
 from experiments.hardness_signals.page import draw, page_text
 from experiments.nnunet_runs.plans import PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
-from experiments.record import experiment_parser, module_command, result_folder, write_result
+from experiments.record import cache_folder, cached_runs, experiment_parser, module_command, result_folder, write_result
 
 #: The phantoms, and those of a smoke run.
 COUNTS = Counts({"control": 40, "common": 12, "rare": 8}, validation=2, test=1)
@@ -52,6 +53,7 @@ class Measurement:
         patches: Sizes of the patches, voxels along each axis.
         moments: Iterations of training before each measurement.
         n_draws: About how often each case is drawn at a moment.
+        minutes: Minutes of a processor core that a size of patch takes, about.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Measurement:
     patches: tuple[tuple[int, ...], ...]
     moments: tuple[int, ...]
     n_draws: int
+    minutes: float
 
 
 def volumes(*, quick: bool) -> Measurement:
@@ -88,6 +91,7 @@ def volumes(*, quick: bool) -> Measurement:
         patches=tuple((side,) * 3 for side in sides),
         moments=(2, 4) if quick else (100, 300, 600),
         n_draws=14 if quick else 30,
+        minutes=0.3 if quick else 8.0,
     )
 
 
@@ -131,6 +135,7 @@ def slices(data: Path, *, quick: bool) -> Measurement:
         patches=((16, 16), (40, 32)) if quick else ((16, 16), (28, 20), (56, 40)),
         moments=(2, 4) if quick else (200, 600, 2000),
         n_draws=14 if quick else 40,
+        minutes=0.3 if quick else 10.0,
     )
 
 
@@ -138,23 +143,31 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
     parser = experiment_parser("hardness_signals", str(__doc__).splitlines()[0])
     parser.add_argument("--data", type=Path, help="Raw hippocampus dataset, whose slices are measured instead.")
+    cache = cache_folder("hardness-signals")
+    parser.add_argument(
+        "--cache", type=Path, default=cache, help="Folder for finished trainings (default: %(default)s)."
+    )
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     quick = arguments.quick
-    start = monotonic()
     measurement = volumes(quick=quick) if arguments.data is None else slices(arguments.data, quick=quick)
+    patches = {size_name(patch): patch for patch in measurement.patches}
     with tempfile.TemporaryDirectory() as folder:
         runs = SeedRuns(Path(folder), measurement.study, seed=0)
-        # Read by nnU-Net as it is imported.
-        os.environ.update(runs.environment)
-        runs.prepare(Console(stderr=True))
-        add_configurations(runs.preprocessed / f"{PLANS_NAME}.json", measurement.patches)
-        import torch
 
-        torch.set_num_threads(1)
-        table = pd.concat(
-            [signals_of_patches(runs, patch, measurement.moments, measurement.n_draws) for patch in measurement.patches]
+        def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
+            start = monotonic()
+            _prepare(runs, measurement.patches)
+            table = signals_of_patches(runs, patches[name], measurement.moments, measurement.n_draws, progress=progress)
+            return {"signals": table.to_dict("list"), "seconds": monotonic() - start}
+
+        fixed = {"moments": measurement.moments, "n_draws": measurement.n_draws, **measurement.study.settings}
+        keys = {name: {"patch": patch, **fixed} for name, patch in patches.items()}
+        # One after another: they share a dataset whose folders nnU-Net reads when it is imported.
+        made = cached_runs(
+            arguments.cache / measurement.name, keys, make, minutes=lambda _: measurement.minutes, jobs=1
         )
+    table = pd.concat([pd.DataFrame(content["signals"]) for content in made.values()])
     page = write_result(
         result_folder(arguments.out, quick=quick),
         measurement.name,
@@ -165,9 +178,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         command=module_command("experiments.hardness_signals", argv),
         seeds=[0],
         quick=quick,
-        seconds=monotonic() - start,
+        seconds=sum(content["seconds"] for content in made.values()),
     )
     Console().print(f"{page} is written.", highlight=False)
+
+
+def _prepare(runs: SeedRuns, patches: Sequence[Sequence[int]]) -> None:
+    """Make the dataset with a configuration for each size of patch, unless it is there."""
+    import torch
+
+    torch.set_num_threads(1)
+    # Read by nnU-Net as it is imported.
+    os.environ.update(runs.environment)
+    runs.prepare()
+    add_configurations(runs.preprocessed / f"{PLANS_NAME}.json", patches)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,13 @@
 import contextlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.progress import track
 from scipy.stats import spearmanr
 
 from experiments.hardness_signals.variance import share_between, variance_parts
@@ -103,7 +101,14 @@ def size_name(patch: Sequence[int]) -> str:
     return "x".join(str(length) for length in patch)
 
 
-def signals_of_patches(runs: SeedRuns, patch: Sequence[int], moments: Sequence[int], n_draws: int) -> pd.DataFrame:
+def signals_of_patches(
+    runs: SeedRuns,
+    patch: Sequence[int],
+    moments: Sequence[int],
+    n_draws: int,
+    *,
+    progress: Callable[[float], None],
+) -> pd.DataFrame:
     """Train with patches of one size, and measure at some moments.
 
     Args:
@@ -111,6 +116,7 @@ def signals_of_patches(runs: SeedRuns, patch: Sequence[int], moments: Sequence[i
         patch: Voxels along each axis.
         moments: Iterations of training before each measurement.
         n_draws: About how often each case is drawn at a moment.
+        progress: Called with the share that is done, 0 to 1.
 
     Returns:
         A row per moment and signal.
@@ -134,7 +140,7 @@ def signals_of_patches(runs: SeedRuns, patch: Sequence[int], moments: Sequence[i
     strata = pd.read_csv(runs.raw / "cases.csv", dtype=str).set_index("case")[runs.study.by].loc[list(cases)]
     n_batches = -(-n_draws * len(cases) // trainer.batch_size)
     rows, done = [], 0
-    for moment in track(moments, f"patches of {size_name(patch)}", console=Console(stderr=True)):
+    for i, moment in enumerate(moments):
         trainer.network.train()
         while done < moment:
             trainer.train_step(next(loader))
@@ -145,6 +151,7 @@ def signals_of_patches(runs: SeedRuns, patch: Sequence[int], moments: Sequence[i
             {"patch": size_name(patch), "iterations": moment, **signal_row(values, signal, is_rare)}
             for signal in (*SIGNALS, POOLED)
         ]
+        progress((i + 1) / len(moments))
     return pd.DataFrame(rows)
 
 

@@ -11,7 +11,7 @@ from experiments.hardness_signals.measurement import add_configurations, signal_
 
 @pytest.mark.slow
 def test_the_experiment_runs(tmp_path):
-    command = [sys.executable, "-m", "experiments.hardness_signals", "--quick", "--out", tmp_path]
+    command = [sys.executable, "-m", "experiments.hardness_signals", "--quick", "--out", tmp_path, "--cache", tmp_path]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2000:]
     table = pd.read_csv(tmp_path / "hardness-signals.csv")

@@ -21,7 +21,7 @@ def quick_run(tmp_path_factory):
     """The folder of a quick run, and what it printed."""
     folder = tmp_path_factory.mktemp("quick")
     with redirect_stdout(StringIO()) as printed:
-        main(["--quick", "--out", str(folder)])
+        main(["--quick", "--out", str(folder), "--cache", str(folder / "cache")])
     return folder, printed.getvalue()
 
 
