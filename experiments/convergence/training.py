@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.nnunet_runs.device import device_name
 from experiments.nnunet_runs.plans import PLANS_NAME
 from experiments.nnunet_runs.train import set_seed
 from nnunet_dro.atomic import replacing
@@ -155,7 +156,7 @@ def main(words: Sequence[str] | None = None) -> None:
     plans, dataset = (
         json.loads((preprocessed / f"{name}.json").read_text(encoding="utf-8")) for name in (PLANS_NAME, "dataset")
     )
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(device_name())
     name = f"{arguments.trainer}_{arguments.iterations // EPOCH}epochs_{EPOCH}iters"
     with contextlib.redirect_stdout(io.StringIO()):
         trainer: Any = trainer_class(name)(

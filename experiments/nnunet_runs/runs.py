@@ -19,6 +19,7 @@ import pandas as pd
 from filelock import FileLock
 from rich.console import Console
 
+from experiments.nnunet_runs.device import device_name
 from experiments.nnunet_runs.plans import PLANS_NAME, experiment_plans
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record.side_by_side import Piece, side_by_side
@@ -159,7 +160,7 @@ class SeedRuns:
             train += ("--from", str(self.fold(self.study.sources[method])))
         predict: tuple[str, ...] = ("nnUNetv2_predict", "-d", self.study.dataset, "-c", self.study.configuration)
         predict += ("-f", number, *model, "-i", str(self.raw / "imagesTs"), "-o", str(predictions))
-        predict += ("-device", "cpu")
+        predict += ("-device", device_name())
         # No processes for preprocessing and export: each takes longer to start than these few cases take.
         predict += ("--disable_tta", "-npp", "0", "-nps", "0", "--disable_progress_bar")
         (self.folder / "logs" / f"train_{method}.txt").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Train as `nnUNetv2_train` does, on a CPU in one thread.
+"""Train as `nnUNetv2_train` does, on a GPU where there is one, otherwise on a CPU in one thread.
 
     python -m experiments.nnunet_runs.train DATASET CONFIGURATION FOLD -tr TRAINER -p PLANS --seed SEED --times FILE
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.nnunet_runs.device import device_name
 from nnunet_dro.atomic import replacing
 
 
@@ -56,7 +57,7 @@ def main() -> None:
         arguments.tr,
         arguments.p,
         continue_training=arguments.source is not None,
-        device=torch.device("cpu"),
+        device=torch.device(device_name()),
     )
     with replacing(arguments.times) as partial:
         partial.write_text(json.dumps({"cpu_seconds": time.process_time() - start}) + "\n", encoding="utf-8")
