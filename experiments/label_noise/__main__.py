@@ -21,8 +21,8 @@ from experiments.label_noise.results import dice_differences, rows_by_seed, trai
 from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study, roles
 from experiments.nnunet_runs.command_line import QUICK_SEEDS, page_command, report_page, study_parser
 from experiments.nnunet_runs.results import ALL_LABELS, collect, finished_runs
-from experiments.nnunet_runs.runs import baseline_first, run_study
 from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.nnunet_runs.whole_study import baseline_first, run_study
 from experiments.record import result_folder, write_result, write_table
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.separation import separation_table

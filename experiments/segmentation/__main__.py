@@ -16,8 +16,8 @@ from rich.console import Console
 
 from experiments.nnunet_runs.command_line import QUICK_SEEDS, SEEDS, page_command, report_page, study_parser
 from experiments.nnunet_runs.results import collect, seed_rows
-from experiments.nnunet_runs.runs import baseline_first, run_study
 from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.nnunet_runs.whole_study import baseline_first, run_study
 from experiments.record import result_folder, write_result, write_table
 from experiments.segmentation.figure import draw
 from experiments.segmentation.page import page_table, page_text
