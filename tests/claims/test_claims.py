@@ -19,6 +19,8 @@ PAGES = {
         "After 8,000 iterations",
         "after 2,000 iterations",
         "of 16,000 iterations",
+        "after a tenth of 8,000 iterations",
+        "After 2,000 of 8,000 iterations",
         "With 30 % of the label maps",
         "of the first 20 suspects",
         "from ten to 199 times",

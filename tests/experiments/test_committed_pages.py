@@ -24,7 +24,7 @@ import experiments.nuclei.unseen_page
 import experiments.nuclei.wrong_labels
 import experiments.reweighting_limits.page
 import experiments.segmentation.page
-from experiments.convergence.studies import hippocampus, phantoms
+from experiments.convergence.studies import hippocampus, nuclei, phantoms
 from experiments.curves import differences, results_table
 from experiments.digits.plan import planned_runs as digits_runs
 from experiments.digits.tables import trainings_table as digits_table
@@ -165,15 +165,20 @@ def test_convergence(name):
     assert_page(name, asked.study.title, text, table)
 
 
-def test_convergence_of_the_hippocampus():
-    data = Path(__file__).parents[3] / "shared" / "data" / "Dataset004_Hippocampus"
+@pytest.mark.parametrize(
+    ("name", "dataset", "asked_of"),
+    [("hippocampus", "Dataset004_Hippocampus", hippocampus), ("nuclei", "Dataset022_DSBNuclei", nuclei)],
+)
+def test_convergence_on_real_data(name, dataset, asked_of):
+    data = Path(__file__).parents[3] / "shared" / "data" / dataset
     if not data.is_dir():
         pytest.skip("the data are not there")
-    name, asked = "convergence-hippocampus", hippocampus(data, quick=False)
-    scores, regrouped = read(f"{name}-all"), read(f"{name}-regrouped-all")
+    name, asked = f"convergence-{name}", asked_of(data, quick=False)
+    scores = read(f"{name}-all")
     found = differences(scores, asked.roles)
+    regrouped = None if asked.regrouped is None else differences(read(f"{name}-regrouped-all"), asked.roles)
     text = experiments.convergence.page.page_text(
-        found, scores, asked, seeds=list(scores["seed"].unique()), regrouped=differences(regrouped, asked.roles)
+        found, scores, asked, seeds=list(scores["seed"].unique()), regrouped=regrouped
     )
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
     assert_page(name, asked.study.title, text, table)
