@@ -166,7 +166,7 @@ def test_real_data_have_a_page(name, folder):
     assert isinstance(asked, Question)
     assert set(asked.n_train) == set(asked.study.strata) == set(asked.roles.strata)
     labels = [*asked.study.labels, ALL_LABELS] if len(asked.study.labels) > 1 else asked.study.labels
-    keys = product(("plain", "DRO"), (0, 1), (asked.iterations // 10, asked.iterations // 2, asked.iterations))
+    keys = product(("plain", "DRO"), (0, 1), moments(asked.iterations, asked.settling))
     rows = [(m, m, s, i, g, label) for m, s, i in keys for g in asked.study.strata for label in labels]
     scores = pd.DataFrame(rows, columns=["method", "trainer", "seed", "iteration", "stratum", "label"])
     # The same gain on both seeds at first, and nothing at the end.
