@@ -40,7 +40,7 @@ EXPERIMENTS = (
     Recorded(
         "label-noise-phantoms",
         "wrong labels",
-        "nuclei-wrong-labels.md",
+        "label-noise.md",
         "pathology",
         "DRO harms, the first 20 suspects are wrong",
         (Finding.OUTLIERS,),

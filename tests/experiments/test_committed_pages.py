@@ -17,6 +17,7 @@ import experiments.hardness_signals.__main__
 import experiments.hardness_signals.page
 import experiments.imbalanced_pair.page
 import experiments.imbalanced_pair.published
+import experiments.label_noise.page
 import experiments.nuclei.factorial
 import experiments.nuclei.finetuning
 import experiments.nuclei.page
@@ -31,6 +32,7 @@ from experiments.digits.tables import trainings_table as digits_table
 from experiments.imbalanced_pair.plan import published_runs
 from experiments.imbalanced_pair.training import METHODS
 from experiments.imbalanced_pair.training import Run as PairRun
+from experiments.label_noise.studies import phantom_study
 from experiments.nnunet_runs.results import Results
 from experiments.nuclei.methods import ROLES
 from experiments.record import markdown_table
@@ -182,6 +184,13 @@ def test_convergence_on_real_data(name, dataset, asked_of):
     )
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
     assert_page(name, asked.study.title, text, table)
+
+
+def test_wrong_labels_among_phantoms():
+    page, name, study = experiments.label_noise.page, "label-noise", phantom_study(quick=False)
+    scores, cases, separation = (read(f"{name}-{suffix}") for suffix in ("seeds", "cases", "separation"))
+    text = page.page_text(scores, cases, separation, study, failures={}, name=name)
+    assert_page(name, study.title, text, page.page_table(scores, study))
 
 
 def test_nuclei():
