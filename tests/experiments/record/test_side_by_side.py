@@ -53,6 +53,19 @@ def test_one_after_another_they_are_done_here():
     assert done["a"][0] == os.getpid()
 
 
+@pytest.mark.timeout(120)
+def test_a_process_that_has_grown_is_replaced_without_a_word():
+    def grow(progress):
+        vars(sys).setdefault("kept_by_a_test", []).append(b"x" * 320_000_000)
+        # A process looks at its memory once a second.
+        time.sleep(1.1)
+        return os.getpid()
+
+    done = dict(side_by_side({str(number): Piece(grow, 1) for number in range(6)}, jobs=2, console=SILENT))
+    assert len(done) == 6
+    assert len(set(done.values())) > 2
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_error_ends_the_others_and_comes_out(jobs, tmp_path):
     def fail(progress):
