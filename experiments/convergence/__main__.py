@@ -9,19 +9,19 @@ way. Finished runs are kept in the work folder: an interrupted experiment contin
 may make other seeds at the same time.
 """
 
-import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from experiments.convergence.page import page_text
+from experiments.convergence.runs import Run, make_run
 from experiments.convergence.studies import METHODS, NAMES, PLAIN, Question, question
+from experiments.convergence.training import moments
 from experiments.curves import Roles, ScoredRun, decision, differences, draw_curves, results_table, scores_of
-from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import MINUTES_AROUND
 from experiments.record import (
     add_jobs,
@@ -32,22 +32,6 @@ from experiments.record import (
     write_result,
     write_table,
 )
-from nnunet_dro.nnunet.command import run_command
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training and everything that determines it.
-
-    Attributes:
-        trainer: Name of the trainer without its length.
-        seed: Seed of the data, the first weights, the draws and the augmentation.
-        iterations: Length of the training.
-    """
-
-    trainer: str
-    seed: int
-    iterations: int
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -78,9 +62,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     keys = {name: asdict(run) for name, run in runs.items()}
     minutes = MINUTES_AROUND + asked.iterations * asked.seconds / 60
-    made = cached_runs(
-        work / "finished", keys, _maker(work, asked, runs), minutes=lambda _: minutes, jobs=arguments.jobs
-    )
+    at = moments(asked.iterations, asked.settling)
+
+    def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
+        return make_run(work, study, name, runs[name], at=at, progress=progress)
+
+    made = cached_runs(work / "finished", keys, make, minutes=lambda _: minutes, jobs=arguments.jobs)
     scored = [_scored(asked, name, runs[name], content) for name, content in made.items()]
     folder = result_folder(arguments.out, quick=arguments.quick)
     # The page shows what is in the files, rounded once.
@@ -116,35 +103,6 @@ def written_differences(path: Path, runs: Sequence[ScoredRun], roles: Roles) -> 
 def _scored(asked: Question, name: str, run: Run, content: dict[str, Any]) -> ScoredRun:
     scored = ScoredRun.of(name, run, content)
     return scored if len(asked.study.labels) == 1 else scored.with_mean_of_labels(str(asked.roles.label))
-
-
-def _maker(
-    work: Path, asked: Question, runs: dict[str, Run]
-) -> Callable[[str, Callable[[float], None]], dict[str, object]]:
-    """What makes a run: nnU-Net in a process of its own, because it reads its folders when it is imported."""
-
-    def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
-        run, study = runs[name], asked.study
-        of_seed = SeedRuns(work / f"seed{run.seed}", study, run.seed)
-        of_seed.prepare()
-        log, result = work / "logs" / f"{name}.txt", work / "logs" / f"{name}.json"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.unlink(missing_ok=True)
-
-        def show() -> None:
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-            done = [line.split()[0] for line in lines if line.endswith(f" of {run.iterations}")]
-            progress(int(done[-1]) / run.iterations if done else 0.0)
-
-        words = [Path(sys.executable).name, "-m", "experiments.convergence.training", "--dataset", study.dataset]
-        words += ["--configuration", study.configuration, "--by", study.by, "--trainer", run.trainer]
-        words += ["--iterations", str(run.iterations), "--settling", str(asked.settling)]
-        words += ["--seed", str(run.seed), "--to", str(result)]
-        run_command(words, environment=of_seed.environment, log=log, while_running=show)
-        content: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
-        return content
-
-    return make
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Train nnU-Net on the phantoms of one seed, and test the network on the way.
 
     python -m experiments.convergence.training --dataset D --configuration C --by B --seed 0 --trainer T \
-        --iterations 8000 --to FILE
+        --iterations 8000 --at 800 4000 8000 --to FILE
 
 Called by the experiment with nnU-Net's folders of that seed in the environment: nnU-Net reads them when it is imported.
 """
@@ -142,7 +142,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--by", required=True, help="Column of the case tables with the strata.")
     parser.add_argument("--trainer", required=True, help="Name of the trainer, without its length.")
     parser.add_argument("--iterations", type=int, required=True, help=f"Length of the training, a multiple of {EPOCH}.")
-    parser.add_argument("--settling", type=float, default=0.5, help="Its last part that tells convergence (0.5).")
+    parser.add_argument("--at", type=int, nargs="+", required=True, help="Iterations after which it is tested.")
     parser.add_argument("--seed", type=int, required=True, help="Seed of the first weights, draws and augmentation.")
     parser.add_argument("--to", type=Path, required=True, help="JSON file for the result.")
     arguments = parser.parse_args(words)
@@ -171,8 +171,7 @@ def main(words: Sequence[str] | None = None) -> None:
         for case, stratum in zip(of_test["case"], of_test[arguments.by], strict=True)
     ]
     by_case = pd.read_csv(raw / "cases.csv", dtype=columns).set_index("case")[arguments.by]
-    at = moments(arguments.iterations, arguments.settling)
-    result = train(trainer, by_case, tests, at, seed=arguments.seed)
+    result = train(trainer, by_case, tests, arguments.at, seed=arguments.seed)
     with replacing(arguments.to) as partial:
         partial.write_text(json.dumps(result), encoding="utf-8")
 

@@ -13,6 +13,8 @@ import pytest
 
 import experiments.convergence.page
 import experiments.digits.page
+import experiments.factorial.__main__
+import experiments.factorial.page
 import experiments.hardness_signals.__main__
 import experiments.hardness_signals.page
 import experiments.imbalanced_pair.page
@@ -206,11 +208,12 @@ def test_wrong_labels_among_nuclei():
     assert_page("nuclei-wrong-labels", "Wrong labels among nuclei", text, page.page_table(scores))
 
 
-def test_factorial_of_nuclei():
-    page, table = experiments.nuclei.factorial, read("nuclei-factorial-all")
-    text = page.page_text(table, iterations=page.ITERATIONS, seeds=list(table["seed"].unique()))
-    title = "Beta, weights, momentum and optimiser: nuclei"
-    assert_page("nuclei-factorial", title, text, page.page_table(table))
+@pytest.mark.parametrize("experiment", [experiments.nuclei.factorial])
+def test_factorial(experiment):
+    page = experiment.PAGE
+    table = page.rows(read(f"{page.name}-all"))
+    text = page.text(table, iterations=experiment.ITERATIONS, seeds=list(table["seed"].unique()))
+    assert_page(page.name, page.title, text, experiments.factorial.page.page_table(table, page.strata))
 
 
 def test_unseen_domains_of_nuclei():

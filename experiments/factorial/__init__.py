@@ -1,0 +1,1 @@
+"""The settings of Fidon et al. 2022, every one with every other."""

@@ -1,0 +1,112 @@
+"""What the factors change: differences to ERM, and over all pairs of settings that differ in one factor alone."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+
+from experiments.curves import Roles, differences, mean_interval
+from experiments.factorial.settings import LEVELS, Setting
+from nnunet_dro.evaluation.stratum_statistics import describe
+
+#: The statistics of the paper's Table 2.
+STATISTICS = ("mean", "median", "iqr", "p25", "p10", "p5")
+#: The rare strata as one.
+RARE = "rare"
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The strata of the data, and what a page calls them.
+
+    Attributes:
+        rare: The strata that are rare in training.
+        common: The others.
+        as_rare: What the rare ones are called together, as "rare modalities".
+        as_common: What the common ones are called together in tables.
+        article: What stands before that in a sentence.
+    """
+
+    rare: tuple[str, ...]
+    common: tuple[str, ...]
+    as_rare: str
+    as_common: str
+    article: str = ""
+
+
+def statistics_of(setting: Setting, seed: int, dice: pd.DataFrame, by: Iterable[str]) -> pd.DataFrame:
+    """Statistics of the Dice of a training in points, a row per group of test cases.
+
+    Args:
+        setting: The setting of the training.
+        seed: Its seed.
+        dice: Columns ``dice`` in [0, 1] and those of ``by``.
+        by: Columns with the groups, as ``stratum`` and ``label``.
+    """
+    rows = []
+    by = list(by)
+    for group, of in dice.groupby(by, sort=False)["dice"]:
+        found = describe(of.to_numpy(dtype=np.float64))
+        place = {"setting": setting.name, **asdict(setting), "seed": seed, **dict(zip(by, group, strict=True))}
+        rows.append(place | {name: 100 * found[name] for name in STATISTICS})
+    return pd.DataFrame(rows)
+
+
+def of_both(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
+    """Means of the statistics over the common strata and over the rare ones, with the strata `RARE` and ``as_common``.
+
+    Args:
+        table: A row per setting, seed and stratum, with `STATISTICS` in points.
+        strata: The strata.
+    """
+    kept = ["setting", *LEVELS, "rate", "seed"]
+    names = dict.fromkeys(strata.common, strata.as_common) | dict.fromkeys(strata.rare, RARE)
+    renamed = table.assign(stratum=table["stratum"].map(names))
+    both = renamed.groupby([*kept, "stratum"], sort=False, as_index=False)[list(STATISTICS)].mean()
+    return both[[*kept, "stratum", *STATISTICS]]
+
+
+def differences_to_erm(both: pd.DataFrame) -> pd.DataFrame:
+    """Differences of each statistic to ERM by the same optimiser.
+
+    Args:
+        both: From `of_both`.
+
+    Returns:
+        Rows as from `experiments.curves.differences`; the statistic is the ``label``.
+    """
+    both = both.rename(columns={"setting": "method"})
+    long = both.melt(["method", "optimiser", "seed", "stratum"], STATISTICS, "label", "points")
+    long = long.assign(mean=long["points"] / 100, p10=np.nan, share=np.nan, iteration=0)
+    found = []
+    for optimiser, of in long.groupby("optimiser", sort=False):
+        roles = Roles(f"{optimiser}, ERM", "", common=(), rare=())
+        found.append(differences(of, roles).assign(optimiser=optimiser))
+    return pd.concat(found, ignore_index=True)
+
+
+def main_effects(both: pd.DataFrame) -> pd.DataFrame:
+    """What a factor changes, over all pairs of settings that differ in it alone; ERM takes no part.
+
+    Args:
+        both: From `of_both`.
+
+    Returns:
+        Columns ``factor``, ``level``, ``against`` (the level it is compared with), ``stratum``, ``pairs``, and
+        ``difference`` of the mean Dice in points, the mean over the pairs and the seeds, with ``low`` and ``high``, its
+        95 % t-interval over the seeds.
+    """
+    rows = []
+    for factor, (against, *levels) in LEVELS.items():
+        others = [name for name in LEVELS if name != factor]
+        # The two optimisers have learning rates of their own.
+        wide = both[both["beta"] > 0].pivot(index=["stratum", "seed", *others], columns=factor, values="mean")
+        for level in wide.columns.intersection(levels):
+            paired = (wide[level] - wide[against]).dropna()
+            for stratum, of in paired.groupby("stratum", sort=False):
+                place = {"factor": factor, "level": level, "against": against, "stratum": stratum}
+                by_seed = of.groupby("seed")
+                change = dict(zip(("difference", "low", "high"), mean_interval(by_seed.mean()), strict=True))
+                rows.append(place | {"pairs": int(by_seed.size().max())} | change)
+    return pd.DataFrame(rows)

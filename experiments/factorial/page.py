@@ -1,0 +1,177 @@
+"""The page of the factorial."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.curves import mean_interval, shown_difference
+from experiments.factorial.effects import RARE, STATISTICS, Strata, differences_to_erm, main_effects, of_both
+from experiments.factorial.settings import BETAS, NESTEROV, NESTEROV_RATE, RATE, RATES, SGD, Setting
+from experiments.record import collapsed_trainings, render, write_result, write_table
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page is about.
+
+    Attributes:
+        name: Name of its files.
+        title: Heading.
+        template: What extends the common page: it has what was asked and decided, and the limits.
+        strata: The strata of the data.
+        label: The label that the page is about; None if there is only one.
+        values: What the template calls by name besides what all pages have.
+    """
+
+    name: str
+    title: str
+    template: str
+    strata: Strata
+    label: str | None = None
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table that the page is about."""
+        return table if self.label is None else table[table["label"] == self.label]
+
+    def write(self, folder: Path, table: pd.DataFrame, *, iterations: int, **made: Any) -> Path:
+        """Write the page and its tables.
+
+        Args:
+            folder: Folder of the files.
+            table: From `statistics_of`, of all trainings.
+            iterations: Length of the trainings.
+            made: How it was made, as for `write_result`.
+
+        Returns:
+            The page.
+        """
+        write_table(folder / f"{self.name}-all.csv", table, float_format="%.2f")
+        # The page shows what is in the file, rounded once.
+        table = self.rows(pd.read_csv(folder / f"{self.name}-all.csv"))
+        effects = main_effects(of_both(table, self.strata))
+        write_table(folder / f"{self.name}-effects.csv", effects, float_format="%.4f")
+        text = self.text(table, iterations=iterations, seeds=made["seeds"])
+        shown, figure = page_table(table, self.strata), draw(table, self.strata)
+        return write_result(folder, self.name, title=self.title, text=text, table=shown, figure=figure, **made)
+
+    def text(self, table: pd.DataFrame, *, iterations: int, seeds: Sequence[int]) -> str:
+        """The text of the page above its table.
+
+        Args:
+            table: A row per setting, seed and stratum.
+            iterations: Length of the trainings.
+            seeds: Seeds of the trainings.
+        """
+        values = {**values_of(table, self.strata), **self.values}
+        return render(self.template, name=self.name, iterations=iterations, n_seeds=len(seeds), **values)
+
+
+def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
+    """What all pages say of their numbers.
+
+    Args:
+        table: A row per setting, seed and stratum.
+        strata: The strata.
+    """
+    both = of_both(table, strata)
+    missed = _not_learnt(table)
+    is_missed = pd.MultiIndex.from_frame(table[["setting", "seed"]]).isin(missed)
+    compared = differences_to_erm(both)
+    compared = compared[(compared["stratum"] == RARE) & (compared["label"] == "mean")].set_index("method")
+    compared = compared.loc[both.loc[both["beta"] > 0, "setting"].unique()]
+    wide = both.pivot(index=["stratum", "seed"], columns="setting", values=list(STATISTICS))
+
+    def mean(setting: Setting, *, rare: bool = True) -> float:
+        """Mean Dice of the rare strata or of the common ones."""
+        return float(wide["mean", setting.name].xs(RARE if rare else strata.as_common).mean())
+
+    def change(setting: Setting, other: Setting, *, rare: bool = True, statistic: str = "mean") -> str:
+        """A setting minus another, of the rare strata or of the common ones; empty if one was not trained."""
+        if not {setting.name, other.name} <= set(both["setting"]):
+            return ""
+        of = wide[statistic].xs(RARE if rare else strata.as_common)
+        return shown_difference(*mean_interval(of[setting.name] - of[other.name]))
+
+    return {
+        "Setting": Setting,
+        "mean": mean,
+        "change": change,
+        "effects": _shown(main_effects(both)),
+        "missed": [f"{setting} on seed {seed}" for setting, seed in missed],
+        "effects_without": _shown(main_effects(of_both(table[~is_missed], strata))) if missed else [],
+        "erm": {"Nesterov": Setting(NESTEROV), "SGD": Setting(SGD, rate=RATE)},
+        "by_rate": {rate: Setting(SGD, rate=rate) for rate in RATES},
+        "rate": RATE,
+        "nesterov_rate": NESTEROV_RATE,
+        "betas": BETAS,
+        "best": compared["difference"].idxmax(),
+        "worst": compared["difference"].idxmin(),
+        "compared": compared.to_dict("index"),
+        "n_better": int((compared["low"] > 0).sum()),
+        "n_worse": int((compared["high"] < 0).sum()),
+        "n_compared": len(compared),
+        "rare": strata.as_rare,
+        "common": strata.as_common,
+        "of_common": f"{strata.article} {strata.as_common}".strip(),
+    }
+
+
+def _not_learnt(table: pd.DataFrame) -> list[tuple[str, int]]:
+    """Setting and seed of the trainings that find next to nothing in any stratum."""
+    means = table.assign(method=table["setting"], label="", mean=table["mean"] / 100)
+    return list(collapsed_trainings(means)[["method", "seed"]].itertuples(index=False, name=None))
+
+
+def _shown(effects: pd.DataFrame) -> list[dict[str, object]]:
+    """What factors change, with the differences and their intervals as text."""
+    shown = [shown_difference(*row) for row in effects[["difference", "low", "high"]].to_numpy()]
+    return effects.assign(shown=shown).to_dict("records")
+
+
+def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
+    """A row per setting: the rare strata's mean, p10 and IQR and the common ones' mean, with their differences.
+
+    Args:
+        table: A row per setting, seed and stratum; other columns in per cent, such as ``clipped``, are averaged.
+        strata: The strata.
+    """
+    found = differences_to_erm(of_both(table, strata)).set_index(["method", "stratum", "label"])
+    rows = []
+    for setting, of in table.groupby("setting", sort=False):
+        row: dict[str, object] = {"setting": setting}
+        for stratum in (RARE, strata.as_common):
+            for statistic in ("mean", "p10", "iqr") if stratum == RARE else ("mean",):
+                place = found.loc[(setting, stratum, statistic)]
+                row[f"{stratum} {statistic}"] = place["mean"]
+                row[f"{stratum} {statistic} - ERM"] = shown_difference(*place[["difference", "low", "high"]])
+        if "share" in of:
+            row["rare draws, %"] = of.loc[of["stratum"].isin(strata.rare), "share"].mean()
+        if "clipped" in of:
+            row["clipped, %"] = of["clipped"].mean()
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def draw(table: pd.DataFrame, strata: Strata) -> Figure:
+    """Differences to ERM of the rare strata's mean and of the common ones', a row per setting."""
+    found = differences_to_erm(of_both(table, strata))
+    found = found[(found["label"] == "mean") & found["difference"].notna()]
+    names = list(dict.fromkeys(found["method"]))
+    figure = Figure(figsize=(11, 1.5 + 0.28 * len(names)), layout="constrained")
+    for axes, stratum in zip(figure.subplots(1, 2, sharey=True), (RARE, strata.as_common), strict=True):
+        here = found[found["stratum"] == stratum].set_index("method").loc[names]
+        for place, (low, high, middle) in enumerate(here[["low", "high", "difference"]].to_numpy()):
+            axes.plot([low, high], [place] * 2, color="#0072B2", linewidth=2)
+            axes.plot(middle, place, "D", color="#0072B2", markersize=5)
+        axes.axvline(0, color="0.3", linewidth=0.8)
+        axes.set(title=stratum, xlabel="mean Dice - ERM by the same optimiser, points")
+        axes.set_yticks(range(len(names)), names, fontsize=8)
+        axes.grid(color="0.92", axis="x")
+        axes.spines[["top", "right"]].set_visible(False)
+    axes.invert_yaxis()
+    return figure

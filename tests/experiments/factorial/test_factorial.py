@@ -1,0 +1,63 @@
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import experiments.factorial.__main__ as factorial
+from experiments.convergence.studies import phantoms
+from experiments.factorial.page import Page
+from tests.experiments.factorial.made_table import STRATA, made_table
+
+PAGE = Page("made", "Made", "nuclei/factorial", STRATA)
+
+
+def test_trainings_that_have_learnt_nothing_are_named_and_left_out_once_more():
+    table = made_table(lambda corner: 50.0 - 6 * corner.weights)
+    lost = (table["setting"] == "SGD, beta 10, weights") & (table["seed"] == 1)
+    table.loc[lost, "mean"] = 0.5
+    text = PAGE.text(table, iterations=1000, seeds=[0, 1])
+    before, after = text.split("In no stratum anything was found by SGD, beta 10, weights on seed 1. Without")
+    assert "| weights | 12 | -6.0 " not in before
+    assert "| weights | 12 | -6.0 " in after
+    assert "In no stratum" not in PAGE.text(table[table["seed"] == 0], iterations=1000, seeds=[0])
+
+
+def made_run(work, study, name, run, *, at, progress):
+    """As from `make_run`: a beta helps the rare cerebellum, weights take half of that."""
+    gained = 0.0 if "_beta0" in run.trainer else 0.2 if "noIS" in run.trainer else 0.1
+    dice = [
+        (at[-1], stratum, label, f"{stratum}{case}", (0.3 + gained if stratum == "rare" else 0.9) + 0.01 * case)
+        for stratum, label, case in product(study.strata, ("cerebellum", "grey_matter"), range(3))
+    ]
+    share = [(at[-1], "rare", 0.1), (at[-1], "common", 0.2), (at[-1], "control", 0.7)]
+    return {"dice": dice, "share": share, "seconds": 1.0}
+
+
+def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch):
+    monkeypatch.setattr(factorial, "make_run", made_run)
+    factorial.main(["--quick", "--jobs", "1", "--seeds", "0", "1", "--work", str(tmp_path), "--out", str(tmp_path)])
+    page = (tmp_path / "phantoms-factorial.md").read_text()
+    assert "| weights | 12 | -10.0 " in page
+    assert "| rare draws, % |" in page
+    assert "it would have 4 % with uniform draws" in " ".join(page.split())
+    table = pd.read_csv(tmp_path / "phantoms-factorial-all.csv")
+    assert len(table) == 28 * 2 * 3 * 2
+    np.testing.assert_allclose(table.loc[table["stratum"] == "control", "share"], 70)
+    assert table["label"].unique().tolist() == ["cerebellum", "grey_matter"]
+    assert (tmp_path / "phantoms-factorial.png").stat().st_size > 10_000
+    effects = pd.read_csv(tmp_path / "phantoms-factorial-effects.csv")
+    assert set(effects["stratum"]) == {"rare", "others"}
+
+
+def test_finished_trainings_are_not_made_again(tmp_path, monkeypatch):
+    words = ["--quick", "--jobs", "1", "--work", str(tmp_path), "--out", str(tmp_path)]
+    monkeypatch.setattr(factorial, "make_run", made_run)
+    factorial.main(words)
+    monkeypatch.setattr(factorial, "make_run", None)
+    factorial.main(words)
+
+
+def test_the_page_is_about_the_rare_pathology():
+    assert (*factorial.PAGE.strata.rare, *factorial.PAGE.strata.common) == phantoms(quick=False).study.strata
+    assert factorial.PAGE.values["uniform"] == pytest.approx(24 / 600)
