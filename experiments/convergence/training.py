@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.nnunet_runs.device import device_name
+from experiments.device import device_name
 from experiments.nnunet_runs.plans import PLANS_NAME
 from experiments.nnunet_runs.train import set_seed
 from nnunet_dro.atomic import replacing

@@ -1,6 +1,6 @@
 """The training and the test images of a run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -24,6 +24,10 @@ class Split:
     train_labels: Tensor
     test_images: Tensor
     test_labels: Tensor
+
+    def to(self, device: str) -> "Split":
+        """The same images and labels on a device."""
+        return Split(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 def split_digits(images: NDArray[np.float64], labels: NDArray[np.int64], run: Run) -> Split:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from experiments.device import device_name
 from experiments.digits.network import side_by_side, wide_resnet
 from experiments.digits.plan import RARE, Run
 from experiments.digits.split import Split
@@ -93,6 +94,7 @@ def trained_epochs(run: Run, split: Split) -> Iterator[list[Epoch]]:
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.
         networks = side_by_side(wide_resnet(), len(run.betas)).to(memory_format=torch.channels_last)
+    networks, split = networks.to(device_name()), split.to(device_name())
     optimiser = torch.optim.SGD(networks.parameters(), lr=run.learning_rate)
     n = len(split.train_labels)
     names = [str(i) for i in range(n)]
@@ -109,7 +111,7 @@ def trained_epochs(run: Run, split: Split) -> Iterator[list[Epoch]]:
             # The sum over the networks: each has the gradient of its own mean.
             torch.autograd.backward(losses.mean(1).sum())
             optimiser.step()
-            for table, drawn, of_table in zip(tables, cases, losses.detach().numpy(), strict=True):
+            for table, drawn, of_table in zip(tables, cases, losses.detach().cpu().numpy(), strict=True):
                 table.update(drawn, of_table)
             batches.append(cases)
         stale = np.stack([table.losses for table in tables])
@@ -123,10 +125,11 @@ def _measured(
     """What is measured of each network, from its batches, shape (networks, batches, b), and stale losses."""
     networks.eval()
     n_networks, n_train = stale.shape
-    is_rare, digits = (split.train_labels == RARE).numpy(), split.test_labels.numpy()
+    is_rare, digits = (split.train_labels == RARE).cpu().numpy(), split.test_labels.cpu().numpy()
     of_training = _logits(networks, split.train_images, n_networks)
-    losses = _losses(of_training, split.train_labels.expand(n_networks, n_train)).double().numpy()
-    right = _by_network(_logits(networks, split.test_images, n_networks), n_networks).argmax(2).numpy() == digits
+    losses = _losses(of_training, split.train_labels.expand(n_networks, n_train)).double().cpu().numpy()
+    predicted = _by_network(_logits(networks, split.test_images, n_networks), n_networks).argmax(2)
+    right = predicted.cpu().numpy() == digits
     accuracies = {digit: 100 * right[:, digits == digit].mean(axis=1) for digit in np.unique(digits)}
     return [
         Epoch(
@@ -155,7 +158,7 @@ def _losses(logits: Tensor, labels: Tensor) -> Tensor:
     return cross_entropy(_by_network(logits, len(labels)).transpose(1, 2), labels, reduction="none")
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _logits(networks: nn.Module, images: Tensor, n_networks: int) -> Tensor:
     """Logits of the same images, shape (n, h, w), from all networks: shape (n, 10 n_networks)."""
     logits = []

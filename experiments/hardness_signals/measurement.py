@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
+from experiments.device import device_name
 from experiments.hardness_signals.variance import share_between, variance_parts
 from experiments.nnunet_runs.hardness import harder
 from experiments.nnunet_runs.plans import CONFIGURATION, PARENT, PLANS_NAME
@@ -54,17 +55,19 @@ def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
         values = {}
         for name, setting in SIGNALS.items():
             trainer.loss.per_case.hardness = setting
-            values[name] = trainer.loss.per_case(outputs, target).hardness.numpy()
+            values[name] = trainer.loss.per_case(outputs, target).hardness.cpu().numpy()
         trainer.loss.per_case.hardness = "loss"
-        values[POOLED] = pooled(torch.as_tensor(indices), trainer.loss.per_case(outputs, target)).numpy()
+        places = torch.as_tensor(indices).to(trainer.device)
+        values[POOLED] = pooled(places, trainer.loss.per_case(outputs, target)).cpu().numpy()
         np.add.at(visits, indices, 1)
         values[POOLED] = np.where(visits[indices] < 1 / (1 - MEMORY), np.nan, values[POOLED])
         full = target[0] if isinstance(target, list) else target
-        values["has_foreground"] = (full > 0).flatten(1).any(1).numpy()
+        values["has_foreground"] = (full > 0).flatten(1).any(1).cpu().numpy()
         rows += [{"case": int(case), **{name: v[i] for name, v in values.items()}} for i, case in enumerate(indices)]
     for _ in range(n_batches):
         indices, outputs, target = _forward(trainer, next(loader))
-        whole_case[indices] = whole(torch.as_tensor(indices), trainer.loss.per_case(outputs, target)).numpy()
+        places = torch.as_tensor(indices).to(trainer.device)
+        whole_case[indices] = whole(places, trainer.loss.per_case(outputs, target)).cpu().numpy()
     table = pd.DataFrame(rows)
     return table.assign(whole=whole_case[table["case"]])
 
@@ -74,8 +77,10 @@ def _forward(trainer: Any, batch: dict[str, Any]) -> tuple[Any, Any, Any]:
 
     from nnunet_dro.trainers.case_columns import DrawColumns
 
+    target = batch["target"]
+    here = [part.to(trainer.device) for part in target] if isinstance(target, list) else target.to(trainer.device)
     with torch.no_grad():
-        return DrawColumns.in_batch(batch).indices, trainer.network(batch["data"]), batch["target"]
+        return DrawColumns.in_batch(batch).indices, trainer.network(batch["data"].to(trainer.device)), here
 
 
 def add_configurations(plans_file: Path, patches: Sequence[Sequence[int]]) -> None:
@@ -132,7 +137,7 @@ def signals_of_patches(
     name = runs.study.trainer(BASELINE)
     with contextlib.redirect_stdout(io.StringIO()):
         trainer: Any = trainer_class(name)(
-            plans | {"continue_training": False}, size_name(patch), 0, dataset, torch.device("cpu")
+            plans | {"continue_training": False}, size_name(patch), 0, dataset, torch.device(device_name())
         )
         trainer.initialize()
         loader, _ = trainer.get_dataloaders()

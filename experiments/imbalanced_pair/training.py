@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from scipy import ndimage
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from experiments.device import device_name
 from experiments.spoilt_labels.random_weights import random_weights
 from nnunet_dro.losses import LearnedWeights
 
@@ -80,6 +81,10 @@ class Split:
     trusted_labels: Tensor
     test_images: Tensor
     test_labels: Tensor
+
+    def to(self, device: str) -> "Split":
+        """The same images and labels on a device."""
+        return Split(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,7 @@ def draw_batch(run: Run, labels: NDArray[np.int64], rng: np.random.Generator) ->
 def proportion_weights(labels: Tensor, *, n_rare: int, n_train: int) -> Tensor:
     """Both digits weigh the same over the training set, and a weight is 1 / b on average: n / (2 n_class b)."""
     of_class = torch.tensor([n_train / (2 * (n_train - n_rare)), n_train / (2 * n_rare)])
+    of_class = of_class.to(labels.device)
     return of_class[labels] / len(labels)
 
 
@@ -200,7 +206,8 @@ def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.
-        network = lenet().to(memory_format=torch.channels_last)
+        network = lenet().to(memory_format=torch.channels_last).to(device_name())
+    digits, split = split.train_labels.numpy(), split.to(device_name())
     optimiser = torch.optim.SGD(network.parameters(), lr=run.learning_rate, momentum=run.momentum)
     learned = LearnedWeights(network, losses_of, at_once=True)
     # Weights have random numbers of their own, so that all but resample draw the same batches.
@@ -208,7 +215,7 @@ def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda 
     of_rare = of_all = effective = halfway = 0.0
     tests: list[tuple[float, float]] = []
     for step in range(1, run.steps + 1):
-        rows = draw_batch(run, split.train_labels.numpy(), draws)
+        rows = draw_batch(run, digits, draws)
         images, labels = split.train_images[rows], split.train_labels[rows]
         if run.method == "L2RW":
             found = learned.gradient((images, labels), (split.trusted_images, split.trusted_labels))
@@ -240,13 +247,13 @@ def _weights(run: Run, losses: Tensor, labels: Tensor, rng: np.random.Generator)
     if run.method == "hard mining":
         return hard_mining_weights(losses, labels)
     if run.method == "random":
-        return random_weights(len(labels), rng)
+        return random_weights(len(labels), rng).to(losses.device)
     return torch.full_like(losses, 1 / len(losses))
 
 
 def _wrong(network: nn.Module, split: Split) -> tuple[float, float]:
     """Per cent of the test images that are wrong, of the 4s and of the 9s."""
-    with torch.inference_mode():
+    with torch.no_grad():
         wrong = (network(split.test_images).argmax(1) != split.test_labels).float()
     rare, common = (100 * float(wrong[split.test_labels == label].mean()) for label in (1, 0))
     return rare, common

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from filelock import FileLock
 
-from experiments.nnunet_runs.device import device_name
+from experiments.device import device_name
 from experiments.nnunet_runs.plans import PLANS_NAME, experiment_plans
 from experiments.nnunet_runs.study import Study
 from nnunet_dro.atomic import replacing

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.nnunet_runs.device import device_name
+from experiments.device import device_name
 from nnunet_dro.atomic import replacing
 
 

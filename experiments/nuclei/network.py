@@ -38,7 +38,7 @@ class UNet(nn.Module):
         logits: Tensor = self.head(features)
         return logits
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def predict(self, image: Tensor) -> Tensor:
         """The foreground of one image, shape (height, width), bool."""
         height, width = image.shape[1:]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from experiments.datasets.nuclei import TEST_SIZE, Image
+from experiments.device import device_name
 from experiments.nuclei.network import UNet
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.sampling import Draws, HardnessTable
@@ -123,10 +124,11 @@ class Sampler:
         cases = loss(logits, target)
         hardness = cases.hardness
         if self.pooled is not None:
-            hardness = self.pooled(torch.from_numpy(draws.indices), cases)
+            hardness = self.pooled(torch.from_numpy(draws.indices).to(logits.device), cases)
+        hardness = hardness.cpu()
         weights = self.weights(hardness, draws)
         self.table.update(draws.indices, hardness.numpy())
-        return cases.weighted(weights)
+        return cases.weighted(weights.to(logits.device))
 
     def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
         """The weights of the losses of a batch, 1 where every image counts the same, shape (b,)."""
@@ -187,9 +189,9 @@ def train(
         loss: The loss; nnU-Net's with a Dice of the whole batch if not given.
     """
     start = time.process_time()
-    network = network or new_network(run.seed)
+    network = (network or new_network(run.seed)).to(device_name())
     optimiser = torch.optim.SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
-    loss, result = loss or DiceCELoss(batch_dice=True, do_bg=False), Result()
+    loss, result = (loss or DiceCELoss(batch_dice=True, do_bg=False)).to(device_name()), Result()
     sampler = sampler or Sampler(run.trainer, train_images)
     to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
     tests = [image.centre(TEST_SIZE) for image in test_images]
@@ -242,12 +244,13 @@ def draw_patches(images: Sequence[Image], draws: Draws, rng: np.random.Generator
         for place, i in enumerate(draws.indices)
     ]
     intensities, labels = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*patches, strict=True))
-    return intensities, labels[:, None]
+    return intensities.to(device_name()), labels[:, None].to(device_name())
 
 
 def dice_of(network: UNet, image: Image) -> float:
     """Dice of the predicted nuclei of an image; 1 if there are none in prediction and reference."""
-    predicted, reference = network.predict(torch.from_numpy(image.intensities)).numpy(), image.labels > 0
+    intensities = torch.from_numpy(image.intensities).to(device_name())
+    predicted, reference = network.predict(intensities).cpu().numpy(), image.labels > 0
     total = int(predicted.sum()) + int(reference.sum())
     return 1.0 if total == 0 else 2 * int((predicted & reference).sum()) / total
 

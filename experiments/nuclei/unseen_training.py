@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from experiments.datasets.nuclei import TEST_SIZE, Image
+from experiments.device import device_name
 from experiments.nuclei.network import UNet
 from experiments.nuclei.training import (
     LARGEST_NORM,
@@ -107,10 +108,10 @@ def train(
         progress: Called with the share that is done.
     """
     start, in_tests = time.process_time(), 0.0
-    network, sampler = new_network(run.seed), Sampler(run.trainer, train_images)
+    network, sampler = new_network(run.seed).to(device_name()), Sampler(run.trainer, train_images)
     optimiser = torch.optim.SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
     voxel_loss = VoxelLoss(regions=False, smoothing=run.method.smoothing)
-    loss = DiceCELoss(batch_dice=True, do_bg=False, voxel_loss=voxel_loss)
+    loss = DiceCELoss(batch_dice=True, do_bg=False, voxel_loss=voxel_loss).to(device_name())
     to_draw, to_augment, to_style = (np.random.default_rng([run.seed, stream]) for stream in (1, 2, 4))
     tests = [image.centre(TEST_SIZE) for image in test_images]
     result, changes = UnseenResult(), []
@@ -183,6 +184,6 @@ def change_of(generated: Tensor, images: Tensor) -> float:
 def _step(network: UNet, optimiser: torch.optim.Optimizer, loss: DiceCELoss, images: Tensor, labels: Tensor) -> None:
     optimiser.zero_grad()
     cases = loss(network(images), labels)
-    torch.autograd.backward(cases.weighted(torch.ones(len(images))))
+    torch.autograd.backward(cases.weighted(torch.ones(len(images), device=images.device)))
     torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_NORM)
     optimiser.step()

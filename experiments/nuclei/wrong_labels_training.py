@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from experiments.datasets.nuclei import Image
+from experiments.device import device_name
 from experiments.nuclei.methods import METHODS as NUCLEI_METHODS
 from experiments.nuclei.methods import PLAIN
 from experiments.nuclei.network import UNet
@@ -181,8 +182,8 @@ class LearningSampler(WatchedSampler):
         found = self.learned.gradient((images, labels), trusted)
         if float(found.total) > 0:
             found.write()
-        self.watch_weights(draws, found.weights * len(found.weights))
-        self.table.update(draws.indices, found.losses.numpy())
+        self.watch_weights(draws, (found.weights * len(found.weights)).cpu())
+        self.table.update(draws.indices, found.losses.cpu().numpy())
         self.watch_losses()
 
 
@@ -199,6 +200,7 @@ def train_noisy(run: NoisyRun, images: NoisyImages, *, progress: Callable[[float
     """
     chosen = images.with_right_labels_only() if run.right_only else images
     network, loss = new_network(run.seed), DiceCELoss(batch_dice=False, do_bg=False)
+    network, loss = network.to(device_name()), loss.to(device_name())
     if run.weights == "learned":
         trusted = chosen.trusted_images
         sampler: WatchedSampler = LearningSampler(run, chosen.train, trusted=trusted, network=network, loss=loss)

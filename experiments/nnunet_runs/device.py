@@ -1,8 +1,0 @@
-"""The device on which the experiments train and predict with nnU-Net."""
-
-
-def device_name() -> str:
-    """A GPU where there is one, as nnU-Net's option ``-device`` names it."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
