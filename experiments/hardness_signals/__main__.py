@@ -1,6 +1,6 @@
 """What a stale loss says: how much of it is due to the case, and how much to where the patch fell.
 
-    python -m experiments.hardness_signals [--data Dataset004_Hippocampus] [--quick] [--out FOLDER] [--cache FOLDER]
+    python -m experiments.hardness_signals [--data Dataset004_Hippocampus] [--jobs 2] [--quick] [--out F] [--cache F]
 
 A network is trained on phantoms with patches of three sizes. At several moments each training case is drawn many times,
 augmented as in training, and the variance of each signal of hardness is split into the part between cases and the part
@@ -19,6 +19,7 @@ from time import monotonic
 
 import numpy as np
 import pandas as pd
+from filelock import FileLock
 from rich.console import Console
 
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
@@ -28,7 +29,15 @@ from experiments.hardness_signals.page import draw, page_text
 from experiments.nnunet_runs.plans import PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
-from experiments.record import cache_folder, cached_runs, experiment_parser, module_command, result_folder, write_result
+from experiments.record import (
+    add_jobs,
+    cache_folder,
+    cached_runs,
+    experiment_parser,
+    module_command,
+    result_folder,
+    write_result,
+)
 
 #: The phantoms, and those of a smoke run.
 COUNTS = Counts({"control": 40, "common": 12, "rare": 8}, validation=2, test=1)
@@ -147,6 +156,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--cache", type=Path, default=cache, help="Folder for finished trainings (default: %(default)s)."
     )
+    add_jobs(parser)
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     quick = arguments.quick
@@ -163,10 +173,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         fixed = {"moments": measurement.moments, "n_draws": measurement.n_draws, **measurement.study.settings}
         keys = {name: {"patch": patch, **fixed} for name, patch in patches.items()}
-        # One after another: they share a dataset whose folders nnU-Net reads when it is imported.
-        made = cached_runs(
-            arguments.cache / measurement.name, keys, make, minutes=lambda _: measurement.minutes, jobs=1
-        )
+        cache, minutes = arguments.cache / measurement.name, measurement.minutes
+        made = cached_runs(cache, keys, make, minutes=lambda _: minutes, jobs=arguments.jobs)
     table = pd.concat([pd.DataFrame(content["signals"]) for content in made.values()])
     page = write_result(
         result_folder(arguments.out, quick=quick),
@@ -184,14 +192,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _prepare(runs: SeedRuns, patches: Sequence[Sequence[int]]) -> None:
-    """Make the dataset with a configuration for each size of patch, unless it is there."""
+    """Make the dataset with a configuration for each size of patch, unless another process has made it."""
     import torch
 
     torch.set_num_threads(1)
     # Read by nnU-Net as it is imported.
     os.environ.update(runs.environment)
-    runs.prepare()
-    add_configurations(runs.preprocessed / f"{PLANS_NAME}.json", patches)
+    with FileLock(runs.folder / "configurations.lock"):
+        runs.prepare()
+        add_configurations(runs.preprocessed / f"{PLANS_NAME}.json", patches)
 
 
 if __name__ == "__main__":

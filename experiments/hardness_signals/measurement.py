@@ -86,9 +86,12 @@ def _forward(trainer: Any, batch: dict[str, Any]) -> tuple[Any, Any, Any]:
 def add_configurations(plans_file: Path, patches: Sequence[Sequence[int]]) -> None:
     """Add a configuration per size of patch to the plans: with small networks, and slices where a patch has two axes.
 
-    The slices are cut from the volumes that were preprocessed for 3d.
+    The slices are cut from the volumes that were preprocessed for 3d. Plans that have them are left alone: another
+    process may be reading them.
     """
     plans = json.loads(plans_file.read_text(encoding="utf-8"))
+    if all(size_name(patch) in plans["configurations"] for patch in patches):
+        return
     volumes = plans["configurations"][PARENT]["data_identifier"]
     if any(len(patch) == 2 for patch in patches):
         architecture = small_plans(deepcopy(plans), parent="2d")["configurations"]["2d_small"]["architecture"]

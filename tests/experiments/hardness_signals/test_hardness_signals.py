@@ -11,9 +11,10 @@ from experiments.hardness_signals.measurement import add_configurations, signal_
 
 @pytest.mark.slow
 def test_the_experiment_runs(tmp_path):
-    command = [sys.executable, "-m", "experiments.hardness_signals", "--quick", "--out", tmp_path, "--cache", tmp_path]
-    result = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "experiments.hardness_signals", "--quick", "--jobs", "2"]
+    result = subprocess.run([*command, "--out", tmp_path, "--cache", tmp_path], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2000:]
+    assert "2 runs to make, 2 at the same time" in result.stderr
     table = pd.read_csv(tmp_path / "hardness-signals.csv")
     assert len(table) == 2 * 2 * 4
     is_pooled = table["signal"] == "hardPooled"
