@@ -54,7 +54,7 @@ MAY_IMPORT = {
 }
 
 #: What the families of experiments share.
-SHARED_BY_EXPERIMENTS = {"nnunet_runs", "datasets", "record", "curves", "spoilt_labels"}
+SHARED_BY_EXPERIMENTS = {"nnunet_runs", "datasets", "record", "curves", "spoilt_labels", "factorial", "device"}
 
 #: Module, imported in a process of its own, to what must not come with it: it would be slow or drag in a layer above.
 HEAVY = {

@@ -15,6 +15,7 @@ WHOLE_PAGES = ("docs/when-it-helps.md",)
 PAGES = {
     "docs/when-it-helps.md": (
         "(24 of 600 cases)",
+        "with 0.01, 0.1 and 1 plain training",
         "after 8,000 iterations",
         "After 8,000 iterations",
         "after 2,000 iterations",
@@ -73,7 +74,10 @@ PAGES = {
         "beta 10 without",
         "a beta of 10 was better than 100",
         "points with 100",
+        "with 100), and the others",
         "a momentum of 0.9 gave",
+        "a momentum of 0.9 changed",
+        "drawn about 1 / (1 - m) times",
         "after 600 iterations",
         "30 % wrong labels",
         "weights are 0, so a batch of 4 is one of 2",

@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import experiments.convergence.factorial
 import experiments.convergence.page
 import experiments.digits.page
-import experiments.factorial.__main__
 import experiments.factorial.page
 import experiments.hardness_signals.__main__
 import experiments.hardness_signals.page
@@ -208,7 +208,7 @@ def test_wrong_labels_among_nuclei():
     assert_page("nuclei-wrong-labels", "Wrong labels among nuclei", text, page.page_table(scores))
 
 
-@pytest.mark.parametrize("experiment", [experiments.nuclei.factorial])
+@pytest.mark.parametrize("experiment", [experiments.nuclei.factorial, experiments.convergence.factorial])
 def test_factorial(experiment):
     page = experiment.PAGE
     table = page.rows(read(f"{page.name}-all"))

@@ -1,6 +1,6 @@
 """Phantoms with a rare pathology: the settings of Fidon et al. 2022, every one with every other, in nnU-Net itself.
 
-    python -m experiments.factorial --work FOLDER [--seeds 0 1] [--jobs 2] [--quick] [--out FOLDER]
+    python -m experiments.convergence.factorial --work FOLDER [--seeds 0 1] [--jobs 2] [--quick] [--out FOLDER]
 
 The optimiser (SGD, or nnU-Net's with Nesterov momentum), beta, importance weights, and the momentum of the stale
 losses. A training takes under two minutes of a processor core; a seed has 28. Finished runs are kept in the work
@@ -26,20 +26,24 @@ from experiments.record import cached_runs, module_command, result_folder
 
 SEEDS = tuple(range(4))
 ITERATIONS = 1000
-_TRAIN = phantoms(quick=False).n_train
+_PHANTOMS = phantoms(quick=False)
+_N_TRAIN = sum(_PHANTOMS.n_train.values())
 PAGE = Page(
     "phantoms-factorial",
     "Beta, weights, momentum and optimiser: phantoms",
-    "factorial/phantoms",
+    "convergence/factorial",
     Strata(("rare",), ("control", "common"), as_rare="rare cerebellum", as_common="others", article="the"),
     label="cerebellum",
-    values={"uniform": _TRAIN["rare"] / sum(_TRAIN.values())},
+    values={
+        "uniform": _PHANTOMS.n_train["rare"] / _N_TRAIN,
+        "visits": lambda iterations: round(iterations * _PHANTOMS.study.batch_size / _N_TRAIN),
+    },
 )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
-    parser = study_parser("factorial", str(__doc__).splitlines()[0], seeds=SEEDS)
+    parser = study_parser("convergence.factorial", str(__doc__).splitlines()[0], seeds=SEEDS)
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     asked = phantoms(quick=arguments.quick)
@@ -62,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         result_folder(arguments.out, quick=arguments.quick),
         pd.concat([_statistics(*runs[name], content) for name, content in made.items()], ignore_index=True),
         iterations=iterations,
-        command=module_command("experiments.factorial", argv),
+        command=module_command("experiments.convergence.factorial", argv),
         seeds=seeds,
         quick=arguments.quick,
         seconds=sum(content["seconds"] for content in made.values()),

@@ -4,23 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import experiments.factorial.__main__ as factorial
+from experiments.convergence import factorial
 from experiments.convergence.studies import phantoms
-from experiments.factorial.page import Page
-from tests.experiments.factorial.made_table import STRATA, made_table
-
-PAGE = Page("made", "Made", "nuclei/factorial", STRATA)
-
-
-def test_trainings_that_have_learnt_nothing_are_named_and_left_out_once_more():
-    table = made_table(lambda corner: 50.0 - 6 * corner.weights)
-    lost = (table["setting"] == "SGD, beta 10, weights") & (table["seed"] == 1)
-    table.loc[lost, "mean"] = 0.5
-    text = PAGE.text(table, iterations=1000, seeds=[0, 1])
-    before, after = text.split("In no stratum anything was found by SGD, beta 10, weights on seed 1. Without")
-    assert "| weights | 12 | -6.0 " not in before
-    assert "| weights | 12 | -6.0 " in after
-    assert "In no stratum" not in PAGE.text(table[table["seed"] == 0], iterations=1000, seeds=[0])
 
 
 def made_run(work, study, name, run, *, at, progress):
