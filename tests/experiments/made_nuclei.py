@@ -1,13 +1,15 @@
 """Made-up images of nuclei in which some modalities are rare."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import SimpleITK
 
-from experiments.datasets.nuclei import N_TRAIN
+from experiments.datasets.nuclei import N_TRAIN, Image
+from experiments.nuclei.training import PATCH
+from experiments.nuclei.wrong_labels_data import N_TRAIN as NOISY_TRAIN
 
 
 def made_table(n_fields=40):
@@ -17,6 +19,19 @@ def made_table(n_fields=40):
         for field in range(n // 2 + n_fields):
             rows += [(f"{modality}_{field}_{tile}", "train", modality, f"{modality}_{field}") for tile in "ab"]
     return pd.DataFrame(rows, columns=["case", "split", "modality", "field"])
+
+
+def made_images(n_train: Mapping[str, int] = NOISY_TRAIN, size: int = PATCH) -> list[Image]:
+    """Images of that side with a nucleus each, as many of every modality as the experiment with wrong labels has."""
+    rng = np.random.default_rng(0)
+    images = []
+    for modality, n in n_train.items():
+        for i in range(n):
+            labels = np.zeros((size, size), np.uint8)
+            labels[20:40, 30:50] = 1
+            values = (labels + rng.normal(scale=0.1, size=(3, size, size))).astype(np.float32)
+            images.append(Image(f"{modality}_{i}", modality, values, labels))
+    return images
 
 
 def write_nuclei_dataset(folder: Path, *, size=(72, 72)) -> pd.DataFrame:

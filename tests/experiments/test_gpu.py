@@ -12,16 +12,16 @@ import experiments.imbalanced_pair.training as pair
 import experiments.nuclei.training as nuclei
 import experiments.nuclei.unseen_training as unseen
 import experiments.nuclei.wrong_labels_training as wrong_labels
-from experiments.datasets.nuclei import Image
 from experiments.digits.plan import Run as DigitsRun
 from experiments.digits.split import split_digits
 from experiments.imbalanced_pair.training import Run as PairRun
 from experiments.imbalanced_pair.training import split_pair
 from experiments.nuclei.methods import METHODS
-from experiments.nuclei.training import PATCH, Run, new_network
+from experiments.nuclei.training import Run, new_network
 from experiments.nuclei.unseen_training import Method, UnseenRun
-from experiments.nuclei.wrong_labels_data import N_TRAIN, spoilt_images
+from experiments.nuclei.wrong_labels_data import spoilt_images
 from experiments.nuclei.wrong_labels_methods import DRO, L2RW, PLAIN, RANDOM, TRAININGS
+from tests.experiments.made_nuclei import made_images
 from tests.experiments.pretended_gpu import DEVICE, pretended_gpu
 
 
@@ -57,15 +57,7 @@ def test_the_pretended_gpu_mixes_with_nothing():
 
 @pytest.fixture
 def images():
-    rng = np.random.default_rng(0)
-    made = []
-    for modality, n in N_TRAIN.items():
-        for i in range(n):
-            labels = np.zeros((PATCH, PATCH), np.uint8)
-            labels[20:40, 30:50] = 1
-            values = (labels + rng.normal(scale=0.1, size=(3, PATCH, PATCH))).astype(np.float32)
-            made.append(Image(f"{modality}_{i}", modality, values, labels))
-    return made
+    return made_images()
 
 
 @pytest.mark.parametrize("method", ["share0.5", "paper", "GroupDRO"])

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from experiments.datasets.nuclei import Image
-from experiments.nuclei.training import BATCH, PATCH, draw_patches, new_network
+from experiments.nuclei.training import BATCH, draw_patches, new_network
 from experiments.nuclei.wrong_labels import main
-from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, RIGHT_KIND, spoilt_images
+from experiments.nuclei.wrong_labels_data import COMMON, RARE, RIGHT_KIND, spoilt_images
 from experiments.nuclei.wrong_labels_methods import (
     DORO,
     FINETUNED,
@@ -24,19 +24,7 @@ from experiments.nuclei.wrong_labels_training import LearningSampler, RandomSamp
 from experiments.spoilt_labels.separation import separation_table
 from experiments.spoilt_labels.spoiling import KINDS
 from nnunet_dro.losses import DiceCELoss
-from tests.experiments.made_nuclei import assert_goes_on_where_it_stopped, write_nuclei_dataset
-
-
-def made_images(n_train=N_TRAIN, size=PATCH):
-    rng = np.random.default_rng(0)
-    images = []
-    for modality, n in n_train.items():
-        for i in range(n):
-            labels = np.zeros((size, size), np.uint8)
-            labels[20:40, 30:50] = 1
-            values = (labels + rng.normal(scale=0.1, size=(3, size, size))).astype(np.float32)
-            images.append(Image(f"{modality}_{i}", modality, values, labels))
-    return images
+from tests.experiments.made_nuclei import assert_goes_on_where_it_stopped, made_images, write_nuclei_dataset
 
 
 def made_run(method, iterations=10, seed=0):
