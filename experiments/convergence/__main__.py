@@ -1,7 +1,7 @@
 """Speed or solution: does a gain of robust training remain when plain training has converged?
 
     python -m experiments.convergence NAME --work FOLDER [--data FOLDER] [--seeds 0 1 2] [--methods plain DRO]
-        [--jobs 2] [--quick] [--out FOLDER]
+        [--add] [--jobs 2] [--quick] [--out FOLDER]
 
 NAME is phantoms, long (phantoms for twice as long) or slices (of phantoms), which are made, or hippocampus or nuclei,
 whose raw dataset is given with ``--data``. nnU-Net is trained much longer than in the other studies, and tested on the
@@ -21,14 +21,17 @@ from experiments.convergence.page import page_text
 from experiments.convergence.runs import Run, make_run
 from experiments.convergence.studies import METHODS, NAMES, PLAIN, Question, question
 from experiments.convergence.training import moments
-from experiments.curves import Roles, ScoredRun, decision, differences, draw_curves, results_table, scores_of
+from experiments.curves import ScoredRun, decision, differences, draw_curves, results_table, scores_of
 from experiments.nnunet_runs.study import MINUTES_AROUND
 from experiments.record import (
     add_jobs,
+    add_more_seeds,
+    added_seeds,
     cached_runs,
     experiment_parser,
     module_command,
     result_folder,
+    with_seeds_before,
     write_result,
     write_table,
 )
@@ -44,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--methods", nargs="+", choices=tuple(METHODS), default=["DRO", "IW"], help="Methods beside plain training."
     )
+    add_more_seeds(parser)
     add_jobs(parser)
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
@@ -71,33 +75,48 @@ def main(argv: Sequence[str] | None = None) -> None:
     scored = [_scored(asked, name, runs[name], content) for name, content in made.items()]
     folder = result_folder(arguments.out, quick=arguments.quick)
     # The page shows what is in the files, rounded once.
-    scores, found = written_differences(folder / f"{study.name}-all.csv", scored, asked.roles)
+    try:
+        scores = written_scores(folder / f"{study.name}-all.csv", scored, add=arguments.add)
+        regrouped = None
+        if asked.regrouped is not None:
+            others = [run.regrouped(asked.regrouped[1]) for run in scored]
+            regrouped = written_scores(folder / f"{study.name}-regrouped-all.csv", others, add=arguments.add)
+    except ValueError as error:
+        parser.exit(2, f"{error}\n")
+    found = differences(scores, asked.roles)
     rule = decision(found, asked.roles, early=asked.iterations // 10)
     write_table(folder / f"{study.name}-rule.csv", rule, float_format="%.4f")
-    regrouped = None
-    if asked.regrouped is not None:
-        others = [run.regrouped(asked.regrouped[1]) for run in scored]
-        regrouped = written_differences(folder / f"{study.name}-regrouped-all.csv", others, asked.roles)[1]
+    regrouped_differences = None if regrouped is None else differences(regrouped, asked.roles)
+    all_seeds = sorted(scores["seed"].unique().tolist())
     page = write_result(
         folder,
         study.name,
         title=study.title,
-        text=page_text(found, scores, asked, seeds=seeds, regrouped=regrouped),
+        text=page_text(found, scores, asked, seeds=all_seeds, regrouped=regrouped_differences),
         table=results_table(found[found["label"] == asked.roles.label], asked.roles),
         figure=draw_curves(scores, asked.roles, asked.n_train, logarithmic=True, batch_size=study.batch_size),
-        command=module_command("experiments.convergence", argv),
-        seeds=seeds,
+        command=module_command("experiments.convergence", argv, seeds=all_seeds),
+        seeds=all_seeds,
+        added=added_seeds(seeds, scores),
         quick=arguments.quick,
         seconds=sum(content["seconds"] for content in made.values()),
     )
     sys.stdout.write(f"{page}\n")
 
 
-def written_differences(path: Path, runs: Sequence[ScoredRun], roles: Roles) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Write the scores of runs, and return them as they are in the file, with their differences."""
-    write_table(path, scores_of(runs), float_format="%.4f")
-    scores = pd.read_csv(path)
-    return scores, differences(scores, roles)
+def written_scores(path: Path, runs: Sequence[ScoredRun], *, add: bool) -> pd.DataFrame:
+    """Write the scores of runs, and return them as they are in the file.
+
+    Args:
+        path: The file.
+        runs: The trainings.
+        add: Whether to keep the rows of other seeds that the file has.
+
+    Raises:
+        ValueError: If the other seeds cannot be kept; see `with_seeds_before`.
+    """
+    write_table(path, with_seeds_before(scores_of(runs), path, add=add), float_format="%.4f")
+    return pd.read_csv(path)
 
 
 def _scored(asked: Question, name: str, run: Run, content: dict[str, Any]) -> ScoredRun:

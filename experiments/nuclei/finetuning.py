@@ -1,6 +1,6 @@
 """Rare modalities of cell nuclei: what does a short finetuning of a plain training give?
 
-    python -m experiments.nuclei.finetuning --data Dataset022_DSBNuclei [--quick] [--out FOLDER] [--cache FOLDER]
+    python -m experiments.nuclei.finetuning --data Dataset022_DSBNuclei [--seeds 0 1] [--add] [--quick] [--out F]
 
 The plain training of each seed, four minutes of a processor core, is continued for a tenth of its iterations in several
 ways, half a minute each. Plain networks and finished runs are kept in the cache.
@@ -20,7 +20,17 @@ from experiments.nuclei.__main__ import divided_images, minutes, nuclei_parser, 
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
 from experiments.nuclei.training import LEARNING_RATE, OptimisedRun, Run, new_network, train
-from experiments.record import cached_runs, module_command, render, result_folder, write_result, write_table
+from experiments.record import (
+    add_more_seeds,
+    added_seeds,
+    cached_runs,
+    module_command,
+    render,
+    result_folder,
+    with_seeds_before,
+    write_result,
+    write_table,
+)
 from nnunet_dro.atomic import replacing
 
 #: The method that is trained anew, too.
@@ -39,6 +49,7 @@ FINETUNING_ROLES = Roles(PLAIN, f"{TOLD}, from plain", common=ROLES.common, rare
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
     parser = nuclei_parser("nuclei.finetuning", str(__doc__).splitlines()[0])
+    add_more_seeds(parser)
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
     seeds, iterations = plan(arguments)
@@ -82,10 +93,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     made |= made_of({name: run for name, run in runs.items() if name not in started}, networks, make)
     scored = (ScoredRun.of(name, (anew | runs)[name], content, label="nucleus") for name, content in made.items())
     folder = result_folder(arguments.out, quick=arguments.quick)
-    write_table(folder / "nuclei-finetuning-all.csv", at_the_end(scores_of(scored)), float_format="%.4f")
+    path = folder / "nuclei-finetuning-all.csv"
+    try:
+        ends = with_seeds_before(at_the_end(scores_of(scored)), path, add=arguments.add)
+    except ValueError as error:
+        parser.exit(2, f"{error}\n")
+    write_table(path, at_the_end(ends), float_format="%.4f")
     # The page shows what is in the file, rounded once.
-    scores = pd.read_csv(folder / "nuclei-finetuning-all.csv")
-    text, found = page_of(scores, seeds=seeds)
+    scores = pd.read_csv(path)
+    all_seeds = sorted(scores["seed"].unique().tolist())
+    text, found = page_of(scores, seeds=all_seeds)
     page = write_result(
         folder,
         "nuclei-finetuning",
@@ -93,8 +110,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         text=text,
         table=page_table(found),
         figure=draw_differences(found, scores, FINETUNING_ROLES),
-        command=module_command("experiments.nuclei.finetuning", argv),
-        seeds=seeds,
+        command=module_command("experiments.nuclei.finetuning", argv, seeds=all_seeds),
+        seeds=all_seeds,
+        added=added_seeds(seeds, scores),
         quick=arguments.quick,
         seconds=sum(content["seconds"] for content in made.values()),
     )

@@ -27,9 +27,20 @@ def experiment_parser(name: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def module_command(module: str, argv: Sequence[str]) -> str:
-    """The command that runs ``module`` with these arguments, as typed in a shell."""
-    return shlex.join(["python", "-m", module, *argv])
+def module_command(module: str, argv: Sequence[str], *, seeds: Sequence[int] = ()) -> str:
+    """The command that runs ``module`` with these arguments, as typed in a shell.
+
+    Args:
+        module: The module.
+        argv: Its arguments.
+        seeds: All seeds of the record; where some were added with ``--add``, the command is that of all of them.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--seeds", nargs="+")
+    parser.add_argument("--add", action="store_true")
+    known, rest = parser.parse_known_args(argv)
+    words = [*rest, "--seeds", *map(str, seeds)] if known.add else argv
+    return shlex.join(["python", "-m", module, *words])
 
 
 def result_folder(out: Path | None, *, quick: bool) -> Path:

@@ -30,6 +30,7 @@ def write_result(
     seeds: Sequence[int],
     quick: bool,
     seconds: float,
+    added: Sequence[int] = (),
 ) -> Path:
     """Write ``<name>.md``, ``<name>.png`` and ``<name>.csv``, each whole or not at all, the page last.
 
@@ -44,7 +45,8 @@ def write_result(
         command: The exact command that makes this record again.
         seeds: Seeds of the random numbers; none where nothing is random.
         quick: Whether it is a smoke run; the page then says so at the top.
-        seconds: Duration of the experiment.
+        seconds: Duration of the experiment, or of the seeds that were added.
+        added: Those of the seeds that were added to a record of the others.
 
     Returns:
         The page's path.
@@ -67,6 +69,7 @@ def write_result(
         table=table,
         command=command,
         seeds=seeds,
+        added=added,
         quick=quick,
         duration=shown_duration(seconds),
         **_surroundings(),

@@ -47,6 +47,12 @@ def test_page_has_all_that_makes_the_result_again(write):
     assert "Smoke run" not in text
 
 
+def test_page_says_which_seeds_were_added(write):
+    text = write(added=[7]).read_text()
+    assert "- Seeds: 0, 7; 7 when the results of the others were known\n" in text
+    assert "- Duration: 2 min 5 s for the seeds that were added\n" in text
+
+
 def test_quick_page_says_so_before_anything_else(write):
     lines = write(quick=True).read_text().splitlines()
     assert "Smoke run" in lines[2]

@@ -1,0 +1,66 @@
+"""Seeds that are added to a record make the record of all seeds."""
+
+import numpy as np
+import pytest
+
+from experiments.convergence import __main__ as convergence
+from experiments.nuclei import finetuning, wrong_labels
+from experiments.nuclei.training import Result
+from tests.experiments.made_nuclei import write_nuclei_dataset
+
+
+def assert_added(main, words, folder):
+    """Runs seeds 0 and 1 at once, and one after the other."""
+    at_once, added = folder / "at-once", folder / "added"
+    main([*words, "--seeds", "0", "1", "--out", str(at_once)])
+    main([*words, "--seeds", "0", "--out", str(added)])
+    main([*words, "--seeds", "1", "--add", "--out", str(added)])
+    tables = sorted(path.name for path in at_once.glob("*.csv"))
+    assert tables
+    for name in tables:
+        assert (added / name).read_text() == (at_once / name).read_text()
+    (page,) = at_once.glob("*.md")
+    lines, expected = ((path / page.name).read_text().splitlines() for path in (added, at_once))
+    changed = [line for line in lines if line not in expected]
+    assert "--seeds 0 1" in changed[0]
+    assert changed[1] == "- Seeds: 0, 1; 1 when the results of the others were known"
+    assert [line.split(":")[0] for line in changed[2:]] == ["- Duration"]
+    with pytest.raises(SystemExit) as stopped:
+        main([*words, "--seeds", "1", "--add", "--out", str(folder / "nothing")])
+    assert stopped.value.code == 2
+
+
+def made_dice(run, keys):
+    rng = np.random.default_rng([run.seed, run.iterations, len(run.trainer)])
+    return [(*key, f"case{number}", float(rng.random())) for key in keys for number in range(3)]
+
+
+def test_convergence(tmp_path, monkeypatch):
+    def made(work, study, name, run, *, at, progress):
+        keys = [(moment, stratum, label) for moment in at for stratum in study.strata for label in study.labels]
+        share = [(moment, stratum, 0.3) for moment in at for stratum in study.strata]
+        return {"dice": made_dice(run, keys), "share": share, "seconds": 10.0 * (run.seed + 1)}
+
+    monkeypatch.setattr(convergence, "make_run", made)
+    words = ["slices", "--quick", "--methods", "DRO", "--jobs", "1", "--work", str(tmp_path / "work")]
+    assert_added(convergence.main, words, tmp_path)
+
+
+def test_finetuning_of_nuclei(tmp_path, monkeypatch):
+    def made(run, train_images, test_images, *, network=None, **_):
+        strata = sorted({image.modality for image in test_images})
+        keys = [(run.iterations, stratum) for stratum in strata]
+        share = [(run.iterations, stratum, 0.3) for stratum in strata]
+        return Result(made_dice(run, keys), share, seconds=10.0 * (run.seed + 1))
+
+    monkeypatch.setattr(finetuning, "train", made)
+    write_nuclei_dataset(tmp_path / "data")
+    words = ["--quick", "--jobs", "1", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache")]
+    assert_added(finetuning.main, words, tmp_path)
+
+
+@pytest.mark.slow
+def test_wrong_labels_among_nuclei(tmp_path):
+    write_nuclei_dataset(tmp_path / "data")
+    words = ["--quick", "--jobs", "1", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache")]
+    assert_added(wrong_labels.main, words, tmp_path)
