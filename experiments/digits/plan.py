@@ -12,7 +12,7 @@ EPOCHS = {0.01: 220, 0.05: 60}
 #: Robustness of the methods, 1/loss units; 0 is ordinary training (ERM).
 BETAS = (0.0, 10.0, 100.0)
 
-SEEDS = range(3)
+SEEDS = range(5)
 
 #: The seed of the sketch that the epochs were chosen with.
 SKETCH_SEED = 100

