@@ -26,8 +26,10 @@ def test_a_training_that_is_killed_again_and_again_resumes(project):
     for number in range(10):
         shutil.rmtree(folder / "validation", ignore_errors=True)
         log = here.root / f"killed_{number}.log"
+        # Listed before the start: on a busy machine the new log may be there before the next line runs.
+        known = set(folder.glob("training_log_*.txt"))
         process = here.start(*train, log=log)
-        started = wait_for_an_epoch(process, folder)
+        started = wait_for_an_epoch(process, folder, known)
         time.sleep(moments.uniform(0.0, 1.5))
         assert process.poll() is None, "the training must still run when it is killed"
         # Read before the kill: the processes die one after the other, and one may complain of another's death.
@@ -41,8 +43,8 @@ def test_a_training_that_is_killed_again_and_again_resumes(project):
     check_fold(folder, n_epochs=n_epochs, n_cases=8)
 
 
-def wait_for_an_epoch(process: ForkedCommand, folder: Path) -> bool:
-    known = set(folder.glob("training_log_*.txt"))
+def wait_for_an_epoch(process: ForkedCommand, folder: Path, known: set[Path]) -> bool:
+    """Whether an epoch has begun in a log that is not among those known, within a minute."""
     for _ in range(600):
         logs = set(folder.glob("training_log_*.txt")) - known
         if any("\nEpoch" in path.read_text() or " Epoch " in path.read_text() for path in logs):
