@@ -280,6 +280,8 @@ def _rank(rank, folder, at_once):
     learner = learned(network, LOSSES["labels"], at_once=at_once, sum_over_ranks=dist.all_reduce)
     found = learner.gradient(_part(cases, part), _part(trusted, trusted_part))
     torch.save((found.weights, found.gradient, found.total), f"{folder}/{rank}.pth")
+    # A rank that leaves while the other still exchanges can abort it, or be aborted.
+    dist.barrier()
     dist.destroy_process_group()
 
 

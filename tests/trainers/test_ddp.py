@@ -80,6 +80,8 @@ def _rank(rank, folder, batch_dice):
     result = train(loss, PARTS[rank]) | against_nnunet(loss, EQUAL_PARTS[rank])
     result["equal_parts"] = train(loss, EQUAL_PARTS[rank])
     torch.save(result, f"{folder}/{rank}.pth")
+    # A rank that leaves while the other still exchanges can abort it, or be aborted.
+    dist.barrier()
     dist.destroy_process_group()
 
 
