@@ -56,7 +56,8 @@ def read_label_map(path: Path) -> LabelMap:
         raise FileNotFoundError(f"`path` must be a label map, got {str(path)!r}. Check the folder and the case's name.")
     try:
         if path.name.lower().endswith((".nii.gz", ".nii")):
-            return LabelMap(*read_nifti(path))
+            voxels, grid = read_nifti(path)
+            return LabelMap(_as_integers(voxels, path), grid)
         with path.open("rb"):
             pass
     except UnusualNiftiError:

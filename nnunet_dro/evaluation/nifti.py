@@ -33,6 +33,9 @@ _INTEGERS = {
     1280: np.uint64,
 }
 
+#: Those of floating-point numbers. Libraries read NaN as 0, which would be background.
+_FLOATS = {16: np.float32, 64: np.float64}
+
 
 class UnusualNiftiError(Exception):
     """The file is not of the common kind and is left to a complete reader."""
@@ -44,6 +47,8 @@ class _Header:
     shape: tuple[int, int, int]
     offset: int
     affine: FloatArray
+    slope: float = 1.0
+    intercept: float = 0.0
 
     @property
     def n_bytes(self) -> int:
@@ -51,17 +56,17 @@ class _Header:
         return self.offset + int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
 
-def read_nifti(path: Path) -> tuple[npt.NDArray[np.integer[Any]], Grid]:
+def read_nifti(path: Path) -> tuple[npt.NDArray[Any], Grid]:
     """Read a label map from a NIfTI file.
 
     Args:
         path: A .nii or .nii.gz file.
 
     Returns:
-        Voxels (z, y, x) and their grid.
+        Voxels (z, y, x), integers or floating-point numbers as they are stored, and their grid.
 
     Raises:
-        UnusualNiftiError: If the file is not NIfTI, is big-endian, or its voxels are scaled or not integers.
+        UnusualNiftiError: If the file is not NIfTI, or its voxels are scaled integers or of an unusual type.
         ValueError: If the file is truncated or damaged, or holds more than one volume.
         OSError: If it cannot be opened.
     """
@@ -76,6 +81,10 @@ def read_nifti(path: Path) -> tuple[npt.NDArray[np.integer[Any]], Grid]:
     if len(content) < header.n_bytes:
         raise ValueError("it is truncated")
     voxels = np.frombuffer(content, dtype=header.dtype, count=int(np.prod(header.shape)), offset=header.offset)
+    if (header.slope, header.intercept) != (1.0, 0.0):
+        voxels = voxels * header.slope + header.intercept
+    if not voxels.dtype.isnative:
+        voxels = voxels.astype(voxels.dtype.newbyteorder("="))
     return voxels.reshape(header.shape), Grid(header.shape, header.affine)
 
 
@@ -111,23 +120,24 @@ def _end_of_gzip_header(stored: bytes) -> int:
 
 
 def _parse(start: bytes) -> _Header:
-    if len(start) >= 348 and start[:4] == struct.pack("<i", 348) and start[344:348] == b"n+1\0":
-        dim = struct.unpack("<8h", start[40:56])
-        code = struct.unpack("<h", start[70:72])[0]
-        pixdim = struct.unpack("<8f", start[76:108])
-        offset, slope, intercept = struct.unpack("<3f", start[108:120])
-        qform, sform = struct.unpack("<2h", start[252:256])
-        quaternion = struct.unpack("<6f", start[256:280])
-        rows, first = struct.unpack("<12f", start[280:328]), 348
-    elif len(start) >= 540 and start[:4] == struct.pack("<i", 540) and start[4:8] == b"n+2\0":
-        code = struct.unpack("<h", start[12:14])[0]
-        dim = struct.unpack("<8q", start[16:80])
-        pixdim = struct.unpack("<8d", start[104:168])
-        offset = struct.unpack("<q", start[168:176])[0]
-        slope, intercept = struct.unpack("<2d", start[176:192])
-        qform, sform = struct.unpack("<2i", start[344:352])
-        quaternion = struct.unpack("<6d", start[352:400])
-        rows, first = struct.unpack("<12d", start[400:496]), 540
+    order = "<" if start[:4] in (struct.pack("<i", 348), struct.pack("<i", 540)) else ">"
+    if len(start) >= 348 and start[:4] == struct.pack(f"{order}i", 348) and start[344:348] == b"n+1\0":
+        dim = struct.unpack(f"{order}8h", start[40:56])
+        code = struct.unpack(f"{order}h", start[70:72])[0]
+        pixdim = struct.unpack(f"{order}8f", start[76:108])
+        offset, slope, intercept = struct.unpack(f"{order}3f", start[108:120])
+        qform, sform = struct.unpack(f"{order}2h", start[252:256])
+        quaternion = struct.unpack(f"{order}6f", start[256:280])
+        rows, first = struct.unpack(f"{order}12f", start[280:328]), 348
+    elif len(start) >= 540 and start[:4] == struct.pack(f"{order}i", 540) and start[4:8] == b"n+2\0":
+        code = struct.unpack(f"{order}h", start[12:14])[0]
+        dim = struct.unpack(f"{order}8q", start[16:80])
+        pixdim = struct.unpack(f"{order}8d", start[104:168])
+        offset = struct.unpack(f"{order}q", start[168:176])[0]
+        slope, intercept = struct.unpack(f"{order}2d", start[176:192])
+        qform, sform = struct.unpack(f"{order}2i", start[344:352])
+        quaternion = struct.unpack(f"{order}6d", start[352:400])
+        rows, first = struct.unpack(f"{order}12d", start[400:496]), 540
     else:
         raise UnusualNiftiError
     n_axes = dim[0]
@@ -136,7 +146,8 @@ def _parse(start: bytes) -> _Header:
     if any(n < 1 for n in dim[1 : min(n_axes, 7) + 1]):
         raise ValueError(f"it has an axis of length {min(dim[1 : min(n_axes, 7) + 1])}")
     scaled = slope not in (0.0, 1.0) or (intercept != 0.0 and slope != 0.0)
-    if code not in _INTEGERS or scaled or not 1 <= n_axes <= 7 or not first <= offset < np.inf:
+    usual = code in _FLOATS or (code in _INTEGERS and not scaled)
+    if not usual or not 1 <= n_axes <= 7 or not first <= offset < np.inf:
         raise UnusualNiftiError
     x, y, z = (int(n) for n in (*dim[1 : min(n_axes, 3) + 1], 1, 1)[:3])
     if sform > 0:
@@ -147,7 +158,10 @@ def _parse(start: bytes) -> _Header:
         raise UnusualNiftiError
     # NIfTI counts towards right and anterior.
     affine[:2] *= -1
-    return _Header(np.dtype(_INTEGERS[code]).newbyteorder("<"), (z, y, x), int(offset), affine)
+    dtype = np.dtype((_INTEGERS | _FLOATS)[code]).newbyteorder(order)
+    # A slope of 0 or NaN stands for none.
+    scaling = (slope, intercept) if scaled and np.isfinite((slope, intercept)).all() else (1.0, 0.0)
+    return _Header(dtype, (z, y, x), int(offset), affine, *scaling)
 
 
 def _from_quaternion(pixdim: tuple[float, ...], quaternion: tuple[float, ...]) -> FloatArray:

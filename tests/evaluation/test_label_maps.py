@@ -131,19 +131,70 @@ def test_gzip_header_with_a_file_name_is_read(tmp_path):
     assert np.array_equal(read_label_map(tmp_path / "b.nii.gz").values, VALUES)
 
 
-def test_scaled_and_big_endian_files_are_left_to_simpleitk(tmp_path):
+def test_scaled_integers_are_left_to_simpleitk(tmp_path):
     write_nifti(tmp_path / "a.nii", VALUES, np.eye(4))
     content = bytearray((tmp_path / "a.nii").read_bytes())
     content[112:116] = struct.pack("<f", 1.0000001)
     (tmp_path / "scaled.nii.gz").write_bytes(gzip.compress(bytes(content)))
-    header = nibabel.Nifti1Header(endianness=">")
-    header.set_data_dtype(">i2")
-    nibabel.save(nibabel.Nifti1Image(VALUES.transpose().astype(">i2"), np.eye(4), header), tmp_path / "big.nii.gz")
 
-    for name in ("scaled", "big"):
-        with pytest.raises(UnusualNiftiError):
-            read_nifti(tmp_path / f"{name}.nii.gz")
-        assert np.array_equal(read_label_map(tmp_path / f"{name}.nii.gz").values, VALUES)
+    with pytest.raises(UnusualNiftiError):
+        read_nifti(tmp_path / "scaled.nii.gz")
+    assert np.array_equal(read_label_map(tmp_path / "scaled.nii.gz").values, VALUES)
+
+
+def as_big_endian(values, dtype, kind):
+    header = (nibabel.Nifti2Header if kind is nibabel.Nifti2Image else nibabel.Nifti1Header)(endianness=">")
+    header.set_data_dtype(f">{dtype}")
+    return kind(values.transpose().astype(f">{dtype}"), oblique_affine(), header)
+
+
+@pytest.mark.parametrize("kind", [nibabel.Nifti1Image, nibabel.Nifti2Image])
+@pytest.mark.parametrize("dtype", ["i2", "f4", "f8"])
+def test_big_endian_files_are_read_as_little_endian_ones(tmp_path, dtype, kind):
+    nibabel.save(as_big_endian(VALUES, dtype, kind), tmp_path / "big.nii.gz")
+    write_nifti(tmp_path / "little.nii.gz", VALUES, oblique_affine(), dtype=dtype, kind=kind)
+
+    big, little = (read_label_map(tmp_path / f"{name}.nii.gz") for name in ("big", "little"))
+
+    assert big.values.dtype.isnative
+    assert np.array_equal(big.values, VALUES)
+    assert big.grid.affine == pytest.approx(little.grid.affine, abs=1e-4)
+
+
+def test_scaled_floats_are_read_as_simpleitk_reads_them(tmp_path):
+    write_nifti(tmp_path / "a.nii", VALUES, np.eye(4), dtype=np.float32)
+    content = bytearray((tmp_path / "a.nii").read_bytes())
+    content[112:120] = struct.pack("<2f", 2.0, 3.0)
+    (tmp_path / "b.nii").write_bytes(content)
+
+    values = read_label_map(tmp_path / "b.nii").values
+
+    assert np.array_equal(values, 2 * VALUES + 3)
+    assert np.array_equal(values, _read_with_itk(tmp_path / "b.nii").values)
+
+
+NOT_NUMBERS = {"nan": np.nan, "inf": np.inf}
+
+
+@pytest.mark.parametrize("name", NOT_NUMBERS)
+@pytest.mark.parametrize("stored", ["f4.nii.gz", "f8.nii", "scaled.nii", "big-endian.nii.gz", "f4.nrrd", "f4.mha"])
+def test_a_voxel_that_is_no_number_is_never_background(tmp_path, stored, name):
+    values = VALUES.astype(np.float64)
+    values[2, 3, 4] = NOT_NUMBERS[name]
+    path = tmp_path / stored
+    if stored.endswith((".nrrd", ".mha")):
+        SimpleITK.WriteImage(SimpleITK.GetImageFromArray(values.astype(np.float32)), str(path))
+    elif stored.startswith("big"):
+        nibabel.save(as_big_endian(values, "f4", nibabel.Nifti1Image), path)
+    else:
+        write_nifti(path, values, np.eye(4), dtype=np.float64 if stored.startswith("f8") else np.float32)
+    if stored.startswith("scaled"):
+        content = bytearray(path.read_bytes())
+        content[112:116] = struct.pack("<f", 2.0)
+        path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=rf"`path` must hold integers, got {name} in '.*{stored}'"):
+        read_label_map(path)
 
 
 def test_values_a_rounding_error_from_integers_are_accepted(tmp_path):
