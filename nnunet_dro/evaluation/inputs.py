@@ -212,14 +212,39 @@ def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> Summary
             cure = "Give the dataset.json that the predictions were evaluated with."
             raise ValueError(f"`prediction` must have a score for every label, got {got}. {cure}")
         for name in names:
-            row = {"case": pair.case, "label": name} | scoring.of_counts(*counts[name])
-            row |= dict(zip(COUNTS, counts[name], strict=True))
+            sizes = counts[name].sizes
+            row = {"case": pair.case, "label": name} | scoring.of_counts(*sizes)
+            row |= dict(zip(COUNTS, sizes, strict=True))
             rows.append(row | dict.fromkeys(("reference_ml", "prediction_ml"), float("nan")))
     inputs = Inputs(_method(path), tuple(pair for pair, _ in entries))
     return Summary(pd.DataFrame(rows, columns=["case", *scoring.columns]), inputs)
 
 
-def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[str, tuple[int, int, int]]]]:
+@dataclass(frozen=True)
+class _Counts:
+    """The voxels of a label in a case, as summary.json has them; the two sums are None in files without them."""
+
+    tp: int
+    fp: int
+    fn: int
+    n_ref: int | None
+    n_pred: int | None
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Voxels of reference, prediction and both."""
+        return self.tp + self.fn, self.tp + self.fp, self.tp
+
+    @property
+    def contradiction(self) -> str:
+        """A sum that does not fit; empty if all do."""
+        for name, n, term, stored in (("FN", self.fn, "n_ref", self.n_ref), ("FP", self.fp, "n_pred", self.n_pred)):
+            if stored not in (None, self.tp + n):
+                return f"TP {self.tp} + {name} {n} and {term} {stored}"
+        return ""
+
+
+def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[str, _Counts]]]:
     """The files and the counts of every case, sorted by case."""
     try:
         entries = [
@@ -242,6 +267,11 @@ def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[
         ) from error
     if not entries:
         raise ValueError(f"`prediction` must have cases, got none in {str(path)!r}. Predict and evaluate again.")
+    for pair, counts in entries:
+        for name, of_label in counts.items():
+            if wrong := of_label.contradiction:
+                got = f"{wrong} for {name} of {pair.case!r} in {str(path)!r}"
+                raise ValueError(f"`prediction` must have counts that fit, got {got}. Let nnU-Net evaluate again.")
     return sorted(entries, key=lambda entry: entry[0].case)
 
 
@@ -252,8 +282,8 @@ def _case_of(file: str) -> str:
     return name[: len(name) - len(ending)]
 
 
-def _counts(metrics: Mapping[str, Any], labels: Labels | None) -> dict[str, tuple[int, int, int]]:
-    """The counts of each label that an entry has: reference, prediction and both, in voxels."""
+def _counts(metrics: Mapping[str, Any], labels: Labels | None) -> dict[str, _Counts]:
+    """The counts of each label that an entry has."""
     if labels:
         keys = {name: _keys(values) for name, values in labels.values.items()}
     else:
@@ -263,8 +293,9 @@ def _counts(metrics: Mapping[str, Any], labels: Labels | None) -> dict[str, tupl
     for name, candidates in keys.items():
         for key in candidates:
             if key in metrics:
-                n_intersection, n_extra, n_lost = (_count(metrics[key][count]) for count in ("TP", "FP", "FN"))
-                counts[name] = (n_intersection + n_lost, n_intersection + n_extra, n_intersection)
+                stored = metrics[key]
+                sums = (_count(stored[name_of]) if name_of in stored else None for name_of in ("n_ref", "n_pred"))
+                counts[name] = _Counts(*(_count(stored[name_of]) for name_of in ("TP", "FP", "FN")), *sums)
     return counts
 
 

@@ -196,12 +196,12 @@ def study(tmp_path):
 
 
 def write_summary(path, **entries):
-    """A summary.json with one label per case; entries are TP, FP, FN."""
+    """A summary.json with one label per case; entries are TP, FP, FN, and n_ref and n_pred if there are five."""
     cases = [
         {
             "reference_file": f"labels/{case}.nii.gz",
             "prediction_file": f"predictions/{case}.nii.gz",
-            "metrics": {"1": dict(zip(("TP", "FP", "FN"), counts, strict=True))},
+            "metrics": {"1": dict(zip(("TP", "FP", "FN", "n_ref", "n_pred"), counts, strict=False))},
         }
         for case, counts in entries.items()
     ]
@@ -235,6 +235,29 @@ def test_unusable_summary_json_is_refused(study, content, words):
         path.write_text(content)
 
     check_refused(run("evaluate", study / "reference", path, "-o", study / "out"), study, path, *words)
+
+
+@pytest.mark.parametrize(
+    ("counts", "got"),
+    [
+        ((500, 0, 0, 100, 500), "TP 500 + FN 0 and n_ref 100 for 1 of 'case_01'"),
+        ((50, 3, 2, 52, 50), "TP 50 + FP 3 and n_pred 50 for 1 of 'case_01'"),
+    ],
+)
+def test_counts_that_contradict_each_other_are_refused(without_labels, counts, got):
+    path = write_summary(without_labels / "summary.json", case_00=(50, 3, 2, 52, 53), case_01=counts)
+
+    result = run("evaluate", without_labels / "reference", path, "-o", without_labels / "out")
+
+    check_refused(result, without_labels, "must have counts that fit", got, path, "evaluate again")
+
+
+def test_counts_that_fit_are_used(without_labels):
+    path = write_summary(without_labels / "summary.json", case_00=(50, 3, 2, 52, 53), case_01=(1, 0, 0))
+
+    result = run("evaluate", without_labels / "reference", path, "-o", without_labels / "out", "--bootstrap", 0)
+
+    assert result.exit_code == 0, result.output
 
 
 @pytest.fixture
