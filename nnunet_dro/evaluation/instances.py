@@ -47,7 +47,7 @@ class MatchRule:
         if self.name == "iou":
             return (
                 "lesions of reference and prediction are matched one to one, the pair with the largest IoU first, if "
-                f"the IoU is at least {self.threshold:g}"
+                f"the IoU is at least {self.threshold:g} (a pair at exactly {self.threshold:g} counts)"
             )
         if self.name == "overlap":
             return (

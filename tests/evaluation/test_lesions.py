@@ -57,6 +57,14 @@ def test_an_iou_below_the_threshold_is_a_missed_and_an_invented_lesion():
     assert [row[name] for name in METRICS] == [0, 0, 0, 0, 0, 0, 0]
 
 
+def test_a_pair_at_exactly_the_threshold_counts_and_outputs_say_so():
+    row = scored(line(1, 1), line(1, 0))
+
+    assert [row[name] for name in COUNTS] == [1, 1, 1, 0]
+    assert row["pq"] == 0.5
+    assert "(a pair at exactly 0.5 counts)" in Instances(("*",)).definition
+
+
 def test_one_to_one_takes_the_pair_with_the_largest_iou_first():
     # Both lesions overlap the one predicted: IoU 3/7 and 2/8.
     reference, prediction = line(1, 1, 1, 0, 1, 1, 1), line(1, 1, 1, 1, 1, 1, 0)
