@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +20,7 @@ from nnunet_dro.protocol_commands import commands as protocol_commands
 from nnunet_dro.ranking import rank
 from nnunet_dro.strata_command import strata
 from nnunet_dro.tuning import tune
-from nnunet_dro.usage import BAD_INPUT, INTERRUPTED, START, Commands, stop
+from nnunet_dro.usage import INTERRUPTED, START, Commands, stop
 
 app = typer.Typer(
     name="nnunet-dro",
@@ -66,7 +65,6 @@ def trainers(
         str | None,
         typer.Option(metavar="NAME", help="Explain a trainer's name in words.", autocompletion=complete_trainer),
     ] = None,
-    ask: Annotated[bool, typer.Option("--ask", help="Find a trainer's name by questions.")] = False,
 ) -> None:
     """List the trainers and their options, and say whether nnU-Net finds them."""
     from nnunet_dro.trainers.installation import FOLDER, discover
@@ -74,15 +72,10 @@ def trainers(
     if path:
         typer.echo(FOLDER)
         return
-    if ask or check is not None:
+    if check is not None:
         from nnunet_dro.trainers.explanation import explain
-        from nnunet_dro.trainers.questions import ask_for_name
 
-        try:
-            name = ask_for_name(_choose, _ask) if check is None else check
-        except EOFError:
-            stop("The questions need answers, but standard input has ended.", BAD_INPUT)
-        typer.echo("\n".join(explain(name)))
+        typer.echo("\n".join(explain(check)))
         return
     from rich.console import Console
 
@@ -95,19 +88,6 @@ def trainers(
 
     console.print(trainer_overview())
     console.print(f"\n[green]nnU-Net finds them[/] through {found.where}")
-
-
-def _choose(question: str, answers: Sequence[str]) -> int:
-    from rich.prompt import IntPrompt
-
-    typer.echo("\n".join([question, *(f"  {i}. {answer}" for i, answer in enumerate(answers, start=1))]))
-    return IntPrompt.ask("Number", choices=[str(i) for i in range(1, len(answers) + 1)]) - 1
-
-
-def _ask(question: str, default: str) -> str:
-    from rich.prompt import Prompt
-
-    return Prompt.ask(question, default=default)
 
 
 app.command(cls=LockedCommand)(evaluate)

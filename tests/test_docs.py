@@ -157,7 +157,9 @@ def test_commands_in_code_blocks_parse(page):
 
 @every_page
 def test_commands_and_options_in_the_text_exist(page):
-    assert unknown_in_inline_code(page.read_text("utf-8")) == []
+    text = page.read_text("utf-8")
+    # Released versions had what their sections of the changelog name.
+    assert unknown_in_inline_code(text.partition("\n## [0.")[0] if page.name == "CHANGELOG.md" else text) == []
 
 
 @every_page

@@ -39,17 +39,12 @@ def test_an_error_of_usage_is_one_line(run, words, parts):
     assert all(part in result.stderr for part in parts), result.stderr
 
 
-def test_a_name_is_checked_and_built(run):
+def test_a_name_is_checked(run):
     result = run("trainers", "--check", "nnUNetTrainerDRO_beta10")
     assert result.exit_code == 0
     assert "beta10: Robustness" in result.stdout
     wrong = run("trainers", "--check", "nnUNetTrainerDR0")
     assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
-    built = CliRunner().invoke(app, ["trainers", "--ask"], input="9\n2\nscanner\n20\n")
-    assert built.exit_code == 0
-    assert built.stdout.endswith("-tr nnUNetTrainerIW_scanner_20epochs\n")
-    unanswered = CliRunner().invoke(app, ["trainers", "--ask"], input="")
-    assert unanswered.exit_code == 2
 
 
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capfd, monkeypatch):

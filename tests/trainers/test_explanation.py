@@ -5,8 +5,7 @@ import pytest
 from nnunet_dro.completion import complete_column, complete_trainer
 from nnunet_dro.trainers.explanation import explain
 from nnunet_dro.trainers.options import GroupOptions
-from nnunet_dro.trainers.questions import SITUATIONS, ask_for_name
-from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
+from nnunet_dro.trainers.registry import TRAINERS
 
 
 def test_a_name_is_explained_option_by_option():
@@ -51,24 +50,6 @@ def test_a_wrong_name_meets_the_nearest_right_one(name, message):
     with pytest.raises(ValueError, match=name) as error:
         explain(name)
     assert message in str(error.value)
-
-
-@pytest.mark.parametrize("position", range(len(SITUATIONS)))
-def test_questions_build_a_name_for_every_situation(position):
-    name = ask_for_name(lambda question, answers: position, lambda question, default: default)
-    base, _ = parse_trainer_name(name)
-    assert base in TRAINERS
-    answers = {"What do you have?": position, "epochs": "20", "share": "0.3", "column": "scanner"}
-    other = ask_for_name(
-        lambda question, _: answers[question],
-        lambda question, _: next(answer for word, answer in answers.items() if word in question.split("?")[0]),
-    )
-    assert other.endswith("_20epochs")
-
-
-def test_an_answer_that_makes_no_name_is_refused():
-    with pytest.raises(ValueError, match="share2"):
-        ask_for_name(lambda *_: 0, lambda question, default: "2" if "share" in question else default)
 
 
 def words(incomplete):
