@@ -1,10 +1,11 @@
 """The frame of every page: one HTML file that sends no request and holds nothing from elsewhere."""
 
+import re
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 #: What a browser may load into a page: its own styles, scripts and pictures, and nothing from anywhere else.
 CONTENT_SECURITY_POLICY = Markup(
@@ -23,8 +24,14 @@ def page_environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = breakable
     environment.globals["content_security_policy"] = CONTENT_SECURITY_POLICY
     return environment
+
+
+def breakable(name: str) -> Markup:
+    """A name that may be broken after ``_``, ``-``, ``/`` and ``.``, so that it need not be in the middle of a word."""
+    return Markup(re.sub(r"([_/.-]+)(?=\w)", r"\1<wbr>", str(escape(name))))
 
 
 def page_assets() -> dict[str, Markup]:

@@ -64,35 +64,20 @@ def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -
     return f"[{write(low, metric)}, {write(high, metric)}]"
 
 
-def bounds(low: float, high: float, metric: Metric, *, size: str, signed: bool = False) -> str:
-    """An interval, or what there is of it and why a bound is missing, for a statistic that can have one.
-
-    Args:
-        low: Lower bound; NaN if there is none.
-        high: Upper bound; NaN if there is none.
-        metric: The metric.
-        size: What the bounds rest on, such as ``n = 12`` or ``6 patients``.
-        signed: Whether the bounds are those of a difference.
-
-    Returns:
-        Such as ``[50.1, 70.3]``, ``(at most 70.3; no lower bound with n = 12)`` or ``(no bounds with n = 3)``.
-    """
+def bounds(low: float, high: float, metric: Metric, *, signed: bool = False) -> str:
+    """An interval, or the one bound that there is: ``[50.1, 70.3]``, ``≤ 70.3``, ``≥ 50.1``, or empty text."""
     if both := interval(low, high, metric, signed=signed):
         return both
     write = difference if signed else number
-    if not math.isnan(high):
-        return f"(at most {write(high, metric)}; no lower bound with {size})"
-    if not math.isnan(low):
-        return f"(at least {write(low, metric)}; no upper bound with {size})"
-    return f"(no bounds with {size})"
+    if math.isnan(low) and math.isnan(high):
+        return ""
+    return f"≥ {write(low, metric)}" if math.isnan(high) else f"≤ {write(high, metric)}"
 
 
 def change_bounds(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:
-    """`bounds` of a difference in a comparison's row; empty where none were asked for."""
+    """`bounds` of a difference in a comparison's row."""
     low, high = (float(row[f"{statistic}_difference_{end}"]) for end in ("low", "high"))
-    n = int(row["n"]) - int(row["n_undefined"])
-    asked = any(not math.isnan(float(v)) for k, v in row.items() if str(k).endswith(("_low", "_high")))
-    return bounds(low, high, metric, size=f"n = {n}", signed=True) if asked else ""
+    return bounds(low, high, metric, signed=True)
 
 
 def range_of_trainings(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:

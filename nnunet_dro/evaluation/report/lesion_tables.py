@@ -1,6 +1,5 @@
 """The lesions that are found, by volume, as tables of written cells for HTML, markdown, LaTeX and the terminal."""
 
-import math
 from dataclasses import dataclass
 
 import pandas as pd
@@ -22,7 +21,7 @@ class LesionRow:
         label: Name.
         volume: The range, without its unit.
         cells: The numbers as text, as `HEADINGS` says.
-        interval: The interval of the recall, or why there is none; empty where none was asked for.
+        interval: The interval of the recall; empty where there is none.
     """
 
     stratum: str
@@ -87,9 +86,8 @@ def lesion_tables(sizes: pd.DataFrame) -> list[LesionTable]:
     tables = []
     for attribute in sizes["attribute"].unique():
         group = sizes[sizes["attribute"] == attribute]
-        with_intervals = bool(sizes[["recall_low", "recall_high"]].notna().any(axis=None))
         rows = [
-            _row(str(attribute), dict(record), with_intervals=with_intervals)
+            _row(str(attribute), dict(record))
             for label in group["label"].unique()
             for record in group[group["label"] == label].to_dict("records")
         ]
@@ -98,14 +96,11 @@ def lesion_tables(sizes: pd.DataFrame) -> list[LesionTable]:
     return tables
 
 
-def _row(attribute: str, record: "dict[object, object]", *, with_intervals: bool) -> LesionRow:
+def _row(attribute: str, record: "dict[object, object]") -> LesionRow:
     fraction = METRICS["lesion_recall"]
     numbers = {name: float(str(record[name])) for name in ("recall", "recall_low", "recall_high", "dice_of_found")}
     counts = {name: f"{int(str(record[name])):,}" for name in ("n_lesions", "n_cases", "n_found", "n_invented")}
-    interval = ""
-    if with_intervals and not math.isnan(numbers["recall"]):
-        size = f"{counts['n_cases']} case{'' if counts['n_cases'] == '1' else 's'}"
-        interval = bounds(numbers["recall_low"], numbers["recall_high"], fraction, size=size)
+    interval = bounds(numbers["recall_low"], numbers["recall_high"], fraction)
     shares = {name: number(numbers[name], fraction) for name in ("recall", "dice_of_found")}
     of_found = (counts["n_found"], shares["recall"], shares["dice_of_found"])
     cells = (counts["n_lesions"], counts["n_cases"], *of_found, counts["n_invented"])

@@ -108,7 +108,7 @@ def _strata_section(table: Table, *, with_method: bool) -> list[str]:
             *([row.n_missed, row.n_invented] if failures else []),
         ]
         lines.append(_line([*map(escape, first), *map(str, counts), *cells]))
-    return [*lines, "", *(line for note in table.footnotes for line in (note, ""))]
+    return [*lines, "", *(line for note in (*table.on_intervals, *table.footnotes) for line in (note, ""))]
 
 
 def _lesion_section(table: LesionTable) -> list[str]:

@@ -9,6 +9,7 @@ import pandas as pd
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import bounds, metric_named, number, shown_statistics
 from nnunet_dro.evaluation.statistics import COUNTS, STATISTICS, enough_cases
+from nnunet_dro.pages.wording import count
 
 #: Shades of the strata table: 0 (none) to this.
 DARKEST = 6
@@ -25,6 +26,13 @@ FOOTNOTES = {
 }
 
 
+#: Why an interval has one bound only, or none.
+ONE_BOUND = (
+    "≤, ≥: the one bound that so few cases give. The median has both from 6 cases on, P25 and P75 from 13, P10 from "
+    "36, P5 from 72."
+)
+
+
 @dataclass(frozen=True)
 class Cell:
     """One statistic of one stratum.
@@ -33,7 +41,7 @@ class Cell:
         statistic: Its name.
         value: Fraction or mm; NaN if undefined.
         text: The value as text, without its unit.
-        interval: Its interval as text, or why it has none; empty where none was asked for.
+        interval: Its interval as text, or the one bound that it has; empty where it has none.
         shade: 0 (good, or not defined) to `DARKEST` (bad).
         too_few: Whether it rests on too few cases to mean what its name says.
         left_out: Number of cases whose label was missed or invented and that the statistic leaves out.
@@ -79,6 +87,12 @@ class Row:
     n_invented: int
     cells: tuple[Cell, ...]
 
+    @property
+    def remarks(self) -> list[str]:
+        """What there is to say of the number of cases."""
+        patients = [count(self.n_patients, "patient")] if self.n_patients else []
+        return patients + ([f"{self.n_undefined} undef."] if self.n_undefined else [])
+
 
 @dataclass(frozen=True)
 class Table:
@@ -108,6 +122,12 @@ class Table:
         return [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
 
     @property
+    def on_intervals(self) -> list[str]:
+        """What the intervals are, in sentences."""
+        first = {cell.interval[:1] for row in self.rows for cell in row.cells}
+        return ["In brackets: 95 % interval."] * ("[" in first) + [ONE_BOUND] * bool(first & {"≤", "≥"})
+
+    @property
     def has_patients(self) -> bool:
         """Whether the rows say how many patients there are."""
         return any(row.n_patients for row in self.rows)
@@ -116,11 +136,6 @@ class Table:
     def has_failures(self) -> bool:
         """Whether any label was missed or invented."""
         return any(row.n_missed or row.n_invented for row in self.rows)
-
-    @property
-    def has_intervals(self) -> bool:
-        """Whether any cell has an interval."""
-        return any(cell.interval for row in self.rows for cell in row.cells)
 
     @property
     def cases_of_stratum(self) -> dict[str, int]:
@@ -154,21 +169,17 @@ def _table(attribute: str, metric_name: str, group: pd.DataFrame) -> Table:
         float(v) for v in group[[s for s in statistics if s != "max"]].to_numpy(dtype=float).ravel() if math.isfinite(v)
     ]
     largest = max(finite, default=0.0)
-    # Without any bound intervals were not asked for.
-    intervals = any(group[c].notna().any() for c in group.columns if str(c).endswith(("_low", "_high")))
     rows = []
     for record in group.to_dict("records"):
         n, n_undefined, n_missed, n_invented, left_out = (_whole(record.get(name)) for name in COUNTS)
         n_patients = _whole(record.get("n_patients"))
-        size = f"{n_patients} patients" if n_patients else f"n = {n - n_undefined}"
         cells = []
         for statistic in statistics:
             value = float(record[statistic])
             low, high = (float(record.get(f"{statistic}_{end}", float("nan"))) for end in ("low", "high"))
             too_few = n > n_undefined and not enough_cases(statistic, n - n_undefined)
             shade = shade_of(value, metric, statistic, largest=largest)
-            has_bounds = intervals and statistic != "max" and n > n_undefined
-            written = number(value, metric), bounds(low, high, metric, size=size) if has_bounds else ""
+            written = number(value, metric), bounds(low, high, metric)
             cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few, left_out=left_out))
         names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
         rows.append(Row(*names, n, n_patients, n_undefined, n_missed, n_invented, tuple(cells)))

@@ -40,6 +40,13 @@
   theme.addEventListener("click", () => { document.documentElement.dataset.theme = isDark() ? "light" : "dark"; nameTheme(); });
   prefersDark.addEventListener("change", nameTheme);
   nameTheme();
+  // A table that is wider than its box says that it goes on.
+  const mark = (box) => box.classList.toggle("cut", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => mark(target.closest(".scroll"))));
+  for (const box of all(".scroll")) {
+    box.addEventListener("scroll", () => mark(box), { passive: true });
+    for (const part of [box, box.firstElementChild]) sizes.observe(part);
+  }
   if (!columns.length) return; // a page without cases
 
   // The case table: sorted and filtered over all rows, a page of them in the document.

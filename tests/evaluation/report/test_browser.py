@@ -1,5 +1,7 @@
 import base64
+import math
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -11,14 +13,23 @@ from .made import HOSTILE, comparison_of, evaluation_of, scores_of
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 
 
-def report(n_cases=30, **options):
-    return evaluation_html(evaluation_of(*scores_of(n_cases, **options)))
+def report(n_cases=30, *, failed=False, **options):
+    evaluation = evaluation_of(*scores_of(n_cases, **options))
+    if failed:
+        counts = {"n_missed": 2, "n_invented": 1, "n_patients": 12, "n_undefined": 1}
+        strata = evaluation.strata.assign(**counts, p5_low=math.nan, p10_low=math.nan)
+        evaluation = replace(evaluation, strata=strata)
+    return evaluation_html(evaluation)
 
 
-def comparison(n_cases=30, **options):
+def comparison(n_cases=30, *, failed=False, **options):
     before, strata = scores_of(n_cases, **options)
     after, _ = scores_of(n_cases, gain=0.1, **options)
-    return comparison_html(comparison_of({"ERM": before, "DRO": after}, strata))
+    made = comparison_of({"ERM": before, "nnUNetTrainerDRO_share0.3": after}, strata)
+    if failed:
+        made.table[["n_undefined", "n_worst_baseline"]] = 1
+        made.strata[["n_missed", "n_invented", "n_patients", "n_undefined"]] = 2, 1, 12, 1
+    return comparison_html(made)
 
 
 def focused_row(page):
@@ -196,6 +207,62 @@ def test_nothing_overflows_a_phone(open_page, make):
         "&& e.getBoundingClientRect().right > 391).map(e => e.outerHTML.slice(0, 80))"
     )
     assert too_wide == []
+
+
+#: Headings and names that a browser breaks inside a word, within an element.
+BROKEN = """
+return [...document.querySelectorAll(arguments[0])].flatMap(cell => {
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    for (const word of node.data.matchAll(/\\S+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+      if (lines.size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+});
+"""
+
+
+@pytest.mark.parametrize("make", [report, comparison])
+@pytest.mark.parametrize("width", [1100, 1300, 1700])
+def test_no_column_of_a_table_is_cut_off_and_no_name_inside_a_word(open_page, make, width):
+    names = {"centre_and_camera": ["University_Hospital_of_Southampton", "B", "C-1.5T/rest"] * 30}
+    labels = ("grey_matter", "subcortical_nucleus_number_07")
+    page = open_page(make(90, labels=labels, attributes=names, failed=True), width=width)
+    page.run("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+
+    tables = page.all("main section:not(#cases) .scroll")
+    cut = page.run("return arguments[0].map(box => box.scrollWidth - box.clientWidth)", tables)
+    assert len(cut) >= 2
+    assert max(cut) <= 0
+    assert page.run(BROKEN, "main section:not(#cases) th") == []
+    last = page.run(
+        "return arguments[0].map(b => b.querySelector('thead tr:last-child th:last-child').innerText)", tables
+    )
+    assert "P5" in last
+
+
+@pytest.mark.parametrize("make", [report, comparison])
+def test_a_table_on_a_phone_says_that_it_goes_on(open_page, make):
+    page = open_page(make(), width=390)
+    box, hint = page.one("#by-0 .scroll"), page.one("#by-0 .onwards")
+
+    assert page.run("return arguments[0].scrollWidth > arguments[0].clientWidth", box)
+    assert hint.is_displayed()
+    page.run("arguments[0].scrollLeft = arguments[0].scrollWidth", box)
+    page.scroll_to(box)
+    assert not hint.is_displayed()
+    # Whose numbers they are stays in view.
+    assert (
+        page.run("return arguments[0].querySelector('tbody tr:not(.group) th').getBoundingClientRect().left", box) >= 0
+    )
+    page.resize(1200)
+    page.scroll_to(box)
+    assert not hint.is_displayed()
 
 
 def test_dark_follows_the_system_and_the_button(open_page):

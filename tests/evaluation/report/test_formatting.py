@@ -6,6 +6,7 @@ from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
+    bounds,
     difference,
     interval,
     metric_named,
@@ -45,6 +46,12 @@ def test_interval_is_in_brackets_or_nothing():
     assert interval(0.501, 0.703, DICE) == "[50.1, 70.3]"
     assert interval(-0.01, 0.02, DICE, signed=True) == "[−1.0, +2.0]"
     assert interval(NAN, 0.5, DICE) == interval(0.5, NAN, DICE) == ""
+
+
+def test_of_one_bound_a_cell_says_which():
+    assert bounds(0.501, 0.703, DICE) == "[50.1, 70.3]"
+    assert [bounds(NAN, 0.7, DICE), bounds(0.5, NAN, DICE), bounds(NAN, NAN, DICE)] == ["≤ 70.0", "≥ 50.0", ""]
+    assert bounds(NAN, 0.02, DICE, signed=True) == "≤ +2.0"
 
 
 def test_quantity_has_its_unit():

@@ -15,7 +15,7 @@ from .made import HOSTILE, comparison_of, evaluation_of, scores_of
 class Outline(HTMLParser):
     """Ids, links and whether every element that was opened is closed again."""
 
-    VOID = frozenset({"meta", "link", "br", "input", "img"})
+    VOID = frozenset({"meta", "link", "br", "input", "img", "wbr"})
 
     def __init__(self, html):
         super().__init__()

@@ -74,7 +74,7 @@ def test_what_is_left_out_is_said():
 
 
 def test_a_large_page_shows_the_worst_and_says_so(large, small_limits):
-    page = evaluation_html(large)
+    page = evaluation_html(large).replace("<wbr>", "")
 
     assert "Of 10 labels, the 3 are shown" in page
     tables = re.findall(r'<table class="strata">.*?</table>', page, re.DOTALL)
@@ -133,14 +133,14 @@ def large_comparison(large):
 
 
 def test_a_comparison_shows_the_labels_that_changed_most(large_comparison, monkeypatch):
-    whole = comparison_html(large_comparison)
+    whole = comparison_html(large_comparison).replace("<wbr>", "")
     assert "are shown with the largest difference" not in whole
     monkeypatch.setattr(comparison_page, "MOST_STRATA_ROWS", 4)
-    page = comparison_html(large_comparison)
+    page = comparison_html(large_comparison).replace("<wbr>", "")
     assert "Of 10 labels, the 2 are shown with the largest difference of a stratum&#39;s mean Dice" in page
-    shown = re.findall(r'<th scope="rowgroup"[^>]*>(label_\d)</th>', page)
+    shown = re.findall(r'<th scope="rowgroup"[^>]*><span>(label_\d)</span>', page)
     assert set(shown) == {"label_8", "label_9"}
-    assert set(re.findall(r'<th scope="rowgroup"[^>]*>(label_\d)</th>', whole)) == set(LABELS)
+    assert set(re.findall(r'<th scope="rowgroup"[^>]*><span>(label_\d)</span>', whole)) == set(LABELS)
 
 
 def test_a_printed_comparison_is_short(large_comparison, monkeypatch):
@@ -154,7 +154,7 @@ def test_a_printed_comparison_is_short(large_comparison, monkeypatch):
 
 def test_a_comparison_s_cases_are_those_that_changed_most(large_comparison, monkeypatch):
     monkeypatch.setattr(comparison_page, "MOST_CASE_ROWS", 30)
-    page = comparison_html(large_comparison)
+    page = comparison_html(large_comparison).replace("<wbr>", "")
     assert "Of 300 rows, the 30 that changed most are here; scores.csv of each method has all." in page
     assert "30 cases" in page, "the head counts all cases"
     _, labels, *_ = payload(page)["columns"]

@@ -62,13 +62,13 @@ def test_stratum_without_values_is_not_called_small():
 
     assert {cell.text for row in table.rows for cell in row.cells} == {"–"}
     assert not table.footnotes
-    assert not table.has_intervals
+    assert not table.on_intervals
 
 
 def test_strata_without_intervals_are_shown():
     evaluation = evaluation_of(*scores_of(12))
     bare = evaluation.strata[[c for c in evaluation.strata.columns if not c.endswith(("_low", "_high"))]]
-    assert not any(table.has_intervals for table in strata_tables(bare))
+    assert not any(table.on_intervals for table in strata_tables(bare))
 
 
 def test_rows_of_a_comparison_have_their_method():
