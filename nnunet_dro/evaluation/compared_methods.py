@@ -53,7 +53,7 @@ def strata_of_methods(
             if failed_rows(evaluation.scores) is not None:
                 columns |= {c: ground.align(evaluation.scores, c).ravel() for c in ("n_reference", "n_prediction")}
             if ground.with_lesions:
-                columns |= {c: ground.align(evaluation.scores, c).ravel() for c in LESION_COUNTS[:1]}
+                columns |= {c: ground.align(evaluation.scores, c).ravel() for c in LESION_COUNTS}
             scores = pd.DataFrame(columns, index=pairs).reset_index()
             of_training = summarise(
                 scores,

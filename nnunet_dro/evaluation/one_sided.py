@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.common_ground import CommonGround
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.failures import BoolArray, failed_rows
+from nnunet_dro.evaluation.failures import BoolArray, failed_rows, size_columns
 from nnunet_dro.evaluation.metrics import METRICS, Metric
 from nnunet_dro.naming import name_some
 
@@ -34,10 +34,10 @@ def method_values(evaluation: Evaluation, ground: CommonGround, metric: str) -> 
     """The values of an evaluation's common cases, and why some of them are undefined."""
     values = ground.align(evaluation.scores, metric)
     undefined = np.isnan(values)
-    if (failed := failed_rows(evaluation.scores)) is None:
+    if (failed := failed_rows(evaluation.scores, metric)) is None:
         return MethodValues(values, np.zeros_like(undefined), np.zeros_like(undefined))
     either = evaluation.scores[["case", "label"]].assign(failed=(failed["missed"] | failed["invented"]).astype(float))
-    sizes = [ground.align(evaluation.scores, column) for column in ("n_reference", "n_prediction")]
+    sizes = [ground.align(evaluation.scores, column) for column in size_columns(metric)]
     has_failed = ground.align(either, "failed") == 1
     return MethodValues(values, undefined & has_failed, undefined & (sizes[0] == 0) & (sizes[1] == 0))
 

@@ -76,12 +76,12 @@ def chances(evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame
     from scipy.stats import betabinom
 
     scores = evaluation.scores
-    failed = failed_rows(scores)
-    lost = failed["missed"] | failed["invented"] if failed else np.zeros(len(scores), dtype=np.bool_)
     found = []
     for row in rows.to_dict("records"):
         stratum_of_case = evaluation.stratum_of_case[str(row["attribute"])].astype(str)
         inside = (scores["case"].map(stratum_of_case) == str(row["stratum"])) & (scores["label"] == row["label"])
+        failed = failed_rows(scores, str(row["metric"]))
+        lost = failed["missed"] | failed["invented"] if failed else np.zeros(len(scores), dtype=np.bool_)
         values = scores.loc[inside, str(row["metric"])].to_numpy(dtype=np.float64)
         worst = -np.inf if requirement.end == "low" else np.inf
         values = np.where(np.isnan(values) & lost[inside.to_numpy()], worst, values)

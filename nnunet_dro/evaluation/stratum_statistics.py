@@ -75,9 +75,9 @@ def summarise(
         A row per attribute, stratum (in the order of its categories; text in natural order, ``missing`` last), label
         (in the order of ``scores``) and metric, with the columns ``attribute``, ``stratum``, ``label``, ``metric``,
         `COUNTS`, `STATISTICS` and `INTERVALS`. ``n_missed`` and ``n_invented`` are the cases of the stratum whose label
-        was missed or invented (NaN where ``scores`` have no ``n_reference`` and ``n_prediction``), and ``n_left_out``
-        those of them without a value, which the statistics leave out. Fractions, or mm. The intervals are those of the
-        defined values; see `intervals.intervals`.
+        was missed or invented (for metrics on lesions, by the lesions that are counted; NaN where ``scores`` have no
+        `size_columns`), and ``n_left_out`` those of them without a value, which the statistics leave out. Fractions, or
+        mm. The intervals are those of the defined values; see `intervals.intervals`.
 
     Raises:
         ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a label, or a case
@@ -114,7 +114,8 @@ def summarise(
     ).reshape(-1, len(INTERVALS))
     counts = [COUNTS[0], *(["n_patients"] if patient_of_case is not None else []), *COUNTS[1:]]
     columns = ["attribute", "stratum", "label", "metric", *counts, *STATISTICS]
-    rows = _rows(places, samples, None if patient_of_case is None else patients, failed_rows(scores))
+    failed = {metric: failed_rows(scores, metric) for metric in metrics}
+    rows = _rows(places, samples, None if patient_of_case is None else patients, failed)
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns).join(pd.DataFrame(bounds, columns=list(INTERVALS)))
     for statistic, end, confidence in one_sided:
         percent = PERCENTILES[statistic]
@@ -146,11 +147,12 @@ def _rows(
     places: "Sequence[tuple[dict[str, object], npt.NDArray[np.intp]]]",
     samples: Sequence[npt.NDArray[np.float64]],
     patients: Sequence[npt.NDArray[np.intp]] | None,
-    failed: Mapping[str, BoolArray] | None,
+    failed_of: Mapping[str, Mapping[str, BoolArray] | None],
 ) -> list[dict[str, object]]:
     """The rows of the table without intervals; samples and patients are in the order of the places."""
     rows: list[dict[str, object]] = []
     for n, ((key, inside), sample) in enumerate(zip(places, samples, strict=True)):
+        failed = failed_of[str(key["metric"])]
         failed_here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
         known = {"n_patients": len(np.unique(patients[n]))} if patients else {}
         rows.append(key | known | describe(sample) | _failures(sample, failed_here))

@@ -57,7 +57,7 @@ def label_scores(
         case, label = scores.loc[twice, ["case", "label"]].iloc[0]
         cure = "Evaluate it again."
         raise ValueError(f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}")
-    kinds = failed_rows(scores)
+    kinds = failed_rows(scores, metric)
     either = np.zeros(len(scores), dtype=bool) if kinds is None else kinds["missed"] | kinds["invented"]
     rows = pd.DataFrame({"label": scores["label"], "value": scores[metric].astype(float), "failed": either})
     rows.index = pd.Index(scores["case"].astype(str))

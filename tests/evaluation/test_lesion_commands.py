@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
+from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
@@ -118,6 +119,58 @@ def test_lesions_have_strata_and_requirements(study):
         *(["all", "0 to 10", 3], ["all", "10 to 100", 3]),
         *(["A", "0 to 10", 2], ["A", "10 to 100", 2], ["B", "0 to 10", 1], ["B", "10 to 100", 1]),
     ]
+
+
+@pytest.fixture
+def uncounted(tmp_path):
+    """Six cases with a lesion that is counted and one of 8 mm3 that is not; in four only the latter was predicted.
+
+    In a seventh case the reference has only one that is not counted, and another was predicted beside it.
+    """
+    references = [spots(12, 4)] * 6 + [spots(0, 4)]
+    predictions = [spots(12, 4)] * 2 + [spots(0, 4)] * 4 + [spots(12, 4)]
+    for n, pair in enumerate(zip(references, predictions, strict=True)):
+        for folder, values in zip(("reference", "prediction"), pair, strict=True):
+            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", values, spacing=(1.0, 1.0, 2.0))
+    write_dataset_json(tmp_path / "reference")
+    return tmp_path
+
+
+EVERY_LESION_METRIC = [name for name, metric in METRICS.items() if metric.on_lesions]
+
+
+def test_missed_and_invented_lesions_are_those_that_are_counted(uncounted):
+    texts = [f"label=tumour metric={name} mean>=0.6" for name in EVERY_LESION_METRIC if name != "lesion_hd95"]
+    texts.append("label=tumour metric=lesion_hd95 mean<=4")
+    options = ("--instances", "tumour", "--lesions-above-mm3", 10, "--metrics", ",".join(EVERY_LESION_METRIC))
+
+    result = run_evaluate(uncounted, *options, *(word for text in texts for word in ("--require", text)))
+
+    assert result.exit_code == 3
+    assert [outcome["passed"] for outcome in summary_of(uncounted / "out")["requirements"]] == [False] * len(texts)
+    for name in EVERY_LESION_METRIC:
+        row = strata_of(uncounted / "out", metric=name).loc[("all", "all")]
+        assert row[["n_missed", "n_invented"]].tolist() == [4, 1]
+    precision = strata_of(uncounted / "out", metric="lesion_precision").loc[("all", "all")]
+    assert precision[["n_undefined", "n_left_out"]].tolist() == [4, 4]
+    assert "leaves out 4 cases in which the label was missed" in result.stderr
+    assert "leaves out 1 case in which the label was predicted where the reference lacks it" in result.stderr
+
+
+def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
+    options = ("--instances", "tumour", "--lesions-above-mm3", 10, "--metrics", "lesion_precision", "--bootstrap", 0)
+    run_evaluate(uncounted, *options)
+    run("evaluate", uncounted / "reference", uncounted / "reference", "-o", uncounted / "right", *options)
+
+    result = run(
+        *("compare", f"right={uncounted / 'right'}", f"A={uncounted / 'out'}", "-o", uncounted / "c"),
+        *("--bootstrap", 0),
+    )
+
+    assert result.exit_code == 0, result.output
+    (row,) = read_csv(uncounted / "c" / "comparison.csv").to_dict("records")
+    # Four missed what counts, and one invented a lesion where nothing that counts is.
+    assert (row["n"], row["n_worst_method"], row["losses"]) == (7, 4, 5)
 
 
 def test_a_requirement_on_lesions_that_are_not_compared_is_refused_before_the_work(study):
