@@ -9,7 +9,7 @@ import pandas as pd
 
 from nnunet_dro.case_table import MISSING
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.instances import LESION_COUNTS, labels_with_lesions, lesion_metrics
+from nnunet_dro.evaluation.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.strata import parse_by, stratify
 from nnunet_dro.evaluation.stratum_statistics import divide
@@ -17,14 +17,6 @@ from nnunet_dro.naming import name_some
 
 #: Options that change what a number means.
 _OPTIONS_THAT_MATTER = ("empty", "missing", "nsd_tolerance_mm", "instances")
-
-#: The columns of the scores that are not the case table's.
-_SCORE_COLUMNS = frozenset(
-    (
-        *("case", "label", *METRICS, *LESION_COUNTS),
-        *("n_reference", "n_prediction", "n_intersection", "reference_ml", "prediction_ml"),
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -147,7 +139,7 @@ def _can_divide(evaluation: Evaluation, spec: str) -> bool:
     if spec in evaluation.stratum_of_case:
         return True
     try:
-        parse_by(spec, _case_columns(evaluation))
+        parse_by(spec, [str(column) for column in evaluation.case_table.columns])
     except ValueError:
         return False
     return True
@@ -166,13 +158,8 @@ def _strata_of(evaluation: Evaluation, spec: str, ground: CommonGround) -> "pd.S
 
 def case_table_of(evaluation: Evaluation, cases: Sequence[str]) -> pd.DataFrame:
     """What the scores say of some cases beside the scores: the case table of the evaluation, as `read_cases` has it."""
-    columns = _case_columns(evaluation)
-    entries = evaluation.scores.drop_duplicates("case").set_index("case")[columns].reindex(list(cases))
+    entries = evaluation.case_table.reindex(list(cases))
     return entries.astype(object).where(entries.notna(), MISSING).astype(str).reset_index(names="case")
-
-
-def _case_columns(evaluation: Evaluation) -> list[str]:
-    return [str(column) for column in evaluation.scores.columns if column not in _SCORE_COLUMNS]
 
 
 def check_methods(methods: list[str]) -> None:

@@ -198,8 +198,5 @@ def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:
 
 def _patients(baseline: Evaluation, ground: CommonGround) -> "pd.Series[str] | None":
     """The patient of each compared case, if the baseline was evaluated with patients."""
-    column = baseline.about.get("options", {}).get("patient")
-    if column is None:
-        return None
-    of_case = baseline.scores.drop_duplicates("case").set_index("case")[column]
-    return of_case.reindex(list(ground.cases)).astype(str)
+    of_case = baseline.patient_of_case
+    return None if of_case is None else of_case.reindex(list(ground.cases))

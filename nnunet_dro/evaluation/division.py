@@ -8,7 +8,6 @@ import pandas as pd
 
 from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.evaluation.inputs import Inputs
-from nnunet_dro.evaluation.score_arrays import Scoring
 from nnunet_dro.evaluation.strata import stratify_all
 from nnunet_dro.naming import name_some
 
@@ -37,7 +36,6 @@ class Division:
         inputs: Inputs,
         path: Path | None,
         references: Mapping[str, Path],
-        scoring: Scoring,
         *,
         by: Sequence[str],
         overall: bool,
@@ -51,7 +49,6 @@ class Division:
             inputs: The files.
             path: The case table, if there is one.
             references: Case to its reference, for the cases that have one.
-            scoring: The metrics and their options.
             by: What divides the cases; see `parse_by`.
             overall: Whether all cases together are divided off, too.
             patient: Column that names the patient of each case, if one does.
@@ -64,16 +61,16 @@ class Division:
             ValueError: If it cannot be used; the message names it.
         """
         evaluated = [pair.case for pair in inputs.pairs]
-        table = _case_table(path, set(references), evaluated, scoring, ignore_unknown=ignore_unknown)
+        table = _case_table(path, set(references), evaluated, ignore_unknown=ignore_unknown)
         table, specs, notes = measure(table, {case: references[case] for case in evaluated if case in references})
         strata = stratify_all(table, specs, evaluated, overall=overall)
         return cls(tuple(evaluated), table, strata, _patients(table, patient, evaluated), tuple(notes))
 
 
 def _case_table(
-    path: Path | None, references: set[str], evaluated: Sequence[str], scoring: Scoring, *, ignore_unknown: bool
+    path: Path | None, references: set[str], evaluated: Sequence[str], *, ignore_unknown: bool
 ) -> pd.DataFrame | None:
-    """The case table, checked against the cases and the columns of the scores."""
+    """The case table, checked against the cases."""
     if path is None:
         return None
     table = read_cases(path)
@@ -83,9 +80,6 @@ def _case_table(
         check_cases(table, {*evaluated, *others}, unknown="ignore" if ignore_unknown else "error")
     except ValueError as error:
         raise ValueError(f"{error} The table is {str(path)!r}.") from error
-    if both := [column for column in attributes_of(table) if column in scoring.columns]:
-        cure = "Rename the column."
-        raise ValueError(f"`cases` must have columns of other names than the scores, got {name_some(both)}. {cure}")
     return table
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 from nnunet_dro.evaluation.auto_strata import with_auto_columns
 from nnunet_dro.evaluation.division import Division
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.evaluation_result import Evaluation, column_in_scores
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.instances import LESION_COUNTS, Instances
 from nnunet_dro.evaluation.kept_scores import KeptScores
@@ -122,7 +122,6 @@ def evaluate(
         inputs,
         cases,
         references,
-        scoring,
         by=by,
         overall=overall,
         patient=patient,
@@ -239,7 +238,9 @@ def _described(
         on_patients = note_on_patients(patient, cases_of.patient_of_case)
     return Evaluation(
         method=method or inputs.method,
-        scores=scores if cases_of.table is None else scores.merge(cases_of.table, on="case", how="left"),
+        scores=scores
+        if cases_of.table is None
+        else scores.merge(cases_of.table.rename(columns=column_in_scores), on="case", how="left"),
         strata=statistics,
         stratum_of_case=cases_of.strata,
         worst=worst_strata(statistics, reference=options["reference_stratum"]),

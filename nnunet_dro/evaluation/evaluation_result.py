@@ -6,6 +6,20 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.evaluation.score_arrays import NUMBERS
+
+_OF_CASE_TABLE = " (case table)"
+
+
+def column_in_scores(name: str) -> str:
+    """What a column of the case table is called among the scores, which may have one of its name.
+
+    Example:
+        >>> column_in_scores("centre"), column_in_scores("label")
+        ('centre', 'label (case table)')
+    """
+    return name + _OF_CASE_TABLE if name == "label" or name in NUMBERS else name
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -16,7 +30,7 @@ class Evaluation:
         scores: A row per case and label: ``case``, ``label``, a column per metric (NaN where undefined; fractions, or
             mm), ``n_reference``, ``n_prediction``, ``n_intersection`` (voxels), ``reference_ml``, ``prediction_ml``
             (NaN where the voxel size is not known), `LESION_COUNTS` where lesions were compared, then the other columns
-            of the case table, as text.
+            of the case table, as text, under the names of `column_in_scores`.
         strata: From `summarise`: a row per attribute, stratum, label and metric, in the order to show them.
         stratum_of_case: Attribute to the stratum of each case (ordered categories, indexed by case).
         worst: From `worst_strata`.
@@ -38,6 +52,20 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
     lesion_sizes: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def case_table(self) -> pd.DataFrame:
+        """The other columns of the case table, a row per case with the index ``case``."""
+        own = {"case", "label", *NUMBERS}
+        columns = [str(column) for column in self.scores.columns if column not in own]
+        entries = self.scores.drop_duplicates("case").set_index("case")[columns]
+        return entries.rename(columns={name: name.removesuffix(_OF_CASE_TABLE) for name in columns})
+
+    @property
+    def patient_of_case(self) -> "pd.Series[str] | None":
+        """The patient of each case, named after the column; None where every case is another patient's."""
+        column, table = self.about.get("options", {}).get("patient"), self.case_table
+        return table[column].astype(str) if column in table else None
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -14,8 +14,7 @@ from nnunet_dro.evaluation.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.instances import LESION_COUNTS
 from nnunet_dro.evaluation.lesion_sizes import NUMBERS as LESION_NUMBERS
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.score_arrays import COUNTS as SIZES
+from nnunet_dro.evaluation.score_arrays import NUMBERS
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import worst_strata
 from nnunet_dro.json_file import read_json
@@ -178,8 +177,7 @@ def _parsed(path: Path) -> Evaluation:
         if summary["format"] != FORMAT:
             raise ValueError(summary["format"])
         tables = {name: _table(summary[name]) for name in ("strata", "false_positives")}
-        of_scores = (*METRICS, *SIZES, *LESION_COUNTS, "reference_ml", "prediction_ml")
-        tables["scores"] = _table(summary["scores"], numbers=of_scores)
+        tables["scores"] = _table(summary["scores"], numbers=NUMBERS)
         strata = {
             attribute: pd.Series(entry["cases"], dtype=object).astype(pd.CategoricalDtype(entry["order"], ordered=True))
             for attribute, entry in summary["stratum_of_case"].items()

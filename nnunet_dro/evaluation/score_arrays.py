@@ -21,6 +21,10 @@ BRATS_DISTANCE_MM = 374.0
 #: Voxel counts of a row.
 COUNTS = ("n_reference", "n_prediction", "n_intersection")
 
+#: Numbers of a row that are no metrics, and all that may be in one.
+_VOLUMES = ("reference_ml", "prediction_ml")
+NUMBERS = (*METRICS, *COUNTS, *_VOLUMES, *LESION_COUNTS)
+
 _NAN = float("nan")
 
 
@@ -57,7 +61,7 @@ class Scoring:
     def columns(self) -> list[str]:
         """The columns of a row, after ``case``."""
         counts = LESION_COUNTS if self.instances else ()
-        return ["label", *self.metrics, *COUNTS, "reference_ml", "prediction_ml", *counts]
+        return ["label", *self.metrics, *COUNTS, *_VOLUMES, *counts]
 
     def of_counts(
         self, n_reference: int, n_prediction: int, n_intersection: int, *, diagonal_mm: float = _NAN

@@ -18,8 +18,7 @@ def table_one(evaluation: Evaluation) -> pd.DataFrame:
     """
     scores = evaluation.scores
     cases = pd.Index(scores["case"].unique())
-    patient = evaluation.about.get("options", {}).get("patient")
-    patient_of_case = scores.drop_duplicates("case").set_index("case")[patient] if patient in scores else None
+    patient_of_case = evaluation.patient_of_case
     groups: list[tuple[str, str, pd.Index[str]]] = [("all", "all", cases)]
     for attribute, strata in evaluation.stratum_of_case.items():
         if attribute == "all":

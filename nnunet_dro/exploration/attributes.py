@@ -169,8 +169,7 @@ def _has_many_numbers(entries: Sequence[str]) -> bool:
 
 def patient_numbers(evaluation: Evaluation, cases: Sequence[str]) -> tuple[CodeArray, str | None]:
     """The number of each case's patient, and the column that names it; None where every case is another patient."""
-    column = evaluation.about.get("options", {}).get("patient")
-    if column is None or column not in evaluation.scores.columns:
+    of_case = evaluation.patient_of_case
+    if of_case is None:
         return np.arange(len(cases), dtype=np.intp), None
-    of_case = evaluation.scores.drop_duplicates("case").set_index("case")[column].reindex(list(cases))
-    return pd.factorize(of_case.astype(str))[0].astype(np.intp), str(column)
+    return pd.factorize(of_case.reindex(list(cases)))[0].astype(np.intp), str(of_case.name)

@@ -55,7 +55,9 @@ def ranking_files(ranking: Ranking) -> dict[str, str]:
 
 
 def _csv(table: pd.DataFrame) -> str:
-    ranks = {str(name): table[name].astype("Int64") for name in table if str(name).startswith("rank")}
+    # An attribute of the cases may be called like a rank.
+    numbers = table.select_dtypes("number")
+    ranks = {str(name): numbers[name].astype("Int64") for name in numbers if str(name).startswith("rank")}
     return table.assign(**ranks).to_csv(index=False, float_format="%.10g", lineterminator="\n")
 
 

@@ -125,11 +125,10 @@ def _worst(values: FloatArray, metric: str) -> FloatArray:
 
 def _units(first: Evaluation, ground: CommonGround) -> tuple[CodeArray, str | None]:
     """The patient of each case, by number, and the column that names it, if the first evaluation has patients."""
-    column = first.about.get("options", {}).get("patient")
-    if column is None:
+    of_case = first.patient_of_case
+    if of_case is None:
         return np.arange(len(ground.cases), dtype=np.intp), None
-    of_case = first.scores.drop_duplicates("case").set_index("case")[column].reindex(list(ground.cases))
-    return pd.factorize(of_case.astype(str))[0].astype(np.intp), str(column)
+    return pd.factorize(of_case.reindex(list(ground.cases)))[0].astype(np.intp), str(of_case.name)
 
 
 def _members(of_case: "pd.Series[str]", ground: CommonGround) -> tuple[tuple[str, BoolArray], ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnunet_dro.evaluation import read_evaluation
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
     bars,
@@ -46,6 +47,57 @@ def test_evaluate_writes_scores_strata_and_reports(tmp_path):
     assert row[["n", "n_undefined", "mean", "median", "min", "max"]].tolist() == [4, 0, 0.5625, 0.625, 0, 1]
     assert row["p5"] == pytest.approx(0.075)
     assert row["mean_low"] < row["mean"] < row["mean_high"]
+
+
+#: Names that this package's own tables and texts use.
+OWN_NAMES = (
+    *("set", "label", "method", "metric", "n", "attribute", "stratum", "patient", "difference", "baseline", "case_id"),
+    *("dice", "hd95", "n_reference", "reference_ml", "mean", "value", "half", "combination", "share", "rank"),
+)
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_columns_may_be_called_like_those_of_every_table(tmp_path, is_used):
+    write_study(tmp_path, [n % 4 for n in range(12)])
+    for n in range(12):
+        write_map(tmp_path / "other" / f"case_{n:02}.nii.gz", bars(4, n % 3))
+    columns = {name: [f"{name} {'ab'[(n // (1 + k % 3)) % 2]}" for n in range(12)] for k, name in enumerate(OWN_NAMES)}
+    cases = write_cases(tmp_path, **columns, centre=[f"c{n // 6}" for n in range(12)])
+    by = [*OWN_NAMES, "n,label", "method,set"] if is_used else ["centre"]
+    options = ("--cases", cases, *(word for name in by for word in ("--by", name)), "--bootstrap", 0)
+
+    for name, folder in (("a", "prediction"), ("b", "other")):
+        result = run("evaluate", tmp_path / "reference", tmp_path / folder, "-o", tmp_path / name, *options)
+        assert result.exit_code == 0, result.output
+
+    assert {"tumour", "organ"} == set(scores_of(tmp_path / "a")["label"])
+    assert scores_of(tmp_path / "a")["label (case table)"].tolist()[::2] == columns["label"]
+    for name in OWN_NAMES if is_used else ():
+        assert strata_of(tmp_path / "a").loc[(name, f"{name} a"), "n"] == 6
+    folders = (f"A={tmp_path / 'a'}", f"B={tmp_path / 'b'}")
+    for command in (
+        ("report", tmp_path / "a"),
+        ("compare", *folders, "-o", tmp_path / "compared", "--bootstrap", 0),
+        ("rank", *folders, "-o", tmp_path / "ranked"),
+        ("explore", tmp_path / "a", "-o", tmp_path / "explored", "--min-cases", 2, "--cases", cases),
+    ):
+        result = run(*command)
+        assert result.exit_code == 0, (command, result.output)
+
+
+def test_patients_may_be_in_a_column_called_label(tmp_path):
+    write_study(tmp_path)
+    cases = write_cases(tmp_path, label=["p", "p", "q", "r"])
+
+    assert run_evaluate(tmp_path, "--cases", cases, "--patient", "label").exit_code == 0
+
+    scores = scores_of(tmp_path / "out")
+    assert scores["label"].tolist() == ["tumour", "organ"] * 4
+    assert scores["label (case table)"].tolist() == ["p"] * 4 + ["q"] * 2 + ["r"] * 2
+    assert any("4 cases are of 3 patients (label)" in note for note in summary_of(tmp_path / "out")["notes"])
+    read = read_evaluation(tmp_path / "out")
+    assert read.patient_of_case.tolist() == ["p", "p", "q", "r"]
+    assert read.patient_of_case.name == "label"
 
 
 def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
