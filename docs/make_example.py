@@ -53,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> None:
     shutil.rmtree(work, ignore_errors=True)
     raw = next((demo / "nnUNet_raw").iterdir())
     fold = next((demo / "nnUNet_results" / raw.name).glob("*beta0_*/fold_0"))
-    known = ["--dataset-json", raw / "dataset.json", "--cases", raw / "cases.csv", "--ignore-unknown-cases"]
+    known = ["--dataset-json", raw / "dataset.json", "--cases", raw / "cases.csv"]
     scored = [*known, "--by", "centre", "--metrics", "dice,hd95"]
     run("evaluate", demo / "test/labels", demo / "predictions/DRO", "-o", work / "evaluation", *scored)
     run("report", work / "evaluation", "--images", demo / "test/images", "--viewer")

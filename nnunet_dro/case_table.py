@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
@@ -15,6 +15,9 @@ from nnunet_dro.naming import name_some, repeated
 
 #: Name of the case table in the folders of a dataset.
 CASE_TABLE_FILE = "cases.csv"
+
+#: What to do where a column is asked for and there is no case table.
+NO_TABLE = f"Name the table with --cases, or write {CASE_TABLE_FILE} into the folder of the dataset."
 
 #: The entry of a case whose value is unknown, which is also the name of its stratum.
 MISSING = "missing"
@@ -190,23 +193,21 @@ def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFram
     return pd.DataFrame(cleaned | {identifiers[0]: cases}).rename(columns={identifiers[0]: "case"})
 
 
-def check_cases(table: pd.DataFrame, cases: Collection[str], *, unknown: Literal["error", "ignore"] = "error") -> None:
-    """Check that a case table describes exactly these cases.
+def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
+    """Check that a case table has a row for each of these cases; it may have more rows.
 
     Args:
         table: The table, as `read_cases` returns it.
         cases: Identifiers of the cases.
-        unknown: Whether rows of other cases are an error or are ignored.
 
     Raises:
-        ValueError: If the table has other cases, or lacks some of these; the message names them.
+        ValueError: If the table lacks some of the cases; the message names them.
     """
     known, listed = set(cases), set(table["case"])
-    if unknown == "error" and (strangers := sorted(listed - known)):
-        cure = "Name the cases like their label maps (without the file ending), or give --ignore-unknown-cases."
-        raise ValueError(f"`cases` must name cases that exist, got {name_some(strangers)}. {cure}")
     if missing := sorted(known - listed):
-        raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)}. Add the rows.")
+        others = f" (other rows: {name_some(sorted(listed - known), at_most=3)})" if listed - known else ""
+        cure = "Add the rows, or name the cases like their label maps, without the file ending."
+        raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)}{others}. {cure}")
 
 
 def attributes_of(table: pd.DataFrame) -> list[str]:

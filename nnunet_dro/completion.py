@@ -41,19 +41,19 @@ def complete_trainer(incomplete: str) -> list[tuple[str, str]]:
 
 
 def complete_column(ctx: Any, incomplete: str) -> list[str]:
-    """Columns of the case table that the words before give with ``--cases``; after a comma, one more column.
+    """Columns of the case table of ``--cases``, or of the dataset of the references; after a comma, one more column.
 
     Args:
         ctx: The context of the command, with its parameters so far.
         incomplete: The word so far.
     """
-    path = ctx.params.get("cases")
-    if path is None:
-        return []
-    from nnunet_dro.case_table import read_cases
+    from nnunet_dro.case_table import attributes_of, read_cases
+    from nnunet_dro.nnunet.raw_dataset import case_table_of
 
+    path, reference = ctx.params.get("cases"), ctx.params.get("reference")
     try:
-        columns = [str(column) for column in read_cases(Path(path)).columns if column != "case"]
+        path = path or (case_table_of(Path(reference)) if reference else None)
+        columns = attributes_of(read_cases(Path(path))) if path else []
     except (OSError, ValueError):
         return []
     before, comma, word = incomplete.rpartition(",")

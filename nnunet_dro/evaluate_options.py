@@ -51,9 +51,6 @@ Metrics = Annotated[
 NsdTolerance = Annotated[float, typer.Option(help="Tolerance of the normalised surface distance, in mm.")]
 Empty = Annotated[EmptyRule, typer.Option(help="Score of a label that reference, prediction or both lack.")]
 Missing = Annotated[MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")]
-IgnoreUnknownCases = Annotated[
-    bool, typer.Option("--ignore-unknown-cases", help="Ignore rows of the case table without a reference.")
-]
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Number of cases to score at a time; default: one per processor.")
 ]

@@ -24,7 +24,8 @@ Bootstrap = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed of the intervals.")]
 CaseTable = Annotated[
-    Path | None, typer.Option(help="Case table with a row per case: CSV, TSV, XLSX or JSON.", readable=False)
+    Path | None,
+    typer.Option(help="Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.", readable=False),
 ]
 
 RequireFile = Annotated[Path | None, typer.Option(help="File of quality requirements, one per line.", readable=False)]
@@ -49,7 +50,6 @@ def evaluate(
     connectivity: options.Connectivity = None,
     lesions_above_mm3: options.LesionsAbove = None,
     missing: options.Missing = MissingRule.ERROR,
-    ignore_unknown_cases: options.IgnoreUnknownCases = False,
     bootstrap: Bootstrap = 2000,
     seed: Seed = 0,
     jobs: options.Jobs = None,
@@ -95,7 +95,6 @@ def evaluate(
             empty=empty,
             instances=lesions,
             missing=missing,
-            ignore_unknown_cases=ignore_unknown_cases,
             n_resamples=bootstrap,
             seed=seed,
             jobs=jobs or cpu_count(),
@@ -277,9 +276,6 @@ def splits(
         Path | None,
         typer.Option("--output", "-o", help="File to write; default: splits_final.json for nnU-Net.", readable=False),
     ] = None,
-    ignore_unknown_cases: Annotated[
-        bool, typer.Option("--ignore-unknown-cases", help="Ignore rows of the case table without a label map.")
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write nnU-Net's splits_final.json: stratified, patient-safe or leave-one-centre-out."""
@@ -296,7 +292,6 @@ def splits(
         leave_out=leave_out,
         folds=folds,
         output=output,
-        ignore_unknown_cases=ignore_unknown_cases,
         force=force,
     )
     Console(highlight=False).print(splits_table(made.table, made.notes))

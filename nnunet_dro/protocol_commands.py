@@ -37,9 +37,6 @@ def write(
     missing: Annotated[
         MissingRule, typer.Option(help="Stop at missing predictions, or score them as failed.")
     ] = MissingRule.ERROR,
-    ignore_unknown_cases: Annotated[
-        bool, typer.Option("--ignore-unknown-cases", help="Ignore rows of the case table without a reference.")
-    ] = False,
     intersect: Annotated[
         bool, typer.Option("--intersect", help="Compare only the cases that all evaluations have.")
     ] = False,
@@ -76,7 +73,6 @@ def write(
             "connectivity": connectivity,
             "lesions_above_mm3": lesions_above_mm3,
             "missing": missing.value,
-            "ignore_unknown_cases": ignore_unknown_cases,
             **draws,
             "require": of_strata,
         },

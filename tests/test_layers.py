@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "sharing": {"nnunet", "trainers"},
     "selfcheck": {"evaluation", "sampling"},
     "finetuning": {"completion", "nnunet", "trainers"},
-    "completion": {"trainers"},
+    "completion": {"nnunet", "trainers"},
     "usage": set(),
     "evidence": {"evaluation"},
     "viewer": {"evaluation", "nnunet", "pages"},

@@ -24,7 +24,7 @@ def commands(
         folder = str(out / "evaluation" / method)
         files = (str(out / "test" / "labels"), str(out / "predictions" / method), "-o", folder)
         table = ("--dataset-json", str(dataset / "dataset.json"), "--cases", str(dataset / "cases.csv"), "--by", by)
-        options = ("--ignore-unknown-cases", "--metrics", ",".join(metrics), "--method", method)
+        options = ("--metrics", ",".join(metrics), "--method", method)
         lines.append(("nnunet-dro", "evaluate", *files, *table, *options))
         lines.append(("nnunet-dro", "report", folder, "--images", str(out / "test" / "images")))
     folders = (f"{method}={out / 'evaluation' / method}" for method in methods)
@@ -66,7 +66,6 @@ def compare_methods(
             by=[by],
             overall=True,
             metrics=metrics,
-            ignore_unknown_cases=True,
             jobs=jobs,
             method=method,
         )

@@ -34,6 +34,12 @@ def auto_names(specs: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def names_columns(specs: Sequence[str]) -> bool:
+    """Whether some `--by` names a column of the case table, beside attributes that are computed and edges of cuts."""
+    pieces = [piece.strip() for spec in specs for piece in spec.split(",")]
+    return any(not piece.startswith(_PREFIX) and not piece.lstrip("+-.")[:1].isdigit() for piece in pieces)
+
+
 def measure_cases(
     files: Collection[CaseFiles],
     names: Sequence[str],

@@ -1,15 +1,17 @@
 """How the case table divides the cases of an evaluation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
+from nnunet_dro.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
+from nnunet_dro.evaluation.auto_strata import names_columns
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.strata import stratify_all
 from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.raw_dataset import case_table_of
 
 
 @dataclass(frozen=True)
@@ -18,13 +20,15 @@ class Division:
 
     Attributes:
         cases: Their names, sorted.
-        table: The case table, if there is one.
+        path: The file of the case table, if there is one.
+        table: Its content.
         strata: Attribute to the stratum of each case.
         patient_of_case: The patient of each case; None where every case is another patient.
-        notes: What is to be said of attributes that were computed.
+        notes: What is to be said of the table, and of attributes that were computed.
     """
 
     cases: tuple[str, ...]
+    path: Path | None
     table: pd.DataFrame | None
     strata: "Mapping[str, pd.Series[str]]"
     patient_of_case: "pd.Series[str] | None"
@@ -35,24 +39,24 @@ class Division:
         cls,
         inputs: Inputs,
         path: Path | None,
+        reference: Path,
         references: Mapping[str, Path],
         *,
         by: Sequence[str],
         overall: bool,
         patient: str | None,
-        ignore_unknown: bool,
         measure: Callable[[pd.DataFrame | None, Mapping[str, Path]], tuple[pd.DataFrame | None, list[str], list[str]]],
     ) -> "Division":
         """Read the case table and divide the cases of the inputs.
 
         Args:
             inputs: The files.
-            path: The case table, if there is one.
+            path: The case table; None takes that of the dataset, if a column is asked for and there is one.
+            reference: Folder of the references.
             references: Case to its reference, for the cases that have one.
             by: What divides the cases; see `parse_by`.
             overall: Whether all cases together are divided off, too.
             patient: Column that names the patient of each case, if one does.
-            ignore_unknown: Whether to ignore rows of cases without a reference.
             measure: Adds the columns of ``by`` that are computed, from the case table and the references of the
                 cases; see `with_auto_columns`.
 
@@ -61,26 +65,37 @@ class Division:
             ValueError: If it cannot be used; the message names it.
         """
         evaluated = [pair.case for pair in inputs.pairs]
-        table = _case_table(path, set(references), evaluated, ignore_unknown=ignore_unknown)
-        table, specs, notes = measure(table, {case: references[case] for case in evaluated if case in references})
+        found = path or default_case_table(reference, by, patient)
+        table, notes = _case_table(found, {*references, *evaluated}, evaluated)
+        if found and not path:
+            notes.append(f"The case table is {found}; --cases names another.")
+        table, specs, notes_on_attributes = measure(
+            table, {case: references[case] for case in evaluated if case in references}
+        )
         strata = stratify_all(table, specs, evaluated, overall=overall)
-        return cls(tuple(evaluated), table, strata, _patients(table, patient, evaluated), tuple(notes))
+        patients = _patients(table, patient, evaluated)
+        return cls(tuple(evaluated), found, table, strata, patients, (*notes, *notes_on_attributes))
+
+
+def default_case_table(reference: Path, by: Sequence[str], patient: str | None) -> Path | None:
+    """The case table of the dataset of the references, where ``by`` or ``patient`` names a column."""
+    return case_table_of(reference) if patient is not None or names_columns(by) else None
 
 
 def _case_table(
-    path: Path | None, references: set[str], evaluated: Sequence[str], *, ignore_unknown: bool
-) -> pd.DataFrame | None:
-    """The case table, checked against the cases."""
+    path: Path | None, known: Collection[str], evaluated: Sequence[str]
+) -> tuple[pd.DataFrame | None, list[str]]:
+    """The case table, checked against the cases, and a note on rows of unknown cases."""
     if path is None:
-        return None
+        return None, []
     table = read_cases(path)
     try:
-        # Rows of references that are not evaluated, such as those of other folds, are no mistake.
-        others = references & set(table["case"])
-        check_cases(table, {*evaluated, *others}, unknown="ignore" if ignore_unknown else "error")
+        check_cases(table, evaluated)
     except ValueError as error:
         raise ValueError(f"{error} The table is {str(path)!r}.") from error
-    return table
+    n = len(set(table["case"]) - set(known))
+    rows = f"{n} row of the case table has" if n == 1 else f"{n} rows of the case table have"
+    return table, [f"{rows} no reference and {'is' if n == 1 else 'are'} not evaluated."] if n else []
 
 
 def _patients(table: pd.DataFrame | None, column: str | None, cases: Sequence[str]) -> "pd.Series[str] | None":
@@ -88,7 +103,7 @@ def _patients(table: pd.DataFrame | None, column: str | None, cases: Sequence[st
     if column is None:
         return None
     if table is None:
-        raise ValueError(f"`patient` must come with a case table, got {column!r} alone. Name the table with --cases.")
+        raise ValueError(f"`patient` must come with a case table, got {column!r} alone. {NO_TABLE}")
     if column not in attributes_of(table):
         known = name_some(attributes_of(table), at_most=20)
         raise ValueError(f"`patient` must be a column of the case table, got {column!r}. Choose from: {known}.")

@@ -45,7 +45,6 @@ def evaluate(
     empty: EmptyRule | str = EmptyRule.UNDEFINED,
     instances: Instances | None = None,
     missing: MissingRule | str = MissingRule.ERROR,
-    ignore_unknown_cases: bool = False,
     n_resamples: int = 2000,
     seed: int = 0,
     jobs: int | None = None,
@@ -63,7 +62,8 @@ def evaluate(
             together); or a summary.json of nnU-Net (then no label map is read).
         dataset_json: The file that names labels and regions. None looks for it in and above ``reference``; without one,
             each value in the references is a label.
-        cases: The case table.
+        cases: The case table, with a row for every evaluated case. None takes ``cases.csv`` of the dataset of the
+            references (see `case_table_of`) where ``by`` or ``patient`` names a column.
         images: Folder of nnU-Net images, for attributes that are computed from them.
         by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`. Attributes
             such as ``auto:size`` are computed; see `ATTRIBUTES`.
@@ -76,7 +76,6 @@ def evaluate(
         instances: The labels to compare lesion by lesion, and how; None for none.
         missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
             the image).
-        ignore_unknown_cases: Whether to ignore rows of the case table without a reference.
         n_resamples: Number of bootstrap resamples per stratum; 0 for no intervals.
         seed: Random seed of the bootstrap.
         jobs: Number of cases to score at a time; None follows joblib's configuration (one at a time without any).
@@ -121,11 +120,11 @@ def evaluate(
     cases_of = Division.of(
         inputs,
         cases,
+        reference,
         references,
         by=by,
         overall=overall,
         patient=patient,
-        ignore_unknown=ignore_unknown_cases,
         measure=lambda table, of_cases: with_auto_columns(
             table,
             by,
@@ -139,7 +138,7 @@ def evaluate(
     )
     _check_reference_stratum(reference_stratum, cases_of.strata)
     _check_requirements_apply(requirements, cases_of, labels, scoring, with_intervals=n_resamples > 0)
-    contents = {"case_table": cases, "dataset_json": dataset_json}
+    contents = {"case_table": cases_of.path, "dataset_json": dataset_json}
     if of_summary is not None:
         # Its contents stand for those of the predictions.
         contents["summary_json"] = prediction
@@ -152,7 +151,7 @@ def evaluate(
         "prediction": str(prediction),
         # Absolute, so that the report can be made again from anywhere.
         "dataset_json": str(dataset_json.absolute()) if dataset_json else None,
-        "cases": str(cases) if cases else None,
+        "cases": str(cases_of.path) if cases_of.path else None,
         "images": str(images) if images else None,
         "by": list(by),
         "overall": overall,

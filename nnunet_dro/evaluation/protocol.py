@@ -50,7 +50,6 @@ _OPTIONS: dict[str, dict[str, tuple[type | None, ...]]] = {
         "connectivity": (int, None),
         "lesions_above_mm3": (float, None),
         "missing": (str,),
-        "ignore_unknown_cases": (bool,),
         "bootstrap": (int,),
         "seed": (int,),
         "require": (list,),
@@ -64,6 +63,9 @@ _OPTIONS: dict[str, dict[str, tuple[type | None, ...]]] = {
     },
 }
 
+#: What protocols of version 0.2 lock besides. It has no effect: rows of other cases are always allowed.
+_RETIRED = {"ignore_unknown_cases": (bool,)}
+
 _REWRITE = "Restore the file, or write another one with `nnunet-dro protocol write`."
 
 _Result = TypeVar("_Result", Evaluation, Comparison)
@@ -76,7 +78,7 @@ class Protocol:
     Attributes:
         evaluate: ``by``, ``overall``, ``reference_stratum``, ``patient``, ``metrics`` (a list), ``nsd_tolerance_mm``,
             ``empty``, ``instances``, ``match``, ``connectivity``, ``lesions_above_mm3``, ``missing``,
-            ``ignore_unknown_cases``, ``bootstrap``, ``seed``, ``require`` (a list of texts).
+            ``bootstrap``, ``seed``, ``require`` (a list of texts).
         compare: ``intersect``, ``margin``, ``bootstrap``, ``seed``, ``require``.
     """
 
@@ -214,11 +216,11 @@ def check_made_under(protocol: Protocol, path: Path, evaluations: Mapping[str, S
 
 def _check_section(name: str, options: Mapping[str, Any]) -> None:
     known = _OPTIONS[name]
-    if set(options) != set(known):
-        names = name_some(sorted(set(options) ^ set(known)))
+    if others := (set(options) - set(_RETIRED)) ^ set(known):
+        names = name_some(sorted(others))
         raise ValueError(f"`{name}` must have the options {', '.join(known)}, got others or not all: {names}.")
     for option, value in options.items():
-        kinds = known[option]
+        kinds = (known | _RETIRED)[option]
         fits = value is None if value is None or None in kinds else False
         if not fits and not (type(value) in kinds and (type(value) is not list or _are_texts(value))):
             raise ValueError(f"`{option}` must be {_kind(kinds)} in [{name}], got {value!r}.")

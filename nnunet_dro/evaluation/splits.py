@@ -11,12 +11,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.atomic import replacing
-from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
-from nnunet_dro.evaluation.label_maps import list_label_maps
+from nnunet_dro.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
 from nnunet_dro.evaluation.strata import strata, stratify_all
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
-from nnunet_dro.nnunet.raw_dataset import find_raw_dataset, training_cases
+from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases
 
 _ATTEMPTS = 50
 
@@ -92,8 +91,8 @@ def _entries(
     if column is None:
         return None
     if table is None:
-        raise ValueError(f"`{option}` must come with a case table, got {column!r} alone. Name the table with --cases.")
-    check_cases(table, cases, unknown="ignore")
+        raise ValueError(f"`{option}` must come with a case table, got {column!r} alone. {NO_TABLE}")
+    check_cases(table, cases)
     if column not in (known := attributes_of(table)):
         cure = f"Choose from: {name_some(known, at_most=20)}."
         raise ValueError(f"`{option}` must be a column of the case table, got {column!r}. {cure}")
@@ -221,7 +220,7 @@ class WrittenSplits:
     Attributes:
         path: The file.
         table: From `fold_table`, by what the folds were divided by.
-        notes: From `split_notes`.
+        notes: From `split_notes`, and which case table was found.
     """
 
     path: Path
@@ -238,20 +237,19 @@ def split_dataset(
     leave_out: str | None = None,
     folds: int = 5,
     output: Path | None = None,
-    ignore_unknown_cases: bool = False,
     force: bool = False,
 ) -> WrittenSplits:
     """Divide the training cases of a dataset into folds, and write them where nnU-Net reads them.
 
     Args:
         dataset: As for `find_raw_dataset`.
-        cases: The case table, which the three options that name a column need.
+        cases: The case table, which the three options that name a column need; None takes ``cases.csv`` of the dataset
+            (see `case_table_of`). Rows of other cases than the training cases are ignored.
         stratify: As for `make_splits`.
         group: As for `make_splits`.
         leave_out: As for `make_splits`.
         folds: As for `make_splits`.
         output: The file to write; None for `splits_path`.
-        ignore_unknown_cases: Whether to ignore rows of the table without a label map in labelsTr or labelsTs.
         force: Whether to replace an existing file.
 
     Returns:
@@ -265,17 +263,14 @@ def split_dataset(
     folder = find_raw_dataset(dataset)
     path = output or splits_path(folder)
     training = training_cases(folder)
-    table = read_cases(cases) if cases else None
-    if table is not None:
-        test = set(list_label_maps(folder / "labelsTs")) if (folder / "labelsTs").is_dir() else set()
-        # The case table of a study covers its test set, too.
-        known = {*training, *(test & set(table["case"]))}
-        check_cases(table, known, unknown="ignore" if ignore_unknown_cases else "error")
+    found = cases or (case_table_of(folder) if stratify or group or leave_out else None)
+    table = read_cases(found) if found else None
     splits = make_splits(folder, table, stratify=stratify, group=group, leave_out=leave_out, folds=folds)
     by = stratify or leave_out
     (stratum_of_case,) = stratify_all(table, [by] if by else [], training).values()
     write_splits(splits, path, force=force)
     notes = split_notes(splits, stratum_of_case) if stratify else []
+    notes += [f"The case table is {found}; --cases names another."] if found and not cases else []
     return WrittenSplits(path, fold_table(splits, stratum_of_case), tuple(notes))
 
 

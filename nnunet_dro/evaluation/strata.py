@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING, attributes_of, check_cases
+from nnunet_dro.case_table import MISSING, NO_TABLE, attributes_of, check_cases
 from nnunet_dro.naming import name_some, repeated
 
 #: Attribute and stratum where nothing divides the cases.
@@ -243,8 +243,8 @@ def stratify_all(
     if not specs:
         return all_cases
     if table is None:
-        raise ValueError(f"`by` must come with a case table, got {specs[0]!r} alone. Name the table with --cases.")
-    check_cases(table, cases, unknown="ignore")
+        raise ValueError(f"`by` must come with a case table, got {specs[0]!r} alone. {NO_TABLE}")
+    check_cases(table, cases)
     evaluated = table.set_index("case").loc[list(cases)].reset_index()
     spec_of: dict[tuple[Part, ...], str] = {}
     for spec in specs:

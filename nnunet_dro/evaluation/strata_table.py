@@ -38,8 +38,9 @@ def strata_table(
         progress: Called with the number of finished cases and the number of all cases.
 
     Returns:
-        A row per case: ``case``, the columns of ``cases``, those of `ATTRIBUTES`, and those of `FIELDS`, where DICOM
-        files go before JSON files. Entries are text, unknown ones are ``missing``; columns without any are left out.
+        A row per case, and those that ``cases`` has besides: ``case``, the columns of ``cases``, those of `ATTRIBUTES`,
+        and those of `FIELDS`, where DICOM files go before JSON files. Entries are text, unknown ones are ``missing``;
+        columns without any are left out.
 
     Raises:
         FileNotFoundError: If a folder, an image or DICOM folder of a case does not exist.
@@ -77,4 +78,5 @@ def strata_table(
     if both := [column for column in attributes_of(given) if column in found.columns]:
         cure = "Rename the column, or leave --cases out."
         raise ValueError(f"`cases` must have other columns than those computed, got {name_some(both)}. {cure}")
-    return given.merge(found, on="case", how="left")
+    # Rows of other cases, of the test set for instance, stay in the table.
+    return given.merge(found, on="case", how="left").fillna(MISSING)

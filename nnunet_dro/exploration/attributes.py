@@ -133,7 +133,7 @@ def _read(path: Path, cases: Sequence[str]) -> pd.DataFrame:
     """A case table; rows of other cases are ignored."""
     table = read_cases(path)
     try:
-        check_cases(table, cases, unknown="ignore")
+        check_cases(table, cases)
     except ValueError as error:
         raise ValueError(f"{error} The table is {str(path)!r}.") from error
     return table

@@ -11,7 +11,7 @@ import pandas as pd
 from nnunet_dro.case_table import CASE_TABLE_FILE, check_cases, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_dataset_json
-from nnunet_dro.nnunet.folders import find_dataset, folder_of
+from nnunet_dro.nnunet.folders import dataset_folder, find_dataset, folder_of
 
 
 def find_raw_dataset(name: str) -> Path:
@@ -35,6 +35,24 @@ def find_raw_dataset(name: str) -> Path:
         cure = "Check the path, or give a name or number in $nnUNet_raw."
         raise FileNotFoundError(f"`dataset` must be a folder with a dataset.json, got {str(folder)!r}. {cure}")
     return folder
+
+
+def case_table_of(folder: Path) -> Path | None:
+    """Find the case table of a dataset, from its folder or one in it.
+
+    Args:
+        folder: A folder of label maps, or that of a dataset.
+
+    Returns:
+        The first ``cases.csv``: in the folder, in one of the two above it, or in the folders in nnUNet_preprocessed and
+        nnUNet_raw of the dataset that one of the three is named after; None if there is none.
+    """
+    near = (folder.absolute(), *folder.absolute().parents[:2])
+    places = [place / CASE_TABLE_FILE for place in near]
+    for name in (place.name for place in near if re.fullmatch(r"Dataset\d{3,}_.+", place.name)):
+        for variable in ("nnUNet_preprocessed", "nnUNet_raw"):
+            places += [] if (known := dataset_folder(variable, name)) is None else [known / CASE_TABLE_FILE]
+    return next((place for place in places if place.is_file()), None)
 
 
 def training_cases(raw_dataset: Path) -> list[str]:
@@ -132,8 +150,8 @@ def read_raw_dataset(folder: Path) -> RawDataset:
 
     Raises:
         FileNotFoundError: If the folder does not exist, or lacks dataset.json, cases.csv, imagesTr or labelsTr.
-        ValueError: If nnU-Net would refuse the folder's name, a file cannot be used, or the case table does not list
-            exactly the cases that have a label map.
+        ValueError: If nnU-Net would refuse the folder's name, a file cannot be used, or the case table lacks a
+            case that has a label map.
     """
     folder = folder.absolute()
     if not folder.is_dir():

@@ -64,7 +64,7 @@ def rank(
     ] = None,
     cases: Annotated[
         Path | None,
-        typer.Option(help="With --evaluate: case table with a row per case.", readable=False),
+        typer.Option(help="With --evaluate: case table with a row per case; default: as for evaluate.", readable=False),
     ] = None,
     patient: Annotated[
         str | None,
@@ -87,12 +87,6 @@ def rank(
         MissingRule | None,
         typer.Option(help="With --evaluate: stop at missing predictions (default), or score them as failed."),
     ] = None,
-    ignore_unknown_cases: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-unknown-cases", help="With --evaluate: ignore rows of the case table without a reference."
-        ),
-    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option(min=1, help="With --evaluate: number of cases to score at a time; default: one per processor."),
@@ -111,6 +105,7 @@ def rank(
     from joblib import cpu_count
     from rich.console import Console
 
+    from nnunet_dro.evaluation.division import default_case_table
     from nnunet_dro.evaluation.result_files import named_evaluations, read_evaluation
     from nnunet_dro.output_folder import check_output, write_files
     from nnunet_dro.ranking.files import ranking_files
@@ -120,13 +115,12 @@ def rank(
 
     given = {
         "dataset_json": dataset_json,
-        "cases": cases,
+        "cases": cases or (evaluate and default_case_table(evaluate, by or (), patient)),
         "patient": patient,
         "metrics": None if metrics is None else tuple(name.strip() for name in metrics.split(",") if name.strip()),
         "nsd_tolerance_mm": nsd_tolerance_mm,
         "empty": empty,
         "missing": missing,
-        "ignore_unknown_cases": ignore_unknown_cases or None,
     }
     options = {name: value for name, value in given.items() if value is not None}
     check_output(output, overwrite=overwrite)

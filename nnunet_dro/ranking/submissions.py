@@ -32,7 +32,6 @@ class ScoringOptions:
     nsd_tolerance_mm: float = 1.0
     empty: EmptyRule = EmptyRule.UNDEFINED
     missing: MissingRule = MissingRule.ERROR
-    ignore_unknown_cases: bool = False
 
 
 def named_submissions(entries: Sequence[str]) -> dict[str, Path]:

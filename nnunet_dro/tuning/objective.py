@@ -147,7 +147,6 @@ def score(objective: Objective, *, references: Path, fold: Path, dataset_json: P
         by=[objective.by] if objective.by else (),
         metrics=[objective.metric],
         empty="brats" if METRICS[objective.metric].unit == "mm" else "undefined",
-        ignore_unknown_cases=True,
         n_resamples=0,
         jobs=cpu_count(),
     )

@@ -1,5 +1,6 @@
 """The commands as their users run them: what they show, write and return."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from nnunet_dro.evaluation import read_evaluation
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
     bars,
+    check_refused,
     dice_of,
     names_in,
     read_csv,
@@ -251,17 +253,26 @@ def test_splits_are_written_shown_and_kept(tmp_path):
     assert (tmp_path / "splits_final.json").read_bytes() != written
 
 
-def test_splits_can_let_unknown_cases_be(tmp_path):
+def test_splits_finds_the_case_table_which_may_have_test_cases(tmp_path):
     raw = make_raw_dataset(tmp_path, n_cases=2)
-    cases = write_cases(tmp_path, centre=["A", "B", "C"])
-    options = ("--cases", cases, "--leave-out", "centre", "-o", tmp_path / "out.json")
+    cases = write_cases(raw, camera=["A", "B", "C"])
 
-    refused = run("splits", raw, *options)
+    result = run("splits", raw, "--stratify", "camera", "--folds", 2, "-o", tmp_path / "out.json")
 
-    assert refused.exit_code == 2
-    assert "case_02" in refused.stderr
-    assert not (tmp_path / "out.json").exists()
-    assert run("splits", raw, *options, "--ignore-unknown-cases").exit_code == 0
+    assert result.exit_code == 0, result.output
+    assert str(cases) in result.stdout.replace("\n", "")
+    assert json.loads((tmp_path / "out.json").read_text()) == [
+        {"train": ["case_01"], "val": ["case_00"]},
+        {"train": ["case_00"], "val": ["case_01"]},
+    ]
+
+
+def test_splits_says_where_a_case_table_can_be(tmp_path):
+    raw = make_raw_dataset(tmp_path, n_cases=2)
+
+    result = run("splits", raw, "--stratify", "camera", "--folds", 2, "-o", tmp_path / "out.json")
+
+    check_refused(result, tmp_path, "'camera' alone", "--cases, or write cases.csv into the folder of the dataset")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +280,7 @@ def test_splits_can_let_unknown_cases_be(tmp_path):
     [
         (
             "evaluate",
-            ["--nsd-tolerance-mm", "--require-file", "--ignore-unknown-cases", "undefined|one|brats", "error|worst"],
+            ["--nsd-tolerance-mm", "--require-file", "undefined|one|brats", "error|worst"],
         ),
         ("compare", ["--intersect", "NAME=FOLDER"]),
         ("report", ["--images", "--per-stratum"]),

@@ -150,7 +150,7 @@ def test_folder_without_permission_is_refused_in_one_line(study, monkeypatch):
 
 TABLES = {
     "twice": ("case,centre\ncase_00,A\ncase_00,B\ncase_01,B\n", ["case_00", "Remove a row"]),
-    "unknown": ("case,centre\ncase_00,A\ncase_01,B\nnobody,B\n", ["nobody", "--ignore-unknown-cases"]),
+    "misspelt": ("case,centre\ncase_00,A\ncase_1,B\n", ["none for case_01 (other rows: case_1)", "ame the cases"]),
     "lacking": ("case,centre\ncase_00,A\n", ["case_01", "Add the row"]),
     "no case": ("name,centre\ncase_00,A\ncase_01,B\n", ["`case`", "Rename"]),
     "empty": ("", ["Fill the table"]),

@@ -180,14 +180,40 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
     assert strata_of(tmp_path / "out")["n"].tolist() == [3, 2, 1]
 
 
-def test_unknown_cases_can_be_let_be(tmp_path):
+def test_rows_of_training_cases_are_noted_once(tmp_path):
     write_study(tmp_path, shifts=(0, 1))
-    cases = write_cases(tmp_path, centre=["A", "B", "C"])
+    cases = write_cases(tmp_path, centre=["A", "B", "C", "C"])
 
-    result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--ignore-unknown-cases")
+    result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre")
 
     assert result.exit_code == 0, result.output
     assert strata_of(tmp_path / "out").index.tolist() == [("all", "all"), ("centre", "A"), ("centre", "B")]
+    note = "2 rows of the case table have no reference and are not evaluated."
+    assert [line for line in summary_of(tmp_path / "out")["notes"] if "case table" in line] == [note]
+
+
+@pytest.mark.parametrize("option", [("--by", "centre"), ("--by", "auto:size,centre"), ("--patient", "centre")])
+def test_the_case_table_of_the_dataset_is_found(tmp_path, option):
+    write_study(tmp_path, shifts=(0, 1))
+    cases = write_cases(tmp_path, centre=["A", "B"])
+
+    result = run_evaluate(tmp_path, *option)
+
+    assert result.exit_code == 0, result.output
+    summary = summary_of(tmp_path / "out")
+    assert summary["options"]["cases"] == str(cases)
+    assert f"The case table is {cases}; --cases names another." in summary["notes"]
+    assert "centre" in scores_of(tmp_path / "out")
+
+
+def test_a_case_table_that_nothing_asks_for_is_left_alone(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    (tmp_path / "cases.csv").write_text("patient,dice\nx,1\n")
+
+    for by in ((), ("--by", "auto:size:0,1,10")):
+        result = run_evaluate(tmp_path, *by, "--overwrite")
+        assert result.exit_code == 0, result.output
+        assert summary_of(tmp_path / "out")["options"]["cases"] is None
 
 
 @pytest.fixture

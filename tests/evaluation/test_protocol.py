@@ -31,7 +31,6 @@ PROTOCOL = Protocol(
         "connectivity": None,
         "lesions_above_mm3": 2.5,
         "missing": "error",
-        "ignore_unknown_cases": False,
         "bootstrap": 2000,
         "seed": 0,
         "require": ['centre="A b" p5>=0.7', "n>=2"],
@@ -64,6 +63,14 @@ def test_a_protocol_is_read_as_it_was_written(tmp_path):
     write_protocol(PROTOCOL, tmp_path / "protocol.toml")
 
     assert read_protocol(tmp_path / "protocol.toml") == PROTOCOL
+
+
+def test_a_protocol_of_version_0_2_keeps_its_hash(study, tmp_path):
+    old = Protocol({**PROTOCOL.evaluate, "patient": None, "ignore_unknown_cases": True}, PROTOCOL.compare)
+    write_protocol(old, tmp_path / "old.toml")
+
+    assert read_protocol(tmp_path / "old.toml").sha256 == old.sha256 != PROTOCOL.sha256
+    assert "ignore-unknown-cases  yes" in run("protocol", "show", tmp_path / "old.toml").stdout
 
 
 def test_the_hash_is_that_of_the_options():

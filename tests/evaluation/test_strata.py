@@ -185,16 +185,13 @@ def test_absent_table_is_named(tmp_path):
         read_cases(tmp_path / "cases.csv")
 
 
-def test_unknown_and_missing_cases_are_named(table_of):
+def test_cases_without_a_row_are_named(table_of):
     table = table_of("case,centre\na,A\nb,B\n")
 
     check_cases(table, {"a", "b"})
-    with pytest.raises(ValueError, match=r"that exist, got b\. .*--ignore-unknown-cases"):
-        check_cases(table, {"a"})
-    check_cases(table, {"a"}, unknown="ignore")
-    for unknown in ("error", "ignore"):
-        with pytest.raises(ValueError, match=r"a row for every case, got none for c1, c2, c3, c4, c5 and 1 more\."):
-            check_cases(table, {"a", "b", *(f"c{n}" for n in range(1, 7))}, unknown=unknown)
+    check_cases(table, {"a"})
+    with pytest.raises(ValueError, match=r"a row for every case, got none for c1, c2, c3, c4, c5 and 1 more\."):
+        check_cases(table, {"a", "b", *(f"c{n}" for n in range(1, 7))})
 
 
 @pytest.mark.parametrize("column", ["scanner", "case"])

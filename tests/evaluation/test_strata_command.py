@@ -219,3 +219,11 @@ def test_an_existing_table_is_replaced_only_when_asked(study):
     assert (study / "cases.csv").read_text() == "old"
     assert run_strata(study, "--overwrite").exit_code == 0
     assert run_strata(study, out="cases.xlsx").exit_code == 2
+
+
+def test_rows_of_other_cases_stay_in_the_table(study):
+    (study / "known.csv").write_text("case,centre\n" + "".join(f"case_{n:02},A\n" for n in range(8)))
+
+    assert run_strata(study, "--cases", study / "known.csv").exit_code == 0
+    last = read_cases(study / "cases.csv").iloc[-1]
+    assert last.tolist() == ["case_07", "A", *["missing"] * len(COMPUTED)]

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from nnunet_dro.nnunet.raw_dataset import find_raw_dataset, read_raw_dataset, training_cases
+from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, read_raw_dataset, training_cases
 
 
 def test_cases_are_the_label_maps(bare):
@@ -96,16 +96,32 @@ def test_table_without_case_column_is_refused(raw):
         read_raw_dataset(raw({"A": 3}, columns="patient,centre"))
 
 
-def test_table_with_unknown_or_missing_cases_is_refused(raw):
+def test_table_without_a_row_for_a_case_is_refused(raw):
     folder = raw({"A": 3})
     table = (folder / "cases.csv").read_text()
 
     (folder / "cases.csv").write_text(table + "stranger,A\n")
-    with pytest.raises(ValueError, match="that exist, got stranger"):
-        read_raw_dataset(folder)
+    assert "stranger" in set(read_raw_dataset(folder).table["case"])
     (folder / "cases.csv").write_text("\n".join(table.splitlines()[:-1]) + "\n")
     with pytest.raises(ValueError, match="a row for every case, got none for A02Tr"):
         read_raw_dataset(folder)
+
+
+def test_case_table_is_found_from_any_folder_of_the_dataset(raw, tmp_path, monkeypatch):
+    folder, preprocessed = raw({"A": 3}), tmp_path / "preprocessed"
+    for variable in ("nnUNet_raw", "nnUNet_preprocessed"):
+        monkeypatch.delenv(variable, raising=False)
+    references = preprocessed / folder.name / "gt_segmentations"
+    references.mkdir(parents=True)
+
+    assert case_table_of(folder / "labelsTr") == case_table_of(folder) == folder / "cases.csv"
+    assert case_table_of(references) is None
+    monkeypatch.setenv("nnUNet_raw", str(folder.parent))
+    assert case_table_of(references) == folder / "cases.csv"
+    monkeypatch.setenv("nnUNet_preprocessed", str(preprocessed))
+    (references.parent / "cases.csv").write_text("case,centre\n")
+    assert case_table_of(references) == references.parent / "cases.csv"
+    assert case_table_of(folder / "labelsTr") == folder / "cases.csv"
 
 
 def test_case_without_image_is_named(raw):

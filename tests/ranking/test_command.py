@@ -51,7 +51,8 @@ def ranks(folder):
 
 
 def test_a_folder_of_submissions_is_scored_and_ranked(challenge):
-    result = run_rank(challenge, "--cases", challenge / "cases.csv", "--by", "centre", "--metrics", "dice,hd95")
+    # The case table is that of the dataset, without words.
+    result = run_rank(challenge, "--by", "centre", "--metrics", "dice,hd95")
 
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -179,7 +180,7 @@ def test_bad_input_is_one_line(challenge):
         ((good, f"a/b={folder / 'fair'}", *scored), "without slashes"),
         ((good, f"={folder / 'fair'}", *scored), "without slashes"),
         ((good, *scored), "at least two methods"),
-        ((good, folder / "fair", *scored, "--by", "centre"), "must be a column"),
+        ((good, folder / "fair", *scored, "--by", "scanner"), "must be a column"),
         ((good, folder / "fair", *scored, "--metrics", "rand"), "`metrics` must be among"),
         ((good, folder / "fair", *scored, "--patient", "patient"), "case table"),
     ]

@@ -86,5 +86,7 @@ def test_the_shell_completes_columns(tmp_path):
     assert complete_column(context, "centre,a") == ["centre,age"]
     context.params = {"cases": tmp_path / "absent.csv"}
     assert complete_column(context, "cen") == []
+    context.params = {"reference": tmp_path / "labelsTs"}
+    assert complete_column(context, "a") == ["age"]
     context.params = {}
     assert complete_column(context, "cen") == []
