@@ -227,7 +227,7 @@ def stratify_all(
         table: From `read_cases`; rows of other cases are ignored.
         specs: As for `parse_by`; without any, all cases are in one stratum, ``all``.
         cases: The cases to divide.
-        overall: Whether to add the stratum of all cases, as first attribute ``all``.
+        overall: Whether to add the stratum of all cases, as last attribute ``all``.
 
     Returns:
         Attribute to the stratum of each of the cases, in their order, as from `stratify`. A repeated spec counts
@@ -258,4 +258,4 @@ def stratify_all(
     if overall and ALL in stratum_of_case:
         cure = "Rename the column, or add --no-overall."
         raise ValueError(f"`by` must not be a column {ALL!r} beside the row of all cases, got {specs!r}. {cure}")
-    return all_cases | stratum_of_case if overall else stratum_of_case
+    return stratum_of_case | all_cases if overall else stratum_of_case

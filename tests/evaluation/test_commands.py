@@ -220,7 +220,7 @@ def test_compare_of_different_cases_lists_them_unless_intersected(tmp_path):
     assert not (tmp_path / "out").exists()
     allowed = run("compare", *both, "-o", tmp_path / "out", "--intersect", "--bootstrap", 0)
     assert allowed.exit_code == 0, allowed.output
-    assert read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [3, 3, 2, 2, 1, 1]
+    assert read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [2, 2, 1, 1, 3, 3]
     assert any("case_03" in note for note in summary_of(tmp_path / "out")["notes"])
 
 

@@ -293,9 +293,9 @@ def test_all_cases_are_reported_beside_the_strata(tmp_path):
 
     rows = table_of(tmp_path / "out").query("label == 'tumour'")
     assert rows[["attribute", "stratum", "n", "mean"]].to_numpy().tolist() == [
-        ["all", "all", 4, 0.5],
         ["centre", "A", 2, 1.0],
         ["centre", "B", 2, 0.0],
+        ["all", "all", 4, 0.5],
     ]
     assert set(table_of(tmp_path / "without")["attribute"]) == {"centre"}
 
@@ -319,9 +319,9 @@ def test_a_stratum_may_be_called_all_but_a_column_only_alone(tmp_path):
     assert run_evaluate(tmp_path, "--cases", cases, "--by", "centre").exit_code == 0
     rows = table_of(tmp_path / "out").query("label == 'tumour'")
     assert rows[["attribute", "stratum", "n"]].to_numpy().tolist() == [
-        ["all", "all", 4],
         ["centre", "all", 2],
         ["centre", "B", 2],
+        ["all", "all", 4],
     ]
 
     refused = run_evaluate(tmp_path, "--cases", cases, "--by", "all", out="refused")
@@ -368,4 +368,4 @@ def test_findings_name_the_reference_stratum(tmp_path):
     assert "The reference stratum is B" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     refused = run_evaluate(tmp_path, *options, "D", out="refused")
     assert refused.exit_code == 2
-    assert "`reference_stratum` must be a stratum of --by, got 'D'. Choose from: all, A, B, C." in refused.stderr
+    assert "`reference_stratum` must be a stratum of --by, got 'D'. Choose from: A, B, C, all." in refused.stderr

@@ -116,8 +116,8 @@ def test_lesions_have_strata_and_requirements(study):
     ]
     sizes = read_csv(study / "out" / "lesion_sizes.csv")
     assert sizes.loc[sizes["label"] == "tumour", ["stratum", "volume", "n_lesions"]].to_numpy().tolist() == [
-        *(["all", "0 to 10", 3], ["all", "10 to 100", 3]),
         *(["A", "0 to 10", 2], ["A", "10 to 100", 2], ["B", "0 to 10", 1], ["B", "10 to 100", 1]),
+        *(["all", "0 to 10", 3], ["all", "10 to 100", 3]),
     ]
 
 
