@@ -322,8 +322,6 @@ def _notes(
             f"{METRICS[metric].title} leaves out {lost} row{'' if lost == 1 else 's'} of scores.csv where only "
             "the reference or only the prediction has the label; Dice counts them as 0."
         )
-    if scores["reference_ml"].isna().all():
-        in_pixels = any(METRICS[metric].unit == "mm" for metric in scoring.metrics)
-        distances = ", and distances are in pixels" if in_pixels else ""
-        notes.append(f"The voxel size is not known: volumes in ml are missing{distances}.")
+    if scores["reference_ml"].isna().all() and any(METRICS[metric].unit == "mm" for metric in scoring.metrics):
+        notes.append("The images have no voxel size: distances are in pixels (px).")
     return [*notes, *percentile_notes(statistics)]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -35,16 +36,31 @@ def test_reference_and_prediction_may_have_other_formats(tmp_path, endings):
     assert scores_of(tmp_path / "out")["reference_ml"].tolist() == [0.004, 0.002] * 2
 
 
+ENDINGS = ("html", "md", "tex")
+
+
 @pytest.mark.parametrize("ending", [".png", ".tif"])
-def test_pictures_have_no_volumes_and_the_report_says_so(tmp_path, ending):
+def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path, ending):
     write_map(tmp_path / "reference" / f"a{ending}", bars(4)[1])
     write_map(tmp_path / "prediction" / f"a{ending}", bars(4, 1)[1])
 
-    assert run_evaluate(tmp_path).exit_code == 0
+    result = run_evaluate(tmp_path, "--metrics", "dice,hd95")
+    assert result.exit_code == 0
+    run_evaluate(tmp_path, "--metrics", "dice,hd95", out="new")
+    run_evaluate(tmp_path, out="dice")
+    both = [f"{name}={tmp_path / name}" for name in ("out", "new")]
+    compared = run("compare", *both, "-o", tmp_path / "compared")
 
     assert dice_of(tmp_path / "out", "1") == {"a": 0.75}
     assert scores_of(tmp_path / "out")["reference_ml"].isna().all()
-    assert any("voxel size is not known" in note for note in summary_of(tmp_path / "out")["notes"])
+    assert summary_of(tmp_path / "out")["notes"][0] == "The images have no voxel size: distances are in pixels (px)."
+    assert not any("pixel" in note for note in summary_of(tmp_path / "dice")["notes"])
+    for text in (result.output, compared.output):
+        assert "HD95 (px)" in text
+    for report in (folder / f"report.{e}" for folder in (tmp_path / "out", tmp_path / "compared") for e in ENDINGS):
+        text = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", report.read_text(encoding="utf-8"), flags=re.S)
+        assert "px" in text
+        assert not re.search(r"\b(mm|ml)\b", text)
 
 
 @pytest.mark.parametrize("where", ["reference", "."])
@@ -177,7 +193,7 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
     result = run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--cases", cases, "--by", "centre")
 
     assert result.exit_code == 0, result.output
-    assert strata_of(tmp_path / "out")["n"].tolist() == [3, 2, 1]
+    assert strata_of(tmp_path / "out")["n"].tolist() == [2, 1, 3]
 
 
 def test_rows_of_training_cases_are_noted_once(tmp_path):
@@ -187,7 +203,7 @@ def test_rows_of_training_cases_are_noted_once(tmp_path):
     result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre")
 
     assert result.exit_code == 0, result.output
-    assert strata_of(tmp_path / "out").index.tolist() == [("all", "all"), ("centre", "A"), ("centre", "B")]
+    assert strata_of(tmp_path / "out").index.tolist() == [("centre", "A"), ("centre", "B"), ("all", "all")]
     note = "2 rows of the case table have no reference and are not evaluated."
     assert [line for line in summary_of(tmp_path / "out")["notes"] if "case table" in line] == [note]
 

@@ -55,10 +55,10 @@ _MOST_CHANGED = 10
 
 def comparison_content(comparison: "Comparison") -> dict[str, Any]:
     """Everything the template of a comparison's page needs beyond what all pages share."""
-    metrics = [str(name) for name in comparison.table["metric"].unique()]
+    metrics = [metric_named(str(name), comparison.scores) for name in comparison.table["metric"].unique()]
     methods = comparison.methods
     every_pair = Pairs.of(comparison.scores, metrics, methods)
-    pairs = every_pair.most_changed(metrics[0], MOST_CASE_ROWS) if metrics else every_pair
+    pairs = every_pair.most_changed(metrics[0].name, MOST_CASE_ROWS) if metrics else every_pair
     table = pairs_table(pairs, metrics, comparison.stratum_of_case)
     attributes = [str(name) for name in comparison.table["attribute"].unique()]
     parts = [_part(comparison, attribute, n) for n, attribute in enumerate(attributes)]
@@ -99,14 +99,14 @@ def _part(comparison: "Comparison", attribute: str, place: int) -> dict[str, Any
     for name in table["metric"].unique():
         for method in comparison.methods[1:]:
             rows = table[(table["metric"] == name) & (table["method"] == method)].to_dict("records")
-            blocks.append(_block(rows, metric_named(str(name)), method))
+            blocks.append(_block(rows, metric_named(str(name), comparison.scores), method))
     return {
         "id": f"by-{place}",
         "title": f"By {attribute_title(attribute)}" if attribute != ALL else attribute_title(attribute),
         "has_strata": attribute != ALL,
         "left_out": left_out,
         "blocks": blocks,
-        "tables": strata_tables(strata),
+        "tables": strata_tables(strata, comparison.scores),
     }
 
 
@@ -183,11 +183,11 @@ def _differences(rows: Sequence[dict[Hashable, Any]], metric: Metric, statistic:
 
 
 def _paired(
-    comparison: "Comparison", pairs: Pairs, table: SortableTable, metrics: Sequence[str]
+    comparison: "Comparison", pairs: Pairs, table: SortableTable, metrics: Sequence[Metric]
 ) -> list[dict[str, Any]]:
     if not metrics:
         return []
-    metric = metric_named(metrics[0])
+    metric = metrics[0]
     baseline = comparison.methods[0]
     attributes = single_attributes(comparison.stratum_of_case)
     colours = np.zeros(len(pairs.rows), dtype=np.int64)
@@ -221,11 +221,11 @@ def _paired(
     return blocks
 
 
-def _changed(comparison: "Comparison", metrics: Sequence[str]) -> list[tuple[str, list[list[str]]]]:
+def _changed(comparison: "Comparison", metrics: Sequence[Metric]) -> list[tuple[str, list[list[str]]]]:
     """The cases that gained and that lost most by the first metric, the largest change first."""
     if comparison.changed.empty or not metrics:
         return []
-    metric = metric_named(metrics[0])
+    metric = metrics[0]
     rows = comparison.changed[comparison.changed["metric"] == metric.name].to_dict("records")
     sign = 1 if metric.more_is_better else -1
     lists = []

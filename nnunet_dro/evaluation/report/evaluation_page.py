@@ -45,17 +45,18 @@ def evaluation_content(
 ) -> dict[str, Any]:
     """Everything the template of an evaluation's page needs beyond what all pages share."""
     scores = with_known_volumes(evaluation.scores.reset_index(drop=True))
+    metrics = [metric_named(name, evaluation.scores) for name in evaluation.metrics]
     # Without rows it tells the places of the columns, which figures need before it is known which rows they draw.
-    columns = scores_table(scores.iloc[:0], evaluation.metrics, evaluation.stratum_of_case)
+    columns = scores_table(scores.iloc[:0], metrics, evaluation.stratum_of_case)
     rows = CaseRows(len(scores))
     attributes = [str(name) for name in evaluation.strata["attribute"].unique()]
     labels = {
         name: worst_labels(evaluation.strata, evaluation.worst, name, most_rows=MOST_STRATA_ROWS) for name in attributes
     }
-    figures = _Figures(evaluation, scores, columns, rows, labels)
+    figures = _Figures(evaluation, metrics, scores, columns, rows, labels)
     parts = [_part(figures, attribute, n) for n, attribute in enumerate(attributes)]
     volumes = _volumes(figures)
-    table = _cases(evaluation, scores, rows)
+    table = _cases(figures)
     empty = false_positive_rows(evaluation.false_positives)
     requirements = evaluation.about.get("requirements", [])
     asked = [("requirements", "Requirements")] if requirements else []
@@ -69,7 +70,7 @@ def evaluation_content(
         "kind": "nnunet-dro · evaluation per stratum",
         "title": f"Evaluation of {evaluation.method}",
         "heading": evaluation.method,
-        "lede": lede(scores, evaluation.stratum_of_case, evaluation.metrics),
+        "lede": lede(scores, evaluation.stratum_of_case, metrics),
         "contents": [*found, ("cases", "Cases"), ("methods", "Definitions")],
         "has_strata": attributes != [ALL],
         "findings": findings(evaluation),
@@ -79,6 +80,7 @@ def evaluation_content(
         "lesions": lesions,
         "volumes": volumes,
         "false_positives": empty,
+        "has_volumes": "reference_ml" in scores,
         "gallery": gallery,
         "links": links,
         "viewer": next((address.partition("#")[0] for address in links.values()), ""),
@@ -88,14 +90,13 @@ def evaluation_content(
     }
 
 
-def lede(scores: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]", metrics: Sequence[str]) -> str:
+def lede(scores: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]", metrics: Sequence[Metric]) -> str:
     """What was evaluated, in a sentence."""
-    names = [metric_named(name).title for name in metrics]
     text = f"{count(scores['case'].nunique(), 'case')}, {count(scores['label'].nunique(), 'label')}"
     by = [
         f"{name} ({count(stratum_of_case[name].nunique(), 'stratum')})" for name in single_attributes(stratum_of_case)
     ]
-    return text + (f", by {' and by '.join(by)}" if by else "") + f". {', '.join(names)}."
+    return text + (f", by {' and by '.join(by)}" if by else "") + f". {', '.join(metric.title for metric in metrics)}."
 
 
 def false_positive_rows(frame: pd.DataFrame) -> list[dict[str, str]]:
@@ -141,6 +142,7 @@ class _Figures:
 
     Attributes:
         evaluation: The evaluation.
+        metrics: Its metrics.
         scores: Its scores, with rows numbered from 0 on.
         columns: The table of cases, without rows.
         rows: The rows that the table of cases will have.
@@ -148,6 +150,7 @@ class _Figures:
     """
 
     evaluation: Evaluation
+    metrics: Sequence[Metric]
     scores: pd.DataFrame
     columns: SortableTable
     rows: CaseRows
@@ -179,21 +182,21 @@ class _Figures:
 
 
 def _part(figures: _Figures, attribute: str, number: int) -> dict[str, Any]:
-    metrics, labels = figures.evaluation.metrics, figures.labels[attribute]
+    metrics, labels = figures.metrics, figures.labels[attribute]
     strata = figures.evaluation.strata[figures.evaluation.strata["attribute"] == attribute]
     names = [str(name) for name in strata["stratum"].unique()]
     # Metrics that do not fit the page are in its tables only.
-    shown_metrics = [name for n, name in enumerate(metrics) if n == 0 or figures.n_dots * (n + 1) <= MOST_DOTS]
-    left_out = left_out_sentence(len(labels), strata["label"].nunique(), metrics[0])
+    shown_metrics = [metric for n, metric in enumerate(metrics) if n == 0 or figures.n_dots * (n + 1) <= MOST_DOTS]
+    left_out = left_out_sentence(len(labels), strata["label"].nunique(), metrics[0].name)
     strata = strata[strata["label"].isin(labels)]
     return {
         "id": f"by-{number}",
         "title": f"By {attribute_title(attribute)}" if attribute != ALL else attribute_title(attribute),
         "has_strata": len(names) > 1 or attribute != ALL,
         "left_out": left_out,
-        "tables": strata_tables(strata),
+        "tables": strata_tables(strata, figures.evaluation.scores),
         "legend": legend_of(attribute, names, lines=True),
-        "figures": [_figures(figures, strata, metric_named(name)) for name in shown_metrics],
+        "figures": [_figures(figures, strata, metric) for metric in shown_metrics],
     }
 
 
@@ -217,9 +220,9 @@ def _figures(figures: _Figures, strata: pd.DataFrame, metric: Metric) -> dict[st
 
 def _volumes(figures: _Figures) -> dict[str, Any] | None:
     evaluation = figures.evaluation
-    if "reference_ml" not in figures.scores.columns or not evaluation.metrics:
+    if "reference_ml" not in figures.scores.columns or not figures.metrics:
         return None
-    metric = metric_named(evaluation.metrics[0])
+    metric = figures.metrics[0]
     attributes = single_attributes(evaluation.stratum_of_case)
     of_case = evaluation.stratum_of_case[attributes[0]] if attributes else None
     # One figure per label is enough; that of the attribute with the most room shows the most labels.
@@ -250,12 +253,12 @@ def _volumes(figures: _Figures) -> dict[str, Any] | None:
     return {"metric": metric.title, "charts": charts, "legend": legend, "by": by, "limited": limited}
 
 
-def _cases(evaluation: Evaluation, scores: pd.DataFrame, rows: CaseRows) -> SortableTable:
+def _cases(figures: _Figures) -> SortableTable:
     """The table of cases, with the rows that figures refer to and the worst others."""
-    first = metric_named(evaluation.metrics[0])
+    first, scores, rows = figures.metrics[0], figures.scores, figures.rows
     chosen = rows.chosen(scores[first.name].to_numpy(dtype=np.float64), more_is_better=first.more_is_better)
     in_table = scores.take(chosen) if rows.is_limited else scores
-    return scores_table(in_table, evaluation.metrics, evaluation.stratum_of_case)
+    return scores_table(in_table, figures.metrics, figures.evaluation.stratum_of_case)
 
 
 def _cases_about(rows: CaseRows) -> str:

@@ -60,7 +60,7 @@ def findings(evaluation: Evaluation) -> list[Finding]:
     """
     if not evaluation.metrics:
         return []
-    metric = metric_named(evaluation.metrics[0])
+    metric = metric_named(evaluation.metrics[0], evaluation.scores)
     of_metric = evaluation.worst[evaluation.worst["metric"] == metric.name]
     rows = evaluation.strata[evaluation.strata["metric"] == metric.name].to_dict("records")
     of_stratum = {(str(r["attribute"]), str(r["stratum"]), str(r["label"])): r for r in rows}

@@ -2,22 +2,32 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import pandas as pd
 
 from nnunet_dro.evaluation.metrics import METRICS, Metric
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.wording import NO_VALUE
 
 
-def metric_named(name: str) -> Metric:
+def metric_named(name: str, scores: pd.DataFrame | None = None) -> Metric:
     """The metric of a column.
+
+    Args:
+        name: Name.
+        scores: The scores frame, if there is one: where it knows the voxel size of no case, distances are in pixels.
 
     Raises:
         ValueError: If the metric is unknown.
     """
     if name not in METRICS:
         raise ValueError(f"`metric` must be among {', '.join(METRICS)}, got {name!r}. Leave it out of the report.")
-    return METRICS[name]
+    metric = METRICS[name]
+    if metric.unit != "mm" or scores is None or "reference_ml" not in scores or not scores["reference_ml"].isna().all():
+        return metric
+    return replace(metric, unit="px")
 
 
 def shown_statistics(metric: Metric) -> tuple[str, ...]:
@@ -32,12 +42,12 @@ def scaled(value: float, metric: Metric) -> float:
 
 
 def unit_sign(metric: Metric) -> str:
-    """The unit of shown values: ``%`` or ``mm``."""
+    """The unit of shown values: ``%``, ``mm`` or ``px``."""
     return "%" if metric.unit == "fraction" else metric.unit
 
 
 def difference_unit(metric: Metric) -> str:
-    """The unit of differences of shown values: ``points`` (percentage points) or ``mm``."""
+    """The unit of differences of shown values: ``points`` (percentage points), ``mm`` or ``px``."""
     return "points" if metric.unit == "fraction" else metric.unit
 
 

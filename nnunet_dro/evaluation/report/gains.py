@@ -75,7 +75,7 @@ def verdicts(comparison: "Comparison") -> list[Verdict]:
     table = comparison.table
     if table.empty:
         return []
-    metric = metric_named(str(table["metric"].iloc[0]))
+    metric = metric_named(str(table["metric"].iloc[0]), comparison.scores)
     found = []
     for method in comparison.methods[1:]:
         rows = table[(table["method"] == method) & (table["metric"] == metric.name)].to_dict("records")

@@ -147,7 +147,7 @@ def score_text(choice: Choice, evaluation: Evaluation) -> str:
     """The metric of a choice and its value; empty text without a metric."""
     if not evaluation.metrics:
         return ""
-    metric = metric_named(evaluation.metrics[0])
+    metric = metric_named(evaluation.metrics[0], evaluation.scores)
     return f"{metric.title} {quantity(choice.value, metric)}"
 
 

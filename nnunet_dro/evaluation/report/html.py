@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.metrics import METRICS, Metric
 from nnunet_dro.evaluation.report.comparison_page import comparison_content
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_content
 from nnunet_dro.evaluation.report.formatting import metric_named, stratum_title
@@ -41,7 +41,8 @@ def evaluation_html(
         ValueError: If the evaluation has an unknown metric.
     """
     content = evaluation_content(evaluation, gallery, links)
-    return _page("evaluation.html", content, evaluation.metrics, evaluation.about)
+    metrics = [metric_named(name, evaluation.scores) for name in evaluation.metrics]
+    return _page("evaluation.html", content, metrics, evaluation.about)
 
 
 def comparison_html(comparison: "Comparison") -> str:
@@ -56,16 +57,16 @@ def comparison_html(comparison: "Comparison") -> str:
     Raises:
         ValueError: If the comparison has an unknown metric.
     """
-    metrics = [str(name) for name in comparison.table["metric"].unique()]
+    metrics = [metric_named(str(name), comparison.scores) for name in comparison.table["metric"].unique()]
     return _page("comparison.html", comparison_content(comparison), metrics, comparison.about)
 
 
-def _page(template: str, content: Mapping[str, Any], metrics: Sequence[str], about: Mapping[str, Any]) -> str:
+def _page(template: str, content: Mapping[str, Any], metrics: Sequence[Metric], about: Mapping[str, Any]) -> str:
     environment = page_environment(_ASSETS)
     definitions = about["definitions"] if isinstance(about.get("definitions"), Mapping) else {}
     shared = {
         **page_assets(),
-        "metrics": [(metric, definitions.get(metric.name, metric.definition)) for metric in map(metric_named, metrics)],
+        "metrics": [(metric, definitions.get(metric.name, metric.definition)) for metric in metrics],
         "statistics": [(statistic.title, statistic.definition) for statistic in STATISTICS.values()],
         "definitions": [(name, text) for name, text in definitions.items() if name not in METRICS],
         "about": _readable(about),

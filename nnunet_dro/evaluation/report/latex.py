@@ -52,7 +52,7 @@ def evaluation_latex(evaluation: Evaluation) -> str:
     Returns:
         LaTeX that needs the packages booktabs and multirow; names from files are escaped.
     """
-    tables = [_table(table, [evaluation.method]) for table in strata_tables(evaluation.strata)]
+    tables = [_table(table, [evaluation.method]) for table in strata_tables(evaluation.strata, evaluation.scores)]
     lesions = map(_lesion_table, lesion_tables(evaluation.lesion_sizes))
     return _document([*tables, *lesions], evaluation.about)
 
@@ -67,7 +67,7 @@ def comparison_latex(comparison: "Comparison") -> str:
         LaTeX that needs the packages booktabs and multirow; names from files are escaped. Numbers that improve on
         every other method by 5 percentage points or more are in bold.
     """
-    tables = [_table(table, comparison.methods) for table in strata_tables(comparison.strata)]
+    tables = [_table(table, comparison.methods) for table in strata_tables(comparison.strata, comparison.scores)]
     return _document(tables, comparison.about)
 
 

@@ -45,7 +45,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
     ]
     lines += _requirements(evaluation.about)
     lines += ["", *(f"> {escape(note)}  " for note in all_notes(evaluation.notes, evaluation.strata)), ""]
-    for table in strata_tables(evaluation.strata):
+    for table in strata_tables(evaluation.strata, evaluation.scores):
         lines += _strata_section(table, with_method=False)
     for of_lesions in lesion_tables(evaluation.lesion_sizes):
         lines += _lesion_section(of_lesions)
@@ -72,7 +72,7 @@ def comparison_markdown(comparison: "Comparison") -> str:
     lines += _requirements(comparison.about)
     lines += ["", *(f"> {escape(note)}  " for note in all_notes(comparison.notes, comparison.strata)), ""]
     lines += _differences(comparison)
-    for table in strata_tables(comparison.strata):
+    for table in strata_tables(comparison.strata, comparison.scores):
         lines += _strata_section(table, with_method=True)
     return _joined(lines)
 
@@ -123,7 +123,7 @@ def _differences(comparison: "Comparison") -> list[str]:
     table = comparison.table
     for attribute in table["attribute"].unique():
         for name in table["metric"].unique():
-            metric = metric_named(str(name))
+            metric = metric_named(str(name), comparison.scores)
             rows = table[(table["attribute"] == attribute) & (table["metric"] == name)].to_dict("records")
             heading = f"{attribute_title(str(attribute))}: change of {metric.title} ({difference_unit(metric)})"
             columns = ["n", "Mean", STATISTICS[metric.tail].title, "Holm p", "wins / ties / losses"]

@@ -47,7 +47,7 @@ def _told(rows: Sequence[Sequence[Outcome]], comparison: "Comparison") -> Iterat
     tolerated: dict[str, list[str]] = {}
     for outcomes in rows:
         strictest = max(outcomes, key=_least_gain)
-        metric = metric_named(strictest.metric)
+        metric = metric_named(strictest.metric, comparison.scores)
         allowed = -_least_gain(strictest)
         if allowed <= 0:
             yield _named(strictest, comparison)
@@ -82,7 +82,8 @@ def _place(outcome: Outcome, comparison: "Comparison") -> str:
 
 def _named(outcome: Outcome, comparison: "Comparison") -> str:
     """The place with its difference and interval."""
-    table, metric, statistic = comparison.table, metric_named(outcome.metric), _statistic(outcome)
+    table, statistic = comparison.table, _statistic(outcome)
+    metric = metric_named(outcome.metric, comparison.scores)
     inside = table["method"] == outcome.method
     for column in ("attribute", "stratum", "label", "metric"):
         inside &= table[column] == getattr(outcome, column)

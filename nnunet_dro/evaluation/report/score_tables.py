@@ -8,19 +8,19 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.formatting import difference_unit, metric_named, unit_sign
+from nnunet_dro.evaluation.report.formatting import difference_unit, unit_sign
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 
 
 def scores_table(
-    scores: pd.DataFrame, metrics: Sequence[str], stratum_of_case: "Mapping[str, pd.Series[str]]"
+    scores: pd.DataFrame, metrics: Sequence[Metric], stratum_of_case: "Mapping[str, pd.Series[str]]"
 ) -> SortableTable:
     """The case table of an evaluation.
 
     Args:
         scores: The scores frame; its rows are the rows of the table.
-        metrics: Columns of it to show.
+        metrics: The metrics to show.
         stratum_of_case: Attribute to strata.
 
     Returns:
@@ -28,13 +28,12 @@ def scores_table(
     """
     columns = _names(scores, stratum_of_case)
     first = len(columns)
-    for name in metrics:
-        metric = metric_named(name)
-        columns.append(Column(metric_title(metric), "number", shown(scores[name], metric)))
+    for metric in metrics:
+        columns.append(Column(metric_title(metric), "number", shown(scores[metric.name], metric)))
     for name, title in (("reference_ml", "Reference (ml)"), ("prediction_ml", "Prediction (ml)")):
         if name in scores.columns:
             columns.append(Column(title, "volume", scores[name].tolist()))
-    return SortableTable(tuple(columns), _keys(scores), first, descending=not metric_named(metrics[0]).more_is_better)
+    return SortableTable(tuple(columns), _keys(scores), first, descending=not metrics[0].more_is_better)
 
 
 def with_known_volumes(scores: pd.DataFrame) -> pd.DataFrame:
@@ -58,15 +57,15 @@ class Pairs:
     values: Mapping[tuple[str, str], npt.NDArray[np.float64]]
 
     @classmethod
-    def of(cls, scores: pd.DataFrame, metrics: Sequence[str], methods: Sequence[str]) -> "Pairs":
+    def of(cls, scores: pd.DataFrame, metrics: Sequence[Metric], methods: Sequence[str]) -> "Pairs":
         """Pair the rows of a scores frame that has a column ``method``, in the order of the baseline's."""
         rows = scores[["case", "label"]].drop_duplicates().reset_index(drop=True)
         keys = pd.MultiIndex.from_frame(rows)
         values = {}
         for method in methods:
             of_method = scores[scores["method"] == method].set_index(["case", "label"])
-            for name in metrics:
-                values[name, method] = np.asarray(shown(of_method[name].reindex(keys), metric_named(name)))
+            for metric in metrics:
+                values[metric.name, method] = np.asarray(shown(of_method[metric.name].reindex(keys), metric))
         return cls(rows, tuple(methods), values)
 
     def most_changed(self, metric: str, n_rows: int) -> "Pairs":
@@ -80,12 +79,14 @@ class Pairs:
         return Pairs(self.rows.iloc[kept].reset_index(drop=True), self.methods, values)
 
 
-def pairs_table(pairs: Pairs, metrics: Sequence[str], stratum_of_case: "Mapping[str, pd.Series[str]]") -> SortableTable:
+def pairs_table(
+    pairs: Pairs, metrics: Sequence[Metric], stratum_of_case: "Mapping[str, pd.Series[str]]"
+) -> SortableTable:
     """The case table of a comparison.
 
     Args:
         pairs: The scores of the methods.
-        metrics: Names.
+        metrics: The metrics to show.
         stratum_of_case: Attribute to strata.
 
     Returns:
@@ -94,17 +95,14 @@ def pairs_table(pairs: Pairs, metrics: Sequence[str], stratum_of_case: "Mapping[
     """
     columns = _names(pairs.rows, stratum_of_case)
     first = 0
-    for name in metrics:
-        metric = metric_named(name)
+    for metric in metrics:
         for method in pairs.methods:
-            columns.append(Column(_method_title(metric, method), "number", pairs.values[name, method].tolist()))
+            columns.append(Column(_method_title(metric, method), "number", pairs.values[metric.name, method].tolist()))
         for method in pairs.methods[1:]:
-            change = pairs.values[name, method] - pairs.values[name, pairs.methods[0]]
+            change = pairs.values[metric.name, method] - pairs.values[metric.name, pairs.methods[0]]
             first = first or len(columns)
             columns.append(Column(_change_title(metric, method), "difference", change.tolist()))
-    return SortableTable(
-        tuple(columns), _keys(pairs.rows), first, descending=not metric_named(metrics[0]).more_is_better
-    )
+    return SortableTable(tuple(columns), _keys(pairs.rows), first, descending=not metrics[0].more_is_better)
 
 
 def pair_columns(table: SortableTable, metric: Metric, baseline: str, method: str) -> list[int]:

@@ -143,16 +143,19 @@ class Table:
         return {row.stratum: row.n for row in self.rows}
 
 
-def strata_tables(strata: pd.DataFrame) -> list[Table]:
+def strata_tables(strata: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[Table]:
     """Tables per attribute and metric, metrics of one attribute together.
 
     Args:
         strata: The strata frame, with or without a column ``method`` and with or without intervals.
+        scores: The scores frame, for the unit of distances.
 
     Returns:
         The tables; rows in the order of the frame.
     """
-    return [_table(str(attribute), str(metric), group) for (attribute, metric), group in _groups(strata)]
+    return [
+        _table(str(attribute), metric_named(str(name), scores), group) for (attribute, name), group in _groups(strata)
+    ]
 
 
 def _groups(strata: pd.DataFrame) -> Iterator[tuple[tuple[object, object], pd.DataFrame]]:
@@ -162,8 +165,7 @@ def _groups(strata: pd.DataFrame) -> Iterator[tuple[tuple[object, object], pd.Da
             yield (attribute, metric), of_attribute[of_attribute["metric"] == metric]
 
 
-def _table(attribute: str, metric_name: str, group: pd.DataFrame) -> Table:
-    metric = metric_named(metric_name)
+def _table(attribute: str, metric: Metric, group: pd.DataFrame) -> Table:
     statistics = shown_statistics(metric)
     finite = [
         float(v) for v in group[[s for s in statistics if s != "max"]].to_numpy(dtype=float).ravel() if math.isfinite(v)

@@ -63,7 +63,8 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     for attribute in strata["attribute"].unique():
         inside = strata[strata["attribute"] == attribute]
         labels = worst_labels(strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS)
-        parts += [_strata_table(table) for table in strata_tables(inside[inside["label"].isin(labels)])]
+        tables = strata_tables(inside[inside["label"].isin(labels)], evaluation.scores)
+        parts += [_strata_table(table) for table in tables]
         if left_out := left_out_sentence(len(labels), inside["label"].nunique(), evaluation.metrics[0]):
             parts.append(Text(plain(left_out), style="dim"))
     parts += [_lesion_table(table) for table in lesion_tables(evaluation.lesion_sizes)]
@@ -102,7 +103,7 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
         of_attribute = of_attribute[of_attribute["label"].astype(str).isin(labels)]
         for metric in table["metric"].unique():
             inside = of_attribute[of_attribute["metric"] == metric]
-            known, rows = metric_named(str(metric)), inside.to_dict("records")
+            known, rows = metric_named(str(metric), comparison.scores), inside.to_dict("records")
             parts += [
                 _difference_table(str(attribute), known, statistic, rows, comparison.methods)
                 for statistic in ("mean", known.tail)
