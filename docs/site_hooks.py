@@ -1,6 +1,6 @@
 """What mkdocs does with the pages: files of the repository as pages, and a reference of the commands.
 
-A page of the site that stands for another file holds one line, ``<!-- file README.md -->``; the reference of the
+A page of the site that stands for another file holds one line, ``<!-- file CHANGELOG.md -->``; the reference of the
 commands holds ``<!-- commands -->``. So nothing is written twice, and nothing can be old.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 
 #: Files outside of the pages that have a page of their own.
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changes.md", "CONTRIBUTING.md": "contributing.md"}
+PAGES = {"CHANGELOG.md": "changes.md", "CONTRIBUTING.md": "contributing.md"}
 
 
 def on_config(config: Any) -> Any:
@@ -68,8 +68,7 @@ def of_site(markdown: str, *, folder: Path) -> str:
         up = "../" * len(here.parts)
         return f"[{text}]({up}{name}{f'#{anchor}' if anchor else ''})"
 
-    markdown = re.sub(r"(?<!!)\[([^][]*(?:\[[^][]*\][^][]*)*)\]\(([^)\s]+)\)", link, markdown)
-    return re.sub(r'src="docs/', 'src="', markdown)
+    return re.sub(r"(?<!!)\[([^][]*(?:\[[^][]*\][^][]*)*)\]\(([^)\s]+)\)", link, markdown)
 
 
 def _resolved(parts: tuple[str, ...]) -> list[str]:

@@ -2,8 +2,11 @@
 
 import ast
 import importlib
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,6 +18,7 @@ from nnunet_dro.cli import app
 from nnunet_dro.trainers.registry import TRAINERS, trainer_class
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.parsing import parse_space
+from tests.evaluation.made_folders import write_cases, write_study
 
 ROOT = Path(__file__).parents[1]
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -276,3 +280,34 @@ def test_names_of_trainers_are_found(text, names):
 
 def test_the_citation_names_the_version():
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 70
+    assert len(text.split()) <= 600
+
+
+def test_the_commands_of_the_readme_run_as_pasted(tmp_path):
+    """From plain training to comparison; nnU-Net's two commands are stand-ins that write what a test set needs."""
+    write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1))
+    write_cases(tmp_path, centre=["A", "A", "A", "B", "B", "B"])
+    (tmp_path / "reference").rename(tmp_path / "labelsTs")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name, body in {
+        "nnUNetv2_train": 'echo "$@" >> trained',
+        "nnUNetv2_predict": 'while [ "$1" != -o ]; do shift; done; mkdir -p "$2"; cp prediction/* "$2"',
+        "nnunet-dro": f'exec "{sys.executable}" -m nnunet_dro.cli "$@"',
+    }.items():
+        (commands / name).write_text(f"#!/bin/sh\n{body}\n")
+        (commands / name).chmod(0o755)
+    (block,) = [block for block in code_blocks((ROOT / "README.md").read_text("utf-8"), "bash") if "compare" in block]
+    environment = os.environ | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "trained").read_text().split() == [
+        *("1", "3d_fullres", "0", "-tr", "nnUNetTrainer"),
+        *("1", "3d_fullres", "0", "-tr", "nnUNetTrainerDRO"),
+    ]
+    assert (tmp_path / "results" / "comparison" / "report.html").is_file()

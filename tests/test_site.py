@@ -26,9 +26,9 @@ def text_of(site, page):
     return (site / page / "index.html").read_text(encoding="utf-8")
 
 
-def test_the_first_page_is_the_readme_and_its_links_lead_to_pages(site):
+def test_the_first_page_says_where_to_look(site):
     text = text_of(site, "")
-    assert "for its hardest patients" in text
+    assert "you have" in text
     assert 'href="trainers/#nnunettrainerdro"' in text
     assert "docs/" not in text.partition("<article")[2].partition("</article>")[0]
 

@@ -46,7 +46,7 @@ def page_text(
         gaining=asked.gaining,
         strata=asked.strata,
         limits=asked.limits,
-        decision=decision(found, roles, early=iterations // 10).to_dict("records"),
+        decision=decision(scores, roles, early=iterations // 10)[1:].to_dict("records"),
         trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
         verdicts=_verdicts(scores, roles, iterations, converged=converged),
         rates=collapse_rates(at_the_end, collapsed, labels=labels) if len(collapsed) else [],

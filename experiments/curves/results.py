@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
@@ -135,27 +136,21 @@ def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     Returns:
         Columns ``iteration``, ``stratum``, ``label``, ``method``, ``seeds``, ``mean``, ``p10`` and ``share`` (means
         over the seeds), and ``difference`` of the mean with ``low`` and ``high``, the 95 % t-interval over the seeds
-        (NaN for plain training and for a single seed); Dice in points of 100.
+        (NaN for plain training and for a single seed), and ``p10_difference``, ``p10_low`` and ``p10_high`` of the
+        10th percentile; Dice in points of 100.
     """
     keys = ["iteration", "stratum", "label", "seed"]
-    plain = scores[scores["method"] == roles.plain].set_index(keys)["mean"]
+    plain = scores[scores["method"] == roles.plain].set_index(keys)
     rows = []
     for place, of in scores.groupby(["iteration", "stratum", "label", "method"], sort=False):
-        is_plain = place[-1] == roles.plain
-        paired = of.set_index(keys)["mean"].sub(plain).dropna() * 100
-        difference, low, high = (np.nan,) * 3 if is_plain else mean_interval(paired)
-        rows.append(
-            {
-                **dict(zip(("iteration", "stratum", "label", "method"), place, strict=True)),
-                "seeds": of["seed"].nunique(),
-                "mean": 100 * of["mean"].mean(),
-                "p10": 100 * of["p10"].mean(),
-                "share": 100 * of["share"].mean(),
-                "difference": difference,
-                "low": low,
-                "high": high,
-            }
-        )
+        row = dict(zip(("iteration", "stratum", "label", "method"), place, strict=True))
+        row["seeds"] = of["seed"].nunique()
+        row |= {name: 100 * of[name].mean() for name in ("mean", "p10", "share")}
+        for statistic, start in (("mean", ""), ("p10", "p10_")):
+            paired = of.set_index(keys)[statistic].sub(plain[statistic]).dropna() * 100
+            found = (np.nan,) * 3 if row["method"] == roles.plain else mean_interval(paired)
+            row |= dict(zip((f"{start}difference", f"{start}low", f"{start}high"), found, strict=True))
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -185,55 +180,83 @@ def mean_of_rare(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     return means.assign(stratum="rare")
 
 
-def decision(found: pd.DataFrame, roles: Roles, *, early: int) -> pd.DataFrame:
+def decision(scores: pd.DataFrame, roles: Roles, *, early: int) -> pd.DataFrame:
     """What the rule of docs/default.md asks of each method, one row each.
 
     Args:
-        found: From `differences`.
+        scores: From `scores_of`.
         roles: What the methods and the strata are.
         early: The iteration that is a tenth of the training.
 
     Returns:
-        Columns ``method``; ``worst_at_end``, its smallest difference in any stratum at the end, in points;
-        ``lowest_on_the_way``, its smallest Dice in any stratum after a tenth, over plain training's, where that is a
-        point at least (NaN if it is nowhere); ``gain`` and ``gain_early``, the mean difference of the rare strata at
-        the end and after a tenth, over that of the method that is told them (NaN if that gains nothing); and
-        ``passes``, whether no stratum loses more than a point and none is below half.
+        Columns ``method``; ``worst_at_end`` and ``worst_p10_at_end``, its smallest difference of mean and 10th
+        percentile in any stratum at the end, in points; ``lowest_on_the_way``, its smallest Dice in any stratum after
+        a tenth, over plain training's, where that is a point at least (NaN if it is nowhere); ``rare`` and
+        ``rare_p10``, the mean over the rare strata at the end, and the differences to plain training as text;
+        ``gain`` and ``gain_early``, the mean difference of the rare strata at the end and after a tenth, over that of
+        the method that is told them (NaN if that gains nothing), with ``gain_low`` and ``gain_high``, the 95 %
+        interval of the bootstrap over the seeds; and ``passes``, whether no stratum loses more than a point of the
+        mean and none is below half. Plain training has the first row.
     """
-    last = found["iteration"].max()
-    of_all, of_rare = {}, {}
-    for moment in (early, last):
-        here = found[found["iteration"] == moment]
-        of_all[moment] = here.pivot(index="method", columns=["stratum", "label"], values="mean")
-        here = here[here["stratum"].isin(roles.rare) & here["label"].isin([roles.label or here["label"].iloc[0]])]
-        of_rare[moment] = here.pivot(index="method", columns="stratum", values="mean")
+    last = scores["iteration"].max()
+    ends = differences(scores[scores["iteration"] == last], roles)
+    means = 100 * scores.groupby(["iteration", "method", "stratum", "label"])["mean"].mean()
+    on_the_way = means[early].unstack("method")
+    # Of two networks that have found next to nothing, neither is ahead.
+    ratios = on_the_way.div(on_the_way[roles.plain].where(on_the_way[roles.plain] >= 1), axis=0).min()
+    rare = mean_of_rare(scores, roles)
+    shown = results_table(differences(rare[rare["iteration"] == last], roles), roles).set_index("method")
     rows = []
-    for method in of_all[last].index.drop(roles.plain):
-        lost = (of_all[last].loc[method] - of_all[last].loc[roles.plain]).min()
-        plain = of_all[early].loc[roles.plain]
-        # Of two networks that have found next to nothing, neither is ahead.
-        ratio = (of_all[early].loc[method] / plain.where(plain >= 1)).min()
-        gains = {}
-        for name, moment in (("gain", last), ("gain_early", early)):
-            gained = of_rare[moment].sub(of_rare[moment].loc[roles.plain]).mean(axis=1)
-            gains[name] = gained[method] / gained[roles.told] if gained.get(roles.told, 0) > 0 else np.nan
-        rows.append(
-            {
-                "method": method,
-                "worst_at_end": lost,
-                "lowest_on_the_way": ratio,
-                **gains,
-                "passes": bool(lost >= -1 and not ratio < 0.5),
-            }
-        )
-    return pd.DataFrame(rows)
+    for method, of in ends.groupby("method", sort=False):
+        lost = of["difference"].min()
+        row = {"method": method, "worst_at_end": lost, "worst_p10_at_end": of["p10_difference"].min()}
+        row["lowest_on_the_way"] = np.nan if method == roles.plain else ratios[method]
+        for statistic, name in (("mean", "rare"), ("p10", "rare_p10")):
+            row[name] = shown.loc[method, statistic]
+            row[f"{name} - {roles.plain}"] = shown.loc[method, _minus(statistic, roles)]
+        row |= dict(zip(("gain", "gain_low", "gain_high"), _gain(rare, roles, method, last), strict=True))
+        row["gain_early"] = _gain(rare, roles, method, early)[0]
+        row["passes"] = not lost < -1 and not row["lowest_on_the_way"] < 0.5
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    return table.sort_values("method", key=lambda of: of != roles.plain, kind="stable", ignore_index=True)
+
+
+def _gain(rare: pd.DataFrame, roles: Roles, method: str, iteration: int) -> tuple[float, float, float]:
+    """A method's gain on the rare strata over that of the method that is told them, with its interval.
+
+    The interval is that of all samples of the seeds with replacement.
+    """
+    means = rare[rare["iteration"] == iteration].pivot(index="seed", columns="method", values="mean")
+    if method == roles.plain or roles.told not in means:
+        return (np.nan,) * 3
+    gained = means[[method, roles.told]].sub(means[roles.plain], axis=0).dropna().to_numpy()
+    if not len(gained) or gained[:, 1].mean() <= 0:
+        return (np.nan,) * 3
+    ratio = float(gained[:, 0].mean() / gained[:, 1].mean())
+    samples = gained[np.array(list(product(range(len(gained)), repeat=len(gained))))].mean(axis=1)
+    if method == roles.told or len(gained) < 2:
+        return ratio, np.nan, np.nan
+    # A share of no gain is as large as one likes; where that is more than a rarity, there is no interval.
+    ratios = np.divide(*samples.T, out=np.full(len(samples), np.inf), where=samples[:, 1] > 0)
+    low, high = np.percentile(ratios, [2.5, 97.5], method="nearest")
+    return (ratio, float(low), float(high)) if np.isfinite(high) else (ratio, np.nan, np.nan)
 
 
 def results_table(found: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     """The table of a page: the differences with their intervals as text, and no label where there is only one."""
-    numbers = found[["difference", "low", "high"]].to_numpy()
-    dropped = ["difference", "low", "high", *(["label"] if found["label"].nunique() == 1 else [])]
-    return found.drop(columns=dropped).assign(**{f"- {roles.plain}": [shown_difference(*row) for row in numbers]})
+    parts = {"mean": ("difference", "low", "high"), "p10": ("p10_difference", "p10_low", "p10_high")}
+    dropped = [name for names in parts.values() for name in names]
+    dropped += ["label"] if found["label"].nunique() == 1 else []
+    texts = {
+        _minus(statistic, roles): [shown_difference(*row) for row in found[list(names)].to_numpy(dtype=float)]
+        for statistic, names in parts.items()
+    }
+    return found.drop(columns=dropped).assign(**texts)
+
+
+def _minus(statistic: str, roles: Roles) -> str:
+    return f"- {roles.plain}" if statistic == "mean" else f"{statistic} - {roles.plain}"
 
 
 def shown_difference(difference: float, low: float, high: float) -> str:

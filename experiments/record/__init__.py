@@ -3,7 +3,7 @@
 from experiments.record.cached_runs import cache_folder, cached_runs
 from experiments.record.collapsed import collapse_rates, collapsed_trainings, without_collapsed
 from experiments.record.command_line import QUICK_RESULTS, RESULTS, experiment_parser, module_command, result_folder
-from experiments.record.markdown_table import markdown_table
+from experiments.record.markdown_table import markdown_table, shown_rows
 from experiments.record.more_seeds import add_more_seeds, added_seeds, with_seeds_before
 from experiments.record.of_seed import OfSeed
 from experiments.record.page import write_result, write_table
@@ -26,6 +26,7 @@ __all__ = [
     "module_command",
     "render",
     "result_folder",
+    "shown_rows",
     "with_seeds_before",
     "without_collapsed",
     "write_result",

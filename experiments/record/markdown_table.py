@@ -39,6 +39,14 @@ def markdown_table(table: pd.DataFrame) -> str:
     return "\n".join([line(headers), line(rule), *(line(row) for row in zip(*columns, strict=True))])
 
 
+def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that a page shows: of a table with iterations, those of a tenth of the training and of its end."""
+    if "iteration" not in table:
+        return table
+    moments = sorted(table["iteration"].unique(), key=lambda moment: abs(moment - table["iteration"].max() / 10))
+    return table[table["iteration"].isin([moments[0], table["iteration"].max()])]
+
+
 def _is_number(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
 

@@ -39,8 +39,8 @@ def write_result(
         name: Name of the files, without suffix: lower-case letters, digits and hyphens.
         title: Heading of the page, plain text.
         text: What was asked and what came out, markdown, with headings from the second level on.
-        table: Results, one row per line of the page's table. The page shows rounded numbers, the CSV all digits. An
-            index without names is left out.
+        table: Results, one row per line of the page's table. The page shows rounded numbers of the rows
+            that `shown_rows` keeps, the CSV all rows and digits. An index without names is left out.
         figure: The picture.
         command: The exact command that makes this record again.
         seeds: Seeds of the random numbers; none where nothing is random.

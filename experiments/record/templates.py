@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from experiments.record.markdown_table import markdown_table
+from experiments.record.markdown_table import markdown_table, shown_rows
 
 
 def render(template: str, **values: object) -> str:
@@ -14,8 +14,9 @@ def render(template: str, **values: object) -> str:
     Args:
         template: Path of a file from the folder of the experiments on, without its ending ``.md.jinja``, such as
             ``digits/page``.
-        values: What the template calls by name. It has two more filters: ``table`` makes a table in markdown of a data
-            frame, ``per_cent`` writes a fraction in per cent with one decimal, or as many as it is given.
+        values: What the template calls by name. It has more filters: ``table`` makes a table in markdown of a data
+            frame, ``shown_rows`` keeps a tenth and the end of a training, and ``per_cent`` writes a fraction in per
+            cent with one decimal, or as many as it is given.
 
     Returns:
         Markdown, without empty lines at the beginning and at the end.
@@ -36,7 +37,7 @@ def _environment() -> Environment:
         # Markdown for a file, not markup for a browser.
         autoescape=False,
     )
-    environment.filters |= {"table": markdown_table, "per_cent": _per_cent}
+    environment.filters |= {"table": markdown_table, "shown_rows": shown_rows, "per_cent": _per_cent}
     return environment
 
 

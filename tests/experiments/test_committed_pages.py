@@ -37,7 +37,7 @@ from experiments.imbalanced_pair.training import Run as PairRun
 from experiments.label_noise.studies import phantom_study
 from experiments.nnunet_runs.results import Results
 from experiments.nuclei.methods import ROLES
-from experiments.record import markdown_table
+from experiments.record import markdown_table, shown_rows
 from experiments.reweighting_limits.descent import six_digits
 from experiments.segmentation.studies import finetuning_rates_study, finetuning_study
 
@@ -47,7 +47,8 @@ NOTHING = pd.DataFrame()
 
 
 def assert_page(name: str, title: str, text: str, table: pd.DataFrame) -> None:
-    expected = f"# {title}\n\n{text}\n\n## Numbers\n\n{markdown_table(table)}\n\nAll digits are in [{name}.csv]"
+    numbers = f"{markdown_table(shown_rows(table))}\n\nAll rows and digits are in [{name}.csv]"
+    expected = f"# {title}\n\n{text}\n\n## Numbers\n\n{numbers}"
     page = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
     assert page[: len(expected)].splitlines() == expected.splitlines()
     assert f"({name}.csv).\n\n![{title}]({name}.png)\n\n## How it was made\n\n```bash\npython -m experiments." in page

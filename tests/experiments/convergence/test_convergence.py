@@ -100,7 +100,7 @@ def test_the_experiment_runs_two_trainings_at_the_same_time_and_goes_on_where_it
     assert len(table) == 2 * 6 * 3 * 3
     assert table["mean"].between(0, 1).all()
     np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4)
-    assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == ["DRO"]
+    assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == ["plain", "DRO"]
     (runs,) = (tmp_path / "work").glob("*/finished")
     finished = {path: path.stat().st_mtime_ns for path in runs.iterdir()}
     assert len(finished) == 2

@@ -122,18 +122,30 @@ def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
             return 0.395 if modality == "fluorescence" else 0.6
         return 0.15 if moment == 1 else 0.5
 
-    rows = decision(differences(made_scores(mean), ROLES), ROLES, early=1).set_index("method")
-    assert set(rows.index[rows["passes"]]) == {"share0.5", TOLD}
+    rows = decision(made_scores(mean), ROLES, early=1).set_index("method")
+    assert set(rows.index[rows["passes"]]) == {PLAIN, "share0.5", TOLD}
     assert rows.loc["share0.5", "gain"] == pytest.approx(0.5)
     assert rows.loc["share0.5", "worst_at_end"] == pytest.approx(-0.5)
     assert rows.loc["share0.5_IS", "lowest_on_the_way"] < 0.5
+    assert rows.loc["share0.5", "rare"] == pytest.approx(60.5)
+    # All cases of a stratum have the same Dice here.
+    assert rows.loc["share0.5", "rare_p10 - plain"] == "+20.0 [+20.0, +20.0]"
+    assert rows.loc["share0.5", "worst_p10_at_end"] == pytest.approx(-0.5)
+
+
+def test_the_share_of_the_gain_has_an_interval_over_the_seeds():
+    scores = made_scores(lambda method, moment, modality: {PLAIN: 0.2, TOLD: 0.6}.get(method, 0.4))
+    scores.loc[(scores["method"] == "share0.5") & (scores["seed"] == 1), "mean"] += 0.2
+    rows = decision(scores, ROLES, early=1).set_index("method")
+    # The samples of two seeds are a half twice, the mean of both, and a whole.
+    assert rows.loc["share0.5", ["gain", "gain_low", "gain_high"]].tolist() == pytest.approx([0.75, 0.5, 1.0])
+    assert rows.loc[[PLAIN, TOLD], ["gain_low", "gain_high"]].isna().all(axis=None)
 
 
 def test_where_nothing_is_found_and_nothing_gained_nothing_is_compared():
-    found = differences(made_scores(lambda method, moment, modality: 0.0 if moment == 1 else 0.5), ROLES)
-    found.loc[found["iteration"] == 1, "mean"] = 0.0
-    rows = decision(found, ROLES, early=1)
-    assert rows[["lowest_on_the_way", "gain", "gain_early"]].isna().all(axis=None)
+    scores = made_scores(lambda method, moment, modality: 0.0 if moment == 1 else 0.5)
+    rows = decision(scores, ROLES, early=1)
+    assert rows[["lowest_on_the_way", "gain", "gain_low", "gain_early"]].isna().all(axis=None)
     assert rows["passes"].all()
 
 
@@ -147,7 +159,7 @@ def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tm
     assert (tmp_path / "nuclei.png").stat().st_size > 10_000
     table = pd.read_csv(tmp_path / "nuclei-all.csv")
     assert set(table["method"]) == set(METHODS)
-    assert {PLAIN, *pd.read_csv(tmp_path / "nuclei-rule.csv")["method"]} == set(METHODS)
+    assert set(pd.read_csv(tmp_path / "nuclei-rule.csv")["method"]) == set(METHODS)
     assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "cache", len(METHODS))
     capsys.readouterr()
 

@@ -1,0 +1,182 @@
+"""Numbers of the documentation that come from committed tables, as docs/evidence.toml lists them.
+
+    python docs/evidence.py            write the tables into their pages
+    python docs/evidence.py --check    change nothing; exit with 1 if a table is old or a number wrong
+
+A source names a table in docs/results, a column and the rows: ``nuclei.csv mean: iteration=400, method=plain/DRO``.
+Values with ``/`` between them are taken in that order, and ``;`` separates several columns and rows. ``100*mean`` is in
+per cent, ``- plain#1`` is the first number of a text such as "+9.3 [+1.6, +17.0]", and ``by seed`` all of "3.9, 4.1".
+"""
+
+import argparse
+import csv
+import re
+import sys
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+
+_SOURCE = re.compile(r"[\w-]+\.csv\s")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?!\w)")
+_NO_PROSE = re.compile(
+    r"^```.*?^```|<!-- begin (\w+) -->.*?<!-- end \1 -->|^#.*?$|<!--.*?-->", re.DOTALL | re.MULTILINE
+)
+_WORDS = {"True": "yes", "False": "no"}
+_NO_NUMBERS = re.compile(r"`[^`]*`|\]\([^)]*\)|<[^>]*>", re.DOTALL)
+
+
+def main() -> int:
+    """Entry point; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="Change nothing; exit with 1 if something is wrong.")
+    check = parser.parse_args().check
+    evidence = listed()
+    wrong = []
+    for page in dict.fromkeys(table["page"] for table in evidence["table"]):
+        path = ROOT / page
+        text = path.read_text(encoding="utf-8")
+        new = with_tables(text, page, evidence)
+        if check and new != text:
+            wrong.append(f"{page}: a table is old. Run: python docs/evidence.py")
+        elif new != text:
+            path.write_text(new, encoding="utf-8")
+    for page in evidence["page"]:
+        wrong += wrong_in((ROOT / page).read_text(encoding="utf-8"), page, evidence)
+    sys.stderr.write("".join(f"{line}\n" for line in wrong))
+    return int(bool(wrong))
+
+
+def listed() -> dict[str, Any]:
+    """What docs/evidence.toml lists."""
+    return tomllib.loads((ROOT / "docs" / "evidence.toml").read_text(encoding="utf-8"))
+
+
+def with_tables(text: str, page: str, evidence: dict[str, Any]) -> str:
+    """The text of a page with its tables made anew, each between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``."""
+    for table in evidence["table"]:
+        if table["page"] == page:
+            begin, end = (f"<!-- {word} {table['name']} -->" for word in ("begin", "end"))
+            if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+                raise ValueError(f"{page} must have {begin} and {end} once each, in this order. Add them.")
+            before, rest = text.split(begin)
+            text = f"{before}{begin}\n{made_table(table)}\n{end}{rest.split(end)[1]}"
+    return text
+
+
+def made_table(table: dict[str, Any]) -> str:
+    """A table in markdown: ``cells`` are texts or sources, in which {0}, {1} ... stand for what a row gives."""
+    rows = [[cell.format(*row) for cell in table["cells"]] for row in table["rows"]]
+    ruler = ["---:" if _SOURCE.match(cell) else "---" for cell in rows[0]]
+    rows = [table["head"], ruler, *([shown(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def shown(cell: str) -> str:
+    """A text as it is; for a source its numbers, with one decimal or as ``| .0f`` after it says."""
+    source, _, form = cell.partition(" | ")
+    if not _SOURCE.match(cell):
+        return cell
+    texts = [_WORDS.get(text, text) for text in cells(source) if text]
+    return ", ".join(format(float(text), form or ".1f") if _is_a_number(text) else text for text in texts) or "–"
+
+
+def wrong_in(text: str, page: str, evidence: dict[str, Any]) -> list[str]:
+    """What is wrong with the numbers in the sentences of a page, a line each.
+
+    Every phrase must be on the page, with numbers that are those of its source. In paragraphs that link to a page of
+    results, or everywhere with ``whole``, no number may stand outside of the phrases and the ``settings``.
+    """
+    about = evidence["page"][page]
+    phrases = about.get("phrases", [])
+    text = _NO_PROSE.sub("\n\n", text)
+    blocks = [
+        " ".join(block.split()) for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) )|(?=\*\*\w+\.\*\*)", text)
+    ]
+    wrong = []
+    for phrase, source in phrases:
+        if not any(phrase in block for block in blocks):
+            wrong.append(f"{page}: {phrase!r} is not on the page")
+        elif not proved(phrase, source):
+            wrong.append(f"{page}: {phrase!r}, but {values(source)} in {source}")
+    known = sorted([phrase for phrase, _ in phrases] + about.get("settings", []), key=len, reverse=True)
+    for block in blocks:
+        if about.get("whole") or "results/" in block:
+            rest = re.sub(r"^\d+\. ", "", block)
+            for phrase in known:
+                rest = rest.replace(phrase, " ")
+            wrong += [f"{page}: nothing proves {n} in {block[:90]!r}" for n in numbers_in(rest)]
+    return wrong
+
+
+def proved(phrase: str, source: str) -> bool:
+    """Whether the numbers of a phrase are those of its source, rounded."""
+    numbers, found = numbers_in(phrase), values(source)
+    return len(numbers) == len(found) and all(map(is_rounded, numbers, found))
+
+
+def numbers_in(text: str) -> list[str]:
+    """The numbers of a text, without those in code and in the targets of links."""
+    return _NUMBER.findall(_NO_NUMBERS.sub(" ", text))
+
+
+def is_rounded(shown: str, value: float) -> bool:
+    """Whether a number is a value rounded to the digits that are shown; without a sign it may be a loss or a gain."""
+    number = shown.replace(",", "")
+    digits, _, power = number.partition("e")
+    unit = 10.0 ** (-len(digits.partition(".")[2]) + int(power or 0))
+    if shown[0] not in "+-":
+        value = abs(value)
+    return abs(float(number) - value) <= 0.5 * unit * (1 + 1e-6)
+
+
+def values(source: str) -> list[float]:
+    """The numbers that a source names."""
+    return [
+        float(n.replace(",", "")) for text in cells(source) for n in re.findall(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", text)
+    ]
+
+
+def cells(source: str) -> list[str]:
+    """The cells that a source names, as texts."""
+    return [cell for query in source.split(";") for cell in _cells(query, source.split()[0])]
+
+
+def _cells(query: str, first: str) -> list[str]:
+    head, _, conditions = " ".join(query.split()).partition(": ")
+    name, column = head.split(" ", 1) if _SOURCE.match(head) else (first, head)
+    factor, star, column = column.rpartition("*")
+    column, _, place = column.partition("#")
+    pairs = [condition.split("=", 1) for condition in re.split(r", (?=[^,=]+=)", conditions) if condition]
+    found = []
+    for chosen in product(*(of.split("/") for _, of in pairs)):
+        wanted = dict(zip((key for key, _ in pairs), chosen, strict=True))
+        rows = [row for row in _table(RESULTS / name) if all(row[key] == value for key, value in wanted.items())]
+        if len(rows) != 1:
+            raise ValueError(f"{name} has {len(rows)} rows with {wanted}, for {query!r}")
+        text = rows[0][column]
+        text = re.findall(r"[-+]?\d[\d.]*", text)[int(place) - 1] if place else text
+        found.append(str(float(text) * float(factor)) if star else text)
+    return found
+
+
+@cache
+def _table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _is_a_number(text: str) -> bool:
+    return re.fullmatch(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", text) is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
