@@ -299,9 +299,10 @@ def splits(
 
 
 def _stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:
-    unmet = [outcome["line"] for outcome in requirements if not outcome["passed"]]
-    for line in unmet:
-        typer.echo(f"nnunet-dro: requirement not met: {line}", err=True)
+    unmet = [outcome for outcome in requirements if not outcome["passed"]]
+    for outcome in unmet:
+        said = "cannot tell if a requirement is met" if outcome["verdict"] == "cannot tell" else "requirement not met"
+        typer.echo(f"nnunet-dro: {said}: {outcome['line']}", err=True)
     if unmet:
         raise typer.Exit(_REQUIREMENT_FAILED)
 

@@ -146,7 +146,7 @@ def _compared(
         trainings=trainings_table(values, trainings.of_method, ground, strata) if trainings.are_repeated else None,
         outcomes=outcomes,
         about=_about(trainings, ground, {**options, "patient": None if patients is None else patients.name})
-        | {"requirements": [{"passed": outcome.passed, "line": outcome.line} for outcome in outcomes]},
+        | {"requirements": [outcome.record for outcome in outcomes]},
         notes=(*_notes(trainings, ground), *notes_on_one_sided(values, trainings.of_method, ground)),
     )
 

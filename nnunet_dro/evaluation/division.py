@@ -1,7 +1,8 @@
 """How the case table divides the cases of an evaluation."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pandas as pd
 from nnunet_dro.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
 from nnunet_dro.evaluation.auto_strata import names_columns
 from nnunet_dro.evaluation.inputs import Inputs
-from nnunet_dro.evaluation.strata import stratify_all
+from nnunet_dro.evaluation.strata import strata_of_others, stratify_all
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.raw_dataset import case_table_of
 
@@ -24,6 +25,8 @@ class Division:
         table: Its content.
         strata: Attribute to the stratum of each case.
         patient_of_case: The patient of each case; None where every case is another patient.
+        absent: Attribute to stratum to its number of references without a prediction, also for strata of the case table
+            without any case; a reference whose stratum is not known counts in each of them.
         notes: What is to be said of the table, and of attributes that were computed.
     """
 
@@ -32,6 +35,7 @@ class Division:
     table: pd.DataFrame | None
     strata: "Mapping[str, pd.Series[str]]"
     patient_of_case: "pd.Series[str] | None"
+    absent: "Mapping[str, Mapping[str, int]]" = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -74,7 +78,43 @@ class Division:
         )
         strata = stratify_all(table, specs, evaluated, overall=overall)
         patients = _patients(table, patient, evaluated)
-        return cls(tuple(evaluated), found, table, strata, patients, (*notes, *notes_on_attributes))
+        others = {} if table is None else strata_of_others(table, specs, evaluated)
+        absent = _absent(strata, others, inputs.lacking)
+        return cls(tuple(evaluated), found, table, strata, patients, absent, (*notes, *notes_on_attributes))
+
+
+def _absent(
+    strata: "Mapping[str, pd.Series[str]]", others: Mapping[str, Mapping[str, str]], lacking: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    absent: dict[str, dict[str, int]] = {}
+    for attribute, stratum_of_case in strata.items():
+        of_others = others.get(attribute, {})
+        counts = Counter(of_others.get(case) for case in lacking)
+        names = dict.fromkeys([*map(str, stratum_of_case.cat.categories), *of_others.values()])
+        absent[attribute] = {name: counts[name] + counts[None] for name in names}
+    return absent
+
+
+def with_absent(statistics: pd.DataFrame, absent: Mapping[str, Mapping[str, int]]) -> pd.DataFrame:
+    """The strata frame as requirements look at it: with what was expected and is absent.
+
+    Args:
+        statistics: The strata frame.
+        absent: As in `Division`.
+
+    Returns:
+        The frame with a column ``n_absent``, and rows without cases for the strata that it lacks.
+    """
+    places = zip(statistics["attribute"], statistics["stratum"], strict=True)
+    parts = [statistics.assign(n_absent=[absent.get(str(a), {}).get(str(s), 0) for a, s in places])]
+    numbers = statistics.columns.drop(["attribute", "stratum", "label", "metric"])
+    nothing = {column: 0 if column.startswith("n_") or column == "n" else float("nan") for column in numbers}
+    for attribute, of_stratum in absent.items():
+        rows = parts[0][parts[0]["attribute"] == attribute]
+        known = set(rows["stratum"].astype(str))
+        names = rows.drop_duplicates(["label", "metric"])
+        parts += [names.assign(stratum=s, n_absent=n, **nothing) for s, n in of_stratum.items() if s not in known]
+    return pd.concat(parts, ignore_index=True)
 
 
 def default_case_table(reference: Path, by: Sequence[str], patient: str | None) -> Path | None:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 from nnunet_dro.evaluation.auto_strata import with_auto_columns
-from nnunet_dro.evaluation.division import Division
+from nnunet_dro.evaluation.division import Division, with_absent
 from nnunet_dro.evaluation.evaluation_result import Evaluation, column_in_scores
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.instances import LESION_COUNTS, Instances
@@ -230,7 +230,7 @@ def _described(
             n_resamples=options["n_resamples"],
             seed=options["seed"],
         )
-    outcomes = check_requirements(statistics, requirements) if requirements else []
+    outcomes = check_requirements(with_absent(statistics, cases_of.absent), requirements) if requirements else []
     if patient is None:
         on_patients = note_on_repeated_patients(cases_of.cases)
     else:
@@ -246,7 +246,7 @@ def _described(
         false_positives=false_positives(scores),
         lesions=scored.lesions,
         lesion_sizes=sizes,
-        about={**about, "requirements": [{"passed": o.passed, "line": o.line} for o in outcomes]},
+        about={**about, "requirements": [outcome.record for outcome in outcomes]},
         notes=(
             *cases_of.notes,
             *_notes(inputs, scores, scoring, scored.only_predicted, statistics),
@@ -267,7 +267,7 @@ def _find_inputs(
     if prediction.suffix != ".json" or prediction.is_dir():
         return find_inputs(reference, prediction, missing=missing), None
     summary = read_summary(prediction, labels, scoring)
-    return matched_inputs(summary.inputs, references, missing=missing), summary.scores
+    return matched_inputs(summary.inputs, prediction, references, missing=missing), summary.scores
 
 
 def _check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:
@@ -298,11 +298,16 @@ def _check_requirements_apply(
     with_lesions = [labels is None or scoring.has_lesions(label) for label in unknown["label"]]
     unknown[LESION_COUNTS[0]] = [0.0 if has else float("nan") for has in with_lesions]
     statistics = summarise(
-        unknown, cases_of.strata, metrics=scoring.metrics, one_sided=one_sided_of(requirements), n_resamples=0
+        unknown,
+        cases_of.strata,
+        metrics=scoring.metrics,
+        patient_of_case=cases_of.patient_of_case,
+        one_sided=one_sided_of(requirements),
+        n_resamples=0,
     )
     if not with_intervals:
         statistics = statistics.drop(columns=[c for c in statistics.columns if c.endswith(("_low", "_high"))])
-    check_requirements(statistics, requirements)
+    check_requirements(with_absent(statistics, cases_of.absent), requirements)
 
 
 def _notes(

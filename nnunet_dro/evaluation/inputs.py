@@ -27,11 +27,13 @@ class Inputs:
         method: Name of the method that made the predictions, from the path.
         pairs: The files of every case, sorted by case.
         notes: Sentences for the reader.
+        lacking: The references without a prediction that are not evaluated, although they were to be expected.
     """
 
     method: str
     pairs: tuple[PairOfFiles, ...]
     notes: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
 
     @property
     def missing(self) -> list[str]:
@@ -93,16 +95,18 @@ def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule | str
     if lacking and missing is MissingRule.WORST:
         notes.append(f"Cases without a prediction are scored as failed: {name_some(lacking, at_most=20)}.")
     pairs = tuple(PairOfFiles(case, references[case], predictions.get(case)) for case in cases)
-    return Inputs(_method(prediction), pairs, tuple(notes))
+    absent = () if missing is MissingRule.WORST or _of_one_fold(prediction) else tuple(lacking)
+    return Inputs(_method(prediction), pairs, tuple(notes), absent)
 
 
 def matched_inputs(
-    inputs: Inputs, references: Collection[str], *, missing: MissingRule | str = MissingRule.ERROR
+    inputs: Inputs, prediction: Path, references: Collection[str], *, missing: MissingRule | str = MissingRule.ERROR
 ) -> Inputs:
     """The files that a summary.json names, with notes on how they match the references.
 
     Args:
         inputs: From `read_summary`.
+        prediction: The file.
         references: The cases with a reference.
         missing: As for `find_inputs`. The summary.json of a fold does not hold every case: without ``worst`` that is
             noted.
@@ -134,7 +138,7 @@ def matched_inputs(
         )
     if extra := sorted(cases - set(references)):
         notes.append(f"Cases of the summary.json without a reference: {name_some(extra, at_most=20)}.")
-    return replace(inputs, notes=tuple(notes))
+    return replace(inputs, notes=tuple(notes), lacking=() if _of_one_fold(prediction) else tuple(lacking))
 
 
 def _validation_folders(folder: Path, notes: list[str]) -> list[Path]:
@@ -158,6 +162,11 @@ def _validation_folders(folder: Path, notes: list[str]) -> list[Path]:
     if without := [fold.name for fold in folds if not (fold / "validation").is_dir()]:
         notes.append(f"Folds without validation predictions are not evaluated: {name_some(without)}.")
     return with_validation
+
+
+def _of_one_fold(prediction: Path) -> bool:
+    """Whether a path names one fold, or the summary.json in it: then the cases of other folds are not expected."""
+    return any(FOLD_NAME.fullmatch(name) for name in prediction.absolute().parts[-3:])
 
 
 def _method(prediction: Path) -> str:

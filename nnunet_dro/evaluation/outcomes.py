@@ -1,22 +1,18 @@
 """Whether the statistics of strata, or the differences of methods, meet their requirements."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.failures import IN_WORDS, KINDS
+from nnunet_dro.evaluation.bounds import parse_bound
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.planning import cases_needed
-from nnunet_dro.evaluation.requirements import COMPARISON_COUNTS, Requirement, refusal
-from nnunet_dro.evaluation.statistics import COUNTS, PERCENTILES
+from nnunet_dro.evaluation.requirements import Requirement, refusal
 from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.verdicts import MET, NUMBERS, Verdict, in_mm, verdict_of, whole
 from nnunet_dro.naming import name_some
-
-#: The statistics that are numbers of things; the others are fractions, p values or mm.
-_NUMBERS = frozenset((*COUNTS, *COMPARISON_COUNTS))
 
 
 @dataclass(frozen=True)
@@ -30,12 +26,10 @@ class Outcome:
         label: The label of that row.
         metric: The metric of that row.
         statistic: The statistic that had to meet the bound.
-        value: The statistic; NaN if no case has a value.
+        verdict: What that row says, and why.
         n: Number of cases in the stratum.
         n_undefined: Number of them without a value.
-        passed: Whether the bound is met, and no more labels were missed or invented than the requirement allows.
-        n_failed: The number of cases in which the label was missed, and of those in which it was invented, by kind.
-        hidden: The kinds of failures that the statistic leaves out and the requirement does not allow.
+        n_patients: Number of patients; 0 where cases were taken for independent.
         method: In a comparison, the method of that row.
     """
 
@@ -45,13 +39,26 @@ class Outcome:
     label: str
     metric: str
     statistic: str
-    value: float
+    verdict: Verdict
     n: int
     n_undefined: int
-    passed: bool
-    n_failed: tuple[tuple[str, int], ...] = ()
-    hidden: tuple[str, ...] = ()
+    n_patients: int = 0
     method: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the requirement is met."""
+        return self.verdict.word == MET
+
+    @property
+    def value(self) -> float:
+        """What was compared with the bound; NaN if there is none."""
+        return self.verdict.value
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The outcome as files have it: ``passed``, ``verdict`` and ``line``."""
+        return {"passed": self.passed, "verdict": self.verdict.word, "line": self.line}
 
     @property
     def line(self) -> str:
@@ -61,16 +68,20 @@ class Outcome:
         where.append(f"label={_quoted(self.label)}")
         if self.requirement.metric or self.metric != "dice":
             where.append(f"metric={self.metric}")
-        verb = "is" if self._holds else "is not"
-        condition = f"{verb} {self.requirement.comparison} {self.requirement.bound}"
-        cases = f"{self.n} case{'' if self.n == 1 else 's'}"
-        undefined = f", {self.n_undefined} without a value" if self.n_undefined else ""
-        found = f"{self._shown_statistic()} {self._shown_value()} {condition} ({cases}{undefined})"
-        return f"{' '.join(where)}: {'; '.join((found, *self._failures()))}"
+        condition = f"{'is' if self._holds else 'is not'} {self.requirement.comparison} {self.requirement.bound}"
+        found = f"{self._shown_statistic()} {self._shown_value()} {condition} ({self._cases()})"
+        return f"{' '.join(where)}: {'; '.join((found, *self.verdict.reasons))}"
 
     @property
     def _holds(self) -> bool:
         return self.requirement.holds_for(self.value)
+
+    def _cases(self) -> str:
+        """How many cases with a value there are."""
+        cases = f"{self.n} case{'' if self.n == 1 else 's'}"
+        of_cases = f"{self.n - self.n_undefined} of {cases} with a value" if self.n_undefined else cases
+        patients = f", {self.n_patients} patient{'' if self.n_patients == 1 else 's'}" if self.n_patients else ""
+        return of_cases + patients
 
     def _shown_statistic(self) -> str:
         if self.requirement.confidence is None:
@@ -78,34 +89,22 @@ class Outcome:
         end = "lower" if self.requirement.end == "low" else "upper"
         return f"{self.statistic}'s {end} {self.requirement.confidence:g} % bound"
 
-    def _failures(self) -> Iterator[str]:
-        """What missed and invented labels have to do with the outcome."""
-        n_failed = dict(self.n_failed)
-        if self.requirement.confidence is not None and self.statistic in PERCENTILES and self.value != self.value:
-            yield f"there is a bound from {cases_needed(self.requirement)} cases on"
-        for kind, most in self.requirement.allowed:
-            verb = "is" if n_failed[kind] <= most else "is not"
-            yield f"n_{kind} {n_failed[kind]} {verb} <= {most}"
-        for kind in self.hidden:
-            cases = f"{n_failed[kind]} case{'' if n_failed[kind] == 1 else 's'}"
-            distance = ", or give them a distance with --empty diagonal" if self._in_mm else ""
-            cure = f"allow that with n_{kind}<={n_failed[kind]}{distance}"
-            yield f"it leaves out {cases} in which the label was {IN_WORDS[kind]} ({cure})"
-
-    @property
-    def _in_mm(self) -> bool:
-        return self.metric in METRICS and METRICS[self.metric].unit == "mm"
-
     def _shown_value(self) -> str:
         if self.value != self.value:
             return "(undefined)"
-        if self.statistic in _NUMBERS:
+        if self.statistic in NUMBERS:
             return str(int(self.value))
-        unit = " mm" if self._in_mm and not self.statistic.endswith("_p") else ""
+        limit = self.requirement.limit
+        unit = " mm" if in_mm(self.metric) and not self.statistic.endswith("_p") else limit.unit
         # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
-        shown = (f"{self.value:.{digits}f}" for digits in range(3, 18))
-        agreeing = (text for text in shown if self.requirement.holds_for(float(text)) == self._holds)
-        return next(agreeing, repr(self.value)) + unit
+        scaled = self.value * limit.scale
+        shown = (f"{scaled:.{digits}f}" for digits in range(1 if limit.scale > 1 else 3, 18))
+        agreeing = (text for text in shown if self._agrees(text + limit.unit))
+        return next(agreeing, repr(scaled)) + unit
+
+    def _agrees(self, text: str) -> bool:
+        read = parse_bound(text)
+        return read is not None and self.requirement.holds_for(read.value) == self._holds
 
 
 def _quoted(name: str) -> str:
@@ -121,12 +120,11 @@ def check_requirements(strata: pd.DataFrame, requirements: Sequence[Requirement]
         requirements: From `parse_requirement` or `read_requirements`.
 
     Returns:
-        An outcome per requirement and row that it applies to, in the order of both. A statistic that is NaN does not
-        pass, nor does one that leaves out cases whose label was missed or invented, unless the requirement allows it.
+        An outcome per requirement and row that it applies to, in the order of both; see `verdict_of`.
 
     Raises:
         ValueError: If a requirement names an attribute, stratum, label, metric or statistic that is not reported, or
-            compares a fraction with a percentage; the message names what is reported.
+            has a bound that cannot be meant for the metric; the message names what is reported.
     """
     outcomes: list[Outcome] = []
     for requirement in requirements:
@@ -136,13 +134,6 @@ def check_requirements(strata: pd.DataFrame, requirements: Sequence[Requirement]
 
 
 def _outcome(row: "pd.Series[Any]", requirement: Requirement) -> Outcome:
-    value = float(row[requirement.column])
-    n_failed = {kind: _count(row, f"n_{kind}") for kind in KINDS}
-    allowed = dict(requirement.allowed)
-    metric = METRICS.get(str(row["metric"]))
-    hides = metric.undefined_if if metric and _count(row, "n_left_out") and requirement.statistic not in COUNTS else ()
-    hidden = tuple(kind for kind in hides if n_failed[kind] and kind not in allowed)
-    within = all(n_failed[kind] <= most for kind, most in allowed.items())
     return Outcome(
         requirement=requirement,
         attribute=str(row["attribute"]),
@@ -150,20 +141,12 @@ def _outcome(row: "pd.Series[Any]", requirement: Requirement) -> Outcome:
         label=str(row["label"]),
         metric=str(row["metric"]),
         statistic=requirement.statistic,
-        value=value,
+        verdict=verdict_of(row, requirement),
         n=int(row["n"]),
         n_undefined=int(row["n_undefined"]),
-        passed=requirement.holds_for(value) and within and not hidden,
-        n_failed=tuple(n_failed.items()),
-        hidden=hidden,
+        n_patients=whole(row, "n_patients"),
         method=str(row.get("method", "")),
     )
-
-
-def _count(row: "pd.Series[Any]", column: str) -> int:
-    """A number of cases; 0 where it is not known."""
-    value = float(row.get(column, 0))
-    return 0 if value != value else int(value)
 
 
 def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = False) -> pd.DataFrame:
@@ -186,13 +169,15 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
         cure = "It needs bootstrap intervals, so do not switch them off."
         if requirement.column.startswith("n_trainings") or requirement.column.endswith("est"):
             cure = "It needs several trainings of a method: DRO=seed0,seed1,seed2."
+        if requirement.column == "n_patients":
+            cure = "Name the column of the patients: --patient COLUMN."
         raise refusal(f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure)
-    known = METRICS.get(metric)
-    is_fraction = known is not None and known.unit == "fraction" and requirement.statistic not in _NUMBERS
-    if is_fraction and abs(float(requirement.bound)) > 1:
-        raise refusal(f"compare {metric} with a fraction", requirement.text, "Write 0.70 for 70 %.")
+    _check_bound(requirement, metric)
     attribute = requirement.attribute
-    if attribute is not None:
+    if attribute is None:
+        # Only a requirement that names an attribute is about strata without any case.
+        rows = rows[rows["n"] > 0]
+    else:
         cure = f"Add --by {_quoted(attribute)}, or choose from: {{}}."
         rows = _matching(rows, "attribute", attribute, requirement, cure)
     if requirement.stratum is not None:
@@ -202,6 +187,20 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
     if requirement.label is not None:
         rows = _matching(rows, "label", requirement.label, requirement, "Choose from: {}.")
     return rows
+
+
+def _check_bound(requirement: Requirement, metric: str) -> None:
+    """Check that the bound can be meant for a metric."""
+    if requirement.statistic in NUMBERS or requirement.statistic.endswith("_p") or metric not in METRICS:
+        return
+    limit = requirement.limit
+    doubt = limit.doubt(
+        METRICS[metric],
+        is_difference="_difference" in requirement.statistic,
+        tolerates=limit.value < 0 if requirement.end == "low" else limit.value > 0,
+    )
+    if doubt:
+        raise refusal(doubt[0], requirement.text, doubt[1])
 
 
 def _matching(rows: pd.DataFrame, column: str, name: str, requirement: Requirement, cure: str) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnunet_dro.evaluation.bounds import Bound, parse_bound
 from nnunet_dro.evaluation.failures import KINDS
 from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, PERCENTILES, STATISTICS, confidence_column
 
@@ -25,12 +26,15 @@ _CONDITION = re.compile(r"(\w+)(>=|<=|>|<)(.*)", re.DOTALL)
 #: Up to a comment: a # at the start or after a space, outside quotes.
 _BEFORE_COMMENT = re.compile(r"""(?:[^"'#]|"[^"]*"|'[^']*'|(?<=\S)\#)*""")
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_PERCENT = re.compile(r"\d+\.?\d*", re.ASCII)
 
-_ALLOWANCE = "Write, for example, metric=hd95 p75<=4 n_missed<=2."
+_BESIDE = "Write, for example, metric=hd95 p75<=4 n_missed<=2, or p5>=0.70 n>=8."
 
 _EXAMPLE = 'Write, for example, pathology="spina bifida" label=cerebellum p5>=0.70.'
 
+
+#: The numbers of cases and of patients in a row of the strata frame.
+STRATA_COUNTS = (COUNTS[0], "n_patients", *COUNTS[1:])
 
 #: The numbers of cases and of trainings in a row of a comparison.
 COMPARISON_COUNTS = (
@@ -48,12 +52,14 @@ class Subject:
 
     Attributes:
         file: The table with the statistics.
+        counts: Its columns that are numbers of things.
         statistics: Its columns that can be compared with a number.
         names: What a requirement can name beside an attribute.
         choices: What the statistics are, in words.
     """
 
     file: str
+    counts: tuple[str, ...]
     statistics: tuple[str, ...]
     names: tuple[str, ...]
     choices: str
@@ -62,9 +68,10 @@ class Subject:
 #: Requirements of `nnunet-dro evaluate`.
 STRATA = Subject(
     "strata.csv",
-    (*COUNTS, *STATISTICS, *INTERVALS),
+    STRATA_COUNTS,
+    (*STRATA_COUNTS, *STATISTICS, *INTERVALS),
     ("label", "metric"),
-    f"{', '.join((*COUNTS, *STATISTICS))}, or one of them with _low or _high",
+    f"{', '.join((*STRATA_COUNTS, *STATISTICS))}, or one of them with _low or _high",
 )
 
 _OF_COMPARISON = ("baseline", "method", "difference", "difference_low", "difference_high")
@@ -72,6 +79,7 @@ _OF_COMPARISON = ("baseline", "method", "difference", "difference_low", "differe
 #: Requirements of `nnunet-dro compare`.
 COMPARISON = Subject(
     "comparison.csv",
+    COMPARISON_COUNTS,
     (
         *COMPARISON_COUNTS,
         *(f"{s}_{of}" for s in STATISTICS for of in (*_OF_COMPARISON, "difference_lowest", "difference_highest")),
@@ -91,13 +99,15 @@ class Requirement:
         text: As written.
         statistic: A column of the strata frame: ``p5``, ``p5_low``, ``mean_high``, ``n`` ...
         comparison: ``>=``, ``>``, ``<=`` or ``<``.
-        bound: A fraction, mm or number of cases, as written.
+        bound: A fraction, mm or number of cases, as written, perhaps with a unit: ``0.70``, ``70%``, ``-0.5pt``.
         attribute: Such as ``pathology`` or ``centre,pathology``. None stands for every attribute.
         stratum: A stratum of that attribute; None for each of them (``*``).
         label: A label; None for each of them (``*``).
         metric: A metric; None for Dice, or for the only metric.
         allowed: The most missed and invented labels, by kind (``missed``, ``invented``), that the requirement names
             beside its condition. Of a kind that it does not name, none may be left out of the statistic.
+        least: The least numbers (of ``n``, the cases with a value, or of ``n_patients``) that it names beside its
+            condition. With ``n``, that many cases are enough for any statistic.
         confidence: The confidence in per cent with which a percentile, or a difference, has to meet the bound; None
             for that of the cases as it is.
         method: In a comparison, the method that is compared with the baseline; None for each of them (``*``).
@@ -112,8 +122,16 @@ class Requirement:
     label: str | None = None
     metric: str | None = None
     allowed: tuple[tuple[str, int], ...] = ()
+    least: tuple[tuple[str, int], ...] = ()
     confidence: float | None = None
     method: str | None = None
+
+    @property
+    def limit(self) -> Bound:
+        """The bound, read."""
+        limit = parse_bound(self.bound)
+        assert limit is not None
+        return limit
 
     @property
     def end(self) -> str:
@@ -131,7 +149,7 @@ class Requirement:
 
     def holds_for(self, value: float) -> bool:
         """Whether a value meets the bound; NaN does not."""
-        return bool(_COMPARE[self.comparison](value, float(self.bound)))
+        return bool(_COMPARE[self.comparison](value, self.limit.value))
 
 
 def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
@@ -140,8 +158,10 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     Args:
         text: One condition on a statistic (``p5>=0.70``; >=, >, <= or <; of a percentile with confidence in per cent,
             ``p5>=0.70@95``) and, each at most once, ``label=NAME``, ``metric=NAME`` and ``ATTRIBUTE=STRATUM`` (the
-            attribute ends at the first equals sign; ``*`` is every stratum, or every label), and ``n_missed<=2`` or
-            ``n_invented<=1`` beside the condition (that many labels may be missed or invented). Quotes go around what
+            attribute ends at the first equals sign; ``*`` is every stratum, or every label), and beside the condition
+            ``n_missed<=2`` or ``n_invented<=1`` (that many labels may be missed or invented), ``n>=8`` (that many cases
+            with a value are needed, and enough) or ``n_patients>=8``. Bounds may have a unit: ``70%``, ``-0.5pt``
+            (percentage points), ``4mm``. Quotes go around what
             holds spaces. Without a label every label has to pass; without an attribute every stratum of every attribute
             has to, and all cases together.
         subject: `STRATA`, or `COMPARISON` for the differences of methods; then also ``method=NAME``, and confidence is
@@ -159,7 +179,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         ('spina_bifida', 'p5', True)
     """
     conditions, selected = _parts(text, subject)
-    condition, allowed = _condition_and_allowed(conditions, text)
+    condition, allowed, least = _sorted_conditions(conditions, text, subject)
     statistic, comparison, bound = condition.groups()
     bound, at, percent = bound.partition("@")
     if statistic not in subject.statistics:
@@ -168,8 +188,12 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     if allowed and subject is COMPARISON:
         cure = "Failures of one method count as the worst there."
         raise refusal("allow no missed or invented labels in a comparison", text, cure)
-    if not _NUMBER.fullmatch(bound):
-        raise refusal(f"compare with a number, not {bound!r}", text, "Write fractions (0.70, not 70 %), or mm.")
+    if (limit := parse_bound(bound)) is None:
+        raise refusal(f"compare with a number, not {bound!r}", text, "Write 0.70, 70%, 4mm, or points: -0.5pt.")
+    if limit.unit and (statistic in subject.counts or (limit.unit != "%" and statistic.endswith("_p"))):
+        raise refusal(
+            f"compare {statistic} with a number without a unit, not {bound!r}", text, f"Write {limit.number}."
+        )
     confidence = _confidence(statistic, percent, text) if at else None
     attribute, stratum = selected.get("attribute", (None, None))
     _, label = selected.get("label", (None, None))
@@ -185,6 +209,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         label=None if label == "*" else label,
         metric=metric,
         allowed=allowed,
+        least=least,
         confidence=confidence,
         method=None if method == "*" else method,
     )
@@ -215,39 +240,44 @@ def _parts(text: str, subject: Subject) -> tuple[list[re.Match[str]], dict[str, 
 
 def _confidence(statistic: str, percent: str, text: str) -> float:
     if statistic.endswith("_difference"):
-        if not _NUMBER.fullmatch(percent) or float(percent) != CONFIDENCE_OF_DIFFERENCES:
+        if not _PERCENT.fullmatch(percent) or float(percent) != CONFIDENCE_OF_DIFFERENCES:
             cure = "Differences have 95 % intervals, and each end holds with 97.5 %: write mean_difference>=0@97.5."
             raise refusal(f"have a confidence of 97.5 per cent in a difference, not {percent!r}", text, cure)
         return CONFIDENCE_OF_DIFFERENCES
     if statistic not in PERCENTILES:
         cure = f"Only these have an exact bound: {', '.join(PERCENTILES)}."
         raise refusal(f"ask for confidence in a percentile, not in {statistic!r}", text, cure)
-    if not _NUMBER.fullmatch(percent) or not 50 <= float(percent) < 100:
+    if not _PERCENT.fullmatch(percent) or not 50 <= float(percent) < 100:
         raise refusal(f"have a confidence from 50 to below 100 per cent, not {percent!r}", text, "Write p5>=0.70@95.")
     return float(percent)
 
 
-def _condition_and_allowed(
-    conditions: list[re.Match[str]], text: str
-) -> tuple[re.Match[str], tuple[tuple[str, int], ...]]:
-    """The condition, and beside it the most labels of each kind that may be missed or invented."""
-    limits = {c: kind for c in conditions for kind in KINDS if c[1] == f"n_{kind}" and c[2] == "<="}
+def _sorted_conditions(
+    conditions: list[re.Match[str]], text: str, subject: Subject
+) -> tuple[re.Match[str], tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
+    """The condition, and beside it the most labels of each kind that may be missed or invented, and the least cases."""
+    sides = {("n_" + kind, "<="): kind for kind in KINDS}
+    sides |= {(name, ">="): name for name in ("n", "n_patients") if name in subject.counts}
+    limits = {c: sides[c[1], c[2]] for c in conditions if (c[1], c[2]) in sides}
     main = [c for c in conditions if c not in limits] or list(limits)[:1]
     if len(main) != 1:
         raise refusal("have one condition on a statistic", text)
     beside = [c for c in limits if c is not main[0]]
     if len({limits[c] for c in beside}) < len(beside) or not all(re.fullmatch(r"\d+", c[3], re.ASCII) for c in beside):
-        raise refusal("allow a number of cases, once for each of n_missed and n_invented", text, _ALLOWANCE)
-    return main[0], tuple((limits[c], int(c[3])) for c in beside)
+        raise refusal(f"name a number of cases, once for each of {', '.join(name for name, _ in sides)}", text, _BESIDE)
+    numbers = {limits[c]: int(c[3]) for c in beside}
+    allowed = tuple((name, number) for name, number in numbers.items() if name in KINDS)
+    return main[0], allowed, tuple((name, number) for name, number in numbers.items() if name not in KINDS)
 
 
 def _joined(words: list[str]) -> list[str]:
-    """The words, with a condition such as ``p5 >= 0.70`` joined into one."""
+    """The words, with a condition such as ``p5 >= 70 %`` joined into one."""
     joined: list[str] = []
     for word in words:
         opened = joined and re.fullmatch(r"\w+(>=|<=|>|<)", joined[-1])
         continued = joined and re.fullmatch(r"\w+", joined[-1]) and re.match(r"[<>]", word)
-        if opened or continued:
+        unit = joined and re.fullmatch(r"(%|pt|mm)(@.*)?", word) and re.fullmatch(r"\w+[<>]=?[^@%]*\d", joined[-1])
+        if opened or continued or unit:
             joined[-1] += word
         else:
             joined.append(word)

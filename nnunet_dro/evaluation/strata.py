@@ -246,16 +246,55 @@ def stratify_all(
         raise ValueError(f"`by` must come with a case table, got {specs[0]!r} alone. {NO_TABLE}")
     check_cases(table, cases)
     evaluated = table.set_index("case").loc[list(cases)].reset_index()
-    spec_of: dict[tuple[Part, ...], str] = {}
-    for spec in specs:
-        spec_of.setdefault(parse_by(spec, [str(column) for column in table.columns]), spec)
-    stratum_of_case: dict[str, pd.Series[str]] = {}
-    for spec in spec_of.values():
-        attribute, strata_of_spec = stratify(evaluated, spec)
-        if attribute in stratum_of_case or (attribute != spec and attribute in spec_of.values()):
-            attribute = spec
-        stratum_of_case[attribute] = strata_of_spec.rename(attribute)
+    stratum_of_case = {
+        attribute: stratify(evaluated, spec)[1].rename(attribute)
+        for attribute, (spec, _) in _named(table, specs).items()
+    }
     if overall and ALL in stratum_of_case:
         cure = "Rename the column, or add --no-overall."
         raise ValueError(f"`by` must not be a column {ALL!r} beside the row of all cases, got {specs!r}. {cure}")
     return stratum_of_case | all_cases if overall else stratum_of_case
+
+
+def _named(table: pd.DataFrame, specs: Sequence[str]) -> dict[str, tuple[str, tuple[Part, ...]]]:
+    """Attribute to its spec and the parts of that."""
+    spec_of: dict[tuple[Part, ...], str] = {}
+    for spec in specs:
+        spec_of.setdefault(parse_by(spec, [str(column) for column in table.columns]), spec)
+    named: dict[str, tuple[str, tuple[Part, ...]]] = {}
+    for parts, spec in spec_of.items():
+        attribute = ",".join(part.column for part in parts)
+        if attribute in named or (attribute != spec and attribute in spec_of.values()):
+            attribute = spec
+        named[attribute] = spec, parts
+    return named
+
+
+def strata_of_others(table: pd.DataFrame, specs: Sequence[str], cases: Collection[str]) -> dict[str, dict[str, str]]:
+    """The strata of the other cases of a case table.
+
+    Args:
+        table: From `read_cases`.
+        specs: As for `stratify_all`.
+        cases: The cases that are divided.
+
+    Returns:
+        Attribute, as `stratify_all` names it, to case to stratum, without the cases whose entry is missing or outside
+        the edges. None of an attribute with quantiles, which are those of the divided cases.
+    """
+    others = table[~table["case"].isin(list(cases))]
+    found: dict[str, dict[str, str]] = {}
+    for attribute, (spec, parts) in _named(table, specs).items():
+        columns = list(dict.fromkeys(part.column for part in parts))
+        if any(part.n_quantiles for part in parts):
+            continue
+        found[attribute] = {}
+        for _, alike in others.groupby(columns):
+            if MISSING in alike.iloc[0][columns].tolist():
+                continue
+            try:
+                (stratum,) = stratify(alike.iloc[:1], spec)[1]
+            except ValueError:
+                continue
+            found[attribute] |= dict.fromkeys(alike["case"].tolist(), str(stratum))
+    return found

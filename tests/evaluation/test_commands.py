@@ -106,7 +106,7 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
     write_study(tmp_path, shifts=(0, 1, 2, 4))
     cases = write_cases(tmp_path, centre=["A", "A", "B", "B"])
     (tmp_path / "requirements.txt").write_text("# release\ncentre=* label=organ min>=1\n")
-    options = ("--require", "centre=B label=tumour mean>=0.5", "--require", "centre=* label=tumour p5>=0.1")
+    options = ("--require", "centre=B label=tumour mean>=0.5", "--require", "centre=* label=tumour p5>=0.1 n>=2")
 
     result = run_evaluate(
         tmp_path, "--cases", cases, "--by", "centre", *options, "--require-file", tmp_path / "requirements.txt"
@@ -115,7 +115,7 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
     assert result.exit_code == 3
     assert result.stderr.splitlines() == [
         "nnunet-dro: requirement not met: centre=B label=tumour: mean 0.250 is not >= 0.5 (2 cases)",
-        "nnunet-dro: requirement not met: centre=B label=tumour: p5 0.025 is not >= 0.1 (2 cases)",
+        "nnunet-dro: requirement not met: centre=B label=tumour: p5 0.025 is not >= 0.1 (2 cases); n 2 is >= 2",
     ]
     assert names_in(tmp_path / "out") == EVALUATION_FILES
     assert [outcome["passed"] for outcome in summary_of(tmp_path / "out")["requirements"]] == [
@@ -127,10 +127,51 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
 def test_requirements_that_are_met_are_exit_code_0(tmp_path):
     write_study(tmp_path, shifts=(0, 1))
 
-    result = run_evaluate(tmp_path, "--require", "label=tumour p5>=0.7", "--require", "label=organ mean >= 1")
+    result = run_evaluate(tmp_path, "--require", "label=tumour p5>=70% n>=2", "--require", "label=organ mean >= 1")
 
     assert result.exit_code == 0
     assert not result.stderr
+
+
+@pytest.mark.parametrize("requirement", ["p5>=0.70", "iqr<=0.1"])
+def test_a_percentile_of_one_case_is_exit_code_3(tmp_path, requirement):
+    write_study(tmp_path, shifts=(0,))
+
+    result = run_evaluate(tmp_path, "--require", f"label=tumour {requirement}")
+
+    assert result.exit_code == 3
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("nnunet-dro: cannot tell if a requirement is met: label=tumour: ")
+    assert line.endswith("if 1 is enough, add n>=1")
+    (outcome,) = summary_of(tmp_path / "out")["requirements"]
+    assert (outcome["passed"], outcome["verdict"]) == (False, "cannot tell")
+    assert "? cannot tell" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_cases_without_a_value_do_not_count_as_cases(tmp_path):
+    write_study(tmp_path, shifts=(0,) * 4)
+    for n in range(4):
+        for folder in ("reference", "prediction"):
+            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", bars(0))
+
+    result = run_evaluate(tmp_path, "--require", "label=tumour n>=4")
+
+    assert result.exit_code == 3
+    assert "label=tumour: n 0 is not >= 4 (0 of 4 cases with a value)" in result.stderr
+
+
+def test_patients_can_be_required(tmp_path):
+    write_study(tmp_path, shifts=(0,) * 4)
+    cases = write_cases(tmp_path, patient=["p", "p", "q", "q"])
+    options = ("--cases", cases, "--patient", "patient", "--require")
+
+    assert run_evaluate(tmp_path, *options, "n_patients>=2", out="a").exit_code == 0
+    result = run_evaluate(tmp_path, *options, "label=tumour mean>=0.9 n_patients>=3", out="b")
+
+    assert result.exit_code == 3
+    assert "mean 1.000 is >= 0.9 (4 cases, 2 patients); n_patients 2 is not >= 3" in result.stderr
+    refused = run_evaluate(tmp_path, "--require", "n_patients>=2", out="c")
+    check_refused(refused, tmp_path, "a reported statistic, not 'n_patients'", "--patient COLUMN", out="c")
 
 
 @pytest.mark.parametrize("n_cases", [1, 2])

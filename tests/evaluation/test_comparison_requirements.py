@@ -1,5 +1,7 @@
 """Requirements on the differences of methods."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -87,7 +89,13 @@ def test_confidence_is_that_of_the_interval_s_end():
         ("mean_difference>=0@95", "write mean_difference>=0@97.5"),
         ("p5_method>=0.7@95", "ask for confidence in a percentile, not in 'p5_method'"),
         ("n_missed<=2 mean_difference>=0", "allow no missed or invented labels in a comparison"),
-        ("mean_difference_low>=-1.5", "compare dice with a fraction"),
+        ("mean_difference_low>=-1.5", r"from -1 to 1.* Write -1\.5pt for 1\.5 percentage points\.$"),
+        ("mean_difference>=-0.5", r"a unit if it allows a loss.* Write -0\.5pt for 0\.5 percentage points, or -50pt\."),
+        ("mean_difference_low>=-0.1", r"Write -0\.1pt for 0\.1 percentage points, or -10pt\."),
+        ("iqr_difference<=0.3", r"Write 0\.3pt for 0\.3 percentage points, or 30pt\."),
+        ("mean_difference>=-0.5mm", "compare dice with a fraction"),
+        ("wins>=50%", "compare wins with a number without a unit"),
+        ("holm_p<=5pt", "compare holm_p with a number without a unit"),
         ("method=ARM mean_difference>=0", "name a reported method, not 'ARM'"),
         ("pathology=odd mean_difference>=0", "name a reported stratum, not 'odd'"),
         ("n_trainings_method>=3", "It needs several trainings of a method"),
@@ -102,6 +110,37 @@ def test_an_interval_that_was_not_asked_for_is_refused():
     evaluations = {name: evaluation([0.5, 0.6]) for name in ("ERM", "DRO")}
     with pytest.raises(ValueError, match="so do not switch them off"):
         compare(evaluations, requirements=[parse_requirement("mean_difference_low>=0", COMPARISON)], n_resamples=0)
+
+
+def test_no_difference_of_half_a_point_is_half_of_everything():
+    # Common cases fall by 44 points: as a fraction, -0.5 would allow it.
+    (outcome,) = required("pathology=common mean_difference>=-0.5pt", loss=0.44).outcomes
+    assert outcome.verdict.word == "not met"
+    assert re.search(r"mean_difference -4[34]\.\dpt is not >= -0\.5pt \(60 cases\)$", outcome.line)
+
+    small = required("pathology=* mean_difference>=-0.5pt", "pathology=* mean_difference>=-0.5%", loss=0.001)
+    assert [outcome.passed for outcome in small.outcomes] == [True] * 4
+    asked = required("pathology=rare mean_difference>=0.3", "pathology=rare mean_difference>=-50pt")
+    assert [outcome.passed for outcome in asked.outcomes] == [False, True]
+    (sentence,) = requirement_sentences(required("pathology=common mean_difference_low>=-1pt"), "DRO")
+    assert sentence == "As required: common not worse by more than 1 point."
+
+
+def test_a_percentile_of_few_pairs_cannot_tell():
+    before = np.linspace(0.5, 0.6, 8)
+    evaluations = {"ERM": evaluation(before), "DRO": evaluation(before + 0.1)}
+    texts = ("p5_method>=0.5", "p5_difference>=0", "p5_difference>=0 n>=8")
+
+    comparison = compare(
+        evaluations, requirements=[parse_requirement(text, COMPARISON) for text in texts], n_resamples=50
+    )
+
+    assert [outcome.verdict.word for outcome in comparison.outcomes] == ["cannot tell", "cannot tell", "met"]
+    assert "? cannot tell" in comparison_html(comparison)
+    assert "- Requirement **cannot tell**: method=DRO" in comparison_markdown(comparison)
+    alone = compare(evaluations, requirements=[parse_requirement(texts[1], COMPARISON)], n_resamples=50)
+    (sentence,) = requirement_sentences(alone, "DRO")
+    assert sentence.startswith("Cannot tell if as required: P5 in all cases +10.0")
 
 
 def test_other_numbers_can_be_required():

@@ -11,6 +11,7 @@ from tests.evaluation.made_folders import (
     bars,
     check_refused,
     dice_of,
+    read_csv,
     run,
     run_evaluate,
     scores_of,
@@ -113,6 +114,80 @@ def test_model_folder_is_its_folds_together(tmp_path):
         "1 of 3 references have no prediction in these folds and are not evaluated."
         in summary_of(tmp_path / "out")["notes"]
     )
+
+
+@pytest.fixture
+def few_of_a_model(tmp_path):
+    """A model folder whose only fold has 3 of 12 references, with a case table: three in A, and nine in A, B and C."""
+    write_study(tmp_path, shifts=[0] * 12)
+    fold = tmp_path / "T__P__3d" / "fold_0" / "validation"
+    fold.mkdir(parents=True)
+    for n in range(3):
+        (tmp_path / "prediction" / f"case_{n:02}.nii.gz").rename(fold / f"case_{n:02}.nii.gz")
+    write_cases(tmp_path, site=["A", "A", "A", "B", "B", "C", "C", "A", "A", "B", "C", "C"])
+    return tmp_path
+
+
+def requirements_on(study, prediction, *texts, options=()):
+    required = [word for text in texts for word in ("--require", text)]
+    arguments = ("evaluate", study / "reference", prediction, "-o", study / "out", "--bootstrap", 0)
+    result = run(*arguments, *options, *required, "--overwrite")
+    assert result.exit_code in (0, 3), result.output
+    return result.exit_code, result.stderr, [one["verdict"] for one in summary_of(study / "out")["requirements"]]
+
+
+def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_a_model):
+    model = few_of_a_model / "T__P__3d"
+
+    code, errors, words = requirements_on(few_of_a_model, model, "label=tumour mean>=0.9", "label=tumour min>=2%")
+
+    assert (code, words) == (3, ["cannot tell", "cannot tell"])
+    assert "mean 1.000 is >= 0.9 (3 cases); 9 more references have no prediction; if 3 are enough, add n>=3" in errors
+    assert requirements_on(few_of_a_model, model, "label=tumour mean>=0.9 n>=3", "label=tumour n>=3")[0] == 0
+    # Whoever names a fold asks for its cases, and those that count as failed are not absent.
+    assert requirements_on(few_of_a_model, model / "fold_0", "label=tumour mean>=0.9")[0] == 0
+    worst = requirements_on(few_of_a_model, model, "label=tumour mean>=0.9", options=("--missing", "worst"))
+    assert worst[2] == ["not met"]
+
+
+def test_absent_references_count_in_their_strata(few_of_a_model):
+    options = ("--cases", few_of_a_model / "cases.csv", "--by", "site")
+    texts = ("label=tumour site=* mean>=0.9", "label=tumour site=C n>=1")
+
+    _, errors, words = requirements_on(few_of_a_model, few_of_a_model / "T__P__3d", *texts, options=options)
+
+    assert words == ["cannot tell", "not met", "not met", "not met"]
+    assert "site=A label=tumour: mean 1.000 is >= 0.9 (3 cases); 2 more references have no prediction" in errors
+    none = "none of its cases in the case table was evaluated"
+    assert f"site=B label=tumour: mean (undefined) is not >= 0.9 (0 cases); {none}" in errors
+    assert errors.count(f"site=C label=tumour: n 0 is not >= 1 (0 cases); {none}") == 1
+
+
+def test_a_summary_json_that_lacks_references_passes_no_requirement(without_labels):
+    path = write_summary(without_labels / "summary.json", case_00=(1, 0, 0))
+    fold = without_labels / "fold_0" / "validation"
+    fold.mkdir(parents=True)
+
+    assert requirements_on(without_labels, path, "mean>=0.9")[2] == ["cannot tell"]
+    assert requirements_on(without_labels, path.rename(fold / "summary.json"), "mean>=0.9")[2] == ["met"]
+
+
+def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
+    write_study(tmp_path, shifts=[0] * 4)
+    rows = ["case,site,age", *(f"case_{n:02},{site},{n}" for n, site in enumerate("AABB")), "x,D,3", "y,,7", "z,A,70"]
+    (tmp_path / "cases.csv").write_text("\n".join(rows) + "\n")
+    by = ("--by", "site", "--by", "age:0,5,9", "--by", "site,age:q2", "--cases", tmp_path / "cases.csv")
+    texts = ("label=tumour site=* n>=1", "label=tumour age=* n>=1", "label=tumour n>=1", "label=tumour site,age=* n>=1")
+
+    code, errors, words = requirements_on(tmp_path, tmp_path / "prediction", *texts, options=by)
+
+    assert code == 3
+    # D and the ages from 5 on have no case; nobody expects `missing`, or quantiles of other cases.
+    assert [line.split(": ")[2] for line in errors.splitlines()] == ["site=D label=tumour", 'age="5 to 9" label=tumour']
+    assert words.count("not met") == 2
+    strata = read_csv(tmp_path / "out" / "strata.csv")
+    assert "n_absent" not in strata
+    assert "D" not in strata["stratum"].tolist()
 
 
 def test_missing_predictions_can_be_scored_as_failed(tmp_path):

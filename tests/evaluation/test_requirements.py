@@ -35,7 +35,7 @@ def test_requirement_says_whether_the_statistic_keeps_the_bound():
     ("condition", "passed"),
     [
         ("p5>=0.612", True), ("p5>0.612", False), ("p5<=0.612", True), ("p5<0.612", False), ("p5>.6", True),
-        ("mean>=0.9", False), ("p5_low<6e-1", True), ("n>=20", True), ("n>23", False), ("n_undefined<1", True),
+        ("mean>=0.9", False), ("p5_low<0.65", True), ("n>=20", True), ("n>23", False), ("n_undefined<1", True),
     ],
 )  # fmt: skip
 def test_every_comparison_and_statistic(condition, passed):
@@ -61,7 +61,7 @@ def test_undefined_statistic_never_passes():
         (outcome,) = check(f"pathology='other, rare' label=cerebellum {condition}")
         assert not outcome.passed
         assert "p5 (undefined) is not" in outcome.line
-        assert outcome.line.endswith("(1 case, 1 without a value)")
+        assert outcome.line.endswith("(0 of 1 case with a value)")
 
 
 def test_rounding_never_contradicts_the_verdict():
@@ -70,14 +70,147 @@ def test_rounding_never_contradicts_the_verdict():
     assert outcome.line == 'pathology="other, rare" label="brain stem": p5 0.69996 is not >= 0.70 (1 case)'
 
 
-def test_passed_line_and_counts():
-    (outcome,) = check("pathology=spina_bifida label='brain stem' n>=10")
+def test_n_counts_the_cases_with_a_value():
+    for text, passed in (("n>=21", True), ("n>=22", False)):
+        (outcome,) = check(f"pathology=spina_bifida label='brain stem' {text}")
+        assert outcome.passed is passed
 
-    assert outcome.line == 'pathology=spina_bifida label="brain stem": n 23 is >= 10 (23 cases, 2 without a value)'
+    assert outcome.line == (
+        'pathology=spina_bifida label="brain stem": n 21 is not >= 22 (21 of 23 cases with a value)'
+    )
+    (outcome,) = check("pathology='other, rare' label=cerebellum n>=1")
+    assert not outcome.passed
+
+
+def test_patients_can_be_required_and_are_told():
+    strata = STRATA.assign(n_patients=[12, 12, 1, 1, 3, 3])
+
+    lines = [(o.passed, o.line) for o in check("label=cerebellum pathology=* n_patients>=10", strata)]
+
+    assert lines == [
+        (True, "pathology=spina_bifida label=cerebellum: n_patients 12 is >= 10 (23 cases, 12 patients)"),
+        (
+            False,
+            'pathology="other, rare" label=cerebellum: n_patients 1 is not >= 10 (0 of 1 case with a value, 1 patient)',
+        ),
+    ]
+    (outcome,) = check("pathology=spina_bifida label=cerebellum p5>=0.6 n_patients>=13", strata)
+    assert outcome.line.endswith("; n_patients 12 is not >= 13")
+    with pytest.raises(ValueError, match=r"a reported statistic, not 'n_patients'.*--patient COLUMN"):
+        check("n_patients>=10")
+
+
+FEW = pd.DataFrame(
+    {"attribute": "all", "stratum": "all", "label": "tumour", "metric": "dice", "n": range(1, 61), "n_undefined": 0}
+).assign(**dict.fromkeys(("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max"), 0.8))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "enough"),
+    [("mean", 1), ("min", 1), ("max", 1), ("median", 2), ("p25", 4), ("p75", 4), ("iqr", 4), ("p10", 10), ("p5", 20)],
+)
+def test_a_percentile_without_a_case_beyond_it_cannot_tell(statistic, enough):
+    """A case has to lie beyond it: one in twenty beyond p5, one in four beyond p25."""
+    words = [outcome.verdict.word for outcome in check(f"{statistic}>=0.7", FEW)]
+
+    assert words == ["cannot tell"] * (enough - 1) + ["met"] * (60 - enough + 1)
+    assert not any(outcome.passed for outcome in check(f"{statistic}>=0.7", FEW)[: enough - 1])
+    # A number that misses the bound is no doubt.
+    assert {outcome.verdict.word for outcome in check(f"{statistic}>=0.9", FEW)} == {"not met"}
+
+
+def test_a_requirement_may_say_how_many_cases_are_enough():
+    lines = {outcome.n: outcome.line for outcome in check("p5>=0.7", FEW)}
+    assert lines[8] == (
+        "label=tumour: p5 0.800 is >= 0.7 (8 cases); of fewer than 20 cases none lies beyond p5; if 8 are enough, "
+        "add n>=8"
+    )
+
+    words = [outcome.verdict.word for outcome in check("p5>=0.7 n>=8", FEW)]
+
+    assert words == ["not met"] * 7 + ["met"] * 53
+    assert check("p5>=0.7 n>=8", FEW)[6].line.endswith("(7 cases); n 7 is not >= 8")
+    # More may be asked for than the percentile needs, and of any statistic.
+    assert [outcome.passed for outcome in check("mean>=0.7 n>=30", FEW)] == [False] * 29 + [True] * 31
+
+
+def test_references_without_a_prediction_leave_it_open():
+    absent = FEW.assign(n_absent=9)
+    (outcome,) = [o for o in check("mean>=0.7", absent) if o.n == 3]
+
+    assert outcome.verdict.word == "cannot tell"
+    assert outcome.line.endswith("(3 cases); 9 more references have no prediction; if 3 are enough, add n>=3")
+    for text in ("mean>=0.7 n>=3", "n>=3"):
+        assert [o.passed for o in check(text, absent)] == [False] * 2 + [True] * 58
+    assert {o.verdict.word for o in check("mean>=0.9", absent)} == {"not met"}
+
+
+def test_a_bound_is_never_met_where_the_number_itself_misses_it():
+    strata = STRATA.assign(mean_low=0.95, mean_high=0.1, p5_low_95=0.95)
+    for text in ("mean_low>=0.93", "mean_high<=0.5", "p5>=0.93@95"):
+        outcomes = check(f"pathology=spina_bifida {text}", strata)
+        assert [o.verdict.word for o in outcomes] == ["not met"] * 2
+    assert outcomes[0].line == (
+        "pathology=spina_bifida label=cerebellum: p5's lower 95 % bound 0.950 is >= 0.93 (23 cases); p5 itself is 0.612"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("p5>=61%", 0.61), ("p5>=61.2%", 0.612), ("p5 >= 61.2 %", 0.612), ("p5>=61.2pt", 0.612), ("p5>=6e-1", 0.6)],
+)
+def test_a_bound_of_a_fraction_may_have_a_unit(text, value):
+    (outcome,) = check(f"pathology=spina_bifida label=cerebellum {text}")
+
+    assert outcome.requirement.limit.value == value
+    assert outcome.passed
+
+
+def test_a_value_is_shown_in_the_unit_of_the_bound():
+    lines = [o.line for o in check("pathology=* label='brain stem' p5>=70% n>=1")]
+
+    assert lines == [
+        'pathology=spina_bifida label="brain stem": p5 75.0% is >= 70% (21 of 23 cases with a value); n 21 is >= 1',
+        # Rounding would say 70.0%.
+        'pathology="other, rare" label="brain stem": p5 69.996% is not >= 70% (1 case); n 1 is >= 1',
+    ]
+
+
+def test_distances_are_in_mm_with_or_without_the_unit():
+    distances = STRATA.assign(metric="hd95", p75=3.5)
+
+    for text in ("p75<=4mm", "p75<=4", "p75 <= 4 mm"):
+        (outcome,) = check(f"metric=hd95 pathology=spina_bifida label=cerebellum {text}", distances)
+        assert outcome.passed
+        assert "p75 3.500 mm is <= 4" in outcome.line
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("p5>=95", r"compare dice with a fraction from 0 to 1, .* Write 95% or 0\.95\.$"),
+        ("p5>=1.5", r"Write 1\.5% or 0\.015\.$"),
+        ("p5>=7000%", r"a fraction from 0 to 1.*Write, for example, 70% or 0\.70\."),
+        ("p5>=-0.1", "a fraction from 0 to 1"),
+        ("p5>=4mm", r"compare dice with a fraction, .*Write 0\.70 or 70%"),
+        ("n>=20%", r"compare n with a number without a unit, not '20%', .* Write 20\."),
+        ("metric=hd95 p5<=4%", r"compare hd95 with mm, .* Write 4mm\."),
+        ("metric=hd95 p5<=4pt", r"compare hd95 with mm, .* Write 4mm\."),
+    ],
+)
+def test_a_bound_that_cannot_be_meant_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        check(text, STRATA.assign(metric="hd95") if "hd95" in text else STRATA)
+
+
+@pytest.mark.parametrize("text", ["p5>=1e99999", "p5>=1e", "p5>=70 %%", "p5>=70km", "p5>=%", "p5>=0x1", "p5>=٣"])
+def test_no_other_numbers_are_understood(text):
+    with pytest.raises(ValueError, match="`requirement` must"):
+        check(text)
 
 
 def test_intersection_is_named_with_commas():
-    (outcome,) = check("centre,pathology=A,spina_bifida label=cerebellum p5>=0.8")
+    (outcome,) = check("centre,pathology=A,spina_bifida label=cerebellum mean>=0.8")
 
     assert outcome.passed
     assert (outcome.attribute, outcome.stratum) == ("centre,pathology", "A,spina_bifida")
@@ -130,7 +263,6 @@ def test_metric_is_dice_or_the_only_one():
         ("metric=hd95 p5<=7", "reported metric, not 'hd95'.*choose from: dice"),
         ("scanner=X p5>=0.7", "reported attribute, not 'scanner'.*Add --by scanner.*pathology, centre,pathology"),
         ("mean_high>=0.7", "reported statistic, not 'mean_high'"),
-        ("p5>=70", "compare dice with a fraction.*0.70 for 70 %"),
     ],
 )
 def test_requirement_about_what_is_not_there_is_refused(text, message):
@@ -146,9 +278,9 @@ def test_requirement_about_what_is_not_there_is_refused(text, message):
         ("p5>=0.7 mean>=0.8", "one condition"),
         (
             "p7>=0.7",
-            "statistic of strata.csv, not 'p7'.*Choose from: n, n_undefined, n_missed, n_invented, n_left_out, mean",
+            "statistic of strata.csv, not 'p7'.*Choose from: n, n_patients, n_undefined, n_missed, .* mean, std",
         ),
-        ("p5>=70%", "a number, not '70%'"),
+        ("p5>=70km", "a number, not '70km'"),
         ("p5>=nan", "a number, not 'nan'"),
         ("p5>=", "a number, not ''"),
         ("p5=>0.7", "one condition"),

@@ -20,7 +20,7 @@ DATASET = "Dataset901_labels"
 def evaluate(root: Path) -> list[list[str]]:
     write_study(root)
     write_cases(root, centre=["A", "A", "B", "B"], age=[3, 40, 70, 9])
-    (root / "require.txt").write_text("# for release\ncentre=A label=tumour p5>=0.1\n")
+    (root / "require.txt").write_text("# for release\ncentre=A label=tumour p5>=0.1 n>=2\n")
     (root / "prediction" / "summary.json").write_text(json.dumps({"metric_per_case": [_entry(case) for case in CASES]}))
     common = ["reference", "prediction", "--cases", "cases.csv", "--by", "centre", "--bootstrap", "20", "--jobs", "1"]
     summary = ["reference", "prediction/summary.json", "--bootstrap", "20"]

@@ -85,10 +85,12 @@ def escape(text: str) -> str:
 
 
 def _requirements(about: Mapping[str, Any]) -> list[str]:
-    return [
-        f"- Requirement {'met' if outcome['passed'] else '**not met**'}: {escape(outcome['line'])}"
-        for outcome in about.get("requirements", [])
-    ]
+    lines = []
+    for one in about.get("requirements", []):
+        # Evaluations of earlier versions only say whether it passed.
+        word = "met" if one["passed"] else f"**{one.get('verdict', 'not met')}**"
+        lines.append(f"- Requirement {word}: {escape(one['line'])}")
+    return lines
 
 
 def _strata_section(table: Table, *, with_method: bool) -> list[str]:

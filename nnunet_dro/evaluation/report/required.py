@@ -13,20 +13,21 @@ from nnunet_dro.evaluation.report.formatting import (
     stratum_title,
 )
 from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.verdicts import CANNOT_TELL, MET, NOT_MET
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
 
 
 def requirement_sentences(comparison: "Comparison", method: str) -> Iterator[str]:
-    """Which requirements on the differences of one method are met, and which are not.
+    """Which requirements on the differences of one method are met, which are not, and of which one cannot tell.
 
     Args:
         comparison: The comparison.
         method: The method.
 
     Yields:
-        Up to two sentences, such as "As required: rare +8.0 [+3.0, +13.0], common not worse by more than 1 point."
+        Up to three sentences, such as "As required: rare +8.0 [+3.0, +13.0], common not worse by more than 1 point."
         Requirements on other numbers than differences are not in them.
     """
     of_row: dict[tuple[str, ...], list[Outcome]] = {}
@@ -34,12 +35,14 @@ def requirement_sentences(comparison: "Comparison", method: str) -> Iterator[str
         if outcome.method == method and "_difference" in outcome.statistic:
             key = (outcome.attribute, outcome.stratum, outcome.label, outcome.metric, _statistic(outcome))
             of_row.setdefault(key, []).append(outcome)
-    met = {key: outcomes for key, outcomes in of_row.items() if all(outcome.passed for outcome in outcomes)}
-    unmet = [outcomes for key, outcomes in of_row.items() if key not in met]
-    if met:
-        yield f"As required: {', '.join(_told(list(met.values()), comparison))}."
-    if unmet:
-        yield f"Not as required: {', '.join(_named(rows[0], comparison) for rows in unmet)}."
+    words = [{outcome.verdict.word for outcome in outcomes} for outcomes in of_row.values()]
+    rows = list(zip(words, of_row.values(), strict=True))
+    if met := [outcomes for of_words, outcomes in rows if of_words == {MET}]:
+        yield f"As required: {', '.join(_told(met, comparison))}."
+    if unmet := [outcomes for of_words, outcomes in rows if NOT_MET in of_words]:
+        yield f"Not as required: {', '.join(_named(outcomes[0], comparison) for outcomes in unmet)}."
+    if unclear := [outcomes for of_words, outcomes in rows if CANNOT_TELL in of_words and NOT_MET not in of_words]:
+        yield f"Cannot tell if as required: {', '.join(_named(outcomes[0], comparison) for outcomes in unclear)}."
 
 
 def _told(rows: Sequence[Sequence[Outcome]], comparison: "Comparison") -> Iterator[str]:
@@ -63,7 +66,7 @@ def _told(rows: Sequence[Sequence[Outcome]], comparison: "Comparison") -> Iterat
 def _least_gain(outcome: Outcome) -> float:
     """The least gain that a requirement asks for; negative where a loss is allowed."""
     sign = 1.0 if metric_named(outcome.metric).more_is_better else -1.0
-    return sign * float(outcome.requirement.bound)
+    return sign * outcome.requirement.limit.value
 
 
 def _statistic(outcome: Outcome) -> str:
