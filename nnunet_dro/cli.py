@@ -20,13 +20,14 @@ from nnunet_dro.protocol_commands import commands as protocol_commands
 from nnunet_dro.ranking import rank
 from nnunet_dro.strata_command import strata
 from nnunet_dro.tuning import tune
-from nnunet_dro.usage import INTERRUPTED, START, Commands, stop
+from nnunet_dro.usage import INTERRUPTED, START, Command, Commands, stop
 
 app = typer.Typer(
     name="nnunet-dro",
     cls=Commands,
     help="nnU-Net v2, trained and evaluated for its hardest patients.",
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its tables cut long flags on a narrow terminal
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -56,7 +57,7 @@ def _main(
         typer.echo(START)
 
 
-@app.command()
+@app.command(cls=Command)
 def trainers(
     path: Annotated[
         bool, typer.Option("--path", help="Print only the folder to set in nnU-Net's variable nnUNet_extTrainer.")
@@ -93,11 +94,11 @@ def trainers(
 app.command(cls=LockedCommand)(evaluate)
 app.command(cls=LockedCommand)(compare)
 for _command in (rank, plan, report, explore, splits):
-    app.command()(_command)
+    app.command(cls=Command)(_command)
 app.add_typer(protocol_commands, name="protocol")
 
 
-@app.command()
+@app.command(cls=Command)
 def demo(
     out: Annotated[
         Path, typer.Option(help="Folder for everything that the demo makes; a second run continues there.")
@@ -138,7 +139,7 @@ def demo(
         stop(str(error), 1)
 
 
-@app.command()
+@app.command(cls=Command)
 def suspects(
     fold_folder: Annotated[
         list[Path],
@@ -171,7 +172,7 @@ def suspects(
     show(table, page)
 
 
-@app.command()
+@app.command(cls=Command)
 def doctor(
     fold_folder: Annotated[
         Path, typer.Argument(help="Results folder of a fold, with checkpoint_final.pth.", readable=False)
@@ -216,12 +217,12 @@ def doctor(
     show(answer_lines(answer), page)
 
 
-app.command()(strata)
-app.command()(tune)
-app.command()(finetune)
+app.command(cls=Command)(strata)
+app.command(cls=Command)(tune)
+app.command(cls=Command)(finetune)
 
 
-@app.command()
+@app.command(cls=Command)
 def share(
     model_folder: Annotated[
         Path, typer.Argument(help="Folder TRAINER__PLANS__CONFIGURATION in nnUNet_results.", readable=False)
@@ -253,7 +254,7 @@ def share(
     typer.echo(shared.path)
 
 
-@app.command()
+@app.command(cls=Command)
 def selfcheck(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSON file for the record.", readable=False)

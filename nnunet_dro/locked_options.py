@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+
+from nnunet_dro.usage import Command
 
 #: What a protocol does not lock: what is evaluated, where results go, and how fast.
 FREE = frozenset(
@@ -53,7 +54,7 @@ ProtocolFile = Annotated[
 ]
 
 
-class LockedCommand(TyperCommand):
+class LockedCommand(Command):
     """A command whose options are those of the protocol, if it is given one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -8,13 +8,14 @@ import typer
 from nnunet_dro import evaluate_options as options
 from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.evaluation_commands import Bootstrap, RequireFile, Seed
+from nnunet_dro.usage import Command
 
 commands = typer.Typer(help="Write down, before the results are seen, how they will be judged.")
 
 _ProtocolPath = Annotated[Path, typer.Argument(help="File of the protocol, such as protocol.toml.", readable=False)]
 
 
-@commands.command()
+@commands.command(cls=Command)
 def write(
     protocol: _ProtocolPath,
     by: Annotated[list[str] | None, typer.Option(help="Column to report by (repeatable), as for evaluate.")] = None,
@@ -83,7 +84,7 @@ def write(
     typer.echo(protocol)
 
 
-@commands.command()
+@commands.command(cls=Command)
 def show(protocol: _ProtocolPath) -> None:
     """Check that a protocol is as it was written, and show what it locks."""
     from nnunet_dro.evaluation.protocol import read_protocol

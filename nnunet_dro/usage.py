@@ -1,11 +1,13 @@
-"""How the commands start and stop: what is shown without words, and errors as one line."""
+"""How the commands start and stop: what is shown without words, the help, and errors as one line."""
 
-from collections.abc import Iterator
+import keyword
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -60,7 +62,56 @@ class Commands(TyperGroup):
             # Whoever read the output has closed it; typer ends quietly.
             raise
         except (ValueError, OSError) as error:
-            stop(str(error), BAD_INPUT)
+            stop(with_flags(str(error), self.get_command(ctx, str(ctx.invoked_subcommand))), BAD_INPUT)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands in groups, each with its whole sentence."""
+        commands = [(name, command) for name, command in self.commands.items() if not command.hidden]
+        rows = ((_panel(command, "Commands"), (name, command.help or "")) for name, command in commands)
+        _write_panels(formatter, rows)
+
+
+class Command(TyperCommand):
+    """A command whose help has a panel for each kind of options, and shows every flag whole, however narrow it is."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options."""
+        rows = []
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                rows.append((_panel(parameter, default), record))
+        _write_panels(formatter, rows)
+
+
+def _panel(item: Any, default: str) -> str:
+    # Typer has a placeholder where no panel is given.
+    panel = getattr(item, "rich_help_panel", None)
+    return panel if isinstance(panel, str) else default
+
+
+def _write_panels(formatter: Any, rows: Iterable[tuple[str, tuple[str, str]]]) -> None:
+    """Write rows of a name and its help below the names of their panels, in the order in which these first occur."""
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for panel, row in rows:
+        panels.setdefault(panel, []).append(row)
+    for panel, of_panel in panels.items():
+        with formatter.section(panel):
+            formatter.write_dl(of_panel)
+
+
+def with_flags(message: str, command: Any) -> str:
+    """A message with the options as they are typed: ``--by`` for the parameter `by`."""
+    flags: dict[str, str] = {}
+    for one in (command, *getattr(command, "commands", {}).values()):
+        for parameter in one.params if one else ():
+            if parameter.param_type_name == "option":
+                flag = max(parameter.opts, key=len)
+                flags[parameter.name] = flag
+                if keyword.iskeyword(flag[2:]):  # --from, which no parameter can be called
+                    flags[flag[2:]] = flag
+    # Columns of a case table may have such names, too.
+    return re.sub(r"(?<!column )`(\w+)`", lambda found: f"`{flags.get(found[1], found[1])}`", message)
 
 
 @contextmanager

@@ -37,9 +37,9 @@ MAY_IMPORT = {
     "evidence": {"evaluation"},
     "viewer": {"evaluation", "nnunet", "pages"},
     "evaluate_options": {"completion"},
-    "locked_options": {"evaluation"},
+    "locked_options": {"evaluation", "usage"},
     "evaluation_commands": {"evaluate_options", "evaluation", "evidence", "locked_options", "pages", "viewer"},
-    "protocol_commands": {"evaluate_options", "evaluation", "evaluation_commands"},
+    "protocol_commands": {"evaluate_options", "evaluation", "evaluation_commands", "usage"},
     "strata_command": {"evaluation"},
     "cli": {
         *("completion", "demo", "doctor", "evaluation_commands", "exploration", "finetuning", "locked_options"),

@@ -1,9 +1,13 @@
+import re
+
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from nnunet_dro import progress_bar as module
 from nnunet_dro.cli import app
 from nnunet_dro.progress_bar import progress_bar
+from nnunet_dro.usage import with_flags
 
 
 @pytest.fixture
@@ -37,6 +41,43 @@ def test_an_error_of_usage_is_one_line(run, words, parts):
     assert result.stderr.count("\n") == 1
     assert result.stderr.startswith("nnunet-dro: ")
     assert all(part in result.stderr for part in parts), result.stderr
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare", "rank", "finetune", "protocol write"])
+def test_help_shows_every_flag_whole_at_80_columns(run, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    group = typer.main.get_command(app)
+    for word in command.split():
+        group = group.commands[word]
+    text = run(*command.split(), "--help").stdout
+
+    flags = [flag for parameter in group.params for flag in parameter.opts if flag.startswith("-")]
+    assert [flag for flag in flags if not re.search(rf"(?<![\w-]){flag}(?![\w-])", text)] == []
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("evaluate", "r", "p", "-o", "out", "--metrics", "dise"), "--metrics"),
+        (("evaluate", "r", "p", "-o", "file"), "--output"),
+        (("evaluate", "r", "p", "-o", "out", "--nsd-tolerance-mm", "0"), "--nsd-tolerance-mm"),
+        (("protocol", "write", "file.toml", "--margin", "-1"), "--margin"),
+    ],
+)
+def test_an_error_names_the_flag_that_was_typed(run, tmp_path, monkeypatch, words, flag):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    result = run(*words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"nnunet-dro: `{flag}` must "), result.stderr
+
+
+def test_an_error_leaves_columns_and_arguments_their_names():
+    commands = typer.main.get_command(app).commands
+    message = "`from` must be a model of `fold`, and column `from` be a number."
+    assert with_flags(message, commands["finetune"]) == message.replace("`from`", "`--from`", 1)
+    assert with_flags(message, commands["evaluate"]) == message
 
 
 def test_a_name_is_checked(run):

@@ -31,8 +31,8 @@ def dice_by_label(reference: npt.NDArray[Any], prediction: npt.NDArray[Any], lab
     """
     if reference.shape != prediction.shape:
         raise ValueError(
-            f"`prediction` must have the shape of the reference, {reference.shape}, got {prediction.shape}. Preprocess "
-            "the dataset again."
+            f"the prediction must have the shape of the reference, {reference.shape}, got {prediction.shape}. "
+            "Preprocess the dataset again."
         )
     counted = np.ones(reference.shape, dtype=bool) if labels.ignore is None else reference != labels.ignore
     found = {}

@@ -149,5 +149,7 @@ def _patients(table: pd.DataFrame | None, column: str | None, cases: Sequence[st
         raise ValueError(f"`patient` must be a column of the case table, got {column!r}. Choose from: {known}.")
     patients = table.set_index("case")[column].reindex(list(cases))
     if without := [str(case) for case in patients.index[patients == MISSING]]:
-        raise ValueError(f"`{column}` must name a patient for every case, got none for {name_some(without)}. Add it.")
+        raise ValueError(
+            f"column `{column}` must name a patient for every case, got none for {name_some(without)}. Add it."
+        )
     return patients

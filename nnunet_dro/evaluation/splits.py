@@ -99,7 +99,9 @@ def _entries(
     entries = strata(table, column).loc[cases]
     if without := entries.index[entries == MISSING].tolist():
         cure = "Fill in the entries."
-        raise ValueError(f"`{column}` must have an entry for every case, got none for {name_some(without)}. {cure}")
+        raise ValueError(
+            f"column `{column}` must have an entry for every case, got none for {name_some(without)}. {cure}"
+        )
     return entries
 
 
@@ -118,7 +120,7 @@ def _leaving_out(centre_of_case: "pd.Series[str]") -> Iterable[npt.NDArray[np.in
 
     if len(centre_of_case.cat.categories) < 2:
         got = f"{centre_of_case.iloc[0]!r} only"
-        raise ValueError(f"`{centre_of_case.name}` must have two entries or more to leave one out, got {got}.")
+        raise ValueError(f"column `{centre_of_case.name}` must have two entries or more to leave one out, got {got}.")
     ranks = centre_of_case.cat.codes.to_numpy()
     return [validation for _, validation in LeaveOneGroupOut().split(ranks, groups=ranks)]
 

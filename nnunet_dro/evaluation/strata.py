@@ -164,10 +164,14 @@ def _ranked(part: Part, cases: list[str], entries: list[str]) -> tuple[list[int]
         value = None if entry == MISSING else _number(entry)
         if entry != MISSING and (value is None or math.isinf(value)):
             cure = "Correct the entry, or leave it empty."
-            raise ValueError(f"`{part.column}` must be a finite number to be cut, got {entry!r} for {case!r}. {cure}")
+            raise ValueError(
+                f"column `{part.column}` must be a finite number to be cut, got {entry!r} for {case!r}. {cure}"
+            )
         if value is not None and part.edges and not float(part.edges[0]) <= value <= float(part.edges[-1]):
             rule = f"between the edges {part.edges[0]} and {part.edges[-1]}"
-            raise ValueError(f"`{part.column}` must be {rule}, got {entry!r} for {case!r}. Widen the edges in --by.")
+            raise ValueError(
+                f"column `{part.column}` must be {rule}, got {entry!r} for {case!r}. Widen the edges in --by."
+            )
         values.append(value)
     if part.n_quantiles:
         starts, names = _quantiles(part, entries, values)
@@ -183,7 +187,7 @@ def _quantiles(part: Part, entries: list[str], values: list[float | None]) -> tu
     distinct = sorted(counts)
     if len(distinct) < part.n_quantiles:
         rule = f"at least {part.n_quantiles} different numbers to be cut into as many quantiles"
-        raise ValueError(f"`{part.column}` must have {rule}, got {len(distinct)}. Ask for fewer, or give edges.")
+        raise ValueError(f"column `{part.column}` must have {rule}, got {len(distinct)}. Ask for fewer, or give edges.")
     written = dict(zip(values, entries, strict=True))
     starts, names, position, n_left = [], [], 0, sum(counts.values())
     for n_parts in range(part.n_quantiles, 0, -1):

@@ -43,7 +43,7 @@ def finetune(
     from nnunet_dro.nnunet.target import check_writable, find_target
 
     if num_gpus > 1 and device is not Device.CUDA:
-        raise ValueError(f"`num-gpus` must be 1 on the device {device.value}, got {num_gpus}. Use --device cuda.")
+        raise ValueError(f"`num_gpus` must be 1 on the device {device.value}, got {num_gpus}. Use --device cuda.")
     target = find_target(dataset, configuration, fold, plans=plans)
     name = finetuning_trainer(trainer, learning_rate=learning_rate, epochs=epochs)
     find_command("nnUNetv2_train")

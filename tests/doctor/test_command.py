@@ -127,12 +127,14 @@ def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path)
 def test_bad_input_is_one_line(finished, tmp_path, monkeypatch):
     folder = finished("3d_small", n_iterations=1)
     out = tmp_path / "out"
-    assert "`by` must be columns of" in refused(run(folder, "-o", out, "--by", "centre"))
-    assert "`patches` must be at least 1" in refused(run(folder, "-o", out, "--patches", -1))
-    assert "`patches` must be at least 1" in refused(run(folder, "-o", out, "--patches", 0))
+    assert "`--by` must be columns of" in refused(run(folder, "-o", out, "--by", "centre"))
+    assert "`--patches` must be at least 1" in refused(run(folder, "-o", out, "--patches", -1))
+    assert "`--patches` must be at least 1" in refused(run(folder, "-o", out, "--patches", 0))
     assert "does not exist" in refused(run(folder.parent / "fold_3"))
     (tmp_path / "few.csv").write_text("case,site\ncase_00,a\n")
-    assert "`cases` must have a row for every case" in refused(run(folder, "-o", out, "--cases", tmp_path / "few.csv"))
+    assert "`--cases` must have a row for every case" in refused(
+        run(folder, "-o", out, "--cases", tmp_path / "few.csv")
+    )
     assert not out.exists()
 
     plans = folder.parent / "plans.json"

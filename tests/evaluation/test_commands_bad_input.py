@@ -177,8 +177,8 @@ OPTIONS = {
     "no metric": (("--metrics", " , "), ["at least one metric", "Choose from"]),
     "empty": (("--empty", "zero"), ["'--empty'", "brats", "zero"]),
     "missing": (("--missing", "skip"), ["'--missing'", "worst", "skip"]),
-    "tolerance": (("--nsd-tolerance-mm", "0"), ["`nsd_tolerance_mm`", "millimetres"]),
-    "not a number": (("--nsd-tolerance-mm", "nan"), ["`nsd_tolerance_mm`", "millimetres"]),
+    "tolerance": (("--nsd-tolerance-mm", "0"), ["`--nsd-tolerance-mm`", "millimetres"]),
+    "not a number": (("--nsd-tolerance-mm", "nan"), ["`--nsd-tolerance-mm`", "millimetres"]),
     "dataset.json": (("--dataset-json", "none.json"), ["none.json", "Check the path"]),
     "requirement file": (("--require-file", "none.txt"), ["none.txt", "a requirement per line"]),
     "by without a table": (("--by", "centre"), ["centre", "--cases"]),
@@ -202,7 +202,7 @@ def test_unusable_option_is_refused_before_reading(study, kind):
         ("age:0,10", ["case_01", "Widen the edges"]),
         ("centre:q2", ["finite number", "case_00"]),
         ("age:q3", ["3 different numbers", "Ask for fewer"]),
-        ("", ["`by`", "Choose from"]),
+        ("", ["`--by`", "Choose from"]),
     ],
 )
 def test_unusable_by_is_refused_before_reading(study, by, words):

@@ -368,4 +368,4 @@ def test_findings_name_the_reference_stratum(tmp_path):
     assert "The reference stratum is B" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     refused = run_evaluate(tmp_path, *options, "D", out="refused")
     assert refused.exit_code == 2
-    assert "`reference_stratum` must be a stratum of --by, got 'D'. Choose from: A, B, C, all." in refused.stderr
+    assert "`--reference-stratum` must be a stratum of --by, got 'D'. Choose from: A, B, C, all." in refused.stderr

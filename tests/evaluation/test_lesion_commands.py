@@ -276,17 +276,17 @@ def test_methods_are_compared_by_lesions(study):
         ["organ", "dice", 0],
     ]
     refused = run("compare", f"A={study / 'out'}", f"B={study / 'out3'}", "-o", study / "no")
-    check_refused(refused, study, "`instances` must be the same in every evaluation", out="no")
+    check_refused(refused, study, "`--instances` must be the same in every evaluation", out="no")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--instances", "tumor"), ("`instances` must be labels, got tumor", "Choose from: tumour, organ")),
-        (("--match", "overlap"), ("`match` must come with labels", "--instances LABEL")),
-        (("--instances", "*", "--match", "iou:2"), ("`match` must have an IoU above 0 and up to 1, got 'iou:2'",)),
-        (("--instances", "*", "--connectivity", "8"), ("`connectivity` must be 6, 18 or 26, got 8",)),
-        (("--metrics", "dice,pq"), ("`metrics` must come with instances", "got pq", "--instances LABEL")),
+        (("--instances", "tumor"), ("`--instances` must be labels, got tumor", "Choose from: tumour, organ")),
+        (("--match", "overlap"), ("`--match` must come with labels", "--instances LABEL")),
+        (("--instances", "*", "--match", "iou:2"), ("`--match` must have an IoU above 0 and up to 1, got 'iou:2'",)),
+        (("--instances", "*", "--connectivity", "8"), ("`--connectivity` must be 6, 18 or 26, got 8",)),
+        (("--metrics", "dice,pq"), ("`--metrics` must come with instances", "got pq", "--instances LABEL")),
     ],
 )
 def test_options_that_are_not_usable_are_refused(study, options, words):

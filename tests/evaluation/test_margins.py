@@ -59,4 +59,4 @@ def test_a_negative_margin_is_refused(tmp_path):
     result = run("compare", f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}", "-o", tmp_path / "both", "--margin", -1)
 
     assert result.exit_code == 2
-    assert "`margin` must be 0 or more" in result.stderr
+    assert "`--margin` must be 0 or more" in result.stderr

@@ -161,8 +161,8 @@ def test_wilcoxon_is_of_patients(two_evaluations):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--patient", "who"), "must come with a case table"),
-        (("--cases", "cases.csv", "--patient", "what"), "`patient` must be a column of the case table, got 'what'"),
+        (("--patient", "who"), "column `who` must name a patient for every case, got none for case_01"),
+        (("--cases", "cases.csv", "--patient", "what"), "`--patient` must be a column of the case table, got 'what'"),
         (
             ("--cases", "cases.csv", "--patient", "who"),
             "`who` must name a patient for every case, got none for case_01",

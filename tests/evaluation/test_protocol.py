@@ -126,14 +126,17 @@ def test_the_hash_is_in_every_report_and_in_those_that_are_made_again(study, tmp
 @pytest.mark.parametrize(
     ("option", "line"),
     [
-        (("--metrics", "hd95,dice"), "`metrics` must be 'dice' and 'hd95', as locked in '{}', got 'hd95' and 'dice'"),
-        (("--empty", "one"), "`empty` must be 'undefined', as locked in '{}', got 'one'"),
-        (("--by", "age"), "`by` must be 'centre', as locked in '{}', got 'age'"),
-        (("--no-overall",), "`overall` must be True, as locked in '{}', got False"),
-        (("--patient", "p"), "`patient` must be left out, as locked in '{}', got 'p'"),
-        (("--bootstrap", 0), "`bootstrap` must be 20, as locked in '{}', got 0"),
-        (("--require", "mean>=0.1"), "`require` must be 'label=tumour mean>=0.5', as locked in '{}', got 'mean>=0.1'"),
-        (("--require-file", "x.txt"), "`require_file` must be left out, as locked in '{}', got 'x.txt'"),
+        (("--metrics", "hd95,dice"), "`--metrics` must be 'dice' and 'hd95', as locked in '{}', got 'hd95' and 'dice'"),
+        (("--empty", "one"), "`--empty` must be 'undefined', as locked in '{}', got 'one'"),
+        (("--by", "age"), "`--by` must be 'centre', as locked in '{}', got 'age'"),
+        (("--no-overall",), "`--overall` must be True, as locked in '{}', got False"),
+        (("--patient", "p"), "`--patient` must be left out, as locked in '{}', got 'p'"),
+        (("--bootstrap", 0), "`--bootstrap` must be 20, as locked in '{}', got 0"),
+        (
+            ("--require", "mean>=0.1"),
+            "`--require` must be 'label=tumour mean>=0.5', as locked in '{}', got 'mean>=0.1'",
+        ),
+        (("--require-file", "x.txt"), "`--require-file` must be left out, as locked in '{}', got 'x.txt'"),
     ],
 )
 def test_an_option_that_differs_is_refused(study, tmp_path, option, line):
@@ -163,8 +166,8 @@ def edited(root, tmp_path, old, new):
         ('sha256 = "', 'sha256 = "0', "its hash does not fit"),
         ("[compare]", "[other]\n[compare]", "its hash does not fit"),
         ("[compare]", "[compare]\nspeed = 1", "got others or not all: speed"),
-        ("overall = true", 'overall = "yes"', "`overall` must be true or false in [evaluate], got 'yes'"),
-        ("seed = 0", "seed = -1", "`seed` must be at least 0"),
+        ("overall = true", 'overall = "yes"', "`--overall` must be true or false in [evaluate], got 'yes'"),
+        ("seed = 0", "seed = -1", "`--seed` must be at least 0"),
         ('"hd95"', '"hd96"', "hd96"),
         ("protocol 1", "protocol 2", "must have the format 'nnunet-dro protocol 1', got"),
         ("[compare]", "[compare", "must be TOML in UTF-8"),
@@ -203,7 +206,7 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
 
     differs = run("compare", f"A={locked}", f"B={locked}", *options, "--margin", 3, "--overwrite")
     assert differs.exit_code == 2
-    assert "`margin` must be 2.0, as locked in" in differs.stderr
+    assert "`--margin` must be 2.0, as locked in" in differs.stderr
 
 
 def test_show_tells_what_is_locked(study):
@@ -220,7 +223,7 @@ def test_show_tells_what_is_locked(study):
         (("--require", "mean_difference>=0@95"), "write mean_difference>=0@97.5"),
         (("--require", "meen>=0"), "be about a statistic of strata.csv, not 'meen'"),
         (("--metrics", "dise"), "dise"),
-        (("--margin", -1), "`margin` must be 0 or more"),
+        (("--margin", -1), "`--margin` must be 0 or more"),
         (("--require-file", "none.txt"), "which does not exist"),
     ],
 )

@@ -138,7 +138,7 @@ def test_strata_that_nobody_recorded(study):
         (("--by", "auto:colour"), ("must name an attribute that is known, got 'auto:colour'", "auto:size")),
         (("--by", "auto:contrast"), ("must come with images for auto:contrast", "Add --images FOLDER")),
         (("--by", "auto:noise", "--images", "nowhere"), ("must have an image for every case, got none for 'case_0",)),
-        (("--by", "centre"), ("`by` must come with a case table",)),
+        (("--by", "centre"), ("`--by` must come with a case table",)),
     ],
 )
 def test_strata_that_cannot_be_computed_are_refused(study, options, words):
@@ -193,11 +193,11 @@ def existing_output(study):
         (broken_sidecar, ("`images` must have readable JSON files", "case_03_0000.json")),
         (image_of_another_shape, ("`images` must have the shape of the label maps", "case_02_0000.nii.gz")),
         (no_image, ("`images` must have an image for every case, got none for 'case_02'",)),
-        (no_dicom_of_a_case, ("`dicom` must hold a folder for every case, got none for 'case_01'",)),
-        (no_dicom_that_is_an_image, ("`dicom` must have a readable DICOM image", "case_00")),
-        (table_with_the_column, ("`cases` must have other columns than those computed, got noise",)),
+        (no_dicom_of_a_case, ("`--dicom` must hold a folder for every case, got none for 'case_01'",)),
+        (no_dicom_that_is_an_image, ("`--dicom` must have a readable DICOM image", "case_00")),
+        (table_with_the_column, ("`--cases` must have other columns than those computed, got noise",)),
         (table_without_a_case, ("got none for case_01", "given.csv")),
-        (existing_output, ("`output` must be a new file", "--overwrite")),
+        (existing_output, ("`--output` must be a new file", "--overwrite")),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(study, break_it, words):

@@ -86,13 +86,13 @@ def test_the_output_folder_is_kept_unless_it_is_to_be_replaced(results, tmp_path
 
 def test_bad_input_is_one_line(results, tmp_path):
     refused = [
-        (("--label", "livr"), "`label`", "'livr'", "Choose from: liver, spleen."),
-        (("--metric", "dise"), "`metric`", "'dise'", "Choose from: dice."),
+        (("--label", "livr"), "`--label`", "'livr'", "Choose from: liver, spleen."),
+        (("--metric", "dise"), "`--metric`", "'dise'", "Choose from: dice."),
         (("--by", "center"), "'center'", "Choose from: centre"),
-        (("--min-cases", 90), "`min_cases`", "none among 200 cases"),
-        (("--min-cases", 1), "`min_cases`", "at least 2"),
-        (("--max-attributes", 4), "`max_attributes` must be 1, 2 or 3"),
-        (("--candidates", 0), "`candidates` must be at least 1"),
+        (("--min-cases", 90), "`--min-cases`", "none among 200 cases"),
+        (("--min-cases", 1), "`--min-cases`", "at least 2"),
+        (("--max-attributes", 4), "`--max-attributes` must be 1, 2 or 3"),
+        (("--candidates", 0), "`--candidates` must be at least 1"),
         (("--cases", tmp_path / "none.csv"), "none.csv"),
     ]
     for options, *words in refused:

@@ -181,7 +181,7 @@ def test_bad_input_is_one_line(challenge):
         ((good, f"={folder / 'fair'}", *scored), "without slashes"),
         ((good, *scored), "at least two methods"),
         ((good, folder / "fair", *scored, "--by", "scanner"), "must be a column"),
-        ((good, folder / "fair", *scored, "--metrics", "rand"), "`metrics` must be among"),
+        ((good, folder / "fair", *scored, "--metrics", "rand"), "`--metrics` must be among"),
         ((good, folder / "fair", *scored, "--patient", "patient"), "case table"),
     ]
     for arguments, words in refused:

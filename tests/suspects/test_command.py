@@ -141,7 +141,7 @@ def test_a_network_that_saw_nothing_yet_leaves_an_empty_page(nowhere):
 def test_top_below_one_is_refused(nowhere, top):
     folder = fold_folder(nowhere)
     write_log(folder, "hardness.csv", [{"a": 1.0}])
-    check_refused(run(folder, "--top", top), "`top` must be 1 or more", top)
+    check_refused(run(folder, "--top", top), "`--top` must be 1 or more", top)
     assert not (folder / "suspects.html").exists()
 
 

@@ -119,7 +119,7 @@ def test_file_of_nnunet_is_never_written(fold):
     before = own_file(fold).read_bytes()
 
     for folder in (own_file(fold).parent, own_file(fold).parents[1] / "Dataset124_Other"):
-        check_refused(run(fold, "--write-splits", "-o", folder), "`output` must not be a dataset's folder", folder)
+        check_refused(run(fold, "--write-splits", "-o", folder), "`--output` must not be a dataset's folder", folder)
 
     assert own_file(fold).read_bytes() == before
     assert not (own_file(fold).parent / "exclusions.txt").exists()

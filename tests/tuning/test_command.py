@@ -20,18 +20,18 @@ def refused(result, *texts):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "`option` must be given at least once"),
+        ((), "`--option` must be given at least once"),
         (("--option", "beta:5:1"), "LOW < HIGH"),
         (("--option", "gama:1:2"), "got 'gama'"),
-        ((*BETA, "--trials", "0"), "`trials` must be at least 1, got 0"),
-        ((*BETA, "--epochs", "0"), "`epochs` must be at least 1"),
+        ((*BETA, "--trials", "0"), "`--trials` must be at least 1, got 0"),
+        ((*BETA, "--epochs", "0"), "`--epochs` must be at least 1"),
         ((*BETA, "--device", "tpu"), "'tpu' is not one of 'cpu', 'cuda', 'mps'"),
         ((*BETA, "--sampler", "grid"), "'grid' is not one of 'gp', 'tpe'"),
-        ((*BETA, "--objective", "best"), "`objective` must begin with a statistic, got 'best'"),
+        ((*BETA, "--objective", "best"), "`--objective` must begin with a statistic, got 'best'"),
         ((*BETA, "--objective", "p10 by scanner worst"), "got 'scanner'. Choose from: centre"),
         ((*BETA, "--cases", "nowhere.csv", "--objective", "p10 by centre worst"), "got 'nowhere.csv', which does not"),
         ((*BETA, "-p", "nnUNetResEnc"), "nnUNetResEnc.json"),
-        ((*BETA, "--study", "a/b"), "`study` must be usable as the name of a folder"),
+        ((*BETA, "--study", "a/b"), "`--study` must be usable as the name of a folder"),
     ],
 )
 def test_bad_input_is_one_line_before_anything_is_trained(fake, tune, options, message):

@@ -143,5 +143,5 @@ def test_wrong_password_or_port_is_one_line(fake, tune, server):
 
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
-    assert "`storage` must be a database of Optuna" in result.stderr
+    assert "`--storage` must be a database of Optuna" in result.stderr
     assert "secret" not in result.stderr

@@ -72,7 +72,7 @@ def test_negative_repeat_is_refused(fake, tune):
     result = tune(*BETA, "--repeat", "-1")
 
     assert result.exit_code == 2
-    assert "`repeat` must be 0 or more, got -1. Give --repeat 0" in result.stderr
+    assert "`--repeat` must be 0 or more, got -1. Give --repeat 0" in result.stderr
     assert not fake.calls
 
 

@@ -90,7 +90,7 @@ def test_study_about_something_else_is_refused(fake, tune, options, what):
 
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
-    assert f"`study` must be about the same {what}" in result.stderr
+    assert f"`--study` must be about the same {what}" in result.stderr
     assert "--study" in result.stderr
     assert tune(*options, "--trials", "1", "--study", "another").exit_code == 0
 

@@ -167,7 +167,7 @@ def test_report_without_the_viewer_deletes_an_earlier_one(folder):
 
 def test_size_of_a_viewer_that_is_not_asked_for_is_one_line(folder):
     before = {path.name for path in (folder / "out").iterdir()}
-    check_refused(report(folder, "--viewer-mb", "5"), folder, "`viewer_mb` bounds cases.html", files=before)
+    check_refused(report(folder, "--viewer-mb", "5"), folder, "`--viewer-mb` bounds cases.html", files=before)
 
 
 def test_pack_has_the_viewer_too(folder):
@@ -181,9 +181,9 @@ def test_pack_has_the_viewer_too(folder):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--viewer-mb", "0.5"), ("`viewer_mb` must be at least", "got 0.5")),
-        (("--viewer-mb", "-3"), ("`viewer_mb` must be", "got -3")),
-        (("--viewer-mb", "nan"), ("`viewer_mb` must be", "got nan")),
+        (("--viewer-mb", "0.5"), ("`--viewer-mb` must be at least", "got 0.5")),
+        (("--viewer-mb", "-3"), ("`--viewer-mb` must be", "got -3")),
+        (("--viewer-mb", "nan"), ("`--viewer-mb` must be", "got nan")),
     ],
 )
 def test_too_little_room_is_one_line(folder, options, words):
@@ -194,7 +194,7 @@ def test_too_little_room_is_one_line(folder, options, words):
 def test_viewer_without_images_is_one_line(folder):
     before = {path.name for path in (folder / "out").iterdir()}
     result = run("report", folder / "out", "--viewer")
-    check_refused(result, folder, "`viewer` must be given with", "--images", files=before)
+    check_refused(result, folder, "`--viewer` must be given with", "--images", files=before)
 
 
 def test_missing_image_is_one_line_and_nothing_is_written(tmp_path):
