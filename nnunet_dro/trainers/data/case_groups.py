@@ -13,6 +13,9 @@ from nnunet_dro.nnunet.folders import dataset_folder
 #: A column with more groups (ages, volumes), or with fewer than two cases per group, is not worth watching in a log.
 _MOST_GROUPS = 12
 
+#: Of numbers, which are measured (a width, an age) unless they are few and small (a grade, a numbered site).
+_MOST_NUMBERS, _LARGEST_NUMBER = 5, 99
+
 
 def dataset_folders(trainer: Any) -> tuple[Path, Path | None]:
     """The preprocessed and the raw folder of a trainer's dataset, as `find_case_table` takes them."""
@@ -63,6 +66,8 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
 def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
     """The columns of the case table that divide the training cases into a few groups, to watch them in the log.
 
+    These have 2 to 12 groups of two cases or more on average; of numbers, at most five whole ones from 0 to 99.
+
     Returns:
         The group of each case, or ``missing`` if the table has none, by column; nothing without a case table.
 
@@ -78,5 +83,12 @@ def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
     return {
         column: [str(group) for group in rows[column]]
         for column in attributes_of(table)
-        if 2 <= rows[column].nunique() <= min(_MOST_GROUPS, len(cases) // 2)
+        if 2 <= rows[column].nunique() <= min(_MOST_GROUPS, len(cases) // 2) and not _are_measured(set(rows[column]))
     }
+
+
+def _are_measured(groups: set[str]) -> bool:
+    known = groups - {MISSING}
+    numbers = pd.to_numeric(pd.Series(sorted(known)), errors="coerce")
+    are_few = len(known) <= _MOST_NUMBERS and all(name.isdecimal() and int(name) <= _LARGEST_NUMBER for name in known)
+    return bool(numbers.notna().all()) and not are_few

@@ -68,6 +68,24 @@ def test_columns_of_a_few_groups_are_watched(trainer, preprocessed_table):
     assert watched == {"sex": [*list("mf") * 9, "m", "missing"], "all": ["x"] * 19 + ["missing"]}
 
 
+@pytest.mark.parametrize(
+    ("entries", "is_watched"),
+    [
+        (["512", "584", "1024", "2144"], False),
+        (["0.5", "1.5"], False),
+        (["1", "2", "3", "4", "5", "6"], False),
+        (["missing", "700"], False),
+        (["0", "1", "2", "3", "4"], True),
+        (["missing", "1", "2"], True),
+        (["512x512", "584x565"], True),
+    ],
+)
+def test_no_group_is_a_number_that_is_measured(trainer, preprocessed_table, entries, is_watched):
+    rows = pd.DataFrame({"case": [f"c{i}" for i in range(30)], "width": (entries * 15)[:30]})
+    rows.to_csv(preprocessed_table, index=False)
+    assert list(watched_groups(trainer, rows["case"].tolist())) == ["width"] * is_watched
+
+
 def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
     trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"))
     trainer.initialize()
