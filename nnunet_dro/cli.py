@@ -9,18 +9,18 @@ from typing import Annotated
 import typer
 
 from nnunet_dro import __version__
-from nnunet_dro.completion import complete_trainer
-from nnunet_dro.evaluation_commands import compare, evaluate, plan, report, show, splits
-from nnunet_dro.exploration import explore
-from nnunet_dro.finetuning import finetune
-from nnunet_dro.locked_options import LockedCommand
+from nnunet_dro.commands.completion import complete_trainer
+from nnunet_dro.commands.evaluate import compare, evaluate, plan, report, show, splits
+from nnunet_dro.commands.explore import explore
+from nnunet_dro.commands.finetune import finetune
+from nnunet_dro.commands.locked_options import LockedCommand
+from nnunet_dro.commands.protocol import commands as protocol_commands
+from nnunet_dro.commands.rank import rank
+from nnunet_dro.commands.strata import strata
+from nnunet_dro.commands.tune import tune
+from nnunet_dro.commands.usage import INTERRUPTED, START, Command, Commands, stop
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.progress_bar import progress_bar
-from nnunet_dro.protocol_commands import commands as protocol_commands
-from nnunet_dro.ranking import rank
-from nnunet_dro.strata_command import strata
-from nnunet_dro.tuning import tune
-from nnunet_dro.usage import INTERRUPTED, START, Command, Commands, stop
 
 app = typer.Typer(
     name="nnunet-dro",

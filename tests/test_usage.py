@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 from nnunet_dro import progress_bar as module
 from nnunet_dro.cli import app
+from nnunet_dro.commands.usage import with_flags
 from nnunet_dro.progress_bar import progress_bar
-from nnunet_dro.usage import with_flags
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_an_evaluation_by_nothing_is_refused(tmp_path):
 def test_names_are_offered_after_tab(results, tmp_path):
     from types import SimpleNamespace
 
-    from nnunet_dro.completion import complete_attribute, complete_label, complete_metric
+    from nnunet_dro.commands.completion import complete_attribute, complete_label, complete_metric
 
     (tmp_path / "cases.csv").write_text("case,scale,sex\na,1,f\n")
     context = SimpleNamespace(params={"results": results / "dro", "cases": tmp_path / "cases.csv"})

@@ -198,7 +198,7 @@ def test_study_of_an_earlier_version_goes_on(fake, tune):
 )
 def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, options, prunes):
     seen = []
-    monkeypatch.setattr("nnunet_dro.tuning.tune_command._tune", lambda settings, *_: seen.append(settings))
+    monkeypatch.setattr("nnunet_dro.commands.tune._tune", lambda settings, *_: seen.append(settings))
 
     assert tune(*BETA, *options).exit_code == 0
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnunet_dro.usage import Command
+from nnunet_dro.commands.usage import Command
 
 #: What a protocol does not lock: what is evaluated, where results go, and how fast.
 FREE = frozenset(

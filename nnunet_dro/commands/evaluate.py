@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from nnunet_dro import evaluate_options as options
 from nnunet_dro.choices import EmptyRule, MissingRule
-from nnunet_dro.locked_options import ProtocolFile
+from nnunet_dro.commands import evaluate_options as options
+from nnunet_dro.commands.locked_options import ProtocolFile
 from nnunet_dro.pages.wording import plain
 from nnunet_dro.progress_bar import progress_bar
 

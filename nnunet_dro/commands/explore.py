@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nnunet_dro.completion import complete_attribute, complete_label, complete_metric
+from nnunet_dro.commands.completion import complete_attribute, complete_label, complete_metric
 from nnunet_dro.progress_bar import progress_bar
 
 

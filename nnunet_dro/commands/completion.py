@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-_TRAINERS = Path(__file__).parent / "trainers"
+_TRAINERS = Path(__file__).parents[1] / "trainers"
 _PREFIX = "nnUNetTrainer"
 
 

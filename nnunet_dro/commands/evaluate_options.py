@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from nnunet_dro.choices import EmptyRule, MissingRule
-from nnunet_dro.completion import complete_column
+from nnunet_dro.commands.completion import complete_column
 
 Reference = Annotated[Path, typer.Argument(help="Folder of reference label maps.", readable=False)]
 Prediction = Annotated[

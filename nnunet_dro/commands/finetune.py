@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnunet_dro.completion import complete_trainer
+from nnunet_dro.commands.completion import complete_trainer
 from nnunet_dro.nnunet.command import Device, find_command
 from nnunet_dro.progress_bar import progress_bar
 

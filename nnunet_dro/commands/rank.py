@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from nnunet_dro.choices import EmptyRule, MissingRule, RankingScheme
-from nnunet_dro.completion import complete_column
+from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.progress_bar import progress_bar
 
 
