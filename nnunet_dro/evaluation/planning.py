@@ -12,6 +12,9 @@ from nnunet_dro.evaluation.statistics import PERCENTILES
 #: More cases than this are not searched for.
 _MOST_CASES = 1 << 20
 
+#: The probability with which at least so many of the collected cases have the label.
+LABEL_SURE = 0.95
+
 
 def worse_allowed(requirement: Requirement, n: int) -> int:
     """The most cases of n that may miss the bound for the requirement to be met; -1 if n cases are too few."""
@@ -56,25 +59,72 @@ def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
     return enough
 
 
-def chances(evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame, sizes: list[int]) -> pd.DataFrame:
+def cases_to_collect(n_with_label: int, share: float) -> int:
+    """The least number of cases of which, with a probability of `LABEL_SURE`, at least so many have the label.
+
+    Example:
+        >>> cases_to_collect(59, 0.875), cases_to_collect(59, 1.0)
+        (73, 59)
+    """
+    from scipy.stats import nbinom
+
+    # Without the label are those that come before the last one of them that has it.
+    return n_with_label + (int(nbinom.ppf(LABEL_SURE, n_with_label, share)) if share < 1 else 0)
+
+
+def cases_with_label(n: int, share: float) -> int:
+    """The largest number of n cases of which, with a probability of `LABEL_SURE`, at least so many have the label."""
+    from scipy.stats import binom
+
+    return int(binom.ppf(1 - LABEL_SURE, n, share)) if share < 1 else n
+
+
+def check_share(share: float | None) -> None:
+    """Check a share of the cases that have the label.
+
+    Raises:
+        ValueError: If it is not a share.
+    """
+    if share is not None and not 0 < share <= 1:
+        cure = "Write 0.9 if nine of ten cases have the label."
+        raise ValueError(f"`with_label` must be a share, above 0 and up to 1, got {share!r}. {cure}")
+
+
+def least_share(rows: pd.DataFrame) -> float | None:
+    """The share of the cases that have the label, in the stratum of a pilot that has least of them but some.
+
+    Args:
+        rows: Of the pilot's strata frame.
+
+    Returns:
+        The share; None where no case has the label.
+    """
+    with_label = rows["n"] - rows["n_undefined"] + rows["n_left_out"].fillna(0)
+    shares = (with_label / rows["n"])[with_label > 0]
+    return float(shares.min()) if len(shares) else None
+
+
+def chances(
+    evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame, sizes: list[int], *, share: float | None
+) -> pd.DataFrame:
     """How likely the requirement is to be met by new cases of the same kind, per stratum and label of a pilot.
 
     The share of cases that miss the bound is not known. Given k of m cases in the pilot it has the distribution
     Beta(k + 1/2, m - k + 1/2) (Jeffreys' prior), so the number among n new cases is beta-binomial. A case whose label
-    was missed or invented and that has no value counts as one that misses the bound.
+    was missed or invented and that has no value counts as one that misses the bound. Other cases without a value do
+    not have the label: how many of the new cases have it is binomial.
 
     Args:
         evaluation: The pilot.
         requirement: A requirement with confidence.
         rows: The rows of the pilot's strata frame that it applies to.
         sizes: Numbers of new cases.
+        share: The share of them that have the label; None takes that of the pilot.
 
     Returns:
-        ``attribute``, ``stratum``, ``label``, ``n`` and ``n_worse`` (of the pilot), and a column per size with the
-        probability.
+        ``attribute``, ``stratum``, ``label``, ``share``, ``n`` (of the pilot, with the label) and ``n_worse`` (of
+        those), and a column per size with the probability.
     """
-    from scipy.stats import betabinom
-
     scores = evaluation.scores
     found = []
     for row in rows.to_dict("records"):
@@ -87,8 +137,18 @@ def chances(evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame
         values = np.where(np.isnan(values) & lost[inside.to_numpy()], worst, values)
         values = values[~np.isnan(values)]
         n_worse = sum(not requirement.holds_for(value) for value in values)
-        key = {name: row[name] for name in ("attribute", "stratum", "label")} | {"n": len(values), "n_worse": n_worse}
-        a, b = n_worse + 0.5, len(values) - n_worse + 0.5
-        probability = {str(n): float(betabinom.cdf(worse_allowed(requirement, n), n, a, b)) for n in sizes}
-        found.append(key | probability)
+        here = len(values) / int(inside.sum()) if share is None else share
+        key = {name: row[name] for name in ("attribute", "stratum", "label")} | {"share": here}
+        probability = {str(n): _chance(requirement, n, here, n_worse, len(values)) for n in sizes}
+        found.append(key | {"n": len(values), "n_worse": n_worse} | probability)
     return pd.DataFrame(found)
+
+
+def _chance(requirement: Requirement, n: int, share: float, n_worse: int, n_pilot: int) -> float:
+    """The probability that n new cases meet the requirement, however many have the label and miss the bound."""
+    from scipy.stats import betabinom, binom
+
+    numbers = np.arange(binom.ppf(1e-9, n, share), binom.ppf(1 - 1e-9, n, share) + 1) if share < 1 else np.array([n])
+    allowed = [worse_allowed(requirement, int(k)) for k in numbers]
+    met = betabinom.cdf(allowed, numbers, n_worse + 0.5, n_pilot - n_worse + 0.5)
+    return float(np.sum(binom.pmf(numbers, n, share) * met))

@@ -6,10 +6,20 @@ import pytest
 from scipy import stats
 
 from nnunet_dro.evaluation.outcomes import check_requirements
-from nnunet_dro.evaluation.planning import cases_needed, worse_allowed
+from nnunet_dro.evaluation.planning import cases_needed, cases_to_collect, cases_with_label, worse_allowed
+from nnunet_dro.evaluation.report.plan import planned_sizes
 from nnunet_dro.evaluation.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.stratum_statistics import summarise
-from tests.evaluation.made_folders import read_csv, run, run_evaluate, write_cases, write_study
+from tests.evaluation.made_folders import (
+    bars,
+    check_refused,
+    read_csv,
+    run,
+    run_evaluate,
+    write_cases,
+    write_map,
+    write_study,
+)
 
 
 def outcome_of(values, text, **columns):
@@ -125,6 +135,85 @@ def test_plan_says_how_many_cases_and_the_chance_per_stratum(pilot):
     assert of_a[5] == f"{100 * expected:.0f}"
     (of_b,) = [row for row in rows if row[:2] == ["tumour", "B"]]
     assert of_b[3:6] == ["5", "0", "0"]
+
+
+@pytest.mark.parametrize("share", [0.875, 0.5, 0.97])
+def test_so_many_of_the_collected_cases_have_the_label(share):
+    """The planned number of cases, none of them bad, passes as often as it says; that of before hardly ever did."""
+    rng = np.random.default_rng(0)
+    requirement = parse_requirement("p5>=0.70@95")
+    collected = cases_to_collect(59, share)
+
+    passed = {n: np.mean(rng.binomial(n, share, 4000) >= cases_needed(requirement)) for n in (59, collected)}
+
+    # 0.0004 for a share of 0.875.
+    assert passed[59] == pytest.approx(share**59, abs=0.02)
+    assert 0.94 <= passed[collected] <= 0.99
+    # One case less would be too few.
+    assert stats.binom.sf(58, collected, share) >= 0.95 > stats.binom.sf(58, collected - 1, share)
+    assert cases_with_label(collected, share) == 59 > cases_with_label(collected - 1, share)
+    assert [cases_with_label(0, share), cases_with_label(59, 1.0), cases_to_collect(59, 1.0)] == [0, 59, 59]
+
+
+def test_the_planned_cases_meet_the_requirement_as_often_as_promised():
+    rng = np.random.default_rng(1)
+    (n,) = {cases_to_collect(59, 0.875)}
+    met = 0
+    for _ in range(200):
+        values = np.where(rng.random(n) < 0.875, 0.8, np.nan)
+        met += outcome_of(values, "p5>=0.70@95").passed
+
+    assert n == 73
+    assert 180 <= met <= 200
+
+
+def test_plan_takes_the_share_of_cases_with_the_label():
+    result = run("plan", "label=tumour p5>=0.70@95", "--with-label", "0.875", "--n", 59)
+
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "with the label (95 % sure)" in text
+    assert "The label is in 87.5 % of the cases, and only those count." in text
+    rows = [line.split() for line in result.output.splitlines()]
+    assert ["73", "59", "0"] in rows
+    assert any(row[:2] == ["59", "47"] and "cannot" in row for row in rows)
+    without = run("plan", "label=tumour p5>=0.70@95")
+    assert "Only cases with the label count." in " ".join(without.output.split())
+
+
+def test_the_share_is_that_of_the_pilot(tmp_path):
+    write_study(tmp_path, shifts=[0] * 16)
+    for n in (0, 1):
+        for folder in ("reference", "prediction"):
+            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", bars(0))
+    cases = write_cases(tmp_path, centre=["A", "B"] + ["A"] * 3 + ["B"] * 11)
+    run_evaluate(tmp_path, "--cases", cases, "--by", "centre", out="pilot")
+
+    result = run("plan", "label=tumour centre=* p5>=0.70@95", "--pilot", tmp_path / "pilot", "--n", 100)
+
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    # Three of four cases of A, and eleven of twelve of B.
+    assert (
+        "The label is in 75 % of the cases of that stratum of the pilot that has least, and only those count." in text
+    )
+    (of_b,) = [line.replace("(centre)", "").split() for line in result.output.splitlines() if " B " in line]
+    assert of_b[2:4] == ["11", "0"]
+    rng = np.random.default_rng(2)
+    bad = rng.beta(0.5, 11.5, 20_000)
+    with_label = rng.binomial(100, 11 / 12, 20_000)
+    requirement = parse_requirement("p5>=0.70@95")
+    allowed = np.array([worse_allowed(requirement, n) for n in range(101)])
+    chance = np.mean(rng.binomial(with_label, bad) <= allowed[with_label])
+    sizes = planned_sizes(requirement, [100], share=0.75)
+    assert float(of_b[4 + 2 * sizes.index(100)]) == pytest.approx(100 * chance, abs=1.5)
+
+
+@pytest.mark.parametrize("share", ["0", "87.5", "-0.5", "nan"])
+def test_a_share_that_is_none_is_refused(share, tmp_path):
+    result = run("plan", "p5>=0.70@95", "--with-label", share)
+
+    check_refused(result, tmp_path, "--with-label must be a share, above 0 and up to 1", "Write 0.9")
 
 
 def test_a_plan_needs_a_confidence():

@@ -5,7 +5,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nnunet_dro.evaluation.planning import cases_needed, worse_allowed
+from nnunet_dro.evaluation.planning import LABEL_SURE, cases_needed, cases_to_collect, cases_with_label, worse_allowed
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.requirements import Requirement
 from nnunet_dro.pages.wording import plain
@@ -14,23 +14,34 @@ from nnunet_dro.pages.wording import plain
 MOST_WORSE = 3
 
 
-def plan_table(requirement: Requirement, sizes: list[int], chances: pd.DataFrame | None = None) -> RenderableType:
+def plan_table(
+    requirement: Requirement, sizes: list[int], chances: pd.DataFrame | None = None, *, share: float | None = None
+) -> RenderableType:
     """How many cases may miss the bound, and the chance that no more do.
 
     Args:
         requirement: A requirement with confidence.
         sizes: Numbers of cases.
         chances: From `planning.chances`; None without a pilot.
+        share: The share of the cases that have the label; None if it is not known.
 
     Returns:
         A renderable for rich's console.
     """
     side = "below" if requirement.end == "low" else "above"
-    needed = _table("cases in each stratum", f"cases that may be {side} {requirement.bound}")
+    some_lack_it = share is not None and share < 1
+    with_label = [f"with the label ({100 * LABEL_SURE:g} % sure)"] if some_lack_it else []
+    needed = _table("cases in each stratum", *with_label, f"cases that may be {side} {requirement.bound}")
     for n in sizes:
-        allowed = worse_allowed(requirement, n)
-        needed.add_row(str(n), str(allowed) if allowed >= 0 else "the requirement cannot be met")
-    parts: list[RenderableType] = [Text(plain(requirement.text), style="bold"), needed]
+        n_with_label = cases_with_label(n, share or 1.0)
+        allowed = worse_allowed(requirement, n_with_label)
+        counted = [str(n_with_label)] if some_lack_it else []
+        needed.add_row(str(n), *counted, str(allowed) if allowed >= 0 else "the requirement cannot be met")
+    parts: list[RenderableType] = [
+        Text(plain(requirement.text), style="bold"),
+        needed,
+        Text(_on_labels(share, chances)),
+    ]
     if chances is not None:
         shown = _table("label", "stratum", "pilot", side, *(f"chance with {n}" for n in sizes))
         for row in chances.to_dict("records"):
@@ -44,9 +55,20 @@ def plan_table(requirement: Requirement, sizes: list[int], chances: pd.DataFrame
     return Group(*parts)
 
 
-def planned_sizes(requirement: Requirement, given: list[int]) -> list[int]:
-    """The given numbers of cases, and those that are needed if up to `MOST_WORSE` cases miss the bound, ascending."""
-    return sorted({*given, *(cases_needed(requirement, n_worse=n) for n in range(MOST_WORSE + 1))})
+def _on_labels(share: float | None, chances: pd.DataFrame | None) -> str:
+    """Which cases are counted."""
+    if share is None:
+        return "Only cases with the label count. If not every case has it, say how many do: --with-label 0.9."
+    where = (
+        "" if chances is None or (chances["share"] == share).all() else " of that stratum of the pilot that has least"
+    )
+    return f"The label is in {100 * share:.3g} % of the cases{where}, and only those count."
+
+
+def planned_sizes(requirement: Requirement, given: list[int], *, share: float | None) -> list[int]:
+    """The given numbers of cases, and those to collect if up to `MOST_WORSE` cases miss the bound, ascending."""
+    needed = (cases_needed(requirement, n_worse=n) for n in range(MOST_WORSE + 1))
+    return sorted({*given, *(cases_to_collect(n, share or 1.0) for n in needed)})
 
 
 def _table(*headings: str) -> Table:
