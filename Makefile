@@ -61,7 +61,6 @@ dist: install
 benchmarks: install
 	$(BIN)/python benchmarks/sampler.py
 	$(BIN)/python benchmarks/train_step.py
-	$(BIN)/python benchmarks/bootstrap.py
 	$(BIN)/python benchmarks/ranking.py
 
 # In a place of its own: the peers ask for older versions of other packages.

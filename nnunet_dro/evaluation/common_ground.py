@@ -11,8 +11,7 @@ from nnunet_dro.case_table import MISSING
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.strata import parse_by, stratify
-from nnunet_dro.evaluation.stratum_statistics import divide
+from nnunet_dro.evaluation.strata import divide, parse_by, stratify
 from nnunet_dro.naming import name_some
 
 #: Options that change what a number means.

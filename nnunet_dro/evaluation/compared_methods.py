@@ -11,7 +11,7 @@ from nnunet_dro.evaluation.failures import failed_rows
 from nnunet_dro.evaluation.instances import LESION_COUNTS
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.one_sided import completed
-from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, STATISTICS
+from nnunet_dro.evaluation.statistics import COUNTS, GUARANTEED, INTERVALS, STATISTICS
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.evaluation.stratum_statistics import summarise
 from nnunet_dro.evaluation.trainings import Trainings, mean_over
@@ -22,7 +22,7 @@ N_CHANGED = 5
 _CHANGED_COLUMNS = ("method", "metric", "label", "case", "baseline_value", "method_value", "difference")
 
 #: The counts that are sums over the trainings of a method; the others are those of its cases.
-_SUMS = tuple(name for name in COUNTS if name in ("n_missed", "n_invented", "n_left_out"))
+_SUMS = tuple(name for name in COUNTS if name in ("n_missed", "n_invented", "n_left_out", "n_failed"))
 
 
 def strata_of_methods(
@@ -76,7 +76,7 @@ def _mean_of_tables(tables: list[pd.DataFrame]) -> pd.DataFrame:
         part[name] = np.mean([table[name] for table in tables], axis=0)
     for name in _SUMS:
         part[name] = np.sum([table[name] for table in tables], axis=0)
-    part[list(INTERVALS)] = np.nan
+    part[[*INTERVALS, *GUARANTEED]] = np.nan
     return part
 
 

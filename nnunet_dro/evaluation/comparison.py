@@ -143,7 +143,9 @@ def _compared(
         changed=changed_cases(values, trainings, ground, strata),
         scores=scores_of_methods(trainings, ground),
         stratum_of_case=strata,
-        trainings=trainings_table(values, trainings.of_method, ground, strata) if trainings.are_repeated else None,
+        trainings=trainings_table(values, trainings.of_method, ground, strata, patients)
+        if trainings.are_repeated
+        else None,
         outcomes=outcomes,
         about=_about(trainings, ground, {**options, "patient": None if patients is None else patients.name})
         | {"requirements": [outcome.record for outcome in outcomes]},
@@ -153,7 +155,7 @@ def _compared(
 
 def _outcomes(table: pd.DataFrame, requirements: Sequence[Requirement], *, with_intervals: bool) -> tuple[Outcome, ...]:
     """The outcomes; a requirement on an interval is refused where none were asked for."""
-    bounds = [c for c in table.columns if c.endswith(("_low", "_high"))]
+    bounds = [c for c in table.columns if c.endswith(("_low", "_high", "_guaranteed"))]
     return tuple(check_requirements(table if with_intervals else table.drop(columns=bounds), requirements))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ import pandas as pd
 
 from nnunet_dro.evaluation.common_ground import CommonGround
 from nnunet_dro.evaluation.failures import BoolArray
-from nnunet_dro.evaluation.intervals import difference_intervals
+from nnunet_dro.evaluation.intervals import difference_intervals, guaranteed_means
 from nnunet_dro.evaluation.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.one_sided import MethodValues, completed
-from nnunet_dro.evaluation.patients import CodeArray, patient_means
-from nnunet_dro.evaluation.significance import holm, wilcoxon_p
-from nnunet_dro.evaluation.statistics import STATISTICS
-from nnunet_dro.evaluation.stratum_statistics import describe, divide
+from nnunet_dro.evaluation.patients import CodeArray, patient_values
+from nnunet_dro.evaluation.significance import holm, typical_value, wilcoxon_p
+from nnunet_dro.evaluation.statistics import GUARANTEED_DIFFERENCE, STATISTICS
+from nnunet_dro.evaluation.strata import divide
+from nnunet_dro.evaluation.stratum_statistics import describe
 from nnunet_dro.evaluation.trainings import differences_over_trainings
 
 #: The columns of the comparison's table.
@@ -29,6 +31,8 @@ COLUMNS = (
         for what in ("baseline", "method", "difference", "difference_low", "difference_high")
     ),
     *("wilcoxon_p", "holm_p", "wins", "ties", "losses"),
+    *GUARANTEED_DIFFERENCE,
+    *("typical_difference", "typical_difference_low", "typical_difference_high"),
 )
 
 #: The further columns where methods have several trainings.
@@ -53,10 +57,18 @@ class _Pair:
     failed: tuple[BoolArray, BoolArray]
     patients: CodeArray
 
-    @property
+    @cached_property
     def defined(self) -> BoolArray:
         """The cases with a value in every training."""
         return np.asarray(~np.isnan(np.concatenate([self.baseline, self.method])).any(axis=0))
+
+    @cached_property
+    def values(self) -> tuple[_FloatArray, _FloatArray]:
+        """The values that are compared, of the baseline and the method: of patients, in the defined cases."""
+        codes = self.patients[self.defined]
+        return patient_values(self.baseline[:, self.defined], codes), patient_values(
+            self.method[:, self.defined], codes
+        )
 
 
 def comparison_table(
@@ -76,38 +88,47 @@ def comparison_table(
         of_method: Method, the baseline first, to the names of its trainings.
         ground: The cases, labels and metrics.
         strata: Attribute to the stratum of each case.
-        patient_of_case: The patient of each case; None takes all cases for independent.
-        n_resamples: Number of random draws for the intervals; 0 for none.
+        patient_of_case: The patient of each case, who counts once, with the mean of its cases; None takes every case
+            for another patient.
+        n_resamples: Number of random draws for the bounds for verdicts; 0 for no intervals.
         seed: Random seed of the draws.
 
     Returns:
-        `COLUMNS`, and after them `TRAINING_COLUMNS` where a method has several trainings.
+        `COLUMNS`, and after them `TRAINING_COLUMNS` where a method has several trainings; with patients ``n_patients``
+        after ``n``.
     """
     pairs = list(_pairs(values, of_method, ground, strata, patient_of_case))
     options = {"n_resamples": n_resamples, "seed": seed}
-    of_patients = None if patient_of_case is None else [pair.patients for pair in pairs]
     bounded = [is_bounded(str(pair.key["metric"])) for pair in pairs]
     repeated = any(len(names) > 1 for names in of_method.values())
+    values_of = [pair.values for pair in pairs]
     if repeated:
-        samples = [(pair.baseline, pair.method) for pair in pairs]
-        found = differences_over_trainings(samples, bounded=bounded, patients=of_patients, **options)
+        found = differences_over_trainings(values_of, bounded=bounded, **options)
         rows = [
             _counts(pair) | _spread(pair, found.baseline[n], found.method[n], found.lowest[n], found.highest[n])
             for n, pair in enumerate(pairs)
         ]
-        bounds = found.bounds
+        bounds, guaranteed = found.bounds, found.guaranteed
     else:
-        alone = [(pair.baseline[0], pair.method[0]) for pair in pairs]
-        rows = [_counts(pair) | _of_cases(pair) for pair in pairs]
-        bounds = difference_intervals(alone, bounded=bounded, patients=of_patients, **options)
-    for row, of_row in zip(rows, bounds, strict=True):
+        alone = [(before[0], after[0]) for before, after in values_of]
+        changes = [after - before for before, after in alone]
+        rows = [_counts(pair) | _of_cases(pair, with_interval=n_resamples > 0) for pair in pairs]
+        bounds = difference_intervals(alone, bounded=bounded)
+        guaranteed = guaranteed_means(changes, bounded=bounded, low=-1.0, **options)
+    if not n_resamples:
+        bounds, guaranteed = np.full_like(bounds, np.nan), np.full_like(guaranteed, np.nan)
+    for row, of_row, of_mean in zip(rows, bounds, guaranteed, strict=True):
         for statistic, (low, high) in zip(STATISTICS, of_row, strict=True):
             row |= {f"{statistic}_difference_low": low, f"{statistic}_difference_high": high}
+        row |= zip(GUARANTEED_DIFFERENCE, of_mean, strict=True)
     table: pd.DataFrame = pd.DataFrame(rows)
     table["holm_p"] = np.nan
     for _, family in table.groupby(["metric", "method"], sort=False):
         table.loc[family.index, "holm_p"] = holm(family["wilcoxon_p"].to_numpy(dtype=np.float64))
-    return table[[*COLUMNS, *(TRAINING_COLUMNS if repeated else ())]]
+    columns = [*COLUMNS, *(TRAINING_COLUMNS if repeated else ())]
+    if patient_of_case is not None:
+        columns.insert(columns.index("n") + 1, "n_patients")
+    return table[columns]
 
 
 def trainings_table(
@@ -115,6 +136,7 @@ def trainings_table(
     of_method: Mapping[str, Sequence[str]],
     ground: CommonGround,
     strata: "Mapping[str, pd.Series[str]]",
+    patient_of_case: "pd.Series[str] | None",
 ) -> pd.DataFrame:
     """The statistics of every training, over the cases that the row of the comparison rests on.
 
@@ -124,11 +146,11 @@ def trainings_table(
         statistics.
     """
     rows = []
-    for pair in _pairs(values, of_method, ground, strata, None):
-        for which, of_which in (("baseline", pair.baseline), ("method", pair.method)):
-            for number, of_training in enumerate(of_which[:, pair.defined], 1):
+    for pair in _pairs(values, of_method, ground, strata, patient_of_case):
+        for which, of_which in zip(("baseline", "method"), pair.values, strict=True):
+            for number, of_training in enumerate(of_which, 1):
                 described = describe(of_training)
-                key = pair.key | {"of": pair.key[which], "training": number, "n": len(of_training)}
+                key = pair.key | {"of": pair.key[which], "training": number, "n": int(pair.defined.sum())}
                 rows.append(key | {name: described[name] for name in STATISTICS})
     table: pd.DataFrame = pd.DataFrame(rows)
     return table
@@ -173,16 +195,16 @@ def _pairs(
 def _counts(pair: _Pair) -> dict[str, Any]:
     """The key of a row, and its numbers of cases."""
     defined = pair.defined
-    row = pair.key | {"n": len(defined), "n_undefined": int((~defined).sum())}
+    row = pair.key | {"n": len(defined), "n_undefined": int((~defined).sum()), "n_patients": pair.values[0].shape[1]}
     for which, failed in zip(("baseline", "method"), pair.failed, strict=True):
         row[f"n_worst_{which}"] = int(np.count_nonzero(failed[:, defined].any(axis=0)))
     return row
 
 
-def _of_cases(pair: _Pair) -> dict[str, Any]:
+def _of_cases(pair: _Pair, *, with_interval: bool) -> dict[str, Any]:
     """The statistics and tests of one training of each method."""
     defined, metric = pair.defined, METRICS[pair.key["metric"]]
-    baseline, method = pair.baseline[0, defined], pair.method[0, defined]
+    baseline, method = (of_method[0] for of_method in pair.values)
     before, after = describe(baseline), describe(method)
     row: dict[str, Any] = {}
     for statistic in STATISTICS:
@@ -191,9 +213,13 @@ def _of_cases(pair: _Pair) -> dict[str, Any]:
     sign = 1.0 if metric.more_is_better else -1.0
     # A failure without a value has the largest rank, however bad the other method's value is.
     failed = [of_method[0, defined] for of_method in pair.failed]
-    differences = np.select(failed, [sign * np.inf, -sign * np.inf], method - baseline)
-    p = wilcoxon_p(patient_means(differences, pair.patients[defined]))
-    return row | {"wilcoxon_p": p} | _wins(sign * differences)
+    ranked = np.select(failed, [sign * np.inf, -sign * np.inf], 0.0)
+    ranked = method - baseline + patient_values(ranked, pair.patients[defined])
+    # A patient of whom either method failed a case has the difference of the values.
+    ranked = np.where(np.isnan(ranked), method - baseline, ranked)
+    ends = typical_value(method - baseline, with_interval=with_interval)
+    row |= zip(("typical_difference", "typical_difference_low", "typical_difference_high"), ends, strict=True)
+    return row | {"wilcoxon_p": wilcoxon_p(ranked)} | _wins(sign * ranked)
 
 
 def _spread(
@@ -206,8 +232,11 @@ def _spread(
         row[f"{statistic}_difference"] = method[n] - baseline[n]
         row |= {f"{statistic}_difference_lowest": lowest[n], f"{statistic}_difference_highest": highest[n]}
     sign = 1.0 if METRICS[pair.key["metric"]].more_is_better else -1.0
-    gains = sign * (pair.method.mean(axis=0) - pair.baseline.mean(axis=0))[pair.defined]
-    return row | {"wilcoxon_p": np.nan} | _wins(gains)
+    before, after = pair.values
+    nothing = dict.fromkeys(
+        ("wilcoxon_p", "typical_difference", "typical_difference_low", "typical_difference_high"), np.nan
+    )
+    return row | nothing | _wins(sign * (after.mean(axis=0) - before.mean(axis=0)))
 
 
 def _wins(gains: _FloatArray) -> dict[str, int]:

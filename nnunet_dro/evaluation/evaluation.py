@@ -306,7 +306,8 @@ def _check_requirements_apply(
         n_resamples=0,
     )
     if not with_intervals:
-        statistics = statistics.drop(columns=[c for c in statistics.columns if c.endswith(("_low", "_high"))])
+        ends = ("_low", "_high", "_guaranteed")
+        statistics = statistics.drop(columns=[c for c in statistics.columns if c.endswith(ends)])
     check_requirements(with_absent(statistics, cases_of.absent), requirements)
 
 

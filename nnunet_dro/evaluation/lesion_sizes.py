@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.intervals import intervals
-from nnunet_dro.evaluation.statistics import STATISTICS
-from nnunet_dro.evaluation.stratum_statistics import divide
+from nnunet_dro.evaluation.intervals import TAIL
+from nnunet_dro.evaluation.patients import clustered_mean
+from nnunet_dro.evaluation.strata import divide
 
 #: The columns of lesion_sizes.csv: names, then numbers.
 NUMBERS = ("n_lesions", "n_cases", "n_found", "n_invented", "recall", "recall_low", "recall_high", "dice_of_found")
@@ -63,10 +63,11 @@ def lesion_sizes(
             key = {"attribute": attribute, "stratum": name, "label": label}
             key |= {"unit": group["unit"].iloc[0], "volume": f"{10**decade if decade else 0} to {10 ** (decade + 1)}"}
             rows.append(key | _row(of_reference) | {"n_invented": n_invented})
-    bounds = intervals(samples, bounded=[True] * len(rows), patients=patients, n_resamples=n_resamples, seed=seed)
-    mean = list(STATISTICS).index("mean")
-    for row, of_row in zip(rows, bounds, strict=True):
-        row |= {"recall_low": of_row[mean, 0], "recall_high": of_row[mean, 1]}
+    options = {"low": 0.0, "high": 1.0, "tail": TAIL, "n_resamples": n_resamples, "seed": seed}
+    for row, found, codes in zip(rows, samples, patients, strict=True):
+        several = n_resamples > 0 and len(np.unique(codes)) > 1
+        ends = clustered_mean(found, codes, **options) if several else (float("nan"), float("nan"))
+        row |= {"recall_low": ends[0], "recall_high": ends[1]}
     table: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
     return table
 

@@ -1,11 +1,16 @@
-"""Bounds of means and standard deviations, for bounded scores and for distances."""
+"""Bounds of means: those that hold whatever a bounded score may be, and Student's t."""
 
 from collections.abc import Iterator
+from math import comb
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+
+#: Samples of more values than this have the limit of many draws, a series of moments, in place of draws.
+MOST_DRAWN = 500
 
 #: Number of weights drawn at a time: they stay in the processor's cache.
 _CHUNK = 1 << 18
@@ -14,28 +19,29 @@ _CHUNK = 1 << 18
 _WIDTH = 8
 
 
-def bounded_mean_and_std(
+def bounded_mean(
     samples: FloatArray, *, low: float, high: float, tail: float, n_resamples: int, seed: int
-) -> tuple[FloatArray, FloatArray]:
-    r"""Bounds of the mean and the standard deviation of values between two limits.
+) -> FloatArray:
+    r"""Bounds of the mean of values between two limits, which assume nothing else.
 
     With weights (D_0, ..., D_n) that are uniform on the simplex, the lower bound of the mean is the ``tail`` quantile
     of D_0 low + sum_i D_i x_i, and the upper one the 1 - ``tail`` quantile of D_0 high + sum_i D_i x_i: one more case
-    is added, as bad or as good as can be. Its share shrinks as 1 / (n + 1), so that large samples lose little. The
-    standard deviation is treated in the same way: the added case is the median for the lower bound, and the farther of
-    the limits for the upper one.
+    is added, as bad or as good as can be. Its share shrinks as 1 / (n + 1), so that large samples lose little.
+
+    With more than `MOST_DRAWN` values the quantiles follow from their moments; with 600 they differ from those of
+    50,000 draws by less than 2 % of half the interval's width.
 
     Args:
-        samples: Shape (n_samples, n), between ``low`` and ``high``; each row in ascending order.
+        samples: Shape (n_samples, n), n >= 1, between ``low`` and ``high``; each row in ascending order.
         low: The least possible value.
         high: The largest possible value.
-        tail: The probability that each bound is wrong. For the mean that it is never exceeded is a conjecture which no
-            known distribution violates; for the standard deviation it is what simulations found.
+        tail: The probability that each bound is wrong. That it is never exceeded is a conjecture which no known
+            distribution violates.
         n_resamples: Number of draws of the weights.
         seed: Random seed of the draws, which depend on it and on n alone.
 
     Returns:
-        Bounds of the mean and of the standard deviation, shape (n_samples, 2) each.
+        Lower and upper bounds, shape (n_samples, 2).
 
     Source: Gaffke 2005, Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
     variable; Learned-Miller and Thomas 2019, A new confidence interval for the mean of a bounded random variable
@@ -44,52 +50,92 @@ def bounded_mean_and_std(
     n_samples, n = samples.shape
     # Deviations from a value of the sample: nothing cancels.
     centre = samples[:, n // 2, None]
-    powers = _powers(samples - centre)
-    extra, first, second = np.empty(n_resamples), np.empty((n_resamples, n_samples)), np.empty((n_resamples, n_samples))
-    for rows, weights in uniform_weights(n, n_resamples, seed=seed):
-        extra[rows] = weights[:, 0]
-        moments = weights[:, 1:] @ powers
-        first[rows], second[rows] = moments[:, :n_samples], moments[:, n_samples : 2 * n_samples]
-    first, second = first.T, second.T
-    limits = [limit - centre for limit in (low, high)]
-    ends = [first + extra * limit for limit in limits]
-    mean = [np.quantile(ends[0], tail, axis=1), np.quantile(ends[1], 1 - tail, axis=1)]
-    least = np.quantile(np.maximum(second - first**2, 0), tail, axis=1)
-    most = [
-        np.quantile(second + extra * limit**2 - end**2, 1 - tail, axis=1)
-        for limit, end in zip(limits, ends, strict=True)
-    ]
-    std = np.sqrt(np.stack([least, np.maximum(np.maximum(*most), 0)], axis=1))
+    limits = (low - centre[:, 0], high - centre[:, 0])
+    if n > MOST_DRAWN:
+        sums = np.stack([((samples - centre) ** k).sum(axis=1) for k in range(1, 5)])
+        ends = [_limit_of_draws(sums, n, limit, p) for limit, p in zip(limits, (tail, 1 - tail), strict=True)]
+    else:
+        deviations = np.zeros((n, -(-n_samples // _WIDTH) * _WIDTH))
+        deviations[:, :n_samples] = (samples - centre).T
+        extra, drawn = np.empty(n_resamples), np.empty((n_resamples, n_samples))
+        for rows, weights in uniform_weights(n, n_resamples, seed=seed):
+            extra[rows], drawn[rows] = weights[:, 0], (weights[:, 1:] @ deviations)[:, :n_samples]
+        ends = [
+            np.quantile(drawn.T + extra * limit[:, None], p, axis=1)
+            for limit, p in zip(limits, (tail, 1 - tail), strict=True)
+        ]
     # Rounding must not push a bound over a limit.
-    return np.clip(np.stack(mean, axis=1) + centre, low, high), std
+    return np.clip(np.stack(ends, axis=1) + centre, low, high)
 
 
-def mean_by_bootstrap_t(samples: FloatArray, *, tail: float, n_resamples: int, seed: int) -> FloatArray:
-    """Bounds of the mean by the bootstrap of Student's t, for values without limits.
+def uniform_weights(n: int, n_resamples: int, *, seed: int) -> Iterator[tuple[slice, FloatArray]]:
+    """Weights of n + 1 cases that are uniform on the simplex, in chunks of rows."""
+    rng = np.random.default_rng([seed, n])
+    at_once = max(1, _CHUNK // n)
+    for start in range(0, n_resamples, at_once):
+        rows = slice(start, min(start + at_once, n_resamples))
+        weights = rng.standard_exponential((rows.stop - rows.start, n + 1))
+        weights /= weights.sum(axis=1, keepdims=True)
+        yield rows, weights
+
+
+def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> FloatArray:
+    """The quantile of the mean with weights that are uniform on the simplex, of a sample to which a value is added.
 
     Args:
-        samples: Shape (n_samples, n), n >= 2; each row in ascending order.
+        sums: Sums of the powers 1 to 4 of the values, shape (4, n_samples).
+        n: Number of values.
+        added: The further value, shape (n_samples,).
+        p: The probability.
+
+    Source: Cornish and Fisher 1937, Moments and cumulants in the specification of distributions.
+    """
+    m = n + 1
+    raw = [np.ones_like(added), *((of_power + added ** (k + 1)) / m for k, of_power in enumerate(sums))]
+    mean = raw[1]
+    second, third, fourth = (sum(comb(k, j) * raw[j] * (-mean) ** (k - j) for j in range(k + 1)) for k in (2, 3, 4))
+    variance = second / (m + 1)
+    cumulant_3 = 2 * third / ((m + 1) * (m + 2))
+    cumulant_4 = (6 * fourth + 3 * m * second**2) / ((m + 1) * (m + 2) * (m + 3)) - 3 * variance**2
+    spread = variance > 0
+    skewness = np.divide(cumulant_3, variance**1.5, out=np.zeros_like(mean), where=spread)
+    kurtosis = np.divide(cumulant_4, variance**2, out=np.zeros_like(mean), where=spread)
+    z = NormalDist().inv_cdf(p)
+    series = z + (z**2 - 1) * skewness / 6 + (z**3 - 3 * z) * kurtosis / 24 - (2 * z**3 - 5 * z) * skewness**2 / 36
+    return np.asarray(mean + series * np.sqrt(np.maximum(variance, 0)))
+
+
+def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
+    """Bounds of the mean by Student's t, corrected for skewness: the limit of its bootstrap (bootstrap-t).
+
+    Args:
+        samples: Shape (n_samples, n), n >= 6.
         tail: The probability that each bound is wrong, roughly.
-        n_resamples: Number of resamples.
-        seed: Random seed of the draws, which depend on it and on n alone.
 
     Returns:
         Bounds, shape (n_samples, 2); the value itself where all values of a sample are equal.
 
-    Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 12.5.
+    Source: Hall 1992, The Bootstrap and Edgeworth Expansion, sections 2.5 and 3.3.
     """
-    n_samples, n = samples.shape
-    mean, error = samples.mean(axis=1), samples.std(axis=1, ddof=1) / np.sqrt(n)
-    powers = _powers(samples - mean[:, None])
-    ratios = np.zeros((n_resamples, n_samples))
-    for rows, weights in _resampled_weights(n, n_resamples, seed=seed):
-        moments = weights @ powers
-        first, second = moments[:, :n_samples], moments[:, n_samples : 2 * n_samples]
-        spread = np.sqrt(np.maximum(second - first**2, 0) / (n - 1))
-        # A resample of equal values has no spread: it says nothing.
-        ratios[rows] = np.divide(first, spread, out=np.zeros_like(first), where=spread > 0)
-    low, high = np.quantile(ratios, [tail, 1 - tail], axis=0)
-    return np.stack([mean - high * error, mean - low * error], axis=1)
+    n = samples.shape[1]
+    mean = samples.mean(axis=1)
+    deviations = samples - mean[:, None]
+    variance, third, fourth = ((deviations**k).mean(axis=1) for k in (2, 3, 4))
+    # Equal values differ by rounding.
+    spread = np.ptp(samples, axis=1) > 0
+    skewness = np.divide(third, variance**1.5, out=np.zeros_like(mean), where=spread)
+    kurtosis = np.divide(fourth, variance**2, out=np.full_like(mean, 3.0), where=spread) - 3
+    error = np.where(spread, np.sqrt(variance / (n - 1)), 0)
+    ends = [mean - _skewed_t(skewness, kurtosis, n, p) * error for p in (1 - tail, tail)]
+    return np.stack(ends, axis=1)
+
+
+def _skewed_t(skewness: FloatArray, kurtosis: FloatArray, n: int, p: float) -> FloatArray:
+    """The quantile of Student's t of n values with these moments, to the order 1 / n."""
+    z = NormalDist().inv_cdf(p)
+    first = skewness * (2 * z**2 + 1) / 6
+    second = z * (kurtosis * (z**2 - 3) / 12 - skewness**2 * (z**4 + 2 * z**2 - 3) / 18 - (z**2 + 3) / 4)
+    return z - first / np.sqrt(n) + (first * skewness * 2 * z / 3 - z * first**2 / 2 - second) / n
 
 
 def mean_by_students_t(samples: FloatArray, *, tail: float) -> FloatArray:
@@ -107,36 +153,3 @@ def mean_by_students_t(samples: FloatArray, *, tail: float) -> FloatArray:
     n = samples.shape[1]
     margin = stdtrit(n - 1, 1 - tail) * samples.std(axis=1, ddof=1) / np.sqrt(n)
     return samples.mean(axis=1)[:, None] + np.array([-1.0, 1.0]) * margin[:, None]
-
-
-def _powers(deviations: FloatArray) -> FloatArray:
-    """Deviations and their squares side by side, shape (n, at least 2 n_samples)."""
-    n_samples, n = deviations.shape
-    powers = np.zeros((n, -(-2 * n_samples // _WIDTH) * _WIDTH))
-    powers[:, : 2 * n_samples] = np.concatenate([deviations, deviations**2]).T
-    return powers
-
-
-def uniform_weights(n: int, n_resamples: int, *, seed: int) -> Iterator[tuple[slice, FloatArray]]:
-    """Weights of n + 1 cases that are uniform on the simplex, in chunks of rows."""
-    rng = np.random.default_rng([seed, n])
-    for rows in _chunks(n, n_resamples):
-        weights = rng.standard_exponential((rows.stop - rows.start, n + 1))
-        weights /= weights.sum(axis=1, keepdims=True)
-        yield rows, weights
-
-
-def _resampled_weights(n: int, n_resamples: int, *, seed: int) -> Iterator[tuple[slice, FloatArray]]:
-    """How often each of n cases is drawn, over n, in chunks of rows."""
-    rng = np.random.default_rng([seed, n])
-    for rows in _chunks(n, n_resamples):
-        n_rows = rows.stop - rows.start
-        drawn = rng.integers(0, n, size=(n_rows, n), dtype=np.uint32)
-        cells = drawn + np.arange(n_rows, dtype=np.int64)[:, None] * n
-        yield rows, np.bincount(cells.ravel(), minlength=n_rows * n).reshape(n_rows, n) / n
-
-
-def _chunks(n: int, n_resamples: int) -> Iterator[slice]:
-    at_once = max(1, _CHUNK // n)
-    for start in range(0, n_resamples, at_once):
-        yield slice(start, min(start + at_once, n_resamples))

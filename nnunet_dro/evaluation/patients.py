@@ -1,6 +1,10 @@
-"""Several cases of one patient: intervals and tests in which the patients, not the cases, are independent.
+"""Several cases of one patient: every patient counts once, with the mean of its cases.
 
-With one case per patient everything here equals what `intervals` computes of the cases.
+Statistics, intervals, bounds and tests are then those of the patients, who are independent whatever their number of
+cases has to do with their scores.
+
+Source: Maier-Hein et al. 2024, Metrics reloaded: recommendations for image analysis validation (values are aggregated
+over the cases of a patient before they are over patients).
 """
 
 import re
@@ -12,7 +16,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.mean_bounds import uniform_weights
-from nnunet_dro.evaluation.order_statistics import percentile_bounds
 from nnunet_dro.naming import name_some
 
 FloatArray = npt.NDArray[np.float64]
@@ -28,44 +31,43 @@ _LAST_PART = re.compile(
 _MOST_CASES = 6
 
 
-def clustered_percentile_bounds(
-    values: FloatArray, patients: CodeArray, percent: float, *, tail: float
-) -> tuple[float, float]:
-    """Bounds of a percentile from the worst and the best case of every patient.
-
-    A patient's smallest value is at most that of any of its cases. So the lower bound of the percentile of the
-    patients' smallest values is one for a case drawn at random from a patient drawn at random, and likewise the upper
-    bound of the largest values.
+def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
+    """The mean of every patient's cases that have a value.
 
     Args:
-        values: Shape (n,), finite.
+        values: Shape (..., n); NaN where undefined. Infinite values make their mean infinite, and NaN if of both signs.
         patients: The number of each case's patient, shape (n,).
-        percent: The percentile, between 0 and 100.
-        tail: The probability that each bound is wrong, at most.
 
     Returns:
-        Lower and upper bound; NaN where there are too few patients.
+        Shape (..., n_patients), in the order of their numbers; NaN for a patient without a value.
     """
-    n_patients = int(patients.max()) + 1
-    smallest, largest = np.full(n_patients, np.inf), np.full(n_patients, -np.inf)
-    np.minimum.at(smallest, patients, values)
-    np.maximum.at(largest, patients, values)
-    low = percentile_bounds(np.sort(smallest)[None], percent, tail=tail)[0, 0]
-    high = percentile_bounds(np.sort(largest)[None], percent, tail=tail)[0, 1]
-    return float(low), float(high)
+    codes = np.unique(patients, return_inverse=True)[1]
+    n_patients = int(codes.max(initial=-1)) + 1
+    if n_patients == values.shape[-1]:
+        found = np.empty_like(values)
+        found[..., codes] = values
+        return found
+    rows = values.reshape(-1, values.shape[-1])
+    means = np.full((len(rows), n_patients), np.nan)
+    for mean, row in zip(means, rows, strict=True):
+        defined = ~np.isnan(row)
+        counts = np.bincount(codes[defined], minlength=n_patients)
+        sums = np.bincount(codes[defined], weights=row[defined], minlength=n_patients)
+        np.divide(sums, counts, out=mean, where=counts > 0)
+    return means.reshape(*values.shape[:-1], n_patients)
 
 
-def clustered_mean_and_std(
-    values: FloatArray, patients: CodeArray, *, low: float, high: float, tail: float, n_resamples: int, seed: int
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Bounds of the mean and the standard deviation of the cases, whose patients have random weights.
+def clustered_mean(
+    values: FloatArray, clusters: CodeArray, *, low: float, high: float, tail: float, n_resamples: int, seed: int
+) -> tuple[float, float]:
+    """Bounds of the mean of values that come in clusters of any size, which have random weights.
 
-    As `bounded_mean_and_std`, with a weight per patient. The patient that is added has as many cases as the patient
-    with the most, all of them as bad or as good as can be.
+    As `bounded_mean`, with a weight per cluster. The cluster that is added has as many values as the largest one, all
+    of them as bad or as good as can be.
 
     Args:
         values: Shape (n,), between ``low`` and ``high``.
-        patients: The number of each case's patient, shape (n,); every number from 0 on occurs.
+        clusters: The number of each value's cluster, shape (n,).
         low: The least possible value.
         high: The largest possible value.
         tail: The probability that each bound is wrong.
@@ -73,55 +75,20 @@ def clustered_mean_and_std(
         seed: Random seed of the draws.
 
     Returns:
-        Lower and upper bound of the mean, and of the standard deviation.
+        Lower and upper bound.
     """
+    codes = np.unique(clusters, return_inverse=True)[1]
     centre = float(np.median(values))
-    deviations = values - centre
-    sums = np.stack([np.bincount(patients, weights=deviations**k) for k in (0, 1, 2)], axis=1)
-    n_patients = len(sums)
-    drawn, extra = np.empty((n_resamples, 3)), np.empty(n_resamples)
-    for rows, weights in uniform_weights(n_patients, n_resamples, seed=seed):
+    sums = np.stack([np.bincount(codes), np.bincount(codes, weights=values - centre)], axis=1)
+    drawn, extra = np.empty((n_resamples, 2)), np.empty(n_resamples)
+    for rows, weights in uniform_weights(len(sums), n_resamples, seed=seed):
         extra[rows], drawn[rows] = weights[:, 0], weights[:, 1:] @ sums
     extra = extra * sums[:, 0].max()
-
-    def moments(added: float) -> tuple[FloatArray, FloatArray]:
-        share = drawn[:, 0] + extra
-        mean = (drawn[:, 1] + extra * added) / share
-        return mean, np.maximum((drawn[:, 2] + extra * added**2) / share - mean**2, 0)
-
-    (least, below), (most, above), (_, inside) = (moments(limit) for limit in (low - centre, high - centre, 0.0))
-    mean = float(np.quantile(least, tail)) + centre, float(np.quantile(most, 1 - tail)) + centre
-    farthest = max(np.quantile(below, 1 - tail), np.quantile(above, 1 - tail))
-    std = float(np.sqrt(np.quantile(inside, tail))), float(np.sqrt(farthest))
-    return (max(mean[0], low), min(mean[1], high)), std
-
-
-def clustered_students_t(values: FloatArray, patients: CodeArray, *, tail: float) -> tuple[float, float]:
-    """Bounds of the mean of the cases by Student's t, with the error between patients.
-
-    Args:
-        values: Shape (n,).
-        patients: The number of each case's patient, shape (n,); at least two patients.
-        tail: The probability that each bound is wrong, roughly.
-
-    Returns:
-        Lower and upper bound.
-
-    Source: Cochran 1977, Sampling Techniques, section 9A.1 (the ratio estimator of clusters of unequal size).
-    """
-    from scipy.special import stdtrit
-
-    mean = float(values.mean())
-    of_patient = np.bincount(patients, weights=values - mean)
-    k = len(of_patient)
-    margin = float(stdtrit(k - 1, 1 - tail) * np.sqrt(k / (k - 1) * (of_patient**2).sum()) / len(values))
-    return mean - margin, mean + margin
-
-
-def patient_means(values: FloatArray, patients: CodeArray) -> FloatArray:
-    """The mean of every patient's cases, shape (n_patients,); infinite values make their mean infinite."""
-    counts = np.bincount(patients)
-    return np.bincount(patients, weights=values)[counts > 0] / counts[counts > 0]
+    ends = [
+        float(np.quantile((drawn[:, 1] + extra * (limit - centre)) / (drawn[:, 0] + extra), p)) + centre
+        for limit, p in ((low, tail), (high, 1 - tail))
+    ]
+    return max(ends[0], low), min(ends[1], high)
 
 
 def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
@@ -143,6 +110,6 @@ def note_on_patients(column: str, patient_of_case: "pd.Series[str] | None") -> l
     if n_cases == n_patients:
         return []
     return [
-        f"The {n_cases} cases are of {n_patients} patients ({column}). Intervals and tests take the patients for "
-        "independent; the bounds of percentiles are those of the patients' worst and best cases."
+        f"The {n_cases} cases are of {n_patients} patients ({column}). Every patient counts once, with the mean of its "
+        "cases: statistics, intervals and tests are those of the patients."
     ]

@@ -70,11 +70,16 @@ STATISTICS: dict[str, Statistic] = {
 }
 
 #: The numbers of cases in a row of the strata frame, in the order of columns.
-COUNTS = ("n", "n_undefined", "n_missed", "n_invented", "n_left_out")
+COUNTS = ("n", "n_undefined", "n_missed", "n_invented", "n_left_out", "n_failed")
 
-#: The bounds of their 95 % bootstrap intervals, in the order of columns.
+#: The bounds of their 95 % intervals, to read, in the order of columns.
 INTERVALS = tuple(f"{name}_{bound}" for name in STATISTICS for bound in ("low", "high"))
 
+#: The bounds for verdicts: of the mean, which assume only the limits of the score, and of the share of failures.
+GUARANTEED = ("mean_low_guaranteed", "mean_high_guaranteed", "failure_high")
+
+#: The same of a mean difference, in a comparison.
+GUARANTEED_DIFFERENCE = ("mean_difference_low_guaranteed", "mean_difference_high_guaranteed")
 
 #: The statistics that are percentiles, and which.
 PERCENTILES = {"median": 50, "p75": 75, "p25": 25, "p10": 10, "p5": 5}

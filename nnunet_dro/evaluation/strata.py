@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.case_table import MISSING, NO_TABLE, attributes_of, check_cases
@@ -302,3 +304,35 @@ def strata_of_others(table: pd.DataFrame, specs: Sequence[str], cases: Collectio
                 continue
             found[attribute] |= dict.fromkeys(alike["case"].tolist(), str(stratum))
     return found
+
+
+def divide(
+    stratum_of_case: "pd.Series[str]", cases: Sequence[str], *, attribute: str
+) -> tuple[npt.NDArray[np.intp], list[str]]:
+    """Number the strata of some cases.
+
+    Args:
+        stratum_of_case: Indexed by case, each once; text or categories.
+        cases: The cases to divide.
+        attribute: The attribute that the strata belong to, for messages.
+
+    Returns:
+        The number of each case's stratum, shape (n_cases,), and the names of the strata that occur, by number: in the
+        order of the categories, or without categories in natural order with ``missing`` last.
+
+    Raises:
+        ValueError: If a case has no stratum, or two.
+    """
+    if (twice := stratum_of_case.index.duplicated()).any():
+        case = stratum_of_case.index[twice][0]
+        raise ValueError(f"`strata` must give every case one stratum, got two in {attribute!r} for {case!r}. Name one.")
+    strata = stratum_of_case.reindex(pd.Index(cases))
+    if (unknown := strata.isna().to_numpy()).any():
+        names = name_some([str(case) for case, absent in zip(cases, unknown, strict=True) if absent])
+        cure = "Add it to the case table."
+        raise ValueError(f"`strata` must give every case a stratum, got none in {attribute!r} for {names}. {cure}")
+    if not isinstance(strata.dtype, pd.CategoricalDtype):
+        text = strata.astype(str).tolist()
+        _, strata = stratify(pd.DataFrame({"case": list(cases), "stratum": text}), "stratum")
+    used = strata.cat.remove_unused_categories().cat
+    return used.codes.to_numpy(dtype=np.intp), [str(name) for name in used.categories]

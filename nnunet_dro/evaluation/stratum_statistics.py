@@ -6,12 +6,28 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.failures import KINDS, BoolArray, failed_rows
+from nnunet_dro.evaluation.failures import (
+    DEFAULT_FAILURE,
+    BoolArray,
+    Failure,
+    count_failures,
+    failed_rows,
+    most_failures,
+)
 from nnunet_dro.evaluation.instances import labels_with_lesions, lesion_metrics
-from nnunet_dro.evaluation.intervals import intervals, one_sided_bound
+from nnunet_dro.evaluation.intervals import guaranteed_means, intervals, one_sided_bound
 from nnunet_dro.evaluation.metrics import METRICS, is_bounded
-from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, PERCENTILES, STATISTICS, confidence_column, enough_cases
-from nnunet_dro.evaluation.strata import ALL, stratify
+from nnunet_dro.evaluation.patients import patient_values
+from nnunet_dro.evaluation.statistics import (
+    COUNTS,
+    GUARANTEED,
+    INTERVALS,
+    PERCENTILES,
+    STATISTICS,
+    confidence_column,
+    enough_cases,
+)
+from nnunet_dro.evaluation.strata import ALL, divide
 from nnunet_dro.naming import name_some
 
 
@@ -53,6 +69,7 @@ def summarise(
     metrics: Sequence[str] = ("dice",),
     patient_of_case: "pd.Series[str] | None" = None,
     one_sided: Collection[tuple[str, str, float]] = (),
+    failure: str = DEFAULT_FAILURE,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -64,20 +81,26 @@ def summarise(
         strata: Attribute to the stratum of each case (a series indexed by case; cases that are not in ``scores`` are
             ignored). None makes all cases one stratum, whose attribute and name are ``all``.
         metrics: Columns of ``scores``.
-        patient_of_case: The patient of each case (indexed by case): a patient's cases are not independent. None takes
-            every case for another patient; otherwise there is a column ``n_patients`` after ``n``.
+        patient_of_case: The patient of each case (indexed by case). Every patient then counts once, with the mean of
+            its cases: all statistics and bounds are those of the patients. None takes every case for another patient.
         one_sided: Exact one-sided bounds to add as last columns: the percentile, ``low`` or ``high``, and the
             confidence in per cent; see `confidence_column`.
-        n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
+        failure: When a case has failed; see `Failure`.
+        n_resamples: Number of random draws for the bounds of means for verdicts; 0 makes all intervals NaN.
         seed: Random seed of the draws, >= 0.
 
     Returns:
         A row per attribute, stratum (in the order of its categories; text in natural order, ``missing`` last), label
         (in the order of ``scores``) and metric, with the columns ``attribute``, ``stratum``, ``label``, ``metric``,
-        `COUNTS`, `STATISTICS` and `INTERVALS`. ``n_missed`` and ``n_invented`` are the cases of the stratum whose label
-        was missed or invented (for metrics on lesions, by the lesions that are counted; NaN where ``scores`` have no
-        `size_columns`), and ``n_left_out`` those of them without a value, which the statistics leave out. Fractions, or
-        mm. The intervals are those of the defined values; see `intervals.intervals`.
+        `COUNTS`, `STATISTICS`, `INTERVALS` and `GUARANTEED`; fractions, or mm. Where there are patients,
+        ``n_patients``, those with a value, follows ``n``.
+
+        ``n_missed`` and ``n_invented`` are the cases of the stratum whose label was missed or invented (for
+        metrics on lesions, by the lesions that are counted; NaN where ``scores`` have no `size_columns`), and
+        ``n_left_out`` those of them without a value, which the statistics leave out. ``n_failed`` are the cases (or
+        patients, with any such case) that failed, those left out among them, and ``failure_high`` the upper bound of
+        their share; NaN for other metrics than that of ``failure``. The other intervals are those of the defined
+        values; see `intervals`.
 
     Raises:
         ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a label, or a case
@@ -92,10 +115,9 @@ def summarise(
     """
     _check_scores(scores, metrics)
     cases: list[str] = scores["case"].unique().tolist()
-    numbers = _patient_numbers(patient_of_case, cases)
     groups = list(_groups(scores, strata or {ALL: pd.Series(ALL, index=cases)}, cases))
     values = {metric: scores[metric].to_numpy(dtype=np.float64) for metric in metrics}
-    patient_of_row = numbers[pd.Index(cases).get_indexer(pd.Index(scores["case"]))]
+    patient_of_row = _patient_of_row(scores, patient_of_case)
     on_lesions, with_lesions = set(lesion_metrics(metrics)), set(labels_with_lesions(scores))
     places = [
         (key | {"metric": metric}, inside)
@@ -103,25 +125,23 @@ def summarise(
         for metric in metrics
         if metric not in on_lesions or key["label"] in with_lesions
     ]
-    samples = [values[str(key["metric"])][inside] for key, inside in places]
-    patients = [patient_of_row[inside] for _, inside in places]
-    bounds = intervals(
-        samples,
-        bounded=[is_bounded(str(key["metric"])) for key, _ in places],
-        patients=None if patient_of_case is None else patients,
-        n_resamples=n_resamples,
-        seed=seed,
-    ).reshape(-1, len(INTERVALS))
-    counts = [COUNTS[0], *(["n_patients"] if patient_of_case is not None else []), *COUNTS[1:]]
-    columns = ["attribute", "stratum", "label", "metric", *counts, *STATISTICS]
     failed = {metric: failed_rows(scores, metric) for metric in metrics}
-    rows = _rows(places, samples, None if patient_of_case is None else patients, failed)
-    table: pd.DataFrame = pd.DataFrame(rows, columns=columns).join(pd.DataFrame(bounds, columns=list(INTERVALS)))
+    rows, samples = _described(places, values, patient_of_row, failed, Failure.of(failure))
+    bounded = [is_bounded(str(key["metric"])) for key, _ in places]
+    counts = [COUNTS[0], *(["n_patients"] if patient_of_row is not None else []), *COUNTS[1:]]
+    columns = ["attribute", "stratum", "label", "metric", *counts, *STATISTICS]
+    table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+    bounds = np.full((len(rows), len(INTERVALS) + len(GUARANTEED)), np.nan)
+    if n_resamples:
+        bounds[:, : len(INTERVALS)] = intervals(samples, bounded=bounded).reshape(len(rows), -1)
+        guaranteed = guaranteed_means(samples, bounded=bounded, n_resamples=n_resamples, seed=seed)
+        of_failures = most_failures(table["n_failed"], [row["n_counted"] for row in rows])
+        bounds[:, len(INTERVALS) :] = np.column_stack([guaranteed, of_failures])
+    table = table.join(pd.DataFrame(bounds, columns=[*INTERVALS, *GUARANTEED]))
     for statistic, end, confidence in one_sided:
         percent = PERCENTILES[statistic]
         table[confidence_column(statistic, end, confidence)] = [
-            one_sided_bound(sample, percent, end=end, confidence=confidence, patients=codes)
-            for sample, codes in zip(samples, patients, strict=True)
+            one_sided_bound(sample, percent, end=end, confidence=confidence) for sample in samples
         ]
     return table
 
@@ -143,69 +163,37 @@ def _groups(
             yield {"attribute": attribute, "stratum": stratum, "label": label}, inside
 
 
-def _rows(
+def _described(
     places: "Sequence[tuple[dict[str, object], npt.NDArray[np.intp]]]",
-    samples: Sequence[npt.NDArray[np.float64]],
-    patients: Sequence[npt.NDArray[np.intp]] | None,
+    values: Mapping[str, npt.NDArray[np.float64]],
+    patient_of_row: npt.NDArray[np.intp] | None,
     failed_of: Mapping[str, Mapping[str, BoolArray] | None],
-) -> list[dict[str, object]]:
-    """The rows of the table without intervals; samples and patients are in the order of the places."""
-    rows: list[dict[str, object]] = []
-    for n, ((key, inside), sample) in enumerate(zip(places, samples, strict=True)):
-        failed = failed_of[str(key["metric"])]
-        failed_here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
-        known = {"n_patients": len(np.unique(patients[n]))} if patients else {}
-        rows.append(key | known | describe(sample) | _failures(sample, failed_here))
-    return rows
+    failure: Failure,
+) -> tuple[list[dict[str, float]], list[npt.NDArray[np.float64]]]:
+    """The rows of the table without bounds, with how many can fail (``n_counted``), and the values they rest on."""
+    rows, samples = [], []
+    for key, inside in places:
+        of_cases, failed = values[str(key["metric"])][inside], failed_of[str(key["metric"])]
+        here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
+        codes = None if patient_of_row is None else patient_of_row[inside]
+        sample = of_cases if codes is None else patient_values(of_cases, codes)
+        counts = {"n": len(inside), "n_undefined": int(np.isnan(of_cases).sum())} | count_failures(of_cases, here)
+        counts |= {"n_patients": int(np.count_nonzero(~np.isnan(sample)))}
+        counts |= {"n_failed": float("nan"), "n_counted": float("nan")}
+        if key["metric"] == failure.metric:
+            bad = failure.of_cases(of_cases, here)
+            bad = bad if codes is None else patient_values(bad, codes)
+            counts |= {"n_failed": int(np.count_nonzero(bad > 0)), "n_counted": int(np.count_nonzero(~np.isnan(bad)))}
+        rows.append(key | describe(sample) | counts)
+        samples.append(sample)
+    return rows, samples
 
 
-def _patient_numbers(patient_of_case: "pd.Series[str] | None", cases: Sequence[str]) -> npt.NDArray[np.intp]:
-    """The number of each case's patient."""
+def _patient_of_row(scores: pd.DataFrame, patient_of_case: "pd.Series[str] | None") -> npt.NDArray[np.intp] | None:
+    """The number of each row's patient."""
     if patient_of_case is None:
-        return np.arange(len(cases))
-    codes, _ = pd.factorize(patient_of_case.reindex(pd.Index(cases)))
-    return codes
-
-
-def _failures(values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None) -> dict[str, float]:
-    """How many cases of a stratum missed or invented the label, and how many of those have no value."""
-    if failed is None:
-        return dict.fromkeys((*(f"n_{kind}" for kind in KINDS), "n_left_out"), float("nan"))
-    counts: dict[str, float] = {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in failed.items()}
-    either = failed["missed"] | failed["invented"]
-    return counts | {"n_left_out": int(np.count_nonzero(either & np.isnan(values)))}
-
-
-def divide(
-    stratum_of_case: "pd.Series[str]", cases: Sequence[str], *, attribute: str
-) -> tuple[npt.NDArray[np.intp], list[str]]:
-    """Number the strata of some cases.
-
-    Args:
-        stratum_of_case: Indexed by case, each once; text or categories.
-        cases: The cases to divide.
-        attribute: The attribute that the strata belong to, for messages.
-
-    Returns:
-        The number of each case's stratum, shape (n_cases,), and the names of the strata that occur, by number: in the
-        order of the categories, or without categories in natural order with ``missing`` last.
-
-    Raises:
-        ValueError: If a case has no stratum, or two.
-    """
-    if (twice := stratum_of_case.index.duplicated()).any():
-        case = stratum_of_case.index[twice][0]
-        raise ValueError(f"`strata` must give every case one stratum, got two in {attribute!r} for {case!r}. Name one.")
-    strata = stratum_of_case.reindex(pd.Index(cases))
-    if (unknown := strata.isna().to_numpy()).any():
-        names = name_some([str(case) for case, absent in zip(cases, unknown, strict=True) if absent])
-        cure = "Add it to the case table."
-        raise ValueError(f"`strata` must give every case a stratum, got none in {attribute!r} for {names}. {cure}")
-    if not isinstance(strata.dtype, pd.CategoricalDtype):
-        text = strata.astype(str).tolist()
-        _, strata = stratify(pd.DataFrame({"case": list(cases), "stratum": text}), "stratum")
-    used = strata.cat.remove_unused_categories().cat
-    return used.codes.to_numpy(dtype=np.intp), [str(name) for name in used.categories]
+        return None
+    return pd.factorize(patient_of_case.reindex(pd.Index(scores["case"])))[0]
 
 
 def _check_scores(scores: pd.DataFrame, metrics: Sequence[str]) -> None:
@@ -305,6 +293,11 @@ def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+def n_values(table: pd.DataFrame) -> "pd.Series[int]":
+    """How many values the statistics of each row rest on: cases with a value, or patients where they count once."""
+    return table["n_patients"] if "n_patients" in table else table["n"] - table["n_undefined"]
+
+
 def percentile_notes(strata: pd.DataFrame) -> list[str]:
     """Which percentiles rest on too few cases.
 
@@ -315,7 +308,7 @@ def percentile_notes(strata: pd.DataFrame) -> list[str]:
         A sentence per attribute and percentile (p75, p25 and iqr are one) that names the strata with too few cases and
         how many they have: of the label and metric with the fewest, but at least one.
     """
-    n_defined = strata["n"] - strata["n_undefined"]
+    n_defined = n_values(strata)
     fewest = n_defined[n_defined > 0].groupby([strata["attribute"], strata["stratum"]], sort=False).min()
     notes = []
     for attribute in strata["attribute"].unique():

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.intervals import TAIL, difference_intervals, intervals
-from nnunet_dro.evaluation.patients import CodeArray
+from nnunet_dro.evaluation.intervals import TAIL, difference_intervals, guaranteed_means, intervals
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import describe
 
@@ -124,7 +123,8 @@ class Differences:
         method: Mean over the method's trainings.
         lowest: The lowest difference of two trainings, see `training_pairs`.
         highest: The highest.
-        bounds: 95 % intervals of method - baseline, shape (n_pairs, n_statistics, 2); NaN where there is none.
+        bounds: 95 % intervals of method - baseline, to read, shape (n_pairs, n_statistics, 2); NaN where there is none.
+        guaranteed: Bounds of the difference of the means, for verdicts, shape (n_pairs, 2); NaN likewise.
     """
 
     baseline: FloatArray
@@ -132,13 +132,13 @@ class Differences:
     lowest: FloatArray
     highest: FloatArray
     bounds: FloatArray
+    guaranteed: FloatArray
 
 
 def differences_over_trainings(
     pairs: Sequence[tuple[FloatArray, FloatArray]],
     *,
     bounded: Sequence[bool],
-    patients: Sequence[CodeArray] | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> Differences:
@@ -157,8 +157,7 @@ def differences_over_trainings(
         pairs: The values of the baseline, shape (n_baseline, n), and of the method, shape (n_method, n): a row per
             training, the cases in one order. Cases in which any of them is NaN are left out first.
         bounded: For each pair, whether its values lie between 0 and 1.
-        patients: For each pair, the number of each case's patient, shape (n,). None takes all for independent.
-        n_resamples: Number of random draws; 0 gives no intervals.
+        n_resamples: Number of random draws for the bounds for verdicts; 0 gives none.
         seed: Random seed of the draws, >= 0.
 
     Returns:
@@ -170,24 +169,28 @@ def differences_over_trainings(
     Source: Zou and Donner 2008, Construction of confidence limits about effect measures: a general approach (the
     intervals of two sources of error put together); Owen 2007, The pigeonhole bootstrap (crossed resampling).
     """
-    complete, codes = [], []
-    for position, (baseline, method) in enumerate(pairs):
+    complete = []
+    for baseline, method in pairs:
         defined = ~(np.isnan(baseline).any(axis=0) | np.isnan(method).any(axis=0))
         complete.append((baseline[:, defined], method[:, defined]))
-        codes.append(patients[position][defined] if patients is not None else np.arange(defined.sum()))
-    case_bounds = _over_cases(complete, codes, bounded, n_resamples=n_resamples, seed=seed)
+    changes = [after.mean(axis=0) - before.mean(axis=0) for before, after in complete]
+    surely = guaranteed_means(changes, bounded=bounded, low=-1.0, n_resamples=n_resamples, seed=seed)
     found: list[FloatArray] = []
-    for (baseline, method), of_cases in zip(complete, case_bounds, strict=True):
-        before, after = (_statistics(of_method) for of_method in (baseline, method))
-        changes = np.array([after[n] - before[k] for k, n in training_pairs(len(before), len(after))])
-        estimate = after.mean(axis=0) - before.mean(axis=0)
-        beyond = of_cases - estimate[:, None]
-        both = estimate[:, None] + np.array([-1.0, 1.0]) * np.hypot(beyond, _half_width(before, after)[:, None])
-        ends = (before.mean(axis=0), after.mean(axis=0), changes.min(axis=0), changes.max(axis=0))
-        found.append(np.column_stack([*ends, both]))
+    for position, of_cases in enumerate(_over_cases(complete, bounded)):
+        before, after = (_statistics(of_method) for of_method in complete[position])
+        of_pairs = np.array([after[n] - before[k] for k, n in training_pairs(len(before), len(after))])
+        estimate, half = after.mean(axis=0) - before.mean(axis=0), _half_width(before, after)
+        ends = (before.mean(axis=0), after.mean(axis=0), of_pairs.min(axis=0), of_pairs.max(axis=0))
+        found.append(np.column_stack([*ends, _wider(estimate[:, None], of_cases, half[:, None])]))
+        surely[position] = _wider(estimate[_MEAN], surely[position], half[_MEAN])
     table = np.stack(found)
     baseline_means, method_means, lowest, highest = np.moveaxis(table[:, :, :4], -1, 0)
-    return Differences(baseline_means, method_means, lowest, highest, table[:, :, 4:])
+    return Differences(baseline_means, method_means, lowest, highest, table[:, :, 4:], surely)
+
+
+def _wider(estimate: FloatArray, ends: FloatArray, half: FloatArray) -> FloatArray:
+    """An interval for other cases, with half the width of that for other trainings added to its sides."""
+    return np.asarray(estimate + np.array([-1.0, 1.0]) * np.hypot(ends - estimate, half))
 
 
 def _statistics(values: FloatArray) -> FloatArray:
@@ -213,22 +216,13 @@ def _half_width(before: FloatArray, after: FloatArray) -> FloatArray:
     return stdtrit(freedom, 1 - TAIL) * np.sqrt(error)
 
 
-def _over_cases(
-    complete: Sequence[tuple[FloatArray, FloatArray]],
-    codes: Sequence[CodeArray],
-    bounded: Sequence[bool],
-    *,
-    n_resamples: int,
-    seed: int,
-) -> FloatArray:
+def _over_cases(complete: Sequence[tuple[FloatArray, FloatArray]], bounded: Sequence[bool]) -> FloatArray:
     """Intervals of the differences for other cases with the same trainings, shape (n_pairs, n_statistics, 2)."""
-    options = {"n_resamples": n_resamples, "seed": seed}
     means = [(baseline.mean(axis=0), method.mean(axis=0)) for baseline, method in complete]
-    bounds = difference_intervals(means, bounded=bounded, patients=codes, **options)
+    bounds = difference_intervals(means, bounded=bounded)
     rows = [values for pair in complete for of_method in pair for values in of_method]
     sizes = [len(of_method) for pair in complete for of_method in pair]
-    of_row = [n // 2 for n, size in enumerate(sizes) for _ in range(size)]
-    own = intervals(rows, bounded=[bounded[n] for n in of_row], patients=[codes[n] for n in of_row], **options)
+    own = intervals(rows, bounded=[bounded[n // 2] for n, size in enumerate(sizes) for _ in range(size)])
     of_methods = [of_method.mean(axis=0) for of_method in np.split(own, np.cumsum(sizes)[:-1])]
     for position in range(len(complete)):
         before, after = of_methods[2 * position : 2 * position + 2]

@@ -10,8 +10,8 @@ from nnunet_dro.evaluation.common_ground import CommonGround, find_common_ground
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.one_sided import MethodValues, completed, method_values
-from nnunet_dro.evaluation.strata import ALL
-from nnunet_dro.evaluation.stratum_statistics import divide, percentile_notes
+from nnunet_dro.evaluation.strata import ALL, divide
+from nnunet_dro.evaluation.stratum_statistics import percentile_notes
 from nnunet_dro.pages.wording import count
 from nnunet_dro.ranking.contest import BoolArray, CodeArray, Contest, FloatArray
 

@@ -48,7 +48,10 @@ def test_evaluate_writes_scores_strata_and_reports(tmp_path):
     row = strata_of(tmp_path / "out").loc[("all", "all")]
     assert row[["n", "n_undefined", "mean", "median", "min", "max"]].tolist() == [4, 0, 0.5625, 0.625, 0, 1]
     assert row["p5"] == pytest.approx(0.075)
-    assert row["mean_low"] < row["mean"] < row["mean_high"]
+    # Four values are shorter than any interval.
+    assert row[["mean_low", "mean_high"]].isna().all()
+    assert row["mean_low_guaranteed"] < row["mean"] < row["mean_high_guaranteed"]
+    assert row["n_failed"] == 1
 
 
 #: Names that this package's own tables and texts use.

@@ -4,7 +4,7 @@ import pytest
 
 from nnunet_dro.evaluation.comparison import COLUMNS, compare, notable
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.intervals import difference_intervals
+from nnunet_dro.evaluation.intervals import difference_intervals, guaranteed_means
 from nnunet_dro.evaluation.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
@@ -63,6 +63,8 @@ def test_columns_are_in_the_documented_order():
     expected += ["n_worst_baseline", "n_worst_method"]
     expected += [f"{s}_{part}" for s in statistics for part in parts]
     expected += ["wilcoxon_p", "holm_p", "wins", "ties", "losses"]
+    expected += ["mean_difference_low_guaranteed", "mean_difference_high_guaranteed"]
+    expected += ["typical_difference", "typical_difference_low", "typical_difference_high"]
 
     table = compare(two([0.5], [0.5]), n_resamples=0).table
     assert list(COLUMNS) == expected
@@ -83,9 +85,11 @@ def test_intervals_are_those_of_the_complete_pairs():
     baseline[3], method[7], baseline[9], method[9] = NAN, NAN, NAN, NAN
     row = compare(two(baseline, method), n_resamples=200, seed=5).table.iloc[0]
 
-    expected = difference_intervals([(baseline, method)], bounded=[True], n_resamples=200, seed=5)[0]
+    expected = difference_intervals([(baseline, method)], bounded=[True])[0]
+    surely = guaranteed_means([method - baseline], bounded=[True], low=-1, n_resamples=200, seed=5)[0]
     found = [[row[f"{s}_difference_low"], row[f"{s}_difference_high"]] for s in STATISTICS]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose([row["mean_difference_low_guaranteed"], row["mean_difference_high_guaranteed"]], surely)
     assert (row["n"], row["n_undefined"]) == (20, 3)
 
 

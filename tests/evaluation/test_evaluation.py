@@ -353,8 +353,8 @@ def test_summary_has_the_digests_of_all_contents(tmp_path):
 
 
 def test_findings_name_the_reference_stratum(tmp_path):
-    write_study(tmp_path, shifts=[0] * 5 + [2] * 5 + [4] * 5)
-    cases = write_cases(tmp_path, centre=["A"] * 5 + ["B"] * 5 + ["C"] * 5)
+    write_study(tmp_path, shifts=[0] * 6 + [2] * 6 + [4] * 6)
+    cases = write_cases(tmp_path, centre=["A"] * 6 + ["B"] * 6 + ["C"] * 6)
     options = ("--cases", cases, "--by", "centre", "--reference-stratum")
 
     result = run_evaluate(tmp_path, *options, "B", bootstrap=50)

@@ -1,21 +1,18 @@
-"""Several cases of one patient are resampled, tested and counted together."""
+"""With patients, every patient counts once: in the number, its bounds, the requirement and the test."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
-from nnunet_dro.evaluation.intervals import N_FOR_T, difference_intervals, intervals
-from nnunet_dro.evaluation.mean_bounds import bounded_mean_and_std, mean_by_students_t
-from nnunet_dro.evaluation.patients import (
-    clustered_mean_and_std,
-    clustered_percentile_bounds,
-    clustered_students_t,
-    note_on_repeated_patients,
-    patient_means,
-)
+from nnunet_dro.evaluation.intervals import TAIL
+from nnunet_dro.evaluation.mean_bounds import bounded_mean
+from nnunet_dro.evaluation.order_statistics import percentile_bounds
+from nnunet_dro.evaluation.outcomes import check_requirements
+from nnunet_dro.evaluation.patients import clustered_mean, note_on_repeated_patients, patient_values
+from nnunet_dro.evaluation.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.significance import wilcoxon_p
-from nnunet_dro.evaluation.statistics import PERCENTILES, STATISTICS
+from nnunet_dro.evaluation.statistics import INTERVALS, PERCENTILES, STATISTICS
+from nnunet_dro.evaluation.stratum_statistics import summarise
 from tests.evaluation.made_folders import (
     bars,
     read_csv,
@@ -27,84 +24,102 @@ from tests.evaluation.made_folders import (
     write_study,
 )
 
-OPTIONS = {"tail": 0.025, "n_resamples": 500, "seed": 3}
-MEAN = list(STATISTICS).index("mean")
+NAN = float("nan")
+
+
+def described(values, patients, **options):
+    """The row of one stratum, with patients or without (None)."""
+    cases = [f"c{n:04}" for n in range(len(values))]
+    of_case = None if patients is None else pd.Series([f"p{n}" for n in patients], index=cases)
+    scores = pd.DataFrame({"case": cases, "label": "one", "dice": values})
+    return summarise(scores, patient_of_case=of_case, **options)
+
+
+def test_patient_values_are_means_of_the_cases_that_have_a_value():
+    values, patients = np.array([1.0, 3.0, NAN, 5.0, NAN]), np.array([4, 4, 4, 0, 7])
+
+    assert patient_values(values, patients)[:2].tolist() == [5, 2]
+    assert np.isnan(patient_values(values, patients)[2])
+    assert patient_values(np.stack([values, values]), patients).shape == (2, 3)
+    assert patient_values(values[:2], np.array([1, 0])).tolist() == [3, 1]
 
 
 def test_one_case_per_patient_is_as_without_patients():
-    values, patients = np.random.default_rng(0).random(60), np.random.default_rng(1).permutation(60)
-    alone = bounded_mean_and_std(np.sort(values)[None], low=0, high=1, **OPTIONS)
-    # The weights meet the values in another order, so the ends agree as two draws do.
-    together = clustered_mean_and_std(values, patients, low=0, high=1, **OPTIONS)
+    values = np.random.default_rng(0).random(60)
+    alone, together = described(values, None), described(values, np.random.default_rng(1).permutation(60))
 
-    np.testing.assert_allclose(together[0], alone[0][0], atol=0.02)
-    np.testing.assert_allclose(
-        clustered_students_t(values, patients, tail=0.025), mean_by_students_t(values[None], tail=0.025)[0]
-    )
-    with_patients = intervals([values], bounded=[True], patients=[patients], n_resamples=200)
-    np.testing.assert_array_equal(with_patients, intervals([values], bounded=[True], n_resamples=200))
+    pd.testing.assert_frame_equal(together.drop(columns="n_patients"), alone)
 
 
 def test_copies_of_a_patient_say_nothing_new():
     values = np.random.default_rng(0).random(100)
-    twice, patients = np.repeat(values, 2), np.repeat(np.arange(100), 2)
-    (once,) = intervals([values], bounded=[True], n_resamples=2000)
-    (copied,) = intervals([twice], bounded=[True], patients=[patients], n_resamples=2000)
-    (naive,) = intervals([twice], bounded=[True], n_resamples=2000)
+    once, copied = described(values, None), described(np.repeat(values, 2), np.repeat(np.arange(100), 2))
 
-    for name in PERCENTILES:
-        np.testing.assert_array_equal(copied[list(STATISTICS).index(name)], once[list(STATISTICS).index(name)])
-    np.testing.assert_allclose(copied[MEAN], once[MEAN], atol=0.01)
-    assert naive[MEAN, 1] - naive[MEAN, 0] < 0.8 * (copied[MEAN, 1] - copied[MEAN, 0])
+    np.testing.assert_allclose(copied[[*STATISTICS]], once[[*STATISTICS]])
+    np.testing.assert_allclose(copied[[*INTERVALS]], once[[*INTERVALS]])
+    assert copied[["n", "n_patients"]].to_numpy().tolist() == [[200, 100]]
 
 
-def test_percentiles_are_bounded_by_the_worst_and_the_best_cases_of_the_patients():
-    worst, best = np.arange(80.0), np.arange(80.0) + 100
-    values, patients = np.concatenate([worst, best]), np.tile(np.arange(80), 2)
+def test_a_patient_with_many_bad_cases_counts_once_everywhere():
+    # Five bad patients with six cases each, and 55 good ones with one.
+    values, patients = np.r_[np.full(30, 0.46), np.full(55, 0.947)], np.r_[np.repeat(np.arange(5), 6), np.arange(5, 60)]
+    requirements = [parse_requirement(text) for text in ("p25>=0.70@95", "p25>=0.70", "p5>=0.70@95", "p5>=0.70")]
+    table = described(values, patients, one_sided=one_sided_of(requirements))
 
-    low, _ = clustered_percentile_bounds(values, patients, 5, tail=0.025)
-    _, high = clustered_percentile_bounds(values, patients, 50, tail=0.025)
+    assert [outcome.passed for outcome in check_requirements(table, requirements)] == [True, True, False, False]
+    row = table.iloc[0]
+    assert row["p25"] == pytest.approx(0.947)
+    assert row["p5"] == pytest.approx(0.46)
+    assert row["mean"] == pytest.approx((5 * 0.46 + 55 * 0.947) / 60)
+    # A patient fails if any case does.
+    assert row["n_failed"] == 5
+    assert described(np.r_[0.4, np.full(9, 0.9)], np.repeat(np.arange(5), 2))["n_failed"].tolist() == [1]
 
-    assert low == 0
-    assert high == best[49]
-    assert np.isnan(clustered_percentile_bounds(values, patients % 40, 5, tail=0.025)[0])
+
+def population(rng, n_patients, *, soft):
+    """Cases and their patients: the bad patients have more cases, and cases of a patient are alike."""
+    skill = rng.beta(6, 2, n_patients) if soft else np.where(rng.random(n_patients) < 0.25, 0.46, 0.947)
+    sizes = 1 + rng.binomial(8, np.clip(1 - skill, 0, 1)) if soft else np.where(skill < 0.5, 6, 1)
+    patients = np.repeat(np.arange(n_patients), sizes)
+    noise = rng.normal(0, 0.05 if soft else 0, len(patients))
+    return np.clip(skill[patients] + noise, 0, 1), patients
 
 
-def test_the_mean_of_patients_with_several_cases_holds():
+@pytest.mark.parametrize("soft", [True, False])
+def test_verdicts_pass_falsely_in_at_most_5_percent(soft):
+    rng = np.random.default_rng(0)
+    every = patient_values(*population(rng, 200_000, soft=soft))
+    # Samples of 60 patients.
+    ascending = np.sort(every[:120_000].reshape(2000, 60), axis=1)
+    for percent in PERCENTILES.values():
+        low = percentile_bounds(ascending, percent, tail=0.05)[:, 0]
+        # A hair above the truth, so that meeting it is wrong.
+        assert (low > np.quantile(every, percent / 100)).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
+        assert not (low > np.quantile(ascending, percent / 100, axis=1)).any()
+
+
+def test_clusters_of_one_value_are_a_sample():
+    values = np.random.default_rng(0).random(60)
+    options = {"low": 0, "high": 1, "tail": TAIL, "n_resamples": 2000, "seed": 3}
+
+    (alone,) = bounded_mean(np.sort(values)[None], **options)
+
+    # The weights meet the values in another order, so the ends agree as two draws do.
+    np.testing.assert_allclose(clustered_mean(values, np.arange(60), **options), alone, atol=0.01)
+
+
+def test_the_mean_of_clusters_holds():
     rng = np.random.default_rng(0)
     sizes = np.tile([1, 2, 4], 10)
-    patients = np.repeat(np.arange(30), sizes)
-    held = {"patients": 0, "naive": 0}
-    for _ in range(400):
-        # The cases of a patient differ little; size and score do not depend on each other.
-        score = np.clip(np.repeat(rng.beta(8, 2, 30), sizes) + rng.normal(0, 0.01, len(patients)), 0, 1)
-        ends = clustered_mean_and_std(score, patients, low=0, high=1, tail=0.025, n_resamples=400, seed=0)[0]
-        held["patients"] += ends[0] <= 0.8 <= ends[1]
-        naive = stats.ttest_1samp(score, 0).confidence_interval(0.95)
-        held["naive"] += naive.low <= 0.8 <= naive.high
+    clusters = np.repeat(np.arange(30), sizes)
+    held = 0
+    for _ in range(300):
+        # Size and score do not depend on each other.
+        values = np.clip(np.repeat(rng.beta(8, 2, 30), sizes) + rng.normal(0, 0.01, len(clusters)), 0, 1)
+        ends = clustered_mean(values, clusters, low=0, high=1, tail=TAIL, n_resamples=400, seed=0)
+        held += ends[0] <= 0.8 <= ends[1]
 
-    assert held["patients"] >= 0.93 * 400
-    assert held["naive"] < 0.85 * 400
-
-
-def test_differences_of_patients_with_several_cases():
-    rng = np.random.default_rng(0)
-    changes = rng.normal(0.02, 0.02, N_FOR_T)
-    before = rng.uniform(0.3, 0.6, N_FOR_T)
-    pair = [(np.repeat(before, 2), np.repeat(before + changes, 2))]
-    (found,) = difference_intervals(pair, bounded=[True], patients=[np.repeat(np.arange(N_FOR_T), 2)], n_resamples=100)
-
-    np.testing.assert_allclose(found[MEAN], mean_by_students_t(changes[None], tail=0.025)[0])
-
-
-def test_a_single_patient_has_no_intervals():
-    found = intervals([np.array([0.5, 0.6, 0.7])], bounded=[True], patients=[np.zeros(3, int)])
-
-    assert np.isnan(found).all()
-
-
-def test_patient_means():
-    assert patient_means(np.array([1.0, 3.0, 5.0]), np.array([4, 4, 0])).tolist() == [5, 2]
+    assert held >= 0.93 * 300
 
 
 @pytest.mark.parametrize(
@@ -140,9 +155,12 @@ def test_counts_say_cases_and_patients(two_evaluations):
     table = read_csv(two_evaluations / "erm" / "strata.csv")
 
     assert table.columns[4:7].tolist() == ["n", "n_patients", "n_undefined"]
-    assert table[["n", "n_patients"]].drop_duplicates().to_numpy().tolist() == [[8, 4], [4, 2]]
+    assert table[["n", "n_patients"]].drop_duplicates().to_numpy().tolist() == [[4, 2], [8, 4]]
     assert "| A | tumour | 4 | 2 | 0 |" in (two_evaluations / "erm" / "report.md").read_text(encoding="utf-8")
-    assert any("8 cases are of 4 patients (who)" in note for note in summary_of(two_evaluations / "erm")["notes"])
+    assert any(
+        "8 cases are of 4 patients (who). Every patient counts once" in note
+        for note in summary_of(two_evaluations / "erm")["notes"]
+    )
 
 
 def test_wilcoxon_is_of_patients(two_evaluations):
@@ -154,7 +172,8 @@ def test_wilcoxon_is_of_patients(two_evaluations):
     table = read_csv(two_evaluations / "both" / "comparison.csv").set_index(["stratum", "label"])
     row = table.loc[("all", "tumour")]
     assert row["wilcoxon_p"] == pytest.approx(wilcoxon_p(np.array([0, 0.25, 0.5, 0.375])))
-    assert (row["n"], row["wins"]) == (8, 6)
+    assert row[["n", "n_patients", "wins", "ties", "losses"]].tolist() == [8, 4, 3, 1, 0]
+    assert row["mean_difference"] == pytest.approx(np.mean([0, 0.25, 0.5, 0.375]))
     assert summary_of(two_evaluations / "both")["about"]["options"]["patient"] == "who"
 
 

@@ -36,9 +36,10 @@ def test_strata_csv_has_exactly_its_columns(tmp_path):
     bounds = [f"{statistic}_{end}" for statistic in STATISTICS for end in ("low", "high")]
     assert header.split(",") == [
         *("attribute", "stratum", "label", "metric", "n", "n_undefined"),
-        *("n_missed", "n_invented", "n_left_out"),
+        *("n_missed", "n_invented", "n_left_out", "n_failed"),
         *STATISTICS,
         *bounds,
+        *("mean_low_guaranteed", "mean_high_guaranteed", "failure_high"),
     ]
 
 

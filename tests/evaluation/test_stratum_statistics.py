@@ -3,9 +3,10 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from nnunet_dro.evaluation.intervals import intervals
-from nnunet_dro.evaluation.statistics import INTERVALS, STATISTICS
+from nnunet_dro.evaluation.intervals import guaranteed_means, intervals
+from nnunet_dro.evaluation.statistics import GUARANTEED, INTERVALS, STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import (
     false_positives,
     percentile_notes,
@@ -34,8 +35,31 @@ def test_statistics_of_eleven_values_by_hand():
 def test_columns_are_in_the_documented_order():
     statistics = "mean,std,median,iqr,p75,p25,p10,p5,min,max"
     bounds = ",".join(f"{name}_low,{name}_high" for name in statistics.split(","))
-    columns = f"attribute,stratum,label,metric,n,n_undefined,n_missed,n_invented,n_left_out,{statistics},{bounds}"
+    counts = "n,n_undefined,n_missed,n_invented,n_left_out,n_failed"
+    columns = f"attribute,stratum,label,metric,{counts},{statistics},{bounds}"
+    columns += ",mean_low_guaranteed,mean_high_guaranteed,failure_high"
     assert ",".join(summarise(scores([1.0])).columns) == columns
+
+
+def test_failures_are_counted_with_the_most_that_there_may_be():
+    rows = scores(np.r_[np.full(30, 0.9), 0.2, np.nan], n_reference=10.0, n_prediction=10.0)
+    dice, iou = (summarise(rows.assign(iou=rows["dice"]), metrics=("dice", "iou")).iloc[n] for n in (0, 1))
+
+    assert (dice["n_failed"], dice["failure_high"]) == (1, pytest.approx(stats.beta.ppf(0.95, 2, 30)))
+    assert iou[["n_failed", "failure_high"]].isna().all()
+    none = summarise(rows, failure="dice<0.1").iloc[0]
+    assert (none["n_failed"], none["failure_high"]) == (0, pytest.approx(1 - 0.05 ** (1 / 31)))
+    # Without a value because it was missed: the worst failure.
+    rows.loc[31, "n_prediction"] = 0
+    missed = summarise(rows).iloc[0]
+    assert (missed["n_failed"], missed["failure_high"]) == (2, pytest.approx(stats.beta.ppf(0.95, 3, 30)))
+    assert summarise(rows, failure="dice>=0").iloc[0]["failure_high"] == 1
+
+
+@pytest.mark.parametrize("text", ["dice", "dice<50", "dice<0.5@95", "volume<1", "hd95>20 mm", "dice<-1"])
+def test_a_failure_is_a_condition_on_one_metric(text):
+    with pytest.raises(ValueError, match="`failure` must"):
+        summarise(scores([0.5]), failure=text)
 
 
 def test_undefined_values_are_counted_and_left_out():
@@ -89,12 +113,14 @@ def test_intervals_are_those_of_the_stratum_alone():
     centre = pd.Series(["A", "B"] * 30, index=[f"c{n}" for n in range(60)])
     table = summarise(scores(values), {"centre": centre}, n_resamples=300, seed=3).set_index("stratum")
 
-    expected = intervals([values[1::2]], bounded=[True], n_resamples=300, seed=3).ravel()
+    expected = intervals([values[1::2]], bounded=[True]).ravel()
+    surely = guaranteed_means([values[1::2]], bounded=[True], n_resamples=300, seed=3)[0]
+    assert table.loc["B", list(GUARANTEED[:2])].tolist() == pytest.approx(surely)
     assert table.loc["B", list(INTERVALS)].to_numpy(dtype=float) == pytest.approx(expected, rel=1e-11, nan_ok=True)
 
 
 def test_no_resamples_give_no_intervals():
-    assert summarise(scores([0.1, 0.5]), n_resamples=0)[list(INTERVALS)].isna().all(axis=None)
+    assert summarise(scores([0.1, 0.5]), n_resamples=0)[[*INTERVALS, *GUARANTEED]].isna().all(axis=None)
 
 
 def test_order_of_rows_does_not_matter():

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from nnunet_dro.evaluation.comparison import compare
-from nnunet_dro.evaluation.intervals import difference_intervals
+from nnunet_dro.evaluation.intervals import difference_intervals, guaranteed_means
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.trainings import differences_over_trainings, training_pairs
 from tests.evaluation.made_folders import bars, check_refused, read_csv, run, run_evaluate, write_map, write_study
@@ -28,8 +28,11 @@ def test_one_training_of_each_has_the_interval_of_the_cases():
 
     found = differences_over_trainings(pairs, bounded=[True] * 3, n_resamples=200, seed=3)
 
-    alone = difference_intervals([(a[0], b[0]) for a, b in pairs], bounded=[True] * 3, n_resamples=200, seed=3)
+    alone = difference_intervals([(a[0], b[0]) for a, b in pairs], bounded=[True] * 3)
     np.testing.assert_allclose(found.bounds, alone, atol=1e-12)
+    changes = [b[0] - a[0] for a, b in pairs]
+    surely = guaranteed_means(changes, bounded=[True] * 3, low=-1, n_resamples=200, seed=3)
+    np.testing.assert_allclose(found.guaranteed, surely, atol=1e-12)
     np.testing.assert_allclose(found.lowest, found.method - found.baseline, atol=1e-15)
 
 
@@ -63,7 +66,7 @@ def test_the_interval_covers_a_known_difference_where_that_of_the_cases_does_not
     low, high = differences_over_trainings(pairs, bounded=[False] * 300, n_resamples=10).bounds[:, MEAN].T
 
     means = [(before.mean(axis=0), after.mean(axis=0)) for before, after in pairs]
-    of_cases = difference_intervals(means, bounded=[False] * 300, n_resamples=10)[:, MEAN].T
+    of_cases = difference_intervals(means, bounded=[False] * 300)[:, MEAN].T
     coverage, alone = (((below < 0.1) & (above > 0.1)).mean() for below, above in ((low, high), of_cases))
     assert coverage > 0.93
     assert (alone < 0.6) == (training > 0)

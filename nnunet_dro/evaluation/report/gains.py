@@ -19,9 +19,9 @@ from nnunet_dro.evaluation.report.formatting import (
     stratum_title,
 )
 from nnunet_dro.evaluation.report.required import requirement_sentences
-from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
-from nnunet_dro.pages.wording import count
+from nnunet_dro.pages.wording import NO_VALUE, count
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -102,10 +102,11 @@ def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, compa
 
 
 def _named(row: dict[Hashable, Any], metric: Metric) -> str:
-    low, high = (float(row[f"mean_difference_{end}"]) for end in ("low", "high"))
+    """A row with the bounds that its verdict rests on."""
+    low, high = (difference(float(row[column]), metric) for column in GUARANTEED_DIFFERENCE)
+    surely = "" if NO_VALUE in (low, high) else f"(surely from {low} to {high})"
     name = f"{row['label']} in {stratum_title(str(row['attribute']), str(row['stratum']))}"
-    value = difference(float(row["mean_difference"]), metric)
-    return " ".join(filter(None, (name, value, interval(low, high, metric, signed=True))))
+    return " ".join(filter(None, (name, difference(float(row["mean_difference"]), metric), surely)))
 
 
 def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_Change]:

@@ -173,7 +173,7 @@ def _table(attribute: str, metric: Metric, group: pd.DataFrame) -> Table:
     largest = max(finite, default=0.0)
     rows = []
     for record in group.to_dict("records"):
-        n, n_undefined, n_missed, n_invented, left_out = (_whole(record.get(name)) for name in COUNTS)
+        n, n_undefined, n_missed, n_invented, left_out = (_whole(record.get(name)) for name in COUNTS[:5])
         n_patients = _whole(record.get("n_patients"))
         cells = []
         for statistic in statistics:
