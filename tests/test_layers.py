@@ -38,7 +38,7 @@ MAY_IMPORT = {
         *("demo", "doctor", "evaluation", "evidence", "exploration", "finetuning", "nnunet", "pages", "ranking"),
         *("selfcheck", "sharing", "suspects", "trainers", "tuning", "viewer"),
     },
-    "cli": {"commands", "demo", "doctor", "nnunet", "selfcheck", "sharing", "suspects", "trainers"},
+    "cli": {"commands"},
     "experiments": {
         *("demo", "doctor", "evaluation", "finetuning", "losses", "nnunet", "pages", "sampling", "suspects"),
         *("trainers", "tuning"),

@@ -43,6 +43,12 @@ def test_an_error_of_usage_is_one_line(run, words, parts):
     assert all(part in result.stderr for part in parts), result.stderr
 
 
+def test_help_groups_the_commands_and_names_each_once(run):
+    listed = re.findall(r"^(\w+):$|^  ([a-z]\w+) ", run("--help").stdout, flags=re.MULTILINE)
+    assert [group for group, _ in listed if group] == ["Options", "Train", "Evaluate", "Claims", "Share"]
+    assert sorted(name for _, name in listed if name) == sorted(typer.main.get_command(app).commands)
+
+
 @pytest.mark.parametrize("command", ["evaluate", "compare", "rank", "finetune", "protocol write"])
 def test_help_shows_every_flag_whole_at_80_columns(run, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")

@@ -7,7 +7,7 @@ import typer
 
 from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.commands import evaluate_options as options
-from nnunet_dro.commands.evaluate import Bootstrap, RequireFile, Seed
+from nnunet_dro.commands.shared import Bootstrap, RequireFile, Seed
 from nnunet_dro.commands.usage import Command
 
 commands = typer.Typer(help="Write down, before the results are seen, how they will be judged.")

@@ -1,0 +1,68 @@
+"""The command `nnunet-dro compare`."""
+
+from typing import Annotated
+
+import typer
+
+from nnunet_dro.commands.locked_options import ProtocolFile
+from nnunet_dro.commands.shared import Bootstrap, Output, Overwrite, RequireFile, Seed, show, stop_if_unmet
+
+
+def compare(
+    evaluations: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME=FOLDER...",
+            help="Output folders of evaluate; the first is the baseline. ERM=seed0,seed1,seed2 for several trainings.",
+        ),
+    ],
+    output: Output,
+    by: Annotated[
+        list[str] | None, typer.Option(help="Columns to report by, as for evaluate; default: as in the baseline.")
+    ] = None,
+    intersect: Annotated[
+        bool, typer.Option("--intersect", help="Compare only the cases that all evaluations have.")
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="How much worse the mean may be, in percentage points (distances: mm), to be not worse."),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(help='Requirement on a difference (repeatable): "pathology=rare mean_difference_low>=0".'),
+    ] = None,
+    require_file: RequireFile = None,
+    bootstrap: Bootstrap = 2000,
+    seed: Seed = 0,
+    protocol: ProtocolFile = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Compare methods case by case and report the differences, with intervals and tests."""
+    from nnunet_dro.evaluation.comparison import compare as compare_evaluations
+    from nnunet_dro.evaluation.protocol import check_made_under, read_protocol, under_protocol
+    from nnunet_dro.evaluation.report import comparison_reports, comparison_table
+    from nnunet_dro.evaluation.requirements import COMPARISON, parse_requirement, read_requirements
+    from nnunet_dro.evaluation.result_files import comparison_files, named_trainings, read_evaluation
+    from nnunet_dro.output_folder import check_output, write_files
+
+    requirements = [parse_requirement(text, COMPARISON) for text in require or ()]
+    requirements += read_requirements(require_file, COMPARISON) if require_file else []
+    folders = named_trainings(evaluations)
+    check_output(output, overwrite=overwrite)
+    read = {name: [read_evaluation(folder) for folder in own] for name, own in folders.items()}
+    if protocol:
+        check_made_under(read_protocol(protocol), protocol, read)
+    comparison = compare_evaluations(
+        read,
+        by=by or None,
+        intersect=intersect,
+        margin=margin,
+        requirements=requirements,
+        n_resamples=bootstrap,
+        seed=seed,
+    )
+    if protocol:
+        comparison = under_protocol(comparison, read_protocol(protocol), protocol)
+    write_files(output, {**comparison_files(comparison), **comparison_reports(comparison)})
+    show(comparison_table(comparison), output / "report.html")
+    stop_if_unmet(comparison.about["requirements"])

@@ -1,0 +1,40 @@
+"""The command `nnunet-dro plan`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def plan(
+    requirement: Annotated[
+        str, typer.Argument(help='Quality requirement with confidence: "pathology=* label=tumour p5>=0.70@95".')
+    ],
+    pilot: Annotated[
+        Path | None, typer.Option(help="Output folder of evaluate, to estimate the chance to pass.", readable=False)
+    ] = None,
+    n: Annotated[list[int] | None, typer.Option(min=1, help="Number of cases in each stratum (repeatable).")] = None,
+    with_label: Annotated[
+        float | None,
+        typer.Option(help="Share of the cases that have the label, such as 0.9.", show_default="as in the pilot"),
+    ] = None,
+) -> None:
+    """Say how many cases a requirement with confidence needs, and the chance that it is met."""
+    from rich.console import Console
+
+    from nnunet_dro.evaluation.outcomes import rows_of
+    from nnunet_dro.evaluation.planning import chances, check_share, least_share
+    from nnunet_dro.evaluation.report.plan import plan_table, planned_sizes
+    from nnunet_dro.evaluation.requirements import parse_requirement
+    from nnunet_dro.evaluation.result_files import read_evaluation
+
+    parsed = parse_requirement(requirement)
+    check_share(with_label)
+    share, found = with_label, None
+    if pilot is not None:
+        evaluation = read_evaluation(pilot)
+        rows = rows_of(evaluation.strata, parsed, planned=True)
+        share = share or least_share(rows)
+        sizes = planned_sizes(parsed, n or [], share=share)
+        found = chances(evaluation, parsed, rows, sizes, share=with_label)
+    Console(highlight=False).print(plan_table(parsed, planned_sizes(parsed, n or [], share=share), found, share=share))
