@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "evaluation": {"nnunet", "pages"},
     "demo": {"nnunet", "evaluation", "trainers"},
     "suspects": {"nnunet", "evaluation", "pages"},
-    "doctor": {"sampling", "nnunet", "evaluation", "pages", "trainers"},
+    "doctor": {"sampling", "losses", "nnunet", "evaluation", "pages", "trainers"},
     "ranking": {"nnunet", "evaluation", "pages"},
     "exploration": {"evaluation", "pages"},
     "tuning": {"nnunet", "evaluation", "pages", "trainers"},

@@ -33,7 +33,7 @@ def row_of(experiment: Recorded, answer: Answer) -> dict[str, Any]:
         "outliers": len(diagnosis.outliers),
         "sd_between": answer.spread.between if answer.spread else float("nan"),
         "sd_within": answer.spread.within if answer.spread else float("nan"),
-        "beta": answer.spread.beta if answer.spread else float("nan"),
+        "beta": answer.draws.beta if answer.draws else float("nan"),
         "effective_cases": answer.draws.effective if answer.draws else float("nan"),
         "share_of_cases": of_cases,
         "share_of_draws": of_draws,
@@ -42,8 +42,8 @@ def row_of(experiment: Recorded, answer: Answer) -> dict[str, Any]:
 
 
 def _members(answer: Answer, stratum: str) -> "pd.Series[bool]":
-    column = next((c for c in answer.by if (answer.cases[c].astype(str) == stratum).any()), None)
-    return answer.cases["case"].notna() if column is None else answer.cases[column].astype(str) == stratum
+    column = next((c for c in answer.by if (answer.strata[c].astype(str) == stratum).any()), None)
+    return answer.cases["case"].notna() if column is None else answer.strata[column].astype(str) == stratum
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nnunet_dro.doctor.history import HARDNESS_FILE
 from nnunet_dro.doctor.inputs import Inputs
-from nnunet_dro.doctor.measurements import DICE, LOSS
+from nnunet_dro.doctor.measurements import DICE, HARDNESS, LOSS
 from nnunet_dro.doctor.rules import TRAINING, Diagnosis, diagnose
 from nnunet_dro.doctor.sampling_ahead import Draws, LossSpread, expected_draws, loss_spread, trainer_name
 from nnunet_dro.nnunet.folders import Fold
@@ -21,15 +21,15 @@ class Answer:
 
     Attributes:
         fold: The fold that was examined.
-        cases: A row per case: the measurements, the columns with the strata, ``share`` (of the expected draws, NaN for
-            validation cases).
-        by: The columns with the strata.
+        cases: A row per case: the measurements, and ``share`` (of the expected draws, NaN for validation cases).
+        strata: The same rows: the columns of the case table with the strata, which may have any names.
         strata_from: Where the strata come from; empty without a case table.
         diagnosis: What the rules say.
-        spread: How much the losses of the training cases differ; None if they are all alike or not finite.
+        spread: How much the losses of the training cases differ; None if none is finite.
         spread_from: Which losses these are, in words.
-        draws: The draws that hardness weighted sampling would start with; None like ``spread``.
-        trainer: Name of the trainer that robust training would use; empty like ``spread``.
+        draws: The draws that the default trainer would start with; None like ``spread``.
+        trainer: Name of that trainer.
+        n_iterations: Number of iterations of the training.
         n_patches: Patches that were measured per case.
         has_predictions: Whether cases were predicted.
         training_seconds: Time of the plain training by nnU-Net's log; 0 if the log does not say.
@@ -38,17 +38,23 @@ class Answer:
 
     fold: Fold
     cases: pd.DataFrame
-    by: tuple[str, ...]
+    strata: pd.DataFrame
     strata_from: str
     diagnosis: Diagnosis
     spread: LossSpread | None
     spread_from: str
     draws: Draws | None
     trainer: str
+    n_iterations: int
     n_patches: int
     has_predictions: bool
     training_seconds: float
     has_hardness_log: bool
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns with the strata."""
+        return tuple(map(str, self.strata.columns))
 
     @property
     def is_training(self) -> "pd.Series[bool]":
@@ -65,7 +71,7 @@ class Answer:
 def conclude(
     inputs: Inputs,
     table: pd.DataFrame,
-    by: tuple[str, ...],
+    strata: pd.DataFrame,
     strata_from: str,
     *,
     history: Sequence[Sequence[float]] | None,
@@ -75,8 +81,8 @@ def conclude(
 
     Args:
         inputs: The files of the training.
-        table: A row per case: the measurements and the strata.
-        by: The columns with the strata.
+        table: A row per case: the measurements.
+        strata: The same rows: the columns with the strata.
         strata_from: Where these come from.
         history: Losses of the training cases from hardness.csv, where none were measured.
         length: Number of epochs of the training, and of its iterations per epoch.
@@ -84,27 +90,29 @@ def conclude(
     losses = [str(name) for name in table.columns if str(name).startswith(LOSS)]
     is_training = (table["set"] == TRAINING).to_numpy()
     if history is None:
-        values = table.loc[is_training, losses].to_numpy(dtype=np.float64)
-        source = f"{len(losses)} augmented patches of every training case"
+        measured = table.loc[is_training, losses].to_numpy(dtype=np.float64).tolist()
+        hardness = table.loc[is_training, HARDNESS].to_numpy(dtype=np.float64)
+        source = f"{len(losses)} augmented patch{'' if len(losses) == 1 else 'es'} of every training case"
     else:
-        values = np.array([[of_case[-1]] for of_case in history], dtype=np.float64)
+        measured = history
+        hardness = np.array([of_case[-1] for of_case in history], dtype=np.float64)
         source = f"{HARDNESS_FILE}, the stale losses of the last third of its epochs"
-    spread = loss_spread(values.tolist() if history is None else history) if np.isfinite(values).any() else None
-    beta = spread.beta if spread else None
-    draws = expected_draws(values, beta) if beta else None
+    is_known = bool(np.isfinite(hardness).any())
+    draws = expected_draws(hardness) if is_known else None
     share = np.full(len(table), np.nan)
     if draws:
         share[is_training] = draws.probabilities
     return Answer(
         fold=inputs.fold,
         cases=table.assign(share=share).reset_index(drop=True),
-        by=by,
+        strata=strata.reset_index(drop=True),
         strata_from=strata_from,
-        diagnosis=diagnose(table, by=by),
-        spread=spread,
+        diagnosis=diagnose(table, strata, n_iterations=length[0] * length[1]),
+        spread=loss_spread(measured) if is_known else None,
         spread_from=source,
         draws=draws,
-        trainer=trainer_name(beta, epochs=length[0], iterations=length[1]) if beta else "",
+        trainer=trainer_name(epochs=length[0], iterations=length[1]),
+        n_iterations=length[0] * length[1],
         n_patches=len(losses),
         has_predictions=any(str(name).startswith(DICE) for name in table.columns),
         training_seconds=training_seconds(inputs.fold.folder),

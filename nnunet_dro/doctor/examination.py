@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nnunet_dro.doctor.answer import Answer, conclude, duration
 from nnunet_dro.doctor.history import HARDNESS_FILE, stale_losses
 from nnunet_dro.doctor.inputs import find_inputs, read_strata
-from nnunet_dro.doctor.measurements import DICE, LOSS, Measurements
+from nnunet_dro.doctor.measurements import DICE, HARDNESS, LOSS, VOXELS, Measurements
 from nnunet_dro.doctor.page import doctor_html
 from nnunet_dro.doctor.rules import TRAINING, VALIDATION
 from nnunet_dro.output_folder import check_output, write_files
@@ -72,9 +72,10 @@ def examine(
     settings = {"checkpoint": inputs.fingerprint, "patches": n_patches, "prediction": prediction}
     measured = Measurements(where, settings, tuple(inputs.labels.values))
     _measure(model, measured, sets, settings, progress=progress, report=report)
-    table = measured.table(sets).merge(strata, left_on="case", right_index=True, how="left")
+    table = measured.table(sets)
     history = stale_losses(log, training) if n_patches == 0 else None
-    answer = conclude(inputs, table, tuple(strata.columns), strata_from, history=history, length=model.length)
+    of_rows = strata.loc[table["case"]]
+    answer = conclude(inputs, table, of_rows, strata_from, history=history, length=model.length)
     write_files(where, {PAGE_FILE: doctor_html(answer)})
     return answer, where / PAGE_FILE
 
@@ -94,13 +95,14 @@ def _measure(
         report(f"{len(sets) - len(left)} of {len(sets)} cases were measured before.")
     for n, case in enumerate(left):
         start = time.perf_counter()
-        losses = model.patch_losses(case, settings["patches"]) if settings["patches"] else []
+        losses, hardness = model.patch_losses(case, settings["patches"]) if settings["patches"] else ([], None)
         middle = time.perf_counter()
-        dice = model.dice(case) if settings["prediction"] else {}
+        voxels, dice = model.prediction(case) if settings["prediction"] else ({}, {})
         end = time.perf_counter()
         row: dict[str, Any] = {"case": case, "set": sets[case]}
         row |= {"seconds_patches": round(middle - start, 3), "seconds_prediction": round(end - middle, 3)}
-        row |= {f"{LOSS}{k + 1}": loss for k, loss in enumerate(losses)}
+        row |= {HARDNESS: hardness} | {f"{LOSS}{k + 1}": loss for k, loss in enumerate(losses)}
+        row |= {f"{VOXELS}{label}": number for label, number in voxels.items()}
         row |= {f"{DICE}{label}": value for label, value in dice.items()}
         measured.add(row)
         if report and n == 0 and len(left) > 1:

@@ -28,7 +28,7 @@ def dice_figure(answer: Answer, column: str, label: str) -> Markup:
     """
     cases = answer.cases
     values = cases[DICE + label].to_numpy(dtype=float)
-    names = cases[column].astype(str).to_numpy() if column else np.full(len(cases), "all cases")
+    names = answer.strata[column].astype(str).to_numpy() if column else np.full(len(cases), "all cases")
     rows = [
         (name, kind, np.flatnonzero((names == name) & (cases["set"] == kind).to_numpy() & np.isfinite(values)))
         for name in sorted(set(names))

@@ -124,7 +124,7 @@ def read_strata(
         raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)} in {str(path)!r}.")
     # A column that says who is in training divides all cases, but not those of the training.
     dividing = [column for column in known if _divides(found.loc[list(training), column])]
-    return found.loc[cases, list(by) or dividing], str(path)
+    return found.loc[cases, list(dict.fromkeys(by)) or dividing], str(path)
 
 
 def _divides(column: "pd.Series[str]") -> bool:

@@ -18,7 +18,10 @@ SETTINGS_FILE = "doctor.json"
 #: Columns before those of the losses and of the Dice.
 _FIRST = ("case", "set", "seconds_patches", "seconds_prediction")
 
-LOSS, DICE = "loss_", "dice_"
+LOSS, DICE, VOXELS = "loss_", "dice_", "voxels_"
+
+#: What the default trainer would keep of the patches.
+HARDNESS = "hardness"
 
 #: What each setting is called in the error for another value.
 _NAMES = {"checkpoint": "another checkpoint", "patches": "another number of patches", "prediction": "other predictions"}
@@ -39,8 +42,9 @@ class Measurements:
     def __init__(self, folder: Path, settings: Mapping[str, Any], labels: tuple[str, ...]) -> None:
         self._path = folder / CASES_FILE
         losses = [f"{LOSS}{n + 1}" for n in range(settings["patches"])]
-        dice = [f"{DICE}{label}" for label in labels] if settings["prediction"] else []
-        self._columns = [*_FIRST, *losses, *dice]
+        hardness = [HARDNESS] if losses else []
+        of_labels = [f"{what}{label}" for what in (VOXELS, DICE) for label in labels] if settings["prediction"] else []
+        self._columns = [*_FIRST, *hardness, *losses, *of_labels]
         self.rows: dict[str, dict[str, Any]] = {}
         if (folder / SETTINGS_FILE).exists() and self._path.exists():
             self._check(folder / SETTINGS_FILE, settings)
@@ -100,7 +104,12 @@ class Measurements:
             raise ValueError(f"`{CASES_FILE}` must have the columns of this training, got {str(self._path)!r}. {cure}")
         try:
             for line in lines:
-                numbers = {name: float(line[name]) for name in self._columns[2:]}
+                numbers = {name: _number(line[name]) for name in self._columns[2:]}
                 self.rows[line["case"]] = {"case": line["case"], "set": line["set"], **numbers}
         except (TypeError, ValueError) as error:
             raise ValueError(f"`{CASES_FILE}` must hold numbers, got {str(self._path)!r}: {error}. {cure}") from error
+
+
+def _number(text: str) -> float:
+    # Voxels are written as they were.
+    return int(text) if text.isdigit() else float(text)

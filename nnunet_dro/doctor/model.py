@@ -18,11 +18,13 @@ from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to
 
 from nnunet_dro.doctor.dice import dice_by_label
 from nnunet_dro.doctor.inputs import Inputs
+from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.nnunet_search import trainer_found_by_nnunet
+from nnunet_dro.trainers.options import DROOptions
 from nnunet_dro.trainers.registry import trainer_class
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
@@ -88,7 +90,7 @@ class FinishedModel:
             return int(np.prod(self._dataset(case).load_case(case)[0].shape[1:]))
 
     @torch.no_grad()
-    def patch_losses(self, case: str, n_patches: int) -> list[float]:
+    def patch_losses(self, case: str, n_patches: int) -> tuple[list[float], float]:
         """Losses of augmented patches of a case, as its training draws and augments them; the same in every call.
 
         Args:
@@ -96,7 +98,8 @@ class FinishedModel:
             n_patches: Number of patches, at least 1.
 
         Returns:
-            nnU-Net's loss of each patch alone.
+            nnU-Net's loss of each patch alone, and the hardness that the default trainer would know the case by: the
+            pooled one, or the mean loss where the training has another loss than nnU-Net's own.
         """
         # nnU-Net draws from the global states. The cases' own seeds make the numbers independent of their order.
         seed = zlib.crc32(case.encode())
@@ -105,6 +108,8 @@ class FinishedModel:
         batch = self._loader_of(case, n_patches).generate_train_batch()
         self.trainer.set_deep_supervision_enabled(self.trainer.enable_deep_supervision)
         losses: list[float] = []
+        is_own = isinstance(self._per_case, DiceCELoss)
+        pooled, hardness = PooledHardness(1, memory=DROOptions().memory), float("nan")
         step = max(1, int(self.trainer.batch_size))
         for start in range(0, n_patches, step):
             part = slice(start, start + step)
@@ -112,18 +117,21 @@ class FinishedModel:
             target = _to_device(batch["target"], part, self.trainer.device)
             is_cuda = self.trainer.device.type == "cuda"
             with torch.autocast("cuda") if is_cuda else contextlib.nullcontext():
-                losses += self._per_case(self.trainer.network(data), target).hardness.float().tolist()
-        return losses
+                patches = self._per_case(self.trainer.network(data), target)
+            losses += patches.hardness.float().tolist()
+            if is_own:
+                hardness = pooled(torch.zeros(len(data), dtype=torch.long, device=data.device), patches)[-1].item()
+        return losses, hardness if is_own else float(np.mean(losses))
 
     @torch.no_grad()
-    def dice(self, case: str) -> Mapping[str, float]:
-        """Dice of the sliding-window prediction of a preprocessed case, without mirroring.
+    def prediction(self, case: str) -> tuple[Mapping[str, int], Mapping[str, float]]:
+        """What the reference of a preprocessed case holds, and how well it is predicted, without mirroring.
 
         Args:
             case: A training or validation case.
 
         Returns:
-            Name of the label or region to its Dice, as from `dice_by_label`.
+            Name of the label or region to its voxels in the reference, and to its Dice, as from `dice_by_label`.
         """
         data, reference, previous, _ = self._dataset(case).load_case(case)
         data = data[:]
@@ -134,7 +142,8 @@ class FinishedModel:
         with contextlib.redirect_stdout(io.StringIO()):
             logits = self._predictor.predict_sliding_window_return_logits(torch.from_numpy(np.array(data)))
         prediction = self.trainer.label_manager.convert_logits_to_segmentation(logits.cpu().float())
-        return dice_by_label(np.asarray(reference[:])[0], np.asarray(prediction), self._labels)
+        truth = np.asarray(reference[:])[0]
+        return self._labels.n_voxels(truth), dice_by_label(truth, np.asarray(prediction), self._labels)
 
     def _dataset(self, case: str) -> Any:
         trainer = self.trainer

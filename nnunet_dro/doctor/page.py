@@ -11,7 +11,7 @@ from nnunet_dro.doctor.answer import Answer, duration
 from nnunet_dro.doctor.figure import dice_figure
 from nnunet_dro.doctor.measurements import CASES_FILE, DICE, LOSS
 from nnunet_dro.doctor.rules import State, Stratum
-from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, why
+from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
 from nnunet_dro.pages.page import page_assets, page_environment
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.pages.svg import legend_mark
@@ -92,12 +92,11 @@ def _stratum_row(answer: Answer, stratum: Stratum) -> dict[str, Any]:
 def _compared(comparison: rules.Comparison | None) -> dict[str, str]:
     if comparison is None:
         return {"label": "", "mean": NO_VALUE, "others": "", "p": ""}
-    p = comparison.probability
     return {
         "label": comparison.label,
         "mean": points(comparison.mean),
         "others": points(comparison.others),
-        "p": f"{p:.2g}" if p >= 1e-4 else "below 0.0001",
+        "p": probability(comparison),
     }
 
 
@@ -126,13 +125,17 @@ def _spread(answer: Answer) -> list[tuple[str, str]]:
     spread = answer.spread
     rows = [
         ("Between cases", f"{spread.between:.3f}"),
-        ("From patch to patch of a case", f"{spread.within:.3f}"),
-        ("Share of the variance of one loss that is between cases", f"{100 * spread.share_between:.0f} %"),
+        ("From patch to patch of a case", _known(spread.within, ".3f")),
+        ("Share of the variance of one loss that is between cases", _known(spread.share_between, ".0%")),
     ]
-    if answer.draws is not None and spread.beta is not None:
+    if answer.draws is not None:
         effective = f"{answer.draws.effective:.0f} of {answer.diagnosis.n_training}"
-        rows += [("Beta, 1 / standard deviation between cases", f"{spread.beta:g}"), ("Effective cases", effective)]
+        rows += [(f"Effective cases of {answer.trainer}", effective), ("Its beta", f"{answer.draws.beta:.2g}")]
     return rows
+
+
+def _known(value: float, form: str) -> str:
+    return NO_VALUE if value != value else f"{value:{form}}".replace("%", " %")
 
 
 def _cost(answer: Answer) -> list[tuple[str, str]]:
@@ -141,7 +144,7 @@ def _cost(answer: Answer) -> list[tuple[str, str]]:
     total = float(cases["seconds_patches"].sum() + cases["seconds_prediction"].sum())
     rows = [
         (
-            f"{count(answer.n_patches, 'patch')[:-1] + 'es' if answer.n_patches != 1 else '1 patch'} of a case",
+            f"{answer.n_patches} patch{'' if answer.n_patches == 1 else 'es'} of a case",
             f"{patches:.2g} s",
         ),
         ("Prediction of a case, without mirroring", f"{prediction:.2g} s"),
@@ -164,6 +167,8 @@ def _limits(answer: Answer) -> Mapping[str, str]:
         "outlier_share": f"{100 * rules.OUTLIER_SHARE:g}",
         "fewest_cases": str(rules.FEWEST_CASES),
         "learnt": f"{100 * rules.LEARNT:.0f}",
+        "low": f"{100 * rules.LOW:.0f}",
+        "fewest_iterations": f"{rules.FEWEST_ITERATIONS:,}",
     }
 
 
@@ -189,7 +194,7 @@ def _case_table(answer: Answer) -> SortableTable:
     columns = [
         Column("Case", "text", cases["case"].tolist()),
         Column("Set", "text", cases["set"].tolist(), filtered=True),
-        *(Column(column, "text", cases[column].astype(str).tolist(), filtered=True) for column in answer.by),
+        *(Column(name, "text", answer.strata[name].astype(str).tolist(), filtered=True) for name in answer.by),
         *(
             Column(f"Dice of {str(name).removeprefix(DICE)}", "number", (100 * cases[name]).tolist())
             for name in cases.columns

@@ -1,6 +1,6 @@
 """The rules: from a table of numbers per case to one of five findings. They are explained in docs/doctor.md."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,6 +17,9 @@ LEVEL = 0.01
 #: Below this probability, without that division, a difference is a suspicion.
 SUSPICION = 0.05
 
+#: A group is lower, if not behind, if its mean Dice of a label is so much lower, and that is a suspicion.
+LOWER = 0.01
+
 #: A case is an outlier if its Dice of a label is below the median by this, and by so many standard deviations.
 OUTLIER, OUTLIER_SD = 0.2, 4.0
 
@@ -28,6 +31,10 @@ FEWEST_CASES = 10
 
 #: A label whose median Dice on the training cases is below this has been learnt on no case, and ranks none behind.
 LEARNT = 0.1
+
+#: Where the median Dice of a label on the training cases is below this, or the training had fewer iterations, it is too
+#: early to say that nothing fails.
+LOW, FEWEST_ITERATIONS = 0.6, 5_000
 
 TRAINING, VALIDATION = "training", "validation"
 
@@ -46,6 +53,7 @@ class State(str, Enum):
     """How a stratum compares with the other cases."""
 
     LEVEL = "no worse"
+    LOWER = f"lower, by less than {100 * BEHIND:.0f} points"
     BEHIND = "behind in training"
     NOT_CARRIED_OVER = "behind in validation only"
     SUSPICION = "uncertain"
@@ -128,6 +136,7 @@ class Diagnosis:
         outliers: Training cases far below the others that no stratum explains, worst first. A stratum explains its
             cases if it is behind, or may be, and half of its training cases or more are that far below.
         medians: Median Dice of each label over the training cases.
+        is_short: Whether the training had fewer iterations than `FEWEST_ITERATIONS`.
         n_comparisons: Number of comparisons of groups, by which `LEVEL` is divided.
         n_training: Number of training cases.
     """
@@ -136,21 +145,28 @@ class Diagnosis:
     strata: tuple[Stratum, ...]
     outliers: tuple[Outlier, ...]
     medians: dict[str, float]
+    is_short: bool
     n_comparisons: int
     n_training: int
+
+    @property
+    def low(self) -> dict[str, float]:
+        """The labels with a low median, and the median."""
+        return {label: dice for label, dice in self.medians.items() if dice < LOW}
 
     def those(self, state: State) -> tuple[Stratum, ...]:
         """The strata in a state."""
         return tuple(stratum for stratum in self.strata if stratum.state == state)
 
 
-def diagnose(cases: pd.DataFrame, *, by: Sequence[str] = ()) -> Diagnosis:
+def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_iterations: int) -> Diagnosis:
     """Apply the rules.
 
     Args:
-        cases: A row per case: ``case``, ``set`` (training or validation), the Dice of each label in columns named
-            ``dice_<label>`` (NaN where the case does not have it), and the columns with the strata.
-        by: Names of the columns with the strata; may be none.
+        cases: A row per case: ``case``, ``set`` (training or validation), and the Dice of each label in columns named
+            ``dice_<label>`` (NaN where the case does not have it).
+        strata: The same rows: columns with the strata, of any names; None without strata.
+        n_iterations: Number of iterations of the training.
 
     Returns:
         The finding, with everything it rests on. Without any Dice it is that nothing can be told.
@@ -164,13 +180,13 @@ def diagnose(cases: pd.DataFrame, *, by: Sequence[str] = ()) -> Diagnosis:
         raise ValueError("`cases` must have training cases, got none. Measure the cases of the training.")
     medians = {label.removeprefix("dice_"): float(training[label].median()) for label in labels}
     learnt = [label for label in labels if medians[label.removeprefix("dice_")] >= LEARNT]
-    groups = list(_groups(cases, by))
+    groups = list(_groups(len(cases), strata))
     n_comparisons = max(1, len(learnt) * (2 * (len(groups) - 1) + 1))
     limit = LEVEL / n_comparisons
-    strata = [_stratum(cases, members, column, name, learnt, limit) for column, name, members in groups]
+    compared = [_stratum(cases, members, column, name, learnt, limit) for column, name, members in groups]
     low = _outliers(training, learnt)
     is_low, explained, behind = training["case"].isin([outlier.case for outlier in low]).to_numpy(), set(), set()
-    for stratum, (_, _, members) in zip(strata, groups, strict=True):
+    for stratum, (_, _, members) in zip(compared, groups, strict=True):
         of_stratum = members[(cases["set"] == TRAINING).to_numpy()]
         names = set(training["case"][of_stratum])
         if stratum.state == State.BEHIND:
@@ -178,13 +194,17 @@ def diagnose(cases: pd.DataFrame, *, by: Sequence[str] = ()) -> Diagnosis:
         if stratum.state in (State.BEHIND, State.SUSPICION) and 2 * is_low[of_stratum].sum() >= of_stratum.sum():
             explained |= names
     outliers = tuple(outlier for outlier in low if outlier.case not in explained)
-    finding = _finding(len(training), strata, len(outliers), len(behind), n_labels=len(learnt))
-    return Diagnosis(finding, tuple(strata), outliers, medians, n_comparisons, len(training))
+    is_short = n_iterations < FEWEST_ITERATIONS
+    is_unfinished = is_short or any(dice < LOW for dice in medians.values())
+    states = {stratum.state for stratum in compared}
+    finding = _finding(len(training), states, len(outliers), len(behind), len(learnt), is_unfinished=is_unfinished)
+    return Diagnosis(finding, tuple(compared), outliers, medians, is_short, n_comparisons, len(training))
 
 
-def _finding(n: int, strata: Sequence[Stratum], n_outliers: int, n_behind: int, *, n_labels: int) -> Finding:
+def _finding(
+    n: int, states: Collection[State], n_outliers: int, n_behind: int, n_labels: int, *, is_unfinished: bool
+) -> Finding:
     """The rules in their order; the first that holds decides."""
-    states = {stratum.state for stratum in strata}
     if n < FEWEST_CASES or not n_labels:
         return Finding.CANNOT_TELL
     if n_outliers >= max(FEWEST_OUTLIERS, OUTLIER_SHARE * n, n_behind):
@@ -193,15 +213,15 @@ def _finding(n: int, strata: Sequence[Stratum], n_outliers: int, n_behind: int, 
         return Finding.HARD
     if State.NOT_CARRIED_OVER in states:
         return Finding.NOT_CARRIED_OVER
-    return Finding.CANNOT_TELL if State.SUSPICION in states else Finding.NOTHING_FAILS
+    return Finding.CANNOT_TELL if is_unfinished or State.SUSPICION in states else Finding.NOTHING_FAILS
 
 
-def _groups(cases: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, str, npt.NDArray[np.bool_]]]:
-    for column in by:
-        values = cases[column].astype(str)
+def _groups(n: int, strata: pd.DataFrame | None) -> Iterator[tuple[str, str, npt.NDArray[np.bool_]]]:
+    for column in () if strata is None else strata:
+        values = strata[column].astype(str)
         for name in sorted(values.unique()):
-            yield column, name, (values == name).to_numpy()
-    yield "", "all cases", np.ones(len(cases), dtype=bool)
+            yield str(column), name, (values == name).to_numpy()
+    yield "", "all cases", np.ones(n, dtype=bool)
 
 
 def _stratum(
@@ -218,23 +238,30 @@ def _stratum(
         len(mine),
         len(unseen),
         _state(in_training, in_validation, limit),
-        _worst(in_training),
-        _worst(in_validation),
+        _shown(in_training, limit),
+        _shown(in_validation, limit),
     )
 
 
 def _state(in_training: Sequence[Comparison], in_validation: Sequence[Comparison], limit: float) -> State:
-    if any(c.difference >= BEHIND and c.probability < limit for c in in_training):
+    training, validation = (
+        max((_evidence(c, limit) for c in part), default=0) for part in (in_training, in_validation)
+    )
+    if training == 4:
         return State.BEHIND
-    if any(c.difference >= BEHIND and c.probability < limit for c in in_validation):
+    if validation == 4:
         return State.NOT_CARRIED_OVER
-    everything = [*in_training, *in_validation]
-    if any(c.difference >= BEHIND and c.probability < SUSPICION for c in everything):
-        return State.SUSPICION
+    return (State.LEVEL, State.LOWER, State.TOO_FEW, State.SUSPICION)[max(training, validation)]
+
+
+def _evidence(c: Comparison, limit: float) -> int:
+    """What a comparison says: 4 behind, 3 perhaps, 2 of too few cases to tell, 1 lower by less than that, 0 nothing."""
+    if c.difference >= BEHIND and c.probability < SUSPICION:
+        return 4 if c.probability < limit else 3
     # However low such a group is, chance would explain it.
-    if any(c.difference >= BEHIND and c.smallest >= SUSPICION for c in everything):
-        return State.TOO_FEW
-    return State.LEVEL
+    if c.difference >= BEHIND and c.smallest >= SUSPICION:
+        return 2
+    return int(c.difference >= LOWER and c.probability < SUSPICION)
 
 
 def _compare(group: pd.DataFrame, others: pd.DataFrame, label: str) -> Comparison | None:
@@ -253,8 +280,9 @@ def _compare(group: pd.DataFrame, others: pd.DataFrame, label: str) -> Compariso
     )
 
 
-def _worst(comparisons: Sequence[Comparison]) -> Comparison | None:
-    return max(comparisons, key=lambda comparison: comparison.difference, default=None)
+def _shown(comparisons: Sequence[Comparison], limit: float) -> Comparison | None:
+    """The comparison that the state rests on, of several the one furthest below."""
+    return max(comparisons, key=lambda c: (_evidence(c, limit), c.difference), default=None)
 
 
 def _outliers(training: pd.DataFrame, labels: Sequence[str]) -> tuple[Outlier, ...]:

@@ -1,18 +1,14 @@
-"""What hardness weighted sampling would do with losses that were measured: beta, effective cases, shares of draws."""
+"""What the default trainer would do with a hardness that was measured: effective cases, shares of the draws."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.sampling import EXPLORATION, effective_cases, kl_probabilities, with_exploration
+from nnunet_dro.sampling import KLBall, effective_cases, with_exploration
 from nnunet_dro.sampling.spread import Spread
-
-#: Length of the simulation, of which the second half counts.
-_DRAWS_PER_CASE, _MOST_DRAWS = 40, 20_000
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -34,11 +30,6 @@ class LossSpread:
         """Share of the variance of a single loss that is between the cases; NaN if there is none."""
         total = self.between**2 + self.within**2
         return self.between**2 / total if total else math.nan
-
-    @property
-    def beta(self) -> float | None:
-        """1 / standard deviation between the cases, two digits; None if all cases are alike."""
-        return float(f"{1 / self.between:.2g}") if self.between > 1e-9 else None
 
 
 def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
@@ -68,69 +59,47 @@ def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
 
 @dataclass(frozen=True)
 class Draws:
-    """The draws of hardness weighted sampling from the network that was examined, if it did not change.
+    """The draws of `nnUNetTrainerDRO` from the network that was examined, if it did not change.
 
     Attributes:
-        probabilities: Probability of each case in one draw, shape (n,), the mean over the simulated draws.
-        effective: Effective number of cases, exp(entropy), likewise a mean.
+        probabilities: Probability of each case in one draw, shape (n,).
+        beta: The beta at which the trainer's share of the cases is effective, 1/loss units.
     """
 
     probabilities: FloatArray
-    effective: float
+    beta: float
 
-    def share_of(self, members: npt.NDArray[np.bool_]) -> float:
-        """Share of the draws that go to some cases."""
-        return float(self.probabilities[members].sum())
+    @property
+    def effective(self) -> float:
+        """Effective number of cases, exp(entropy)."""
+        return effective_cases(self.probabilities)
 
 
-def expected_draws(losses: FloatArray, beta: float) -> Draws:
-    """Simulate draws with probabilities that grow with exp(beta * stale loss), with the usual share of uniform ones.
-
-    Each draw renews the stale loss of its case with the loss of one of the case's patches. Without that, a single bad
-    patch of an easy case would get nearly all draws, which in a training last until the case is drawn again.
+def expected_draws(hardness: FloatArray) -> Draws:
+    """The probabilities with which `nnUNetTrainerDRO` draws cases of this hardness.
 
     Args:
-        losses: Shape (n cases, k patches); a loss that is not finite counts as the mean of all.
-        beta: Robustness, >= 0.
+        hardness: Shape (n,), some of it finite; what is not counts as the mean.
     """
-    finite = np.where(np.isfinite(losses), losses, losses[np.isfinite(losses)].mean())
-    n_cases, n_patches = finite.shape
-    if n_patches == 1:
-        only = with_exploration(kl_probabilities(finite[:, 0], beta=beta), epsilon=EXPLORATION)
-        return Draws(only, effective_cases(only))
-    rng = np.random.default_rng(0)
-    stale = finite[np.arange(n_cases), rng.integers(n_patches, size=n_cases)]
-    n_draws = min(_DRAWS_PER_CASE * n_cases, _MOST_DRAWS)
-    total, effective, n_counted = np.zeros(n_cases), 0.0, 0
-    for step in range(n_draws):
-        probabilities = with_exploration(kl_probabilities(stale, beta=beta), epsilon=EXPLORATION)
-        if 2 * step >= n_draws:
-            total += probabilities
-            effective += effective_cases(probabilities)
-            n_counted += 1
-        case = min(int(np.searchsorted(np.cumsum(probabilities), rng.random())), n_cases - 1)
-        stale[case] = finite[case, rng.integers(n_patches)]
-    return Draws(total / n_counted, effective / n_counted)
+    from nnunet_dro.trainers.options import DROOptions
+
+    options, is_known = DROOptions(), np.isfinite(hardness)
+    known = np.where(is_known, hardness, hardness[is_known].mean())
+    ball = KLBall(0.0, options.share).following(known)
+    return Draws(with_exploration(ball.probabilities(known), epsilon=options.exploration), ball.beta)
 
 
-def trainer_name(beta: float, *, epochs: int, iterations: int) -> str:
-    """Name of the trainer that draws by hardness with this beta, as long as the plain training.
+def trainer_name(*, epochs: int, iterations: int) -> str:
+    """Name of the trainer that draws like this, as long as the plain training.
 
     Args:
-        beta: Robustness.
         epochs: Number of epochs.
         iterations: Iterations per epoch.
 
     Example:
-        >>> trainer_name(17.0, epochs=1000, iterations=250)
-        'nnUNetTrainerHWS_beta17_noIS'
+        >>> trainer_name(epochs=1000, iterations=250)
+        'nnUNetTrainerDRO'
     """
-    from nnunet_dro.trainers.options import HWSOptions
+    from nnunet_dro.trainers.options import DROOptions
 
-    options: Mapping[str, Any] = {
-        "beta": beta,
-        "importance_sampling": False,
-        "epochs": epochs,
-        "iterations": iterations,
-    }
-    return "nnUNetTrainerHWS" + HWSOptions(**options).suffix()
+    return "nnUNetTrainerDRO" + DROOptions(epochs=epochs, iterations=iterations).suffix()

@@ -20,12 +20,9 @@ def answer_lines(answer: Answer) -> RenderableType:
     if shown := command(answer):
         lines.append(Text(f"    {plain(shown)}"))
     if (spread := answer.spread) is not None:
-        lines.append(
-            Text(
-                f"Losses differ by {spread.between:.3f} between cases and by {spread.within:.3f} from patch to patch "
-                f"(standard deviations; {answer.spread_from})."
-            )
-        )
+        within = f" and by {spread.within:.3f} from patch to patch" if spread.within == spread.within else ""
+        source = f"standard deviation; {answer.spread_from}"
+        lines.append(Text(f"Losses differ by {spread.between:.3f} between cases{within} ({source})."))
     if answer.training_seconds:
         lines.append(Text(f"The plain training took {duration(answer.training_seconds)}; a robust one takes as long."))
     lines += [Text(plain(f"Note: {note}"), style="yellow") for note in notes(answer)]

@@ -3,7 +3,9 @@
 import shlex
 
 from nnunet_dro.doctor.answer import Answer
-from nnunet_dro.doctor.rules import BEHIND, FEWEST_CASES, Comparison, Finding, State, Stratum
+from nnunet_dro.doctor.measurements import VOXELS
+from nnunet_dro.doctor.rules import BEHIND, FEWEST_CASES, FEWEST_ITERATIONS, LOWER, Comparison, Finding, State, Stratum
+from nnunet_dro.evaluation.labels import note_on_absent_labels
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.wording import NO_VALUE, count
 
@@ -16,6 +18,9 @@ HEADINGS = {
     Finding.CANNOT_TELL: "Cannot tell",
 }
 
+#: Iterations of nnU-Net's own trainings.
+_USUAL_ITERATIONS = 250_000
+
 #: Below this ratio of the share of the draws to the share of the cases, hardness hardly finds a stratum.
 _BLIND = 1.5
 
@@ -27,8 +32,11 @@ def heading(answer: Answer) -> str:
         return title
     if not answer.has_predictions:
         return f"{title} without predictions"
-    is_untrained = _is_untrained(answer) and answer.diagnosis.n_training >= FEWEST_CASES
-    return f"{title}: nothing is learnt yet" if is_untrained else f"{title}, too few cases"
+    if answer.diagnosis.n_training >= FEWEST_CASES and _is_untrained(answer):
+        return f"{title}: nothing is learnt yet"
+    if not _is_unfinished(answer):
+        return f"{title}, too few cases"
+    return f"{title}: the training is short" if answer.diagnosis.is_short else f"{title}: little is learnt yet"
 
 
 def why(answer: Answer) -> list[str]:
@@ -50,6 +58,7 @@ def why(answer: Answer) -> list[str]:
     sentences += [*single, *groups] if diagnosis.finding == Finding.OUTLIERS else [*groups, *single]
     if diagnosis.finding == Finding.CANNOT_TELL:
         sentences += [_uncertain(stratum) for stratum in diagnosis.those(State.SUSPICION)]
+        sentences += _unfinished(answer) if _is_unfinished(answer) else []
     if diagnosis.finding == Finding.NOTHING_FAILS:
         sentences.append(_nothing(answer))
     return sentences
@@ -68,11 +77,15 @@ def advice(answer: Answer) -> list[str]:
     if finding == Finding.OUTLIERS:
         return _look_first(answer)
     if finding == Finding.NOTHING_FAILS:
+        if any(stratum.column for stratum in answer.diagnosis.those(State.LOWER)):
+            return ["Robust training has little to gain here. Plain training can stay as it is."]
         return ["Robust training has nothing to gain here. Plain training can stay as it is."]
     if not answer.has_predictions:
         return ["Run the command again without --no-prediction, with another folder for --output."]
     if _is_untrained(answer):
         return ["Train longer, or check the data, before anything else."]
+    if _is_unfinished(answer):
+        return ["Train longer, and run this command again: what is hard now may still be learnt."]
     return ["Collect more cases, or look at all folds: each validates other cases."]
 
 
@@ -81,7 +94,7 @@ def command(answer: Answer) -> str:
     fold = answer.fold
     if answer.diagnosis.finding == Finding.OUTLIERS and answer.has_hardness_log:
         return f"nnunet-dro suspects {shlex.quote(str(fold.folder))}"
-    if answer.diagnosis.finding == Finding.HARD and answer.trainer:
+    if answer.diagnosis.finding == Finding.HARD and answer.draws is not None:
         plans = "" if fold.plans == "nnUNetPlans" else f" -p {fold.plans}"
         number = fold.folder.name.removeprefix("fold_")
         return f"nnUNetv2_train {fold.dataset} {fold.configuration} {number} -tr {answer.trainer}{plans}"
@@ -95,13 +108,11 @@ def notes(answer: Answer) -> list[str]:
         found.append("There is no cases.csv: who is hard is looked at case by case, not by stratum.")
     elif not answer.by:
         found.append("No column of cases.csv divides the cases into strata. Name one with --by.")
-    low = {label: dice for label, dice in answer.diagnosis.medians.items() if dice < 0.6}
-    if low:
-        listed = ", ".join(f"{label} {100 * dice:.0f}" for label, dice in low.items())
-        found.append(
-            f"The median Dice of training cases is low ({listed}): the training is short or the labels are hard. "
-            "Robust training moves effort between cases; it does not replace a longer training."
-        )
+    if answer.has_predictions and not _is_unfinished(answer) and (unfinished := _unfinished(answer)):
+        moved = "Robust training moves effort between cases; it does not replace a longer training."
+        found.append(" ".join([*unfinished, moved]))
+    voxels = answer.cases.set_index("case").filter(regex=f"^{VOXELS}")
+    found += note_on_absent_labels(voxels.rename(columns=lambda name: name.removeprefix(VOXELS)).to_dict("index"))
     if lonely := [s for s in answer.diagnosis.strata if s.state == State.TOO_FEW]:
         names = name_some([title(stratum) for stratum in lonely])
         found.append(f"Lower by {100 * BEHIND:.0f} points or more, but of too few cases to tell: {names}.")
@@ -117,9 +128,38 @@ def title(stratum: Stratum) -> str:
     return f"{stratum.name} ({stratum.column})" if stratum.column else "all cases"
 
 
+def probability(comparison: Comparison) -> str:
+    """The probability of a comparison, as a number or as a limit."""
+    p = comparison.probability
+    return f"{p:.2g}" if p >= 1e-4 else "below 0.0001"
+
+
 def points(dice: float) -> str:
     """A Dice in per cent."""
     return NO_VALUE if dice != dice else f"{100 * dice:.0f}"
+
+
+def _is_unfinished(answer: Answer) -> bool:
+    """Whether nothing can be told for no other reason than that the training is short or its Dice is low."""
+    diagnosis = answer.diagnosis
+    is_told = diagnosis.finding != Finding.CANNOT_TELL or bool(diagnosis.those(State.SUSPICION))
+    return answer.has_predictions and diagnosis.n_training >= FEWEST_CASES and not is_told and not _is_untrained(answer)
+
+
+def _unfinished(answer: Answer) -> list[str]:
+    """Sentences on a training that is short, and on labels of a low Dice."""
+    sentences = []
+    if answer.diagnosis.is_short:
+        sentences.append(
+            f"The training is short: {count(answer.n_iterations, 'iteration')}, fewer than {FEWEST_ITERATIONS:,}; "
+            f"nnU-Net's own has {_USUAL_ITERATIONS:,}."
+        )
+    if low := answer.diagnosis.low:
+        listed = ", ".join(f"{label} {points(dice)}" for label, dice in low.items())
+        sentences.append(
+            f"The median Dice of training cases is low ({listed}): the training is short or the labels are hard."
+        )
+    return sentences
 
 
 def _is_untrained(answer: Answer) -> bool:
@@ -159,7 +199,7 @@ def _capital(stratum: Stratum) -> str:
 
 def _uncertain(stratum: Stratum) -> str:
     comparisons = [c for c in (stratum.training, stratum.validation) if c is not None]
-    worst = max(comparisons, key=lambda comparison: comparison.difference)
+    worst = min((c for c in comparisons if c.difference >= BEHIND), key=lambda c: c.probability)
     return (
         f"{_capital(stratum)} may be behind: {count(worst.n, 'case')} with a mean Dice of {worst.label} of "
         f"{points(worst.mean)}, others {points(worst.others)}. That many comparisons make such a difference by chance."
@@ -169,7 +209,16 @@ def _uncertain(stratum: Stratum) -> str:
 def _nothing(answer: Answer) -> str:
     strata = [stratum for stratum in answer.diagnosis.strata if stratum.column]
     whom = f"None of {count(len(strata), 'stratum')}" if strata else "No group of cases"
-    return f"{whom} is {100 * BEHIND:.0f} points of Dice or more below the others, beyond what chance explains."
+    text = f"{whom} is {100 * BEHIND:.0f} points of Dice or more below the others, beyond what chance explains."
+    lower = [_lower(stratum) for stratum in answer.diagnosis.those(State.LOWER) if stratum.column]
+    return f"{text} Lower by less: {'; '.join(lower)}." if lower else text
+
+
+def _lower(stratum: Stratum) -> str:
+    compared = [(c, kind) for c, kind in ((stratum.training, "training"), (stratum.validation, "validation")) if c]
+    c, kind = min((one for one in compared if one[0].difference >= LOWER), key=lambda one: one[0].probability)
+    means = f"{points(c.mean)}, where other training cases have {points(c.others)}"
+    return f"{title(stratum)}, {kind} cases, mean Dice of {c.label} {means} (p {probability(c)})"
 
 
 def _robust_training(answer: Answer) -> list[str]:
@@ -214,7 +263,7 @@ def members(answer: Answer, stratum: Stratum) -> list[str]:
     """The cases of a stratum."""
     if not stratum.column:
         return [str(case) for case in answer.cases["case"]]
-    return [str(case) for case in answer.cases["case"][answer.cases[stratum.column].astype(str) == stratum.name]]
+    return [str(case) for case in answer.cases["case"][answer.strata[stratum.column].astype(str) == stratum.name]]
 
 
 def _percent(share: float) -> str:

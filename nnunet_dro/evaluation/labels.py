@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import read_dataset_json
+
+#: A label that this share of the cases have is usual; with fewer cases nobody can say.
+_MOST, _FEWEST = 0.8, 5
 
 
 @dataclass(frozen=True)
@@ -58,10 +65,46 @@ class Labels:
         found = {str(value): (value,) for value in sorted({int(v) for v in values}) if value != 0}
         return cls(found) if found else None
 
+    def n_voxels(self, label_map: npt.NDArray[np.integer[Any]]) -> dict[str, int]:
+        """Number of voxels of each label or region."""
+        return {name: int(np.isin(label_map, values).sum()) for name, values in self.values.items()}
+
     @property
     def known(self) -> frozenset[int]:
         """Every value that a reference may hold."""
         return frozenset({0, *(v for values in self.values.values() for v in values)} | {self.ignore or 0})
+
+
+def note_on_absent_labels(
+    n_voxels: Mapping[str, Mapping[str, float]], usual: Mapping[str, Mapping[str, float]] | None = None
+) -> list[str]:
+    """A sentence on labels that some cases lack and most cases have.
+
+    Args:
+        n_voxels: Case to label to its voxels, of the cases to name.
+        usual: The same of the cases that say what is usual; None for these cases.
+
+    Returns:
+        The sentence, if there are at least five cases to judge by and something to say.
+
+    Example:
+        >>> note_on_absent_labels({str(n): {"liver": n} for n in range(6)})[0].partition(".")[0]
+        'Labels that most cases have are absent in some: liver in 0'
+    """
+    judged = n_voxels if usual is None else usual
+    if len(judged) < _FEWEST:
+        return []
+    found = []
+    for label in next(iter(judged.values())):
+        without = [case for case, of_case in n_voxels.items() if of_case[label] == 0]
+        if without and sum(of_case[label] > 0 for of_case in judged.values()) >= _MOST * len(judged):
+            found.append(f"{label} in {name_some(without)}")
+    if not found:
+        return []
+    return [
+        f"Labels that most cases have are absent in some: {'; '.join(found)}. A structure that is there and not "
+        "labelled makes a case look hard, and robust training draws it more often: look at these label maps."
+    ]
 
 
 def _label_values(name: str, value: Any) -> tuple[int, ...]:

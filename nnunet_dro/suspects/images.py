@@ -69,6 +69,10 @@ class RawImages:
             PLANES,
         )
 
+    def reference(self, case: str) -> npt.NDArray[np.integer[Any]]:
+        """The reference of a case alone; raises as `read` does."""
+        return read_label_map(self._files(case)[1]).values
+
     def _files(self, case: str) -> tuple[Path, Path]:
         entry = self.listed.get(case)
         if isinstance(entry, Mapping) and entry.get("images") and entry.get("label"):
@@ -110,6 +114,10 @@ class PreprocessedImages:
         if len(spacing) == 2:
             spacing = (1000 * max(spacing), *spacing)
         return CaseImage(grey_levels(image.astype(np.float64)), reference, spacing, ("slice", "slice", "slice"))
+
+    def reference(self, case: str) -> npt.NDArray[np.integer[Any]]:
+        """The reference of a case alone; raises as `read` does."""
+        return self._arrays(case)[1]
 
     def _arrays(self, case: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         stem = str(self.folder / case)

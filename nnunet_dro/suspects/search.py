@@ -1,12 +1,14 @@
 """From the folders of folds to what a reader sees: the ranking, the pictures, and notes on them."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.labels import Labels, note_on_absent_labels
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import Fold, folds_of
 from nnunet_dro.pages.wording import count
@@ -15,6 +17,9 @@ from nnunet_dro.suspects.images import ImageSource, find_images
 from nnunet_dro.suspects.pictures import Slice, slice_of
 from nnunet_dro.suspects.ranking import FEW, below_most, rank_by_dice, rank_folds
 from nnunet_dro.suspects.signals import trusted_cases, validation_dice
+
+#: Cases beside the first ones whose reference is read, to know which labels are usual.
+_OTHERS = 20
 
 #: What the cases can be ranked by: the stale loss, the learnt weight, or the out-of-fold validation Dice.
 LOSS, WEIGHT, DICE = HARDNESS.value, WEIGHTS.value, "dice"
@@ -121,7 +126,9 @@ def find_suspects(
     source, note = find_images(folds[0])
     first = table[table["score"].notna()].head(top)["case"].tolist()
     pictures, reasons = _pictures(first, source, progress) if source else ({}, {})
-    notes = [CAVEATS[ranked_by], *_notes(ranked_by, log, table, top), *notes, *about_trusted, *([note] if note else [])]
+    about_labels = _absent_labels(table["case"].tolist(), list(pictures), source) if source else []
+    about_cases = [*_notes(ranked_by, log, table, top), *about_labels]
+    notes = [CAVEATS[ranked_by], *about_cases, *notes, *about_trusted, *([note] if note else [])]
     labels = source.labels if source else None
     return Suspects(tuple(folds), ranked_by, log, table, top, pictures, reasons, labels, tuple(notes))
 
@@ -176,6 +183,18 @@ def _pictures(
         if progress:
             progress(n + 1, len(cases))
     return pictures, reasons
+
+
+def _absent_labels(cases: Sequence[str], first: Sequence[str], source: ImageSource) -> list[str]:
+    """A note on labels that some of the first cases lack, and most of some others have."""
+    others = [case for case in cases if case not in first]
+    chosen = [others[n] for n in np.linspace(0, len(others) - 1, min(len(others), _OTHERS)).astype(int)]
+    n_voxels = {}
+    for case in (*first, *chosen):
+        with contextlib.suppress(ValueError, OSError):
+            n_voxels[case] = source.labels.n_voxels(source.reference(case))
+    of_first, of_others = ({case: n_voxels[case] for case in part if case in n_voxels} for part in (first, chosen))
+    return note_on_absent_labels(of_first, of_others)
 
 
 def _notes(by: str, log: EpochLog | None, table: pd.DataFrame, top: int) -> list[str]:

@@ -16,7 +16,9 @@ def cases(**strata: dict) -> pd.DataFrame:
                 {"case": f"{stratum}_{name[0]}{n:03d}", "set": name, "site": stratum, "dice_organ": value}
                 for n, value in enumerate(dice)
             ]
-    return pd.DataFrame(rows).assign(dice_other=np.linspace(0.85, 0.9, len(rows)))
+    # Spread evenly over the rows, so that no stratum has more of the lower ones.
+    order = np.argsort(np.arange(len(rows)) * 0.618034 % 1)
+    return pd.DataFrame(rows).assign(dice_other=np.linspace(0.85, 0.9, len(rows))[order])
 
 
 def around(mean: float, n: int, *, width: float = 0.05) -> list[float]:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_regions_ignore_and_trainers_of_this_package(finished, tmp_path):
     table = measured(page.parent)
     assert list(table.columns[-2:]) == ["dice_whole", "dice_core"]
     assert np.isfinite(table.filter(like="loss_").to_numpy()).all()
-    assert answer.trainer.endswith("_noIS_2epochs_3iters")
+    assert answer.trainer == "nnUNetTrainerDRO_2epochs_3iters"
 
 
 def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path):
@@ -108,20 +109,43 @@ def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path)
     import torch
 
     from nnunet_dro.doctor.model import FinishedModel
+    from nnunet_dro.trainers.nnunet_loss import per_case_loss
 
     model = FinishedModel(find_inputs(finished("3d_small")), device="cpu")
-    losses = model.patch_losses("case_00", 2)
-    assert losses == model.patch_losses("case_00", 2)
-    assert losses != model.patch_losses("case_01", 2)
-    np.random.seed(0)
-    torch.manual_seed(0)
+    losses, hardness = model.patch_losses("case_00", 2)
+    assert (losses, hardness) == model.patch_losses("case_00", 2)
+    assert losses != model.patch_losses("case_01", 2)[0]
+    # The seed of the case.
+    np.random.seed(zlib.crc32(b"case_00"))
+    torch.manual_seed(zlib.crc32(b"case_00"))
     batch = model._loader_of("case_00", 2).generate_train_batch()
     assert list(batch["keys"]) == ["case_00"] * 2
     model.trainer.set_deep_supervision_enabled(True)
     with torch.no_grad():
         outputs = model.trainer.network(batch["data"])
-        mine = model._per_case(outputs, batch["target"]).hardness.mean().item()
-        assert mine == pytest.approx(model.trainer.loss(outputs, batch["target"]).item(), abs=1e-5)
+        alone = model._per_case(outputs, batch["target"]).hardness
+        assert losses == pytest.approx(alone.tolist(), abs=1e-5)
+        assert alone.mean().item() == pytest.approx(model.trainer.loss(outputs, batch["target"]).item(), abs=1e-5)
+        # Both patches as one image, at full resolution: what the default trainer would keep.
+        as_one = [torch.cat(list(part), dim=1)[None] for part in (outputs[0], batch["target"][0])]
+        model.trainer.set_deep_supervision_enabled(False)
+        whole = per_case_loss(model.trainer._build_loss().loss)(*as_one).hardness.item()
+        assert hardness == pytest.approx(whole, abs=1e-5)
+
+
+def test_a_case_table_may_have_the_names_of_the_doctors_own_columns(finished, tmp_path):
+    folder = finished("2d_small", n_iterations=1)
+    own = ("set", "label", "method", "metric", "n", "share", "loss_1", "dice_core", "hardness", "seconds_patches")
+    rows = [f"case_{n:02},{','.join(f'{name} {n % 2}' for name in own)}\n" for n in range(10)]
+    (tmp_path / "cases.csv").write_text(f"case,{','.join(own)}\n{''.join(rows)}")
+    out = tmp_path / "out"
+    result = run(folder, "-o", out, "--cases", tmp_path / "cases.csv", "--patches", 1, "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    assert not re.search(r"\bnan\b", result.stdout, re.IGNORECASE)
+    assert set(measured(out)["set"]) == {"training", "validation"}
+    page = (out / "doctor.html").read_text()
+    for name in own:
+        assert f"{name}: <b>{name} 0</b>" in page
 
 
 def test_bad_input_is_one_line(finished, tmp_path, monkeypatch):

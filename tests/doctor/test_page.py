@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from rich.console import Console
@@ -21,16 +23,18 @@ TABLES = {
 }
 
 
-def answer_of(table, folder, *, seed=0) -> Answer:
+def answer_of(table, folder, *, seed=0, n_patches=4, n_epochs=1000, column="site") -> Answer:
     """The answer for a table of Dice, with losses that follow the Dice."""
     rng = np.random.default_rng(seed)
-    losses = {f"loss_{k + 1}": -table["dice_organ"] + rng.normal(0, 0.05, len(table)) for k in range(4)}
+    losses = {f"loss_{k + 1}": -table["dice_organ"] + rng.normal(0, 0.05, len(table)) for k in range(n_patches)}
     path = folder / "Dataset001_X" / "nnUNetTrainer__nnUNetPlans__2d" / "fold_0"
     path.mkdir(parents=True, exist_ok=True)
     fold = Fold.of(path)
     inputs = Inputs(fold, path / "checkpoint_final.pth", {}, {}, folder)
-    measured = table.assign(seconds_patches=0.5, seconds_prediction=2.0, **losses)
-    return conclude(inputs, measured, ("site",), "cases.csv", history=None, length=(1000, 250))
+    measured = table.drop(columns="site").assign(seconds_patches=0.5, seconds_prediction=2.0, **losses)
+    measured = measured.assign(hardness=measured.filter(like="loss_").mean(axis=1))
+    strata = table[["site"]].set_axis([column], axis=1)
+    return conclude(inputs, measured, strata, "cases.csv", history=None, length=(n_epochs, 250))
 
 
 def printed(answer) -> str:
@@ -50,7 +54,8 @@ def test_every_finding_has_its_words(tmp_path, heading):
 def test_hard_strata_come_with_the_command_and_their_share_of_the_draws(tmp_path):
     answer = answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path)
     text = printed(answer)
-    assert f"nnUNetv2_train Dataset001_X 2d 0 -tr {answer.trainer}" in text
+    assert answer.trainer == "nnUNetTrainerDRO"
+    assert "nnUNetv2_train Dataset001_X 2d 0 -tr nnUNetTrainerDRO\n" in text
     of_cases, of_draws = answer.share([f"rare_t{n:03d}" for n in range(8)])
     assert of_cases == pytest.approx(8 / 68)
     assert of_draws > 2 * of_cases
@@ -68,12 +73,74 @@ def test_a_stratum_that_losses_do_not_show_is_to_be_told(tmp_path):
     """Hardness weighted sampling cannot draw what has no higher loss."""
     table = TABLES["Hard to learn, still losing on training cases"]
     blind = answer_of(table.assign(dice_organ=np.linspace(0.8, 0.9, len(table))), tmp_path)
-    losses = blind.cases.filter(like="loss_")
     answer = answer_of(table, tmp_path)
-    measured = answer.cases.drop(columns="share").assign(**losses)
+    measured = answer.cases.drop(columns="share").assign(hardness=blind.cases["hardness"])
     inputs = Inputs(answer.fold, tmp_path, {}, {}, tmp_path)
-    answer = conclude(inputs, measured, ("site",), "cases.csv", history=None, length=(1000, 250))
+    answer = conclude(inputs, measured, answer.strata, "cases.csv", history=None, length=(1000, 250))
     assert "nnUNetTrainerIW_site" in printed(answer)
+
+
+@pytest.mark.parametrize(("dice", "n_epochs", "reason"), [(0.9, 4, "the training is short"), (0.55, 1000, "little is")])
+def test_a_training_that_cannot_tell_says_why_and_to_train_longer(tmp_path, dice, n_epochs, reason):
+    table = cases(a={"training": around(dice, 30)}, b={"training": around(dice, 10)})
+    lines = printed(answer_of(table, tmp_path, n_epochs=n_epochs)).splitlines()
+    assert lines[0].startswith(f"Cannot tell: {reason}")
+    assert (
+        lines[1]
+        == {
+            4: "The training is short: 1,000 iterations, fewer than 5,000; nnU-Net's own has 250,000.",
+            1000: "The median Dice of training cases is low (organ 55): the training is short or the labels are hard.",
+        }[n_epochs]
+    )
+    assert lines[2].startswith("Train longer")
+    assert not any("stay as it is" in line or line.startswith("Note: The training is short") for line in lines)
+
+
+def test_what_fails_in_a_short_training_is_said_with_a_note(tmp_path):
+    text = printed(answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path, n_epochs=4))
+    assert text.startswith("Hard to learn")
+    assert "Note: The training is short: 1,000 iterations" in text
+    assert "nnUNetTrainerDRO_4epochs" in text
+
+
+def test_a_stratum_that_is_a_little_lower_is_named(tmp_path):
+    table = cases(a={"training": around(0.9, 40)}, b={"training": around(0.86, 15)})
+    answer = answer_of(table, tmp_path)
+    text = printed(answer)
+    assert text.startswith("Nothing fails")
+    assert (
+        "Lower by less: b (site), training cases, mean Dice of organ 86, where other training cases have 90 (p" in text
+    )
+    assert "little to gain" in text
+    assert "lower, by less than 10 points" in doctor_html(answer)
+
+
+@pytest.mark.parametrize("heading", TABLES)
+def test_one_patch_per_case_leaves_no_nan(tmp_path, heading):
+    answer = answer_of(TABLES[heading], tmp_path, n_patches=1)
+    text = printed(answer)
+    assert "between cases (standard deviation; 1 augmented patch of every training case)" in text
+    page = doctor_html(answer)
+    assert "1 patch of a case" in page
+    for words in (text, page.split("<section")[1], page.split('id="spread"')[1].split("</section>")[0]):
+        assert not re.search(r"\bnan\b", words, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("column", ["set", "case", "label", "share", "method", "metric", "n", "dice_organ", "hardness"])
+def test_strata_may_be_in_columns_that_the_doctor_has_itself(tmp_path, column):
+    answer = answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path, column=column)
+    assert f"The stratum rare ({column}) is behind on the 8 cases" in printed(answer)
+    assert f"{column}: <b>rare</b>" in doctor_html(answer)
+
+
+def test_labels_that_a_few_cases_lack_are_pointed_at(tmp_path):
+    table = cases(a={"training": around(0.9, 20)})
+    few, many = table.assign(voxels_organ=[0, 0, *[5] * 18]), table.assign(voxels_organ=[0] * 5 + [5] * 15)
+    assert "Labels that most cases have are absent in some: organ in a_t000, a_t001." in printed(
+        answer_of(few, tmp_path)
+    )
+    for other in (many, table.assign(voxels_organ=5)):
+        assert "absent in some" not in printed(answer_of(other, tmp_path))
 
 
 def test_page_works_in_a_browser_with_any_names(tmp_path, open_page):

@@ -7,21 +7,25 @@ from nnunet_dro.doctor.rules import Finding, State, diagnose
 from .made_cases import around, cases
 
 
-def finding(table: pd.DataFrame, by=("site",)) -> Finding:
-    return diagnose(table, by=by).finding
+def diagnosis_of(table: pd.DataFrame, by=("site",), *, n_iterations=250_000):
+    return diagnose(table.drop(columns=list(by)), table[list(by)], n_iterations=n_iterations)
+
+
+def finding(table: pd.DataFrame, **options) -> Finding:
+    return diagnosis_of(table, **options).finding
 
 
 def stratum(table: pd.DataFrame, name: str):
-    return next(s for s in diagnose(table, by=["site"]).strata if s.name == name)
+    return next(s for s in diagnosis_of(table).strata if s.name == name)
 
 
 def test_nothing_fails_where_all_strata_are_alike():
     table = cases(
         a={"training": around(0.9, 40), "validation": around(0.88, 10)},
-        b={"training": around(0.88, 10), "validation": around(0.86, 4)},
+        b={"training": around(0.88, 10), "validation": around(0.88, 4)},
     )
     assert finding(table) == Finding.NOTHING_FAILS
-    assert {s.state for s in diagnose(table, by=["site"]).strata} == {State.LEVEL}
+    assert {s.state for s in diagnosis_of(table).strata} == {State.LEVEL}
 
 
 def test_a_stratum_that_is_low_on_training_cases_is_hard_to_learn():
@@ -46,14 +50,14 @@ def test_a_stratum_that_is_low_in_validation_only_is_not_carried_over():
 
 def test_a_network_that_fails_all_validation_cases_has_not_carried_over():
     table = cases(a={"training": around(0.9, 20), "validation": around(0.5, 8)})
-    diagnosis = diagnose(table)
+    diagnosis = diagnosis_of(table, by=())
     assert diagnosis.finding == Finding.NOT_CARRIED_OVER
     assert diagnosis.those(State.NOT_CARRIED_OVER)[0].name == "all cases"
 
 
 def test_scattered_low_cases_are_outliers_and_sorted_by_how_far_they_are_below():
     table = cases(a={"training": [*around(0.9, 50), 0.3, 0.1]}, b={"training": [*around(0.9, 50), 0.2]})
-    diagnosis = diagnose(table, by=["site"])
+    diagnosis = diagnosis_of(table)
     assert diagnosis.finding == Finding.OUTLIERS
     assert [o.case for o in diagnosis.outliers] == ["a_t051", "b_t050", "a_t050"]
     assert diagnosis.outliers[0].limit == pytest.approx(0.9 - 0.2, abs=0.01)
@@ -95,10 +99,54 @@ def test_a_group_whose_size_cannot_tell_is_named_and_decides_nothing():
     assert finding(table) == Finding.NOTHING_FAILS
 
 
-@pytest.mark.parametrize(("difference", "state"), [(0.09, State.LEVEL), (0.11, State.BEHIND)])
+@pytest.mark.parametrize(("difference", "state"), [(0.09, State.LOWER), (0.11, State.BEHIND)])
 def test_the_threshold_is_ten_points(difference, state):
     table = cases(a={"training": around(0.9, 60, width=0.02)}, b={"training": around(0.9 - difference, 20, width=0.02)})
     assert stratum(table, "b").state == state
+
+
+def test_a_stratum_that_is_lower_beyond_chance_is_not_no_worse():
+    """3 points are less than what counts as behind; with p = 0.002 they are not nothing."""
+    table = cases(a={"training": around(0.9, 40)}, b={"training": around(0.87, 15)})
+    found = stratum(table, "b")
+    assert found.training.probability < 0.01
+    assert found.state == State.LOWER
+    assert stratum(table, "a").state == State.LEVEL
+    assert finding(table) == Finding.NOTHING_FAILS
+
+
+def test_the_comparison_that_is_shown_is_the_one_that_decides():
+    """The label with the largest difference need not be the one with the evidence."""
+    table = cases(a={"training": around(0.9, 40)}, b={"training": around(0.84, 6)})
+    spread = np.linspace(0.5, 1.0, 46)
+    spread[40:] = [0.99, 0.98, 0.97, 0.5, 0.1, 0.3]
+    table = table.assign(dice_other=spread)
+    found = stratum(table, "b")
+    assert found.state == State.LOWER
+    assert found.training.label == "organ"
+
+
+@pytest.mark.parametrize(("n_iterations", "dice"), [(250_000, 0.55), (4_999, 0.9), (100, 0.55)])
+def test_a_short_or_low_training_cannot_tell_that_nothing_fails(n_iterations, dice):
+    table = cases(a={"training": around(dice, 40)}, b={"training": around(dice, 10)})
+    diagnosis = diagnosis_of(table, n_iterations=n_iterations)
+    assert diagnosis.finding == Finding.CANNOT_TELL
+    assert diagnosis.is_short == (n_iterations < 5_000)
+    assert list(diagnosis.low) == (["organ"] if dice < 0.6 else [])
+    assert finding(table.assign(dice_organ=0.9), n_iterations=5_000) == Finding.NOTHING_FAILS
+
+
+def test_a_short_training_can_tell_what_fails():
+    table = cases(a={"training": around(0.9, 80)}, rare={"training": around(0.2, 6)})
+    assert finding(table, n_iterations=1_000) == Finding.HARD
+
+
+@pytest.mark.parametrize("name", ["set", "case", "label", "share", "dice_organ", "loss_1", "n"])
+def test_strata_may_be_in_columns_of_any_name(name):
+    table = cases(a={"training": around(0.9, 80)}, rare={"training": around(0.2, 6)})
+    found = diagnose(table.drop(columns="site"), table[["site"]].set_axis([name], axis=1), n_iterations=250_000)
+    assert [s.column for s in found.strata] == [name, name, ""]
+    assert [s.state for s in found.strata] == [State.LEVEL, State.BEHIND, State.LEVEL]
 
 
 @pytest.mark.slow
@@ -107,7 +155,7 @@ def test_more_comparisons_ask_for_more_evidence():
     assert finding(table) == Finding.HARD
     noise = {f"column{k}": np.roll(["x", "y"] * 12, k % 2) for k in range(300)}
     wide = pd.concat([table, pd.DataFrame(noise)], axis=1)
-    diagnosis = diagnose(wide, by=["site", *noise])
+    diagnosis = diagnosis_of(wide, ["site", *noise])
     assert diagnosis.n_comparisons == 2 * (2 * 602 + 1)
     assert diagnosis.finding == Finding.CANNOT_TELL
 
@@ -119,8 +167,8 @@ def test_without_predictions_nothing_is_told():
 
 def test_a_label_that_nobody_has_learnt_ranks_none_behind():
     table = cases(a={"training": around(0.02, 40, width=0.02)}, b={"training": [0.0] * 10})
-    assert finding(table) == Finding.NOTHING_FAILS
-    assert finding(table.drop(columns="dice_other")) == Finding.CANNOT_TELL
+    assert {s.state for s in diagnosis_of(table).strata} == {State.LEVEL}
+    assert finding(table) == finding(table.drop(columns="dice_other")) == Finding.CANNOT_TELL
 
 
 def test_cases_without_the_label_are_left_out():
@@ -138,10 +186,10 @@ def test_equal_dice_everywhere_is_no_difference():
 def test_the_table_is_not_changed_and_must_have_training_cases():
     table = cases(a={"training": around(0.9, 12)})
     before = table.copy()
-    diagnose(table, by=["site"])
+    diagnosis_of(table)
     pd.testing.assert_frame_equal(table, before)
     with pytest.raises(ValueError, match="`cases` must have training cases, got none"):
-        diagnose(table.assign(set="validation"), by=["site"])
+        diagnosis_of(table.assign(set="validation"))
 
 
 def test_probabilities_are_those_of_scipys_exact_test():

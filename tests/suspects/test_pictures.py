@@ -9,10 +9,11 @@ from PIL import Image
 
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.nnunet.folders import Fold
+from nnunet_dro.suspects import find_suspects
 from nnunet_dro.suspects.images import PreprocessedImages, RawImages, find_images
 from nnunet_dro.suspects.pictures import choose_slice, slice_of
 
-from .made_folds import fold_folder
+from .made_folds import fold_folder, ranked, write_log
 
 LABELS = {"background": 0, "organ": 1, "tumour": 2}
 
@@ -202,3 +203,19 @@ def test_many_pixels_become_a_small_picture():
     assert max(shown(picture).shape) == 480
     assert (picture.width, picture.height) == (900, 1200), "outlines stay in voxels"
     assert len(picture.image) < 100_000
+
+
+@pytest.mark.parametrize(("with_tumour", "is_said"), [(range(1, 8), True), (range(1, 4), False), (range(8), False)])
+def test_labels_that_the_first_cases_lack_are_pointed_at(made, with_tumour, is_said):
+    cases = [f"case_{n}" for n in range(8)]
+    for n, case in enumerate(cases):
+        values = np.zeros((4, 6, 5), np.uint8)
+        values[1:3, 1:3, 1:3] = 1
+        values[3, 4:, 3:] = 2 * (n in with_tumour)
+        write_raw(made, values, case=case)
+    folder = fold_folder(made)
+    write_log(folder, "hardness.csv", ranked("hardness.csv", cases))
+
+    notes = find_suspects(folder, top=2).notes
+
+    assert any("absent in some: tumour in case_0. A structure that is there" in note for note in notes) == is_said
