@@ -15,6 +15,7 @@ from nnunet_dro.evaluation.patients import note_on_repeated_patients
 from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.exploration.attributes import find_attributes, patient_numbers
 from nnunet_dro.exploration.candidates import LEAST_Z, Outcome, search_and_test
+from nnunet_dro.exploration.power import Power, power_of
 from nnunet_dro.exploration.rank_sums import CodeArray
 from nnunet_dro.exploration.scores import LabelScores, label_scores
 from nnunet_dro.exploration.search import Attribute, Limits, n_sets
@@ -32,6 +33,8 @@ DEFINITIONS = {
     "over",
     "missed": "a label that was missed or invented and has no value has the worst rank; in means 0, or the largest "
     "distance of any case for the label",
+    "power": "of random groups of whole patients as large as the median stratum, how many are confirmed if their cases "
+    "score 10 points (or 10 mm) worse; an upper bound, because the search has to find them among all others",
     "lower": "how often a case of the combination scores lower than one of the rest, in the half that was tested; "
     "equal scores count one half",
 }
@@ -51,6 +54,7 @@ class Exploration:
         n_searched: Number of cases in the half that was searched.
         n_combinations: Number of combinations that were looked at, over all labels.
         max_attributes: The most attributes of a combination.
+        power: The chance that a group which is 10 points worse would have been confirmed.
         table: A row per combination that was carried over, in the order of the search, with the columns of explore.csv.
         cases: A row per case and label with a combination: ``case``, ``label``, ``value`` (NaN where undefined),
             ``filled`` (with the worst value where the label was missed or invented), ``half``, ``combination`` (the
@@ -68,6 +72,7 @@ class Exploration:
     n_searched: int
     n_combinations: int
     max_attributes: int
+    power: Power
     table: pd.DataFrame
     cases: pd.DataFrame
     about: Mapping[str, Any]
@@ -145,6 +150,15 @@ def explore_evaluation(
         n_searched=int(outcome.searched.sum()),
         n_combinations=outcome.n_combinations,
         max_attributes=max_attributes,
+        power=power_of(
+            attributes,
+            of_labels,
+            patients,
+            outcome.searched,
+            limits,
+            METRICS[metric],
+            rng=np.random.default_rng([seed, 2]),
+        ),
         table=_table(outcome.rows, max_attributes),
         cases=_case_rows(case_names, attributes, outcome),
         about={

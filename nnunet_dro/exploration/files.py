@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 from nnunet_dro.exploration.exploration import Exploration
@@ -33,6 +34,7 @@ def exploration_files(exploration: Exploration) -> dict[str, str]:
         "n_cases": exploration.n_cases,
         "n_patients": exploration.n_patients,
         "n_searched": exploration.n_searched,
+        "power": asdict(exploration.power),
         "attributes": {name: dict(strata) for name, strata in exploration.attributes.items()},
         **exploration.about,
         "notes": list(exploration.notes),

@@ -56,10 +56,23 @@ def _tested(exploration: Exploration) -> str:
 def findings(exploration: Exploration) -> list[str]:
     """A sentence per combination that was confirmed, or one that says that there is none."""
     if exploration.confirmed.empty:
+        found = "No combination that was tested is worse than the rest there."
         if exploration.table.empty:
-            return ["No combination was so much worse than the rest that it was tested."]
-        return ["No combination that was tested is worse than the rest there. Small groups can hide a lot."]
+            found = "No combination was so much worse than the rest that it was tested."
+        return [found, could_have_found(exploration)]
     return [_finding(row, exploration) for row in exploration.confirmed.to_dict("records")]
+
+
+def could_have_found(exploration: Exploration) -> str:
+    """What was large enough to be found in halves of this size."""
+    power, metric = exploration.power, metric_named(exploration.metric)
+    of = f" of {power.label}" if len(exploration.labels) > 1 else ""
+    lower = "10 points lower" if metric.unit == "fraction" else "10 mm larger"
+    halves = f"{count(power.n_group, 'case')} in each half (of {power.n_searched:,} and {power.n_tested:,})"
+    return (
+        f"What could have been found: a group with {halves} whose {metric.title}{of} is {lower} is confirmed in at "
+        f"most {share(power.share)} of such data. Smaller groups and differences are found less often."
+    )
 
 
 def _finding(row: Mapping[Any, Any], exploration: Exploration) -> str:

@@ -5,11 +5,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, mannwhitneyu
 
 from benchmarks.explore_null import Setting, measure, read
+from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.exploration.candidates import halve
 from nnunet_dro.exploration.exploration import explore_evaluation
+from nnunet_dro.exploration.power import power_of
+from nnunet_dro.exploration.scores import LabelScores
+from nnunet_dro.exploration.search import Attribute, Limits
+from nnunet_dro.exploration.words import findings
 from tests.exploration.made import STRATA, made
 from tests.ranking.made import evaluation_of
 
@@ -187,3 +192,57 @@ def test_too_many_attributes_are_refused_before_the_search():
     evaluation = evaluation_of("dro", values, columns=columns, attributes=list(columns))
     with pytest.raises(ValueError, match=r"must be of fewer attributes, got 150 attributes, which make 562,625 sets"):
         explore_evaluation(evaluation, max_attributes=3)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(44, 0.62), (240, 1.0)])
+def test_power_is_that_of_two_rank_tests_of_a_planted_group(n, expected):
+    """Scores with a standard deviation of 8 points, a third of the cases, 10 points worse."""
+    rng = np.random.default_rng(0)
+    thirds = Attribute("centre", np.arange(n) % 3, ("A", "B", "C"))
+    searched, half = np.arange(n) % 2 == 0, n // 2
+    found = []
+    for _ in range(12):
+        values = 0.6 + 0.08 * rng.normal(size=n)
+        scores = LabelScores("liver", values, np.zeros(n, bool), values, values)
+        power = power_of([thirds], [scores], np.arange(n), searched, Limits(), METRICS["dice"], rng=rng)
+        found.append(power.share)
+    assert (power.n_searched, power.n_tested) == (half, half)
+    assert power.n_group == pytest.approx(n / 6, abs=1)
+    drawn = 0.6 + 0.08 * rng.normal(size=(2, 1000, half))
+    drawn[:, :, : power.n_group] -= 0.1
+    inside, outside = drawn[:, :, : power.n_group], drawn[:, :, power.n_group :]
+    p = mannwhitneyu(inside, outside, alternative="less", axis=2).pvalue
+    assert np.mean(p.max(axis=0) <= 0.05) == pytest.approx(expected, abs=0.05)
+    assert np.mean(found) == pytest.approx(expected, abs=0.1)
+
+
+def test_power_keeps_patients_whole_and_counts_missed_labels_as_the_worst():
+    n = 200
+    values = np.where(np.arange(n) % 10 == 0, np.nan, 0.6)
+    missed = np.isnan(values)
+    scores = LabelScores("liver", values, missed, np.where(missed, -np.inf, values), np.where(missed, 0, values))
+    halves = Attribute("centre", np.arange(n) // 2 % 2, ("A", "B"))
+    searched = np.arange(n) // 2 % 4 < 2
+
+    def share(patients):
+        rng = np.random.default_rng(0)
+        return power_of([halves], [scores], patients, searched, Limits(), METRICS["dice"], rng=rng).share
+
+    # Equal scores but for those that are missed: every group that is worse is found, and one patient is no group.
+    assert share(np.arange(n)) == 1
+    assert share(np.arange(n) // 2) == 1
+    assert share((~searched).astype(int)) == 0
+
+
+def test_what_could_have_been_found_is_said_where_nothing_stands_out():
+    few, many = explored(44, min_cases=3), explored(400)
+    for exploration, halves in ((few, "22 and 22"), (many, "200 and 200")):
+        assert exploration.confirmed.empty
+        assert f"in each half (of {halves}) whose Dice is 10 points lower is confirmed" in findings(exploration)[1]
+    assert few.power.share < 0.8 < many.power.share
+
+
+def test_distances_are_made_larger():
+    exploration = explore_evaluation(made(60, seed=2, metric="hd95"), metric="hd95", min_cases=3)
+    assert exploration.confirmed.empty
+    assert "whose HD95 is 10 mm larger is confirmed" in findings(exploration)[1]
