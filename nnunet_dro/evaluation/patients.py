@@ -24,7 +24,9 @@ CodeArray = npt.NDArray[np.intp]
 
 #: A side, a session, a time point or a small number at the end of a case's name.
 _LAST_PART = re.compile(
-    r"[_.-](?:(?:ses|scan|visit|time|tp|t|v|s|run)[_-]?)?(?:left|right|l|r|pre|post|[a-d]|\d{1,2})$", re.IGNORECASE
+    r"(?:[_.-](?:(?:ses|scan|visit|time|tp|t|v|s|run)[_-]?)?(?:left|right|od|os|l|r|pre|post|[a-d]|\d{1,2})"
+    r"|(?<=\d)(?:left|right|od|os|l|r))$",
+    re.IGNORECASE,
 )
 
 #: With more cases that share the first part of the name, that part rather names a centre or a data set.

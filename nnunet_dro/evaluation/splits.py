@@ -19,6 +19,9 @@ from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, train
 
 _ATTEMPTS = 50
 
+#: With fewer validation cases, a fold of a centre that is left out says little of it.
+_FEW = 5
+
 
 def make_splits(
     raw_dataset: Path,
@@ -187,6 +190,25 @@ def split_notes(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: 
     return notes
 
 
+def small_folds(splits: Sequence[Mapping[str, Sequence[str]]], centre_of_case: "pd.Series[str]") -> list[str]:
+    """A sentence on centres that are left out with a handful of cases or less.
+
+    Args:
+        splits: From `make_splits`, with ``leave_out``.
+        centre_of_case: Indexed by case, from `stratify_all`.
+    """
+    small = [
+        f"fold {fold} ({centre_of_case[split['val'][0]]}) on {len(split['val'])}"
+        for fold, split in enumerate(splits)
+        if len(split["val"]) < _FEW
+    ]
+    if not small:
+        return []
+    return [
+        f"Validated on fewer than {_FEW} cases: {name_some(small, at_most=10)}. Such a fold says little of its centre."
+    ]
+
+
 def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> pd.DataFrame:
     """How many cases of every stratum each fold trains and validates on.
 
@@ -259,11 +281,16 @@ def split_dataset(
 
     Raises:
         FileExistsError: If the file exists and ``force`` is not set.
-        FileNotFoundError: If the dataset or the table does not exist.
+        FileNotFoundError: If the dataset or the table does not exist, or there is no ``output`` and the dataset was
+            never preprocessed.
         ValueError: If they cannot be used; see `make_splits`.
     """
     folder = find_raw_dataset(dataset)
     path = output or splits_path(folder)
+    if output is None and not path.parent.is_dir():
+        # nnU-Net's own commands decide where this folder is, and what else is in it.
+        cure = "Preprocess it first (nnUNetv2_plan_and_preprocess), or name the file with --output."
+        raise FileNotFoundError(f"`dataset` must be preprocessed, got no folder {str(path.parent)!r}. {cure}")
     training = training_cases(folder)
     found = cases or (case_table_of(folder) if stratify or group or leave_out else None)
     table = read_cases(found) if found else None
@@ -272,6 +299,7 @@ def split_dataset(
     (stratum_of_case,) = stratify_all(table, [by] if by else [], training).values()
     write_splits(splits, path, force=force)
     notes = split_notes(splits, stratum_of_case) if stratify else []
+    notes += small_folds(splits, stratum_of_case) if leave_out else []
     notes += [f"The case table is {found}; --cases names another."] if found and not cases else []
     return WrittenSplits(path, fold_table(splits, stratum_of_case), tuple(notes))
 

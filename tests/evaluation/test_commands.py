@@ -297,6 +297,30 @@ def test_splits_are_written_shown_and_kept(tmp_path):
     assert (tmp_path / "splits_final.json").read_bytes() != written
 
 
+def test_splits_makes_no_folder_for_a_dataset_that_was_never_preprocessed(tmp_path, monkeypatch):
+    raw, preprocessed = make_raw_dataset(tmp_path), tmp_path / "preprocessed"
+    monkeypatch.setenv("nnUNet_preprocessed", str(preprocessed))
+
+    result = run("splits", raw, "--folds", 2)
+
+    check_refused(result, tmp_path, preprocessed / raw.name, "nnUNetv2_plan_and_preprocess", "--output")
+    assert not preprocessed.exists()
+    (preprocessed / raw.name).mkdir(parents=True)
+    assert run("splits", raw, "--folds", 2).exit_code == 0
+    assert (preprocessed / raw.name / "splits_final.json").is_file()
+
+
+def test_splits_names_centres_that_are_left_out_with_few_cases(tmp_path):
+    raw = make_raw_dataset(tmp_path, n_cases=11)
+    cases = write_cases(tmp_path, centre=["A"] * 5 + ["B"] + ["C"] * 5)
+
+    result = run("splits", raw, "--cases", cases, "--leave-out", "centre", "-o", tmp_path / "out.json")
+
+    assert result.exit_code == 0, result.output
+    shown = " ".join(result.stdout.split())
+    assert "Validated on fewer than 5 cases: fold 1 (B) on 1. Such a fold says little of its centre." in shown
+
+
 def test_splits_finds_the_case_table_which_may_have_test_cases(tmp_path):
     raw = make_raw_dataset(tmp_path, n_cases=2)
     cases = write_cases(raw, camera=["A", "B", "C"])
