@@ -88,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         title="A rare digit",
         text=page_text(epochs, next(iter(runs.values()))),
         table=trainings_table(epochs),
+        shown=quarters_table(epochs),
         figure=draw_curves(epochs),
         command=module_command("experiments.digits", argv, seeds=all_seeds),
         seeds=all_seeds,

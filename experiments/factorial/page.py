@@ -56,8 +56,9 @@ class Page:
         effects = main_effects(of_both(table, self.strata))
         write_table(folder / f"{self.name}-effects.csv", effects, float_format="%.4f")
         text = self.text(table, iterations=iterations, seeds=made["seeds"])
-        shown, figure = page_table(table, self.strata), draw(table, self.strata)
-        return write_result(folder, self.name, title=self.title, text=text, table=shown, figure=figure, **made)
+        rows, figure = page_table(table, self.strata), draw(table, self.strata)
+        made |= {"title": self.title, "text": text, "table": rows, "shown": shown_table(rows), "figure": figure}
+        return write_result(folder, self.name, **made)
 
     def text(self, table: pd.DataFrame, *, iterations: int, seeds: Sequence[int]) -> str:
         """The text of the page above its table.
@@ -157,6 +158,11 @@ def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
             row["clipped, %"] = of["clipped"].mean()
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The settings and the differences, without the values that they are about."""
+    return table[[name for name in table if name == "setting" or name.endswith(("mean - ERM", "p10 - ERM"))]]
 
 
 def draw(table: pd.DataFrame, strata: Strata) -> Figure:

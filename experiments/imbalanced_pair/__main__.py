@@ -17,7 +17,7 @@ from experiments.datasets.mnist import load_digits
 from experiments.imbalanced_pair.page import draw_errors, page_text
 from experiments.imbalanced_pair.plan import TUNING_SEED, chosen_rate, planned_runs, published_runs, tuning_runs
 from experiments.imbalanced_pair.published import draw_published, published_rows, published_table, published_text
-from experiments.imbalanced_pair.results import compared, results_table
+from experiments.imbalanced_pair.results import compared, results_table, shown_table
 from experiments.imbalanced_pair.training import Outcome, Run, split_pair, train
 from experiments.record import (
     add_jobs,
@@ -94,6 +94,7 @@ def _write(results_of: ResultsOf, *, folder: Path, command: str, quick: bool) ->
         title="4 against 9, imbalanced",
         text=page_text(rows, results[0][0]),
         table=results_table(rows),
+        shown=shown_table(results_table(rows)),
         figure=draw_errors(rows),
         command=command,
         seeds=[*sorted(rows["seed"].unique()), TUNING_SEED],

@@ -43,3 +43,9 @@ def results_table(rows: pd.DataFrame) -> pd.DataFrame:
             **{name: means[name] for name in names[2:]},
         }
     )
+
+
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """What the page shows: the errors at the ratio of the table's end."""
+    rows = table[table["ratio"] == table["ratio"].iloc[-1]]
+    return rows[["rate", "ratio", "method", "error", "minus plain", "minus resample"]]

@@ -16,7 +16,7 @@ import pandas as pd
 from rich.console import Console
 
 from experiments.curves import draw_differences
-from experiments.label_noise.page import page_table, page_text
+from experiments.label_noise.page import page_table, page_text, shown_table
 from experiments.label_noise.results import dice_differences, rows_by_seed, training_cases
 from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study, roles
 from experiments.nnunet_runs.command_line import QUICK_SEEDS, page_command, report_page, study_parser
@@ -109,6 +109,7 @@ def run(
         title=study.title,
         text=page_text(scores, cases, separation, study, failures=failures, name=NAME),
         table=page_table(scores, study),
+        shown=shown_table(page_table(scores, study)),
         figure=draw_differences(found, of_all, roles(study)),
         command=page_command("label_noise", seeds=[of_seed.seed for of_seed in runs], methods=methods, quick=quick),
         seeds=[of_seed.seed for of_seed in runs if of_seed.is_finished(BASELINE)],

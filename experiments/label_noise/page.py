@@ -33,6 +33,11 @@ def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
     return results_table(found[["label", "stratum", *found.columns.drop(["label", "stratum"])]], roles(study))
 
 
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the rare stratum's hard label; the means over the labels are in the text."""
+    return table[(table["label"] != ALL_LABELS) & table["stratum"].isin([table["stratum"].iloc[-1]])]
+
+
 def page_text(
     scores: pd.DataFrame,
     cases: pd.DataFrame,

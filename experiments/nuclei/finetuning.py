@@ -109,6 +109,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         title="Finetuning a plain training on rare modalities of cell nuclei",
         text=text,
         table=page_table(found),
+        shown=shown_table(page_table(found)),
         figure=draw_differences(found, scores, FINETUNING_ROLES),
         command=module_command("experiments.nuclei.finetuning", argv, seeds=all_seeds),
         seeds=all_seeds,
@@ -158,6 +159,11 @@ def page_of(scores: pd.DataFrame, *, seeds: Sequence[int]) -> tuple[str, pd.Data
 def page_table(found: pd.DataFrame) -> pd.DataFrame:
     """The table of the page."""
     return results_table(found, FINETUNING_ROLES).drop(columns="iteration")
+
+
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that the page shows."""
+    return table.drop(columns=["seeds", "p10", "share"])
 
 
 def _save(network: UNet, path: Path) -> None:

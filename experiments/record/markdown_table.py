@@ -40,11 +40,11 @@ def markdown_table(table: pd.DataFrame) -> str:
 
 
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that a page shows: of a table with iterations, those of a tenth of the training and of its end."""
-    if "iteration" not in table:
-        return table
-    moments = sorted(table["iteration"].unique(), key=lambda moment: abs(moment - table["iteration"].max() / 10))
-    return table[table["iteration"].isin([moments[0], table["iteration"].max()])]
+    """What a page shows of a table: the end of the training, and no number of seeds, which the text has."""
+    for name in ("iteration", "iterations"):
+        if name in table:
+            table = table[table[name] == table[name].max()]
+    return table.drop(columns=[name for name in ("iteration", "iterations", "seeds") if name in table])
 
 
 def _is_number(column: pd.Series) -> bool:

@@ -31,6 +31,7 @@ def write_result(
     quick: bool,
     seconds: float,
     added: Sequence[int] = (),
+    shown: pd.DataFrame | None = None,
 ) -> Path:
     """Write ``<name>.md``, ``<name>.png`` and ``<name>.csv``, each whole or not at all, the page last.
 
@@ -47,6 +48,7 @@ def write_result(
         quick: Whether it is a smoke run; the page then says so at the top.
         seconds: Duration of the experiment, or of the seeds that were added.
         added: Those of the seeds that were added to a record of the others.
+        shown: What the page shows in place of the table.
 
     Returns:
         The page's path.
@@ -66,7 +68,7 @@ def write_result(
         title=title,
         name=name,
         text=text.strip(),
-        table=table,
+        table=table if shown is None else shown,
         command=command,
         seeds=seeds,
         added=added,

@@ -23,7 +23,7 @@ from experiments.reweighting_limits.descent import descend, settings, six_digits
 from experiments.reweighting_limits.figure import draw
 from experiments.reweighting_limits.limits import tail_distances
 from experiments.reweighting_limits.networks import held_out_digits, in_unit_ball, networks, train_network
-from experiments.reweighting_limits.page import page_text
+from experiments.reweighting_limits.page import page_text, shown_table
 from experiments.reweighting_limits.results import network_name, results_table
 
 #: Minutes of a processor core that a step takes, about: of a linear model, and of a network for each of its units.
@@ -71,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         title="What reweighting cannot change",
         text=page_text(images, table),
         table=table,
+        shown=shown_table(table),
         figure=draw(chosen, trajectories, limits, trained),
         command=module_command("experiments.reweighting_limits", argv),
         seeds=sorted({network.seed for network in wide}),

@@ -14,6 +14,12 @@ from experiments.reweighting_limits.weighting import GROUP_STEP, METHODS
 _COMPARED = dict(zip(("weighting", "dro"), METHODS[1:], strict=True))
 
 
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The last step of the linear settings; the networks have a table in the text."""
+    linear = table.drop(of_networks(table).index).groupby("setting", sort=False, as_index=False).tail(1)
+    return linear[["setting", "step", *(name for name in table if name.startswith(("directions", "limit", "loss")))]]
+
+
 def page_text(images: FloatArray, table: pd.DataFrame) -> str:
     """The text of the page above its table.
 

@@ -20,7 +20,7 @@ from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.nnunet_runs.whole_study import baseline_first, run_study
 from experiments.record import result_folder, write_result, write_table
 from experiments.segmentation.figure import draw
-from experiments.segmentation.page import page_table, page_text
+from experiments.segmentation.page import page_table, page_text, shown_columns
 from experiments.segmentation.results import summary_rows
 from experiments.segmentation.studies import (
     FINETUNING_TRAINERS,
@@ -109,6 +109,7 @@ def run(
         title=study.title,
         text=page_text(results, table, n_training, by_seed=by_seed, failures=failures, quick=quick),
         table=page_table(table, study),
+        shown=shown_columns(page_table(table, study)),
         figure=draw(results, table, n_training),
         command=page_command(f"segmentation {study.name}", seeds=all_seeds, methods=methods, quick=quick),
         seeds=[of_seed.seed for of_seed in finished],

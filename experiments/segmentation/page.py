@@ -27,6 +27,11 @@ def page_table(table: pd.DataFrame, study: Study) -> pd.DataFrame:
     return shown.drop(columns="label") if len(study.labels) == 1 else shown
 
 
+def shown_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that the page shows: no ranges over the seeds, and no p5, which is in the CSV."""
+    return table[[name for name in table if not name.endswith(", seeds") and not name.startswith("p5")]]
+
+
 def page_text(
     results: Results,
     table: pd.DataFrame,

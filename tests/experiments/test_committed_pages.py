@@ -30,8 +30,10 @@ import experiments.segmentation.page
 from experiments.convergence.studies import hippocampus, nuclei, phantoms
 from experiments.curves import differences, results_table
 from experiments.digits.plan import planned_runs as digits_runs
+from experiments.digits.tables import quarters_table
 from experiments.digits.tables import trainings_table as digits_table
 from experiments.imbalanced_pair.plan import published_runs
+from experiments.imbalanced_pair.results import shown_table as shown_pair
 from experiments.imbalanced_pair.training import METHODS
 from experiments.imbalanced_pair.training import Run as PairRun
 from experiments.label_noise.studies import phantom_study
@@ -51,7 +53,8 @@ def assert_page(name: str, title: str, text: str, table: pd.DataFrame) -> None:
     expected = f"# {title}\n\n{text}\n\n## Numbers\n\n{numbers}"
     page = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
     assert page[: len(expected)].splitlines() == expected.splitlines()
-    assert f"({name}.csv).\n\n![{title}]({name}.png)\n\n## How it was made\n\n```bash\npython -m experiments." in page
+    made = f"![{title}]({name}.png)\n\n## How it was made\n\n```bash\npython -m experiments."
+    assert f"({name}.csv). [How to read this page](reading.md).\n\n{made}" in page
 
 
 def table_after(heading: str, name: str) -> pd.DataFrame:
@@ -99,7 +102,7 @@ def test_segmentation(name, times_of_the_page):
     table, n_training = read(f"{name}-all"), pd.Series(study.settings["train"])
     results = Results(study, methods, dice, NOTHING)
     text = family.page_text(results, table, n_training, failures={}, quick=False, seeded=False)
-    assert_page(name, study.title, text, family.page_table(table, study))
+    assert_page(name, study.title, text, family.shown_columns(family.page_table(table, study)))
 
 
 def test_hardness_signals():
@@ -121,7 +124,8 @@ def test_hardness_signals_in_slices():
 def test_reweighting_limits():
     table = read("reweighting-limits")
     text = experiments.reweighting_limits.page.page_text(six_digits()[0], table)
-    assert_page("reweighting-limits", "What reweighting cannot change", text, table)
+    shown = experiments.reweighting_limits.page.shown_table(table)
+    assert_page("reweighting-limits", "What reweighting cannot change", text, shown)
 
 
 def test_digits():
@@ -129,7 +133,7 @@ def test_digits():
     table = digits_table(epochs)
     pd.testing.assert_frame_equal(read("digits"), table, check_dtype=False)
     text = experiments.digits.page.page_text(epochs, digits_runs([0], quick=False)[0])
-    assert_page("digits", "A rare digit", text, table)
+    assert_page("digits", "A rare digit", text, quarters_table(epochs))
 
 
 def test_imbalanced_pair():
@@ -148,7 +152,7 @@ def test_imbalanced_pair():
         theirs = runs[runs["method"] == other].set_index(keys)["error"].rename("theirs")
         runs[f"minus {other}"] = runs["error"] - runs.join(theirs, on=keys)["theirs"]
     text = experiments.imbalanced_pair.page.page_text(runs, PairRun("plain", 1, 0, 0.025))
-    assert_page("imbalanced-pair", "4 against 9, imbalanced", text, table)
+    assert_page("imbalanced-pair", "4 against 9, imbalanced", text, shown_pair(table))
 
 
 def test_imbalanced_pair_at_the_published_settings():
@@ -193,7 +197,7 @@ def test_wrong_labels_among_phantoms():
     page, name, study = experiments.label_noise.page, "label-noise", phantom_study(quick=False)
     scores, cases, separation = (read(f"{name}-{suffix}") for suffix in ("seeds", "cases", "separation"))
     text = page.page_text(scores, cases, separation, study, failures={}, name=name)
-    assert_page(name, study.title, text, page.page_table(scores, study))
+    assert_page(name, study.title, text, page.shown_table(page.page_table(scores, study)))
 
 
 def test_nuclei():
@@ -214,7 +218,8 @@ def test_factorial(experiment):
     page = experiment.PAGE
     table = page.rows(read(f"{page.name}-all"))
     text = page.text(table, iterations=experiment.ITERATIONS, seeds=list(table["seed"].unique()))
-    assert_page(page.name, page.title, text, experiments.factorial.page.page_table(table, page.strata))
+    family = experiments.factorial.page
+    assert_page(page.name, page.title, text, family.shown_table(family.page_table(table, page.strata)))
 
 
 def test_unseen_domains_of_nuclei():
@@ -227,4 +232,4 @@ def test_finetuning_of_nuclei():
     page, scores = experiments.nuclei.finetuning, read("nuclei-finetuning-all")
     text, found = page.page_of(scores, seeds=list(scores["seed"].unique()))
     title = "Finetuning a plain training on rare modalities of cell nuclei"
-    assert_page("nuclei-finetuning", title, text, page.page_table(found))
+    assert_page("nuclei-finetuning", title, text, page.shown_table(page.page_table(found)))

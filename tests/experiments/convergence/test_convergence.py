@@ -84,7 +84,6 @@ def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
     page = made_page({"plain": (0.5, 0.4, 0.5), "DRO": (0.6, 0.6, 0.6)}, long=True)
     assert "less than half a point in the last quarter of the training" in page
     assert "In the last quarter, the Dice of `plain` rose by 0.0 (control)" in page
-    assert "told the pathologies was not trained" in page
 
 
 @pytest.mark.slow
@@ -173,4 +172,4 @@ def test_real_data_have_a_page(name, folder):
     gain = (scores["method"] == "DRO") & (scores["iteration"] < asked.iterations)
     scores = scores.assign(n=3, mean=0.5 + 0.1 * gain + 0.01 * scores["seed"], p10=0.2, share=0.3)
     text = page_text(differences(scores, asked.roles), scores, asked, seeds=[0, 1])
-    assert f"**DRO: a gain of speed.** The largest gain of the {asked.gaining} over `plain` is +10.0 points" in text
+    assert f"**DRO: a gain of speed.** The largest gain of the {asked.gaining} is +10.0 points" in text

@@ -235,8 +235,6 @@ def test_the_page_says_what_the_numbers_say(gain):
         return 0.5 + gain * (method == WORST) + noise
 
     text = page_text(made_scores(mean), seeds=(0, 1, 2))
-    verdict = {0.1: "helps", -0.1: "harms", 0.0: "no clear difference"}[gain]
-    assert f"| {WORST} | {MEAN} | {verdict} | {verdict} | {verdict} |" in text
     assert ("They are worth building" in text) == (gain > 0)
     assert "**Whether plain training has converged.** No" in text
 
