@@ -1,7 +1,7 @@
-"""Writes the tables of trainers and options in docs/trainers.md from the texts that the trainers' registry holds.
+"""Writes the tables in docs/trainers.md and docs/options.md from the texts that the trainers' registry holds.
 
-    python docs/option_tables.py            write them into the page
-    python docs/option_tables.py --check    change nothing; exit with 1 if the page differs
+    python docs/option_tables.py            write them into the pages
+    python docs/option_tables.py --check    change nothing; exit with 1 if a page differs
 
 Each name links to the section of the page that explains it, so an option without a section is an error.
 """
@@ -15,43 +15,47 @@ from nnunet_dro.trainers.options import OPTIONS, GroupOptions
 from nnunet_dro.trainers.overview import default_of, trainers_with
 from nnunet_dro.trainers.registry import TRAINERS
 
-PAGE = Path(__file__).with_name("trainers.md")
+FOLDER = Path(__file__).parent
 
 
 def main() -> int:
     """Entry point; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="Change nothing; exit with 1 if the page differs.")
+    parser.add_argument("--check", action="store_true", help="Change nothing; exit with 1 if a page differs.")
     check = parser.parse_args().check
-    page = PAGE.read_text(encoding="utf-8")
-    new = with_tables(page)
-    if not check:
-        PAGE.write_text(new, encoding="utf-8")
-    elif new != page:
-        print(f"{PAGE} differs from the registry. Run: python {Path(__file__).name}", file=sys.stderr)
-        return 1
-    return 0
+    differs = False
+    for name in TABLES:
+        path = FOLDER / f"{name}.md"
+        page = path.read_text(encoding="utf-8")
+        new = with_table(page, name)
+        if new == page:
+            continue
+        differs = True
+        if check:
+            print(f"{path} differs from the registry. Run: python {Path(__file__).name}", file=sys.stderr)
+        else:
+            path.write_text(new, encoding="utf-8")
+    return int(check and differs)
 
 
-def with_tables(page: str) -> str:
-    """The page with its tables made anew.
+def with_table(page: str, name: str) -> str:
+    """The page with its table made anew.
 
     Args:
-        page: Text in which each table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+        page: Text in which the table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+        name: A key of `TABLES`, which the page is called after.
 
     Returns:
-        The same text with the tables of the registry in it.
+        The same text with the table of the registry in it.
 
     Raises:
-        ValueError: If the page lacks the place of a table, or a section for a trainer or an option.
+        ValueError: If the page lacks the place of the table, or a section for a trainer or an option.
     """
-    for name, table in (("trainers", trainers_table(page)), ("options", options_table(page))):
-        begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
-        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-            raise ValueError(f"`page` must have {begin.strip()} and {end} once each, in this order. Add them.")
-        before, rest = page.split(begin)
-        page = before + begin + table + end + rest.split(end)[1]
-    return page
+    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+        raise ValueError(f"`page` must have {begin.strip()} and {end} once each, in this order. Add them.")
+    before, rest = page.split(begin)
+    return before + begin + TABLES[name](page) + end + rest.split(end)[1]
 
 
 def trainers_table(page: str) -> str:
@@ -77,7 +81,7 @@ def _linked(name: str, page: str) -> str:
     headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     section = next((heading for heading in headings if f"`{name}`" in heading), None)
     if section is None:
-        raise ValueError(f"`page` must explain {name!r}, got no heading with `{name}` in {PAGE}. Write a section.")
+        raise ValueError(f"`page` must explain {name!r}, got no heading with `{name}`. Write a section.")
     anchor = re.sub(r"[^\w\- ]", "", section.lower()).replace(" ", "-")
     return f"[`{name}`](#{anchor})"
 
@@ -90,6 +94,8 @@ def _table(rows: list[tuple[str, ...]]) -> str:
     head, *body = ("| " + " | ".join(row) + " |" for row in rows)
     return "\n".join([head, "|" + " --- |" * len(rows[0]), *body, ""])
 
+
+TABLES = {"trainers": trainers_table, "options": options_table}
 
 if __name__ == "__main__":
     sys.exit(main())

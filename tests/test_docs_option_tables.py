@@ -1,4 +1,4 @@
-"""The tables of trainers and options in docs/trainers.md are those of the registry."""
+"""The tables of docs/trainers.md and docs/options.md are those of the registry."""
 
 import importlib.util
 from pathlib import Path
@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "option_tables.py"
 
 
 @pytest.fixture(scope="module")
-def option_tables():
+def tables():
     spec = importlib.util.spec_from_file_location("option_tables", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -25,42 +25,46 @@ def edited(page):
     return page.replace("| option | meaning |", "| option | explanation |")
 
 
-def test_the_committed_page_has_the_tables_of_the_registry(option_tables):
-    page = option_tables.PAGE.read_text(encoding="utf-8")
-    assert page == option_tables.with_tables(page), "run: python docs/option_tables.py"
+def text_of(tables, name):
+    return (tables.FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
-def test_every_trainer_and_every_option_has_a_row(option_tables):
-    page = option_tables.PAGE.read_text(encoding="utf-8")
-    assert option_tables.trainers_table(page).count("\n") == 2 + len(TRAINERS)
-    assert option_tables.options_table(page).count("\n") == 2 + len(OPTIONS)
+@pytest.mark.parametrize("name", ["trainers", "options"])
+def test_the_committed_page_has_the_table_of_the_registry(tables, name):
+    page = text_of(tables, name)
+    assert page == tables.with_table(page, name), "run: python docs/option_tables.py"
 
 
-def test_a_changed_table_is_made_anew(option_tables):
-    page = option_tables.PAGE.read_text(encoding="utf-8")
-    assert option_tables.with_tables(edited(page)) == page
+def test_every_trainer_and_every_option_has_a_row(tables):
+    assert tables.trainers_table(text_of(tables, "trainers")).count("\n") == 2 + len(TRAINERS)
+    assert tables.options_table(text_of(tables, "options")).count("\n") == 2 + len(OPTIONS)
 
 
-def test_an_option_without_a_section_is_an_error(option_tables):
-    page = option_tables.PAGE.read_text(encoding="utf-8").replace("### `momentum<m>`", "### History")
+def test_a_changed_table_is_made_anew(tables):
+    page = text_of(tables, "options")
+    assert tables.with_table(edited(page), "options") == page
+
+
+def test_an_option_without_a_section_is_an_error(tables):
+    page = text_of(tables, "options").replace("### `momentum<m>`", "### History")
     with pytest.raises(ValueError, match="momentum<m>"):
-        option_tables.with_tables(page)
+        tables.with_table(page, "options")
 
 
-def test_a_page_without_the_place_of_a_table_is_an_error(option_tables):
-    page = option_tables.PAGE.read_text(encoding="utf-8").replace("<!-- end options -->", "")
+def test_a_page_without_the_place_of_a_table_is_an_error(tables):
+    page = text_of(tables, "options").replace("<!-- end options -->", "")
     with pytest.raises(ValueError, match="end options"):
-        option_tables.with_tables(page)
+        tables.with_table(page, "options")
 
 
 @pytest.mark.parametrize("edit", [lambda page: page, edited], ids=["same", "edited"])
-def test_check_says_whether_the_page_differs_and_changes_nothing(option_tables, tmp_path, monkeypatch, capsys, edit):
-    page = option_tables.PAGE.read_text(encoding="utf-8")
-    copy = tmp_path / "trainers.md"
-    copy.write_text(edit(page), encoding="utf-8")
-    monkeypatch.setattr(option_tables, "PAGE", copy)
+def test_check_says_whether_a_page_differs_and_changes_nothing(tables, tmp_path, monkeypatch, capsys, edit):
+    pages = {"trainers": text_of(tables, "trainers"), "options": edit(text_of(tables, "options"))}
+    for name, page in pages.items():
+        (tmp_path / f"{name}.md").write_text(page, encoding="utf-8")
+    differs = pages["options"] != text_of(tables, "options")
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
     monkeypatch.setattr("sys.argv", ["option_tables.py", "--check"])
-    differs = edit(page) != page
-    assert option_tables.main() == int(differs)
-    assert copy.read_text(encoding="utf-8") == edit(page)
+    assert tables.main() == int(differs)
+    assert {name: text_of(tables, name) for name in pages} == pages
     assert ("differs" in capsys.readouterr().err) == differs
