@@ -1,4 +1,6 @@
 import re
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import pytest
 import typer
@@ -6,7 +8,8 @@ from typer.testing import CliRunner
 
 from nnunet_dro import progress_bar as module
 from nnunet_dro.cli import app
-from nnunet_dro.commands.usage import with_flags
+from nnunet_dro.commands.shared import takes
+from nnunet_dro.commands.usage import Command, Commands, with_flags
 from nnunet_dro.progress_bar import progress_bar
 
 
@@ -103,4 +106,41 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capfd, monke
     assert capfd.readouterr().err.splitlines() == [
         "Scoring: 10 of 100, about 5 min left",
         "Scoring: 30 of 100, about 2 min left",
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of a command."""
+
+    size: Annotated[int, typer.Option(help="The size.")] = 3
+    names: Annotated[list[str], typer.Argument(help="The names.")]
+    parts: Annotated[list[str], typer.Option("--part")] = field(default_factory=list)
+
+    def __post_init__(self):
+        if self.size < 1:
+            raise ValueError(f"`size` must be at least 1, got {self.size}. Give --size.")
+
+
+def test_a_command_takes_the_fields_of_a_dataclass():
+    seen = []
+    program = typer.Typer(cls=Commands)
+    program.command(cls=Command)(takes(Options)(seen.append))
+    program.callback()(lambda: None)
+
+    assert CliRunner().invoke(program, ["append", "a", "b", "--part", "x"]).exit_code == 0
+    assert CliRunner().invoke(program, ["append", "a", "--size", "5"]).exit_code == 0
+    assert seen == [Options(names=["a", "b"], parts=["x"]), Options(names=["a"], size=5)]
+    refused = CliRunner().invoke(program, ["append", "a", "--size", "0"])
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "nnunet-dro: `--size` must be at least 1, got 0. Give --size.\n",
+    )
+
+
+def test_the_first_panel_of_evaluate_has_what_everybody_uses(run):
+    text = run("evaluate", "--help").stdout
+    first = text[text.index("\nOptions:") : text.index("\nStrata:")]
+    assert re.findall(r"^  (?:-\w, )?(--\w+)", first, flags=re.MULTILINE) == [
+        *("--output", "--by", "--metrics", "--cases", "--overwrite", "--help"),
     ]

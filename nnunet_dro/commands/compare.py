@@ -1,42 +1,58 @@
 """The command `nnunet-dro compare`."""
 
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
 from nnunet_dro.commands.locked_options import ProtocolFile
-from nnunet_dro.commands.shared import Bootstrap, Output, Overwrite, RequireFile, Seed, show, stop_if_unmet
+from nnunet_dro.commands.shared import Bootstrap, Output, Overwrite, RequireFile, Seed, show, stop_if_unmet, takes
 
 
-def compare(
+@dataclass(frozen=True, kw_only=True)
+class LockedComparison:
+    """The options of `compare` that a protocol locks."""
+
+    intersect: Annotated[
+        bool, typer.Option("--intersect", help="Compare only the cases that all evaluations have.")
+    ] = False
+    margin: Annotated[
+        float | None,
+        typer.Option(help="How much worse the mean may be, in percentage points (distances: mm), to be not worse."),
+    ] = None
+    require: Annotated[
+        list[str],
+        typer.Option(
+            help='Requirement on a difference (repeatable): "pathology=rare mean_difference_low>=0".',
+            rich_help_panel="Requirements",
+        ),
+    ] = field(default_factory=list)
+    bootstrap: Bootstrap = 2000
+    seed: Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(LockedComparison):
+    """What `compare` takes."""
+
     evaluations: Annotated[
         list[str],
         typer.Argument(
             metavar="NAME=FOLDER...",
             help="Output folders of evaluate; the first is the baseline. ERM=seed0,seed1,seed2 for several trainings.",
         ),
-    ],
-    output: Output,
+    ]
+    output: Output
     by: Annotated[
-        list[str] | None, typer.Option(help="Columns to report by, as for evaluate; default: as in the baseline.")
-    ] = None,
-    intersect: Annotated[
-        bool, typer.Option("--intersect", help="Compare only the cases that all evaluations have.")
-    ] = False,
-    margin: Annotated[
-        float | None,
-        typer.Option(help="How much worse the mean may be, in percentage points (distances: mm), to be not worse."),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(help='Requirement on a difference (repeatable): "pathology=rare mean_difference_low>=0".'),
-    ] = None,
-    require_file: RequireFile = None,
-    bootstrap: Bootstrap = 2000,
-    seed: Seed = 0,
-    protocol: ProtocolFile = None,
-    overwrite: Overwrite = False,
-) -> None:
+        list[str], typer.Option(help="Columns to report by, as for evaluate; default: as in the baseline.")
+    ] = field(default_factory=list)
+    overwrite: Overwrite = False
+    require_file: RequireFile = None
+    protocol: ProtocolFile = None
+
+
+@takes(CompareOptions)
+def compare(options: CompareOptions) -> None:
     """Compare methods case by case and report the differences, with intervals and tests."""
     from nnunet_dro.evaluation.comparison import compare as compare_evaluations
     from nnunet_dro.evaluation.protocol import check_made_under, read_protocol, under_protocol
@@ -45,24 +61,24 @@ def compare(
     from nnunet_dro.evaluation.result_files import comparison_files, named_trainings, read_evaluation
     from nnunet_dro.output_folder import check_output, write_files
 
-    requirements = [parse_requirement(text, COMPARISON) for text in require or ()]
-    requirements += read_requirements(require_file, COMPARISON) if require_file else []
-    folders = named_trainings(evaluations)
-    check_output(output, overwrite=overwrite)
+    requirements = [parse_requirement(text, COMPARISON) for text in options.require]
+    requirements += read_requirements(options.require_file, COMPARISON) if options.require_file else []
+    folders = named_trainings(options.evaluations)
+    check_output(options.output, overwrite=options.overwrite)
     read = {name: [read_evaluation(folder) for folder in own] for name, own in folders.items()}
-    if protocol:
-        check_made_under(read_protocol(protocol), protocol, read)
+    if options.protocol:
+        check_made_under(read_protocol(options.protocol), options.protocol, read)
     comparison = compare_evaluations(
         read,
-        by=by or None,
-        intersect=intersect,
-        margin=margin,
+        by=options.by or None,
+        intersect=options.intersect,
+        margin=options.margin,
         requirements=requirements,
-        n_resamples=bootstrap,
-        seed=seed,
+        n_resamples=options.bootstrap,
+        seed=options.seed,
     )
-    if protocol:
-        comparison = under_protocol(comparison, read_protocol(protocol), protocol)
-    write_files(output, {**comparison_files(comparison), **comparison_reports(comparison)})
-    show(comparison_table(comparison), output / "report.html")
+    if options.protocol:
+        comparison = under_protocol(comparison, read_protocol(options.protocol), options.protocol)
+    write_files(options.output, {**comparison_files(comparison), **comparison_reports(comparison)})
+    show(comparison_table(comparison), options.output / "report.html")
     stop_if_unmet(comparison.about["requirements"])

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nnunet_dro.commands.shared import names_in
 from nnunet_dro.commands.usage import Command
 
 #: What a protocol does not lock: what is evaluated, where results go, and how fast.
@@ -49,6 +50,7 @@ ProtocolFile = Annotated[
         help="Locked protocol, from `protocol write`; other options than it has are refused.",
         readable=False,
         is_eager=True,
+        rich_help_panel="Requirements",
         callback=_take_defaults,
     ),
 ]
@@ -73,7 +75,7 @@ class LockedCommand(Command):
                 source = ctx.get_parameter_source(name)
                 if name in FREE or name == "protocol" or source is None or source.name not in _GIVEN:
                     continue
-                given = _plain(name, value)
+                given = as_locked(name, value)
                 if given != locked.get(name):
                     must = "be left out" if locked.get(name) is None else f"be {_shown(locked[name])}"
                     cure = "Leave the option out, or write another protocol."
@@ -81,10 +83,10 @@ class LockedCommand(Command):
         return rest
 
 
-def _plain(name: str, value: Any) -> Any:
+def as_locked(name: str, value: Any) -> Any:
     """A value from the command line as a protocol has it."""
     if name == "metrics":
-        return [metric.strip() for metric in value.split(",") if metric.strip()]
+        return names_in(value)
     value = getattr(value, "value", value)
     return list(value) if isinstance(value, tuple | list) else value
 

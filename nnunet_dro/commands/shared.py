@@ -1,12 +1,16 @@
-"""What several commands share: options that mean the same everywhere, and what they print."""
+"""What several commands share: how options are declared, those that mean the same everywhere, and what is printed."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 _REQUIREMENT_FAILED = 3
+
+_Options = TypeVar("_Options")
 
 # Typer does not check paths: it would report an unreadable one in a box of five lines.
 Output = Annotated[
@@ -14,15 +18,55 @@ Output = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to the output folder.")]
 Bootstrap = Annotated[
-    int, typer.Option(min=0, help="Number of random draws for the 95 % intervals of means; 0 for no intervals.")
+    int,
+    typer.Option(
+        min=0,
+        help="Number of random draws for the 95 % intervals of means; 0 for no intervals.",
+        rich_help_panel="Running",
+    ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed of the intervals.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the intervals.", rich_help_panel="Running")]
 CaseTable = Annotated[
     Path | None,
     typer.Option(help="Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.", readable=False),
 ]
 
-RequireFile = Annotated[Path | None, typer.Option(help="File of quality requirements, one per line.", readable=False)]
+RequireFile = Annotated[
+    Path | None,
+    typer.Option(help="File of quality requirements, one per line.", readable=False, rich_help_panel="Requirements"),
+]
+
+
+def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
+    """Make a command of a function of a dataclass: the command takes its fields, those without a default first.
+
+    Args:
+        options: The dataclass. Its fields are annotated with their arguments and options of typer.
+    """
+    hints = get_type_hints(options, include_extras=True)
+    parameters = []
+    for field in fields(options):  # type: ignore[arg-type]
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        default = inspect.Parameter.empty if default is MISSING else default
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=hints[field.name]))
+    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+
+    def decorate(function: Callable[[_Options], None]) -> Callable[..., None]:
+        def command(**values: Any) -> None:
+            function(options(**values))
+
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a text with commas between them."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:

@@ -276,7 +276,7 @@ def test_methods_are_compared_by_lesions(study):
         ["organ", "dice", 0],
     ]
     refused = run("compare", f"A={study / 'out'}", f"B={study / 'out3'}", "-o", study / "no")
-    check_refused(refused, study, "`--instances` must be the same in every evaluation", out="no")
+    check_refused(refused, study, "`instances` must be the same in every evaluation", out="no")
 
 
 @pytest.mark.parametrize(
