@@ -1,24 +1,35 @@
 """The command `nnunet-dro plan`."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nnunet_dro.commands.shared import takes
 
-def plan(
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """What `plan` takes."""
+
     requirement: Annotated[
         str, typer.Argument(help='Quality requirement with confidence: "pathology=* label=tumour p5>=0.70@95".')
-    ],
+    ]
     pilot: Annotated[
         Path | None, typer.Option(help="Output folder of evaluate, to estimate the chance to pass.", readable=False)
-    ] = None,
-    n: Annotated[list[int] | None, typer.Option(min=1, help="Number of cases in each stratum (repeatable).")] = None,
+    ] = None
+    n: Annotated[list[int], typer.Option(min=1, help="Number of cases in each stratum (repeatable).")] = field(
+        default_factory=list
+    )
     with_label: Annotated[
         float | None,
         typer.Option(help="Share of the cases that have the label, such as 0.9.", show_default="as in the pilot"),
-    ] = None,
-) -> None:
+    ] = None
+
+
+@takes(PlanOptions)
+def plan(options: PlanOptions) -> None:
     """Say how many cases a requirement with confidence needs, and the chance that it is met."""
     from rich.console import Console
 
@@ -28,13 +39,15 @@ def plan(
     from nnunet_dro.evaluation.requirements import parse_requirement
     from nnunet_dro.evaluation.result_files import read_evaluation
 
-    parsed = parse_requirement(requirement)
-    check_share(with_label)
-    share, found = with_label, None
-    if pilot is not None:
-        evaluation = read_evaluation(pilot)
+    parsed = parse_requirement(options.requirement)
+    check_share(options.with_label)
+    share, found = options.with_label, None
+    if options.pilot is not None:
+        evaluation = read_evaluation(options.pilot)
         rows = rows_of(evaluation.strata, parsed, planned=True)
         share = share or least_share(rows)
-        sizes = planned_sizes(parsed, n or [], share=share)
-        found = chances(evaluation, parsed, rows, sizes, share=with_label)
-    Console(highlight=False).print(plan_table(parsed, planned_sizes(parsed, n or [], share=share), found, share=share))
+        sizes = planned_sizes(parsed, options.n, share=share)
+        found = chances(evaluation, parsed, rows, sizes, share=options.with_label)
+    Console(highlight=False).print(
+        plan_table(parsed, planned_sizes(parsed, options.n, share=share), found, share=share)
+    )
