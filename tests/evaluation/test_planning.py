@@ -213,7 +213,7 @@ def test_the_share_is_that_of_the_pilot(tmp_path):
 def test_a_share_that_is_none_is_refused(share, tmp_path):
     result = run("plan", "p5>=0.70@95", "--with-label", share)
 
-    check_refused(result, tmp_path, "--with-label must be a share, above 0 and up to 1", "Write 0.9")
+    check_refused(result, tmp_path, "`--with-label` must be a share, above 0 and up to 1", "Write 0.9")
 
 
 def test_a_plan_needs_a_confidence():
