@@ -3,23 +3,15 @@
 Those on a comparison are about the columns of its table, such as: the mean difference is surely at least 0.
 """
 
-import operator
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnunet_dro.evaluation.bounds import Bound, parse_bound
-from nnunet_dro.evaluation.failures import KINDS
+from nnunet_dro.evaluation.failures import COMPARE, KINDS
 from nnunet_dro.evaluation.statistics import COUNTS, INTERVALS, PERCENTILES, STATISTICS, confidence_column
-
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
 
 _CONDITION = re.compile(r"(\w+)(>=|<=|>|<)(.*)", re.DOTALL)
 
@@ -38,7 +30,7 @@ STRATA_COUNTS = (COUNTS[0], "n_patients", *COUNTS[1:])
 
 #: The numbers of cases and of trainings in a row of a comparison.
 COMPARISON_COUNTS = (
-    *("n", "n_undefined", "n_worst_baseline", "n_worst_method", "wins", "ties", "losses"),
+    *("n", "n_patients", "n_undefined", "n_worst_baseline", "n_worst_method", "wins", "ties", "losses"),
     *("n_trainings_baseline", "n_trainings_method"),
 )
 
@@ -69,9 +61,9 @@ class Subject:
 STRATA = Subject(
     "strata.csv",
     STRATA_COUNTS,
-    (*STRATA_COUNTS, *STATISTICS, *INTERVALS),
+    (*STRATA_COUNTS, "failure_high", *STATISTICS, *INTERVALS),
     ("label", "metric"),
-    f"{', '.join((*STRATA_COUNTS, *STATISTICS))}, or one of them with _low or _high",
+    f"{', '.join((*STRATA_COUNTS, 'failure_high', *STATISTICS))}, or one of them with _low or _high",
 )
 
 _OF_COMPARISON = ("baseline", "method", "difference", "difference_low", "difference_high")
@@ -107,7 +99,7 @@ class Requirement:
         allowed: The most missed and invented labels, by kind (``missed``, ``invented``), that the requirement names
             beside its condition. Of a kind that it does not name, none may be left out of the statistic.
         least: The least numbers (of ``n``, the cases with a value, or of ``n_patients``) that it names beside its
-            condition. With ``n``, that many cases are enough for any statistic.
+            condition. That many are enough for any statistic.
         confidence: The confidence in per cent with which a percentile, or a difference, has to meet the bound; None
             for that of the cases as it is.
         method: In a comparison, the method that is compared with the baseline; None for each of them (``*``).
@@ -149,7 +141,7 @@ class Requirement:
 
     def holds_for(self, value: float) -> bool:
         """Whether a value meets the bound; NaN does not."""
-        return bool(_COMPARE[self.comparison](value, self.limit.value))
+        return bool(COMPARE[self.comparison](value, self.limit.value))
 
 
 def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
@@ -160,7 +152,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
             ``p5>=0.70@95``) and, each at most once, ``label=NAME``, ``metric=NAME`` and ``ATTRIBUTE=STRATUM`` (the
             attribute ends at the first equals sign; ``*`` is every stratum, or every label), and beside the condition
             ``n_missed<=2`` or ``n_invented<=1`` (that many labels may be missed or invented), ``n>=8`` (that many cases
-            with a value are needed, and enough) or ``n_patients>=8``. Bounds may have a unit: ``70%``, ``-0.5pt``
+            with a value are needed, and enough), and ``n_patients>=8``. Bounds may have a unit: ``70%``, ``-0.5pt``
             (percentage points), ``4mm``. Quotes go around what
             holds spaces. Without a label every label has to pass; without an attribute every stratum of every attribute
             has to, and all cases together.

@@ -55,6 +55,9 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement) -> Verdict:
     misses = [text for kept, text in sides if not kept] + list(_misses(row, requirement))
     doubts = list(_doubts(row, requirement, value))
     told = tuple(text for _, text in sides)
+    if value == value and _column(row, requirement) != requirement.column:
+        title = METRICS[str(row["metric"])].title
+        told = (f"the bound assumes only that {title} lies between 0 and 1", *told)
     if misses or not (requirement.holds_for(value) or (value != value and doubts)):
         return Verdict(value, NOT_MET, (*told, *(text for text in misses if text not in told)))
     return Verdict(value, CANNOT_TELL if doubts else MET, (*told, *doubts))
@@ -75,8 +78,21 @@ def _with_value(row: "pd.Series[Any]") -> int:
     return whole(row, "n") - whole(row, "n_undefined")
 
 
+def _counted(row: "pd.Series[Any]") -> tuple[str, str, int]:
+    """What the statistics are of: the column, the noun, and how many."""
+    if "n_patients" in row.index:
+        return "n_patients", "patients", whole(row, "n_patients")
+    return "n", "cases", _with_value(row)
+
+
+def _column(row: "pd.Series[Any]", requirement: Requirement) -> str:
+    """The column that is compared: of a mean the bounds that assume only the limits of the score."""
+    guaranteed = f"{requirement.column}_guaranteed"
+    return guaranteed if guaranteed in row.index else requirement.column
+
+
 def _value(row: "pd.Series[Any]", requirement: Requirement) -> float:
-    return float(_with_value(row)) if requirement.column == "n" else float(row[requirement.column])
+    return float(_with_value(row)) if requirement.column == "n" else float(row[_column(row, requirement)])
 
 
 def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[tuple[bool, str]]:
@@ -111,25 +127,29 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
 
 def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> Iterator[str]:
     """Why it cannot be told whether the requirement is met although the value may meet the bound."""
-    n = _with_value(row)
+    column, noun, n = _counted(row)
     if value != value and n:
         yield _no_value(row, requirement)
-    enough = "n" in dict(requirement.least)
+    if column in dict(requirement.least):
+        return
+    cure = f"if {n} {'is' if n == 1 else 'are'} enough, add {column}>={n}"
     estimate = _ESTIMATE.fullmatch(requirement.statistic) if requirement.confidence is None else None
-    if estimate and n and not enough and value == value and not enough_cases(estimate[1], n):
+    if estimate and n and value == value and not enough_cases(estimate[1], n):
         beyond = "p25 and p75" if estimate[1] == "iqr" else estimate[1]
-        rule = f"of fewer than {STATISTICS[estimate[1]].n_needed} cases none lies beyond {beyond}"
-        yield f"{rule}; if {n} {'is' if n == 1 else 'are'} enough, add n>={n}"
-    if (n_absent := whole(row, "n_absent")) and not enough and requirement.statistic not in ("n", "n_patients"):
-        more = f"{n_absent} more reference{' has' if n_absent == 1 else 's have'} no prediction"
-        yield f"{more}; if {n} {'is' if n == 1 else 'are'} enough, add n>={n}"
+        yield f"of fewer than {STATISTICS[estimate[1]].n_needed} {noun} none lies beyond {beyond}; {cure}"
+    if (n_absent := whole(row, "n_absent")) and requirement.statistic not in ("n", "n_patients"):
+        yield f"{n_absent} more reference{' has' if n_absent == 1 else 's have'} no prediction; {cure}"
 
 
 def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
     """Why there is nothing to compare in spite of some cases with a value."""
+    if requirement.statistic in NUMBERS or requirement.statistic == "failure_high":
+        return "it is not known of this metric"
     if requirement.confidence is not None and requirement.statistic in PERCENTILES:
-        unit = "patients" if whole(row, "n_patients") else "cases"
-        return f"there is a bound from {cases_needed(requirement)} {unit} on"
-    if in_mm(str(row["metric"])) and re.match("(mean|std)_", requirement.column):
-        return "distances have no largest value, so their mean has no such bound: ask for a percentile, p75<=4@95"
-    return "there is none with so few cases"
+        return f"there is a bound from {cases_needed(requirement)} {_counted(row)[1]} on"
+    if in_mm(str(row["metric"])) and requirement.column.startswith("mean_"):
+        cure = "p75_difference<=1@97.5" if "_difference" in requirement.column else "p75<=4@95"
+        return f"distances have no limit, so that no bound of their mean is sure: ask for a percentile, {cure}"
+    if requirement.column.startswith(("std_", "min_", "max_")):
+        return f"there is no bound of {requirement.column[:3]}"
+    return f"there is none with so few {_counted(row)[1]}"

@@ -134,6 +134,47 @@ def test_a_requirement_may_say_how_many_cases_are_enough():
     assert [outcome.passed for outcome in check("mean>=0.7 n>=30", FEW)] == [False] * 29 + [True] * 31
 
 
+def test_with_patients_their_number_is_what_a_percentile_needs():
+    strata = FEW.assign(n=60, n_patients=FEW["n"])
+
+    words = [o.verdict.word for o in check("p5>=0.7", strata)]
+    assert words == ["cannot tell"] * 19 + ["met"] * 41
+    assert check("p5>=0.7", strata)[7].line.endswith(
+        "(60 cases, 8 patients); of fewer than 20 patients none lies beyond p5; if 8 are enough, add n_patients>=8"
+    )
+    assert [o.passed for o in check("p5>=0.7 n_patients>=8", strata)] == [False] * 7 + [True] * 53
+    # Sixty cases of eight patients are not sixty values.
+    assert not check("p5>=0.7 n>=8", strata)[7].passed
+
+
+@pytest.mark.parametrize(("text", "column"), [("mean_low>=0.7", "mean_low"), ("mean_high<=0.9", "mean_high")])
+def test_means_are_judged_by_the_bounds_that_assume_nothing(text, column):
+    to_read, sure = (0.75, 0.6) if column == "mean_low" else (0.85, 0.95)
+    strata = FEW.tail(1).assign(**{column: to_read, f"{column}_guaranteed": sure})
+
+    (outcome,) = check(text, strata)
+
+    assert (outcome.verdict.word, outcome.value) == ("not met", sure)
+    assert outcome.line.endswith("(60 cases); the bound assumes only that Dice lies between 0 and 1")
+    (without,) = check(text, strata.assign(**{f"{column}_guaranteed": np.nan}))
+    assert without.verdict.word == "cannot tell"
+    (distance,) = check(f"metric=hd95 {column}<=0.9", strata.assign(metric="hd95", **{f"{column}_guaranteed": np.nan}))
+    assert distance.verdict.word == "cannot tell"
+    assert distance.line.endswith("no bound of their mean is sure: ask for a percentile, p75<=4@95")
+
+
+def test_the_share_of_failures_can_be_bounded():
+    strata = FEW.assign(n_failed=0, failure_high=1 - 0.05 ** (1 / FEW["n"]))
+
+    passed = [o.n for o in check("failure_high<=10%", strata) if o.passed]
+
+    assert passed == list(range(29, 61))
+    assert check("failure_high<=10%", strata)[29].line == "label=tumour: failure_high 9.5% is <= 10% (30 cases)"
+    assert all(o.passed for o in check("n_failed<=0", strata))
+    unknown = check("n_failed<=0", strata.assign(n_failed=np.nan))[0]
+    assert (unknown.verdict.word, unknown.line.split("; ")[1]) == ("cannot tell", "it is not known of this metric")
+
+
 def test_references_without_a_prediction_leave_it_open():
     absent = FEW.assign(n_absent=9)
     (outcome,) = [o for o in check("mean>=0.7", absent) if o.n == 3]

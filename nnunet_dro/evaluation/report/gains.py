@@ -18,10 +18,10 @@ from nnunet_dro.evaluation.report.formatting import (
     quantity,
     stratum_title,
 )
-from nnunet_dro.evaluation.report.required import requirement_sentences
-from nnunet_dro.evaluation.statistics import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
+from nnunet_dro.evaluation.report.required import requirement_sentences, surely
+from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
-from nnunet_dro.pages.wording import NO_VALUE, count
+from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -103,10 +103,8 @@ def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, compa
 
 def _named(row: dict[Hashable, Any], metric: Metric) -> str:
     """A row with the bounds that its verdict rests on."""
-    low, high = (difference(float(row[column]), metric) for column in GUARANTEED_DIFFERENCE)
-    surely = "" if NO_VALUE in (low, high) else f"(surely from {low} to {high})"
     name = f"{row['label']} in {stratum_title(str(row['attribute']), str(row['stratum']))}"
-    return " ".join(filter(None, (name, difference(float(row["mean_difference"]), metric), surely)))
+    return " ".join(filter(None, (name, difference(float(row["mean_difference"]), metric), surely(row, metric))))
 
 
 def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_Change]:

@@ -1,8 +1,9 @@
 """The requirements of a comparison in one sentence: what gained, and what did not lose more than allowed."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.outcomes import Outcome
 from nnunet_dro.evaluation.report.formatting import (
     difference,
@@ -12,8 +13,9 @@ from nnunet_dro.evaluation.report.formatting import (
     scaled,
     stratum_title,
 )
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.statistics import GUARANTEED_DIFFERENCE, STATISTICS
 from nnunet_dro.evaluation.verdicts import CANNOT_TELL, MET, NOT_MET
+from nnunet_dro.pages.wording import NO_VALUE
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
@@ -27,8 +29,8 @@ def requirement_sentences(comparison: "Comparison", method: str) -> Iterator[str
         method: The method.
 
     Yields:
-        Up to three sentences, such as "As required: rare +8.0 [+3.0, +13.0], common not worse by more than 1 point."
-        Requirements on other numbers than differences are not in them.
+        Up to three sentences, such as "As required: rare +8.0 (surely from +3.0 to +13.0), common not worse by more
+        than 5 points." Requirements on other numbers than differences are not in them.
     """
     of_row: dict[tuple[str, ...], list[Outcome]] = {}
     for outcome in comparison.outcomes:
@@ -92,5 +94,11 @@ def _named(outcome: Outcome, comparison: "Comparison") -> str:
         inside &= table[column] == getattr(outcome, column)
     (row,) = table[inside].to_dict("records")
     value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
-    ends = interval(low, high, metric, signed=True)
+    ends = surely(row, metric) if statistic == "mean" else interval(low, high, metric, signed=True)
     return " ".join(filter(None, (_place(outcome, comparison), difference(value, metric), ends)))
+
+
+def surely(row: Mapping[Hashable, Any], metric: Metric) -> str:
+    """The bounds of a mean difference that verdicts rest on; nothing where there are none."""
+    low, high = (difference(float(row[column]), metric) for column in GUARANTEED_DIFFERENCE)
+    return "" if NO_VALUE in (low, high) else f"(surely from {low} to {high})"
