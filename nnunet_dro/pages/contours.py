@@ -21,6 +21,16 @@ def outline(mask: npt.NDArray[np.bool_]) -> str:
     return "".join(_subpath(loop) for loop in _loops(mask))
 
 
+def line_width(n_columns: int, *, shown: int) -> float:
+    """How wide to draw outlines, in CSS pixels: about a third of a voxel, so that thin structures stay visible.
+
+    Args:
+        n_columns: Voxels from left to right.
+        shown: How many CSS pixels they take.
+    """
+    return round(min(max(0.35 * shown / n_columns, 0.6), 1.8), 2)
+
+
 def _loops(mask: npt.NDArray[np.bool_]) -> list[list[Vertex]]:
     """Closed sequences of corners (x, y), the mask on their right."""
     following: dict[Vertex, list[Vertex]] = {}

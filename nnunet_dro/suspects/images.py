@@ -3,12 +3,14 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.evaluation.grid import Grid
 from nnunet_dro.evaluation.images import PLANES, Orientation, align, read_image
 from nnunet_dro.evaluation.label_maps import read_label_map
 from nnunet_dro.evaluation.labels import Labels
@@ -24,6 +26,7 @@ class CaseImage:
     Attributes:
         grey: Grey values from 0 (black) to 1 (white), shape (z, y, x), where z is 1 in two dimensions.
         reference: Label values, same shape.
+        prediction: Those of the network that was trained without the case, same shape; None where there is none.
         spacing: Voxel size (z, y, x), mm.
         planes: Name of the plane perpendicular to each axis.
     """
@@ -32,6 +35,7 @@ class CaseImage:
     reference: npt.NDArray[np.integer[Any]]
     spacing: tuple[float, ...]
     planes: tuple[str, str, str]
+    prediction: npt.NDArray[np.integer[Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,14 @@ class RawImages:
         ending: Ending of the file names.
         listed: Files of each case, if dataset.json lists them.
         labels: The labels of dataset.json.
+        model: Folder of the model, whose folds have predictions of the cases that they were trained without.
     """
 
     folder: Path
     ending: str
     listed: Mapping[str, Any]
     labels: Labels
+    model: Path
 
     def read(self, case: str) -> CaseImage:
         """Read the first channel and the reference of a case, rotated so that the first axis points superior.
@@ -62,16 +68,30 @@ class RawImages:
         image, grid = read_image(image_file)
         image = align(image, grid, reference.grid, image_file, reference_file)
         orientation = Orientation.of(reference.grid)
+        prediction = self._prediction(case, reference.grid, reference_file)
         return CaseImage(
             grey_levels(orientation.apply(image)),
             orientation.apply(reference.values),
             orientation.spacing(reference.grid.spacing),
             PLANES,
+            None if prediction is None else orientation.apply(prediction),
         )
 
     def reference(self, case: str) -> npt.NDArray[np.integer[Any]]:
         """The reference of a case alone; raises as `read` does."""
         return read_label_map(self._files(case)[1]).values
+
+    def _prediction(self, case: str, grid: Grid, reference_file: Path) -> npt.NDArray[np.integer[Any]] | None:
+        """The prediction of nnU-Net's validation; one that cannot be used is as good as none."""
+        name = f"fold_[0-9]*/validation/{escape(case)}{self.ending}"
+        path = min(self.model.glob(name), default=None) if self.ending else None
+        if path is None:
+            return None
+        try:
+            prediction = read_label_map(path)
+            return align(prediction.values, prediction.grid, grid, path, reference_file)
+        except ValueError:
+            return None
 
     def _files(self, case: str) -> tuple[Path, Path]:
         entry = self.listed.get(case)
@@ -173,7 +193,9 @@ def _raw_images(fold: Fold) -> RawImages | None:
     ending, listed = described.get("file_ending"), described.get("dataset")
     if labels is None or not (isinstance(ending, str) or isinstance(listed, Mapping)):
         return None
-    return RawImages(folder, str(ending or ""), listed if isinstance(listed, Mapping) else {}, labels)
+    return RawImages(
+        folder, str(ending or ""), listed if isinstance(listed, Mapping) else {}, labels, fold.folder.parent
+    )
 
 
 def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:

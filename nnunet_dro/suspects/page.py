@@ -59,6 +59,7 @@ def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
         "steps": list(steps),
         "entries": _entries(suspects),
         "has_pictures": bool(suspects.pictures),
+        "has_predictions": any(slice_.predicted is not None for slice_ in suspects.pictures.values()),
         "has_curves": log is not None,
         "labels": [(n % N_COLOURS, name) for n, name in enumerate(suspects.labels.values)] if suspects.labels else [],
         "curve_icons": [(curve_icon(median=False), "the case"), (curve_icon(median=True), "median of all cases")],
@@ -95,6 +96,7 @@ def _entries(suspects: Suspects) -> list[dict[str, Any]]:
             "rank": row["rank"],
             "case": row["case"],
             "facts": ", ".join(_facts(row, suspects)),
+            "strata": "; ".join(f"{name}: {of_case[row['case']]}" for name, of_case in suspects.strata.items()),
             "slice": suspects.pictures.get(row["case"]),
             "reason": suspects.reasons.get(row["case"], ""),
             "curve": Markup(curves.figure(position[row["case"]])) if curves and drawn else "",
@@ -142,6 +144,8 @@ def _case_table(suspects: Suspects) -> SortableTable:
     if table["trusted"].any():
         trusted = ["trusted" if is_trusted else "not trusted" for is_trusted in table["trusted"]]
         columns.append(Column("Trusted", "text", trusted, filtered=True))
+    for name, of_case in suspects.strata.items():
+        columns.append(Column(name, "text", [of_case[case] for case in table["case"]], filtered=True))
     rank = [column.title for column in columns].index("Rank")
     return SortableTable(tuple(columns), table["case"].tolist(), sorted_by=rank, descending=False)
 

@@ -8,12 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.pages.contours import outline
+from nnunet_dro.pages.contours import line_width, outline
 from nnunet_dro.pages.pictures import data_uri
 from nnunet_dro.suspects.images import CaseImage
 
 #: Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
 _LONGEST, _MOST_BYTES = 480, 60_000
+
+#: About how wide it is shown, in CSS pixels.
+_SHOWN = 240
 
 #: Slices are taken across another axis than the first only if voxels are longer along it by this factor.
 _CLEARLY_LONGER = 1.1
@@ -28,8 +31,10 @@ class Slice:
         width: Columns, in voxels.
         height: Rows, in voxels.
         aspect: Physical width / height.
+        line: Width of the outlines in CSS pixels, see `line_width`.
         image: The image in grey, as a data URI.
         outlines: Position of a label and its outline as an SVG path in voxels, for the labels in the slice.
+        predicted: The same for the prediction, if there is one.
         is_empty: Whether the reference marks nothing in the whole image.
     """
 
@@ -37,8 +42,10 @@ class Slice:
     width: int
     height: int
     aspect: float
+    line: float
     image: str
     outlines: tuple[tuple[int, str], ...]
+    predicted: tuple[tuple[int, str], ...] | None
     is_empty: bool
 
 
@@ -55,22 +62,31 @@ def slice_of(image: CaseImage, labels: Labels) -> Slice:
     """
     known = [value for values in labels.values.values() for value in values]
     axis, index = choose_slice(np.isin(image.reference, known), image.spacing)
-    grey, reference = (np.take(volume, index, axis=axis) for volume in (image.grey, image.reference))
-    if axis:  # superior is up
-        grey, reference = grey[::-1], reference[::-1]
+
+    def cut(volume: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        plane: npt.NDArray[Any] = np.take(volume, index, axis=axis)
+        return plane[::-1] if axis else plane  # superior is up
+
+    grey = cut(image.grey)
     height, width = grey.shape
     down, across = (image.spacing[other] for other in range(3) if other != axis)
     n_slices = image.grey.shape[axis]
-    outlines = ((n, outline(np.isin(reference, values))) for n, values in enumerate(labels.values.values()))
     return Slice(
         name=f"{image.planes[axis]} {index + 1} of {n_slices}" if n_slices > 1 else "the whole image",
         width=width,
         height=height,
         aspect=round(width * across / (height * down), 4),
+        line=line_width(width, shown=_SHOWN),
         image=data_uri(grey, longest=_LONGEST, most_bytes=_MOST_BYTES),
-        outlines=tuple((n, path) for n, path in outlines if path),
+        outlines=_outlines(cut(image.reference), labels),
+        predicted=None if image.prediction is None else _outlines(cut(image.prediction), labels),
         is_empty=not np.isin(image.reference, known).any(),
     )
+
+
+def _outlines(label_map: npt.NDArray[np.integer[Any]], labels: Labels) -> tuple[tuple[int, str], ...]:
+    paths = ((n, outline(np.isin(label_map, values))) for n, values in enumerate(labels.values.values()))
+    return tuple((n, path) for n, path in paths if path)
 
 
 def choose_slice(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> tuple[int, int]:

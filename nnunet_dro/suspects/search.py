@@ -16,7 +16,7 @@ from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog, mean_log,
 from nnunet_dro.suspects.images import ImageSource, find_images
 from nnunet_dro.suspects.pictures import Slice, slice_of
 from nnunet_dro.suspects.ranking import FEW, below_most, rank_by_dice, rank_folds
-from nnunet_dro.suspects.signals import trusted_cases, validation_dice
+from nnunet_dro.suspects.signals import described_cases, strata_of_cases, trusted_cases, validation_dice
 
 #: Cases beside the first ones whose reference is read, to know which labels are usual.
 _OTHERS = 20
@@ -55,6 +55,7 @@ class Suspects:
         pictures: Slice of each of the first ``top`` cases that has a picture.
         reasons: Reason why a picture is lacking, for each of the others of these.
         labels: The labels that the outlines of the slices name; None without pictures.
+        strata: Column of the case table that divides the cases to the entry of each case.
         notes: Sentences that a reader has to know.
     """
 
@@ -66,6 +67,7 @@ class Suspects:
     pictures: Mapping[str, Slice]
     reasons: Mapping[str, str]
     labels: Labels | None
+    strata: Mapping[str, Mapping[str, str]]
     notes: tuple[str, ...]
 
     @property
@@ -121,16 +123,18 @@ def find_suspects(
     else:
         table = rank_folds(logs)
     table = _with_signals(table, dice)
-    trusted, about_trusted = trusted_cases(folds[0])
-    table["trusted"] = table["case"].isin(trusted)
+    described, about_cases = described_cases(folds[0])
+    table["trusted"] = table["case"].isin(trusted_cases(described))
     source, note = find_images(folds[0])
     first = table[table["score"].notna()].head(top)["case"].tolist()
     pictures, reasons = _pictures(first, source, progress) if source else ({}, {})
     about_labels = _absent_labels(table["case"].tolist(), list(pictures), source) if source else []
-    about_cases = [*_notes(ranked_by, log, table, top), *about_labels]
-    notes = [CAVEATS[ranked_by], *about_cases, *notes, *about_trusted, *([note] if note else [])]
+    about = [*_notes(ranked_by, log, table, top), *about_labels, *notes, *about_cases, *([note] if note else [])]
     labels = source.labels if source else None
-    return Suspects(tuple(folds), ranked_by, log, table, top, pictures, reasons, labels, tuple(notes))
+    strata = strata_of_cases(described, table["case"].tolist())
+    return Suspects(
+        tuple(folds), ranked_by, log, table, top, pictures, reasons, labels, strata, (CAVEATS[ranked_by], *about)
+    )
 
 
 def _logs(folds: Sequence[Fold], by: str | None, notes: list[str]) -> list[tuple[EpochLog, EpochLog | None]]:

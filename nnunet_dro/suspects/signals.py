@@ -1,14 +1,17 @@
-"""What is known about the cases beside the logs: their out-of-fold validation Dice, and which of them are trusted."""
+"""What is known about the cases beside the logs: their out-of-fold validation Dice, and the case table."""
 
 from collections.abc import Sequence
 
 import pandas as pd
 
-from nnunet_dro.case_table import case_table_places, read_cases
+from nnunet_dro.case_table import MISSING, case_table_places, read_cases
 from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.score_arrays import Scoring
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import Fold
+
+#: The most strata of a column of the case table that is shown; two of them have several cases.
+_MOST_STRATA = 10
 
 
 def validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
@@ -43,24 +46,32 @@ def validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
     return together.groupby(together.index).mean().rename("validation_dice"), notes
 
 
-def trusted_cases(fold: Fold) -> tuple[frozenset[str], list[str]]:
-    """The cases that have ``yes`` in the column ``trusted`` of the dataset's case table.
+def described_cases(fold: Fold) -> tuple[pd.DataFrame, list[str]]:
+    """What the dataset's case table says of the cases.
 
     Args:
         fold: A fold of the dataset.
 
     Returns:
-        The cases, none without a table or the column; and a sentence if the table cannot be read.
+        The table by case, empty without one; and a sentence if it cannot be read.
     """
     folders = [fold.dataset_folder(variable) for variable in ("nnUNet_preprocessed", "nnUNet_raw")]
     places = [place for folder in folders if folder for place in case_table_places(folder, None)]
     path = next((place for place in places if place.is_file()), None)
-    if path is None:
-        return frozenset(), []
     try:
-        table = read_cases(path)
+        return (read_cases(path).set_index("case") if path else pd.DataFrame()), []
     except ValueError as error:
-        return frozenset(), [f"Trusted cases are not marked: {error}"]
-    if "trusted" not in table:
-        return frozenset(), []
-    return frozenset(table["case"][table["trusted"].str.lower() == "yes"]), []
+        return pd.DataFrame(), [f"The case table is not used: {error}"]
+
+
+def trusted_cases(table: pd.DataFrame) -> frozenset[str]:
+    """The cases that have ``yes`` in the column ``trusted`` of the case table."""
+    return frozenset(table.index[table["trusted"].str.lower() == "yes"]) if "trusted" in table else frozenset()
+
+
+def strata_of_cases(table: pd.DataFrame, cases: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Column of the case table that divides the cases, into at most ten strata, to the stratum of each case."""
+    known = table.reindex(cases, fill_value=MISSING).drop(columns="trusted", errors="ignore")
+    sizes = {name: known[name].value_counts() for name in known}
+    divide = [name for name, n in sizes.items() if len(n) <= _MOST_STRATA and (n > 1).sum() > 1]
+    return {str(name): known[name].to_dict() for name in divide}

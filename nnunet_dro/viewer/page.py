@@ -144,6 +144,7 @@ def _html(
         heading=evaluation.method,
         payload={"columns": [], "steps": _steps(evaluation, choices), "cases": _cases(evaluation, choices, shown)},
         volumes=_volumes(shown),
+        flat=shown is not None and all(volumes.is_flat for volumes in shown.volumes.values()),
         summary=summary,
         all_notes=notes,
     )

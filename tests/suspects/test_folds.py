@@ -186,7 +186,7 @@ def test_case_table_that_cannot_be_read_is_said_so(model):
     dataset.mkdir(parents=True)
     (dataset / "cases.csv").write_text("x\n1\n")
 
-    assert "Trusted cases are not marked: `cases` must have a column `case`" in " ".join(run(model).stdout.split())
+    assert "The case table is not used: `cases` must have a column `case`" in " ".join(run(model).stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,26 @@ def test_page_works_in_a_browser(project, tmp_path, open_page, file):
     assert page.run("return getComputedStyle(document.querySelector('.lines')).visibility") == "hidden"
     page.one("#casetable td button").click()
     assert page.run("return document.querySelector('.picture.chosen').id") == "picture-0"
+
+
+def test_prediction_and_strata_stand_beside_the_label(project, tmp_path):
+    here = project("labels")
+    folder = fold_folder(tmp_path, here.dataset)
+    write_log(folder, "hardness.csv", ranked("hardness.csv", [f"case_{n:02d}" for n in range(6)]))
+    (folder.parent / "fold_1" / "validation").mkdir(parents=True)
+    reference = next((here.raw / "labelsTr").glob("case_01.*"))
+    ending = reference.name.removeprefix("case_01")
+    shutil.copy(reference, folder.parent / "fold_1" / "validation" / reference.name)
+    (folder.parent / "fold_1" / "validation" / f"case_02{ending}").write_bytes(b"damaged")
+    found = find_suspects(folder)
+
+    assert found.pictures["case_01"].predicted == found.pictures["case_01"].outlines
+    assert found.pictures["case_02"].predicted is None
+    page = suspects_files(found)["suspects.html"]
+    assert page.count("<span>prediction</span>") == 1
+    # The column `number` names every case, and divides none.
+    assert {name: of_case["case_01"] for name, of_case in found.strata.items()} == {"site": "b"}
+    assert page.count("<small>site: b</small>") == 4
 
 
 @pytest.mark.parametrize("width", [390, 1200])

@@ -146,7 +146,7 @@ def test_a_stratum_limits_the_steps(page):
     page.wait("case_02\norgan")
     names = page.run("return [...document.getElementById('step').options].map(o => o.textContent)")
     assert all("case_02" in name or "case_00" in name for name in names)
-    page.choose("stratum", "")
+    page.choose("stratum", "site: B")
     page.wait("case_03\norgan")
 
 
@@ -170,7 +170,9 @@ def test_pictures_are_shown_in_their_one_plane_whatever_their_names(gl_driver, t
     assert page.title in HOSTILE
     assert page.run("return window.hurt === undefined")
     assert not page.one("#rendering").is_displayed()
-    assert not page.one("#view").is_enabled()
+    assert not any(page.one(control).is_displayed() for control in ("#view", "#rendered"))
+    assert "3-D" not in page.text("main")
+    assert "rendering" not in page.text("main")
     # The prediction was moved to the right: what only it has lies to the right of what only the reference has.
     page.press("o")
     drawn = page.drawn("planes")

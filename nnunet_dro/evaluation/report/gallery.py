@@ -13,7 +13,7 @@ from nnunet_dro.evaluation.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
 from nnunet_dro.evaluation.strata import ALL
-from nnunet_dro.pages.contours import outline
+from nnunet_dro.pages.contours import line_width, outline
 from nnunet_dro.pages.pictures import data_uri, grey_levels
 
 #: A reader of label maps.
@@ -21,6 +21,10 @@ Reader = Callable[[Path], LabelMap]
 
 #: Share of the label's extent shown around it, and the least, in voxels.
 _MARGIN, _LEAST_MARGIN = 0.5, 12
+
+
+#: About how wide a picture that is alone in its frame is shown, in CSS pixels.
+_ALONE = 464
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,11 @@ class Plane:
     """One picture.
 
     Attributes:
-        name: ``axial``, ``coronal`` or ``sagittal``; ``slice`` in two dimensions.
+        name: ``axial``, ``coronal`` or ``sagittal``; empty in two dimensions.
         width: Columns of the cut-out, in voxels.
         height: Rows of the cut-out, in voxels.
         aspect: Physical width / height.
+        line: Width of the outlines in CSS pixels, see `line_width`.
         image: The image in grey, as a data URI.
         reference: Outline of the reference, as an SVG path in voxels.
         prediction: Outline of the prediction.
@@ -69,6 +74,7 @@ class Plane:
     width: int
     height: int
     aspect: float
+    line: float
     image: str
     reference: str
     prediction: str
@@ -240,7 +246,7 @@ def _planes(
         cut = [np.take(volume, index, axis=axis) for volume in (grey, reference, prediction)]
         if axis:  # superior is up
             cut = [plane[::-1] for plane in cut]
-        name = PLANES[axis] if grey.shape[0] > 1 else "slice"
+        name = PLANES[axis] if grey.shape[0] > 1 else ""
         made.append(_plane(name, *cut, spacing=(spacing[others[0]], spacing[others[1]])))
     return tuple(made)
 
@@ -257,7 +263,9 @@ def _plane(
     grey, reference, prediction = grey[window], reference[window], prediction[window]
     height, width = grey.shape
     aspect = round(width * spacing[1] / (height * spacing[0]), 4)
-    return Plane(name, width, height, aspect, data_uri(grey), outline(reference), outline(prediction))
+    line = line_width(width, shown=_ALONE // 3 if name else _ALONE)
+    picture = data_uri(grey) if name else data_uri(grey, longest=2 * _ALONE, most_bytes=60_000)
+    return Plane(name, width, height, aspect, line, picture, outline(reference), outline(prediction))
 
 
 def _span(mask: npt.NDArray[np.bool_], axis: int) -> slice:

@@ -44,8 +44,11 @@ void main() {
   }
   if (overlayOutlineWidth > 0.0) {
     vec3 across = dFdx(texPos), down = dFdy(texPos);
-    vec2 line = here - around(across, down, overlayOutlineWidth);
-    vec2 halo = here - around(across, down, overlayOutlineWidth * 1.6);
+    // Thinner than a voxel, so that a structure of few voxels is not covered by its outline.
+    float voxel = 1.0 / max(length(across * vec3(textureSize(overlay, 0))), 1e-6);
+    float width = clamp(0.35 * voxel, min(1.0, overlayOutlineWidth), overlayOutlineWidth);
+    vec2 line = here - around(across, down, width);
+    vec2 halo = here - around(across, down, width * 1.6);
     float dash = mod(gl_FragCoord.x + gl_FragCoord.y, 10.0 * overlayOutlineWidth);
     if (halo.x + halo.y > 0.0) color.rgb *= 0.45;
     if (line.x > 0.5) color.rgb = vec3(0.337, 0.706, 0.914);

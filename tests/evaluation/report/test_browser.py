@@ -3,10 +3,11 @@ import math
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from nnunet_dro.evaluation.report import comparison_html, evaluation_html
-from nnunet_dro.evaluation.report.gallery import GalleryEntry, Plane
+from nnunet_dro.evaluation.report.gallery import GalleryEntry, Plane, _plane
 
 from .made import HOSTILE, comparison_of, evaluation_of, scores_of
 
@@ -329,7 +330,7 @@ def test_numbers_on_every_shade_can_be_read(open_page, scheme):
 
 def test_picture_and_row_lead_to_each_other(open_page):
     evaluation = evaluation_of(*scores_of(6, labels=("one",)))
-    plane = Plane("slice", 4, 4, 1.0, PIXEL, "M1 1h2v2h-2z", "M1 1h1v1h-1z")
+    plane = Plane("", 4, 4, 1.0, 1.8, PIXEL, "M1 1h2v2h-2z", "M1 1h1v1h-1z")
     page = open_page(
         evaluation_html(evaluation, [GalleryEntry("case_0003", "one", "Dice 50.0 %", ("centre: B",), (plane,))])
     )
@@ -345,9 +346,28 @@ def test_picture_and_row_lead_to_each_other(open_page):
     assert page.errors() == []
 
 
+@pytest.mark.parametrize(("width", "height"), [(600, 400), (60, 60), (300, 900)])
+def test_a_picture_in_two_dimensions_fills_its_frame(open_page, width, height):
+    grey, mask = np.zeros((height, width)), np.zeros((height, width), bool)
+    mask[4:-4, 5:-5] = True
+    plane = _plane("", grey, mask, mask, spacing=(1, 1))
+    evaluation = evaluation_of(*scores_of(6, labels=("one",)))
+    page = open_page(evaluation_html(evaluation, [GalleryEntry("case_0003", "one", "Dice 50.0 %", (), (plane,))]))
+
+    shown, line = page.run(
+        "const svg = document.querySelector('.plane svg'), frame = document.querySelector('.planes');"
+        "const [a, b] = [svg.getBoundingClientRect(), frame.getBoundingClientRect()];"
+        "const stroke = getComputedStyle(svg.querySelector('.reference')).strokeWidth;"
+        "return [[a.width, a.height, b.width], parseFloat(stroke)]"
+    )
+    assert shown[0] / shown[1] == pytest.approx(plane.aspect, rel=0.02)
+    assert shown[0] > 0.9 * shown[2] or shown[1] > 600
+    assert line < max(0.5 * shown[0] / plane.width, 0.7)
+
+
 def test_rows_dots_and_pictures_lead_to_the_viewer(open_page):
     evaluation = evaluation_of(*scores_of(6, labels=("one",)))
-    plane = Plane("slice", 4, 4, 1.0, PIXEL, "M1 1h2v2h-2z", "M1 1h1v1h-1z")
+    plane = Plane("", 4, 4, 1.0, 1.8, PIXEL, "M1 1h2v2h-2z", "M1 1h1v1h-1z")
     entry = GalleryEntry("case_0003", "one", "Dice 50.0 %", ("centre: B",), (plane,))
     address = "cases.html#case=case_0003&label=one"
     page = open_page(evaluation_html(evaluation, [entry], {("case_0003", "one"): address}))

@@ -175,5 +175,5 @@ def test_colour_pictures_have_one_plane(tmp_path):
     entries = gallery_entries(evaluation(), tmp_path, files, labels=LABELS)
 
     plane = next(e for e in entries if e.label == "one").planes
-    assert [(p.name, p.reference == p.prediction) for p in plane] == [("slice", True)]
+    assert [(p.name, p.reference == p.prediction) for p in plane] == [("", True)]
     assert plane[0].reference.endswith("h3v2h-3z")
