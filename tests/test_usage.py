@@ -1,5 +1,9 @@
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -107,6 +111,20 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capfd, monke
         "Scoring: 10 of 100, about 5 min left",
         "Scoring: 30 of 100, about 2 min left",
     ]
+
+
+@pytest.mark.parametrize("words", ["evaluate labelsTs predictions --by c", "rank --evaluate labelsTs --by c"])
+def test_the_shell_offers_columns_of_the_case_table_of_the_dataset(tmp_path, words):
+    (tmp_path / "labelsTs").mkdir()
+    (tmp_path / "cases.csv").write_text("case,centre,age\na,A,1\n")
+    environment = os.environ | {
+        "_NNUNET_DRO_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"nnunet-dro {words}",
+        "COMP_CWORD": str(len(words.split())),
+    }
+    program = Path(sys.executable).parent / "nnunet-dro"
+    result = subprocess.run([program], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.stdout.split() == ["centre"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ def complete_column(ctx: Any, incomplete: str) -> list[str]:
     from nnunet_dro.case_table import attributes_of, read_cases
     from nnunet_dro.nnunet.raw_dataset import case_table_of
 
-    path, reference = ctx.params.get("cases"), ctx.params.get("reference")
+    path, reference = ctx.params.get("cases"), ctx.params.get("evaluate") or _first_argument(ctx, "reference")
     try:
         path = path or (case_table_of(Path(reference)) if reference else None)
         columns = attributes_of(read_cases(Path(path))) if path else []
@@ -95,10 +95,15 @@ def _in_strata(ctx: Any, column: str, incomplete: str) -> list[str]:
     """The different entries of a column of strata.csv."""
     import csv
 
-    path = Path(ctx.params.get("results") or "") / "strata.csv"
+    path = Path(_first_argument(ctx, "results") or "") / "strata.csv"
     try:
         with path.open(encoding="utf-8", newline="") as file:
             names = dict.fromkeys(row[column] for row in csv.DictReader(file) if row.get(column))
     except (OSError, ValueError, csv.Error, KeyError):
         return []
     return [name for name in names if name.startswith(incomplete)]
+
+
+def _first_argument(ctx: Any, name: str) -> Any:
+    """The first argument; while an option still waits for its value, the parser has only put it aside."""
+    return ctx.params.get(name) or next(iter(getattr(ctx, "args", ())), None)
