@@ -17,10 +17,10 @@ from nnunet_dro import sharing
 from nnunet_dro.cli import app
 from nnunet_dro.sharing import share_model
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from tests.kept.folders import VERSION_0_1
+from tests.kept.folders import VERSION_0_2
 from tests.nnunet_project import environment
 
-KEPT = sorted(path.name for path in (VERSION_0_1 / "trainings").iterdir())
+KEPT = sorted(path.name for path in (VERSION_0_2 / "trainings").iterdir())
 TRAINER = KEPT[0]
 CASES = [f"case_{i:02d}" for i in range(10)]
 DATASET = {
@@ -49,7 +49,7 @@ def model(tmp_path):
         folder = tmp_path / dataset / f"{trainer}__nnUNetPlans__2d_small"
         for fold in folds:
             path = folder / f"fold_{fold}"
-            shutil.copytree(VERSION_0_1 / "trainings" / kept, path)
+            shutil.copytree(VERSION_0_2 / "trainings" / kept, path)
             for name in ("debug.json", "progress.png", "training_log_1.txt", "validation/summary.json"):
                 (path / name).parent.mkdir(exist_ok=True)
                 (path / name).write_text(" ".join(CASES))

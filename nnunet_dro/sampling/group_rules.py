@@ -170,6 +170,5 @@ class GroupDRO(GroupRule):
         here = [known[name] for name in self.names.tolist() if name in known]
         start = np.logaddexp.reduce(here) - np.log(len(here)) if here else 0.0
         self._move(np.array([known.get(name, start) for name in self.names.tolist()]))
-        # Version 0.1 stored no losses.
-        losses = dict(zip(state["groups"], state.get("losses", ()), strict=False))
+        losses = dict(zip(state["groups"], state["losses"], strict=True))
         self._fresh_losses = np.array([losses.get(name, np.nan) for name in self.names.tolist()], dtype=np.float64)

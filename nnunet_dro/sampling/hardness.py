@@ -309,14 +309,13 @@ class HardnessTable:
         shared.losses[here] = np.asarray(state["losses"], dtype=np.float64)[there]
         shared.seen[here] = np.asarray(state["seen"], dtype=bool)[there]
         self._iteration, self._stored_in[:] = 0, 0
-        if "staleness" in state:  # otherwise, in checkpoints of the first version, losses age from here on
-            self._stored_in[here] = -np.nan_to_num(state["staleness"])[there]
+        self._stored_in[here] = -np.nan_to_num(state["staleness"])[there]
         if self._spread is not None:
-            self._spread.load_state_dict(state.get("spread"), here, there, shared.losses)
+            self._spread.load_state_dict(state["spread"], here, there)
         self.refused = int(state["refused"])
         self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
-        if learnt := state.get("rule"):  # missing in checkpoints of the first version
-            self._rule.load_state_dict(learnt)
+        if state["rule"]:
+            self._rule.load_state_dict(state["rule"])
         if self._rule.follows_losses and shared.seen.all():
             self._follow()
         self._blocks.count(self._blocks.all())

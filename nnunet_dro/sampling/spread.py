@@ -98,24 +98,14 @@ class Spread:
             "counts": self._counts.copy(),
         }
 
-    def load_state_dict(
-        self,
-        state: Mapping[str, Any] | None,
-        here: NDArray[np.int64],
-        there: NDArray[np.int64],
-        losses: FloatArray,
-    ) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
         """Restore what was collected of the cases that the state has.
 
         Args:
-            state: From `state_dict`; None for a checkpoint without it, whose stale losses then count as one loss each.
+            state: From `state_dict`.
             here: Positions of these cases in this object.
             there: Their positions in the state.
-            losses: Stale losses of all cases here, shape (n,), NaN where there is none.
         """
-        if state is None:
-            state = {"means": losses, "last": losses, "noise": losses * np.nan, "counts": ~np.isnan(losses)}
-            there = here
         for mine, name in ((self._means, "means"), (self._last, "last"), (self._noise, "noise")):
             mine[:] = np.nan
             mine[here] = np.asarray(state[name], dtype=np.float64)[there]

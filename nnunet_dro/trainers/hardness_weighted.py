@@ -156,7 +156,7 @@ class HardnessWeighted(_Trainer):
     def on_train_start(self) -> None:
         """Log how cases are drawn, and continue the logs of a resumed training."""
         if self._restored is not None:
-            check_resumed(self.options, self._restored.get("options"))
+            check_resumed(self.options, self._restored["options"])
         self._check_before_training()
         super().on_train_start()
         self._begin_from_source()
@@ -280,7 +280,7 @@ class HardnessWeighted(_Trainer):
     def _load_hardness_state(self, log: HardnessLog, state: dict[str, Any]) -> None:
         if changed := log.load_state_dict(state):
             self.print_to_log_file(changed)
-        if "mean_weight" in state:  # missing in checkpoints of the first version
+        if "mean_weight" in state:
             self.loss.mean_weight = state["mean_weight"]
         if "pooled" in state and self.loss.pooled is not None:
             here, there = positions_in_common(log.table.cases, state["table"]["cases"])

@@ -52,37 +52,11 @@ def trainer_class(name: str) -> type[NamedTrainer]:
         >>> trainer.__name__, trainer.options.beta, trainer.options.epochs
         ('nnUNetTrainerDRO_beta10_20epochs', 10.0, 20)
     """
-    try:
-        base, options = parse_trainer_name(name)
-    except ValueError as error:
-        return _of_version_0_1(name, error)
+    base, options = parse_trainer_name(name)
     if name == base:
         return TRAINERS[base]
     namespace: dict[str, Any] = {"options": options, "__module__": __name__, "__doc__": TRAINERS[base].__doc__}
     made: Any = _MadeByName(name, (TRAINERS[base],), namespace)
-    return made
-
-
-def _of_version_0_1(name: str, error: ValueError) -> type[NamedTrainer]:
-    """A class for a name that only version 0.1 had: nnU-Net predicts with its models, but it trains nothing.
-
-    Raises:
-        ValueError: ``error``, if version 0.1 did not have the name either.
-    """
-    today = name.replace("nnUNetTrainerDRO", "nnUNetTrainerHWS", 1)
-    try:
-        base, options = parse_trainer_name(today)
-    except (AttributeError, ValueError):
-        raise error from None
-
-    def refuse(self: NamedTrainer, *_: Any, **__: Any) -> None:
-        raise ValueError(
-            f"{name} is a name of version 0.1; its trainer is called {today} now. To continue such a training, rename "
-            f"the folder of its model to {today}. For a new training: {error}"
-        )
-
-    namespace: dict[str, Any] = {"options": options, "__init__": refuse, "__module__": __name__}
-    made: Any = _MadeByName(name, (TRAINERS[base],), {**namespace, "__doc__": TRAINERS[base].__doc__})
     return made
 
 

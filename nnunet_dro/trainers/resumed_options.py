@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from nnunet_dro.sampling import UNIFORM
 from nnunet_dro.trainers.options import DROOptions, HWSOptions, TrainerOptions
 
 #: What the length of the training is made of: it may be changed.
@@ -21,23 +20,21 @@ def recorded_options(options: TrainerOptions) -> dict[str, Any]:
     return {"class": type(options).__name__, "values": asdict(options)}
 
 
-def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any] | None) -> None:
+def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any]) -> None:
     """Refuse to continue a training with other options than it was begun with.
 
     Args:
         options: The options that the trainer's name stands for.
-        recorded: What the checkpoint carries; None for a checkpoint of version 0.1, in which nnUNetTrainerDRO meant
-            what nnUNetTrainerHWS means now.
+        recorded: What the checkpoint carries, from `recorded_options`.
 
     Raises:
         ValueError: If they differ in more than the length; the message has the name to use, or what differs.
     """
-    before, now = _before(options, recorded), _decisive(asdict(options))
+    before, now = _decisive(recorded["values"]), _decisive(asdict(options))
     differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
     if not differing:
         return
-    kind = "HWSOptions" if recorded is None else str(recorded["class"])
-    if kind not in _TRAINERS:
+    if (kind := str(recorded["class"])) not in _TRAINERS:
         what = ", ".join(f"{name} {before[name]!r}" for name in differing)
         raise ValueError(f"The training that is to be continued was begun with other options: {what}. Give it these.")
     base, options_class = _TRAINERS[kind]
@@ -47,17 +44,6 @@ def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any] | None) -
         f"The training that is to be continued was begun with what the name {name} stands for now. Rename the folder "
         f"of the model from this trainer's name to {name}, and continue with -tr {name} --c."
     )
-
-
-def _before(options: TrainerOptions, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The decisive values with which the training was begun; none where every version does the same."""
-    if recorded is not None:
-        return _decisive(recorded["values"])
-    if not isinstance(options, DROOptions) or options.rule() == UNIFORM:
-        return {}
-    # The name gave these then as it does now; the others had the defaults that HWSOptions has.
-    given = {option.field for option in options.given_options()} & {field.name for field in fields(HWSOptions)}
-    return asdict(HWSOptions(**{name: getattr(options, name) for name in given}))
 
 
 def _decisive(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -260,10 +260,7 @@ def _fail_the_dead(study: optuna.Study) -> None:
 
 def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
     """What a study is about; if any of this differs, it is another study."""
-    hardness = space.fixed.history.hardness
     return {
-        # Version 0.1 had other defaults under the same name. A study of its has no such entry.
-        **({"hardness": hardness} if hardness == "pooled" else {}),
         "dataset": target.dataset,
         "configuration": target.configuration,
         "fold": target.fold,

@@ -19,10 +19,10 @@ from nnunet_dro.finetuning.schedule import finetuning_trainer
 from nnunet_dro.finetuning.source_model import find_source, read_source
 from nnunet_dro.nnunet.target import find_target
 from nnunet_dro.trainers.starting_point import Source, digest_of
-from tests.kept.folders import VERSION_0_1
+from tests.kept.folders import VERSION_0_2
 
 #: A finished training of the project in 2d_small, whose network is nnU-Net's.
-KEPT = VERSION_0_1 / "trainings" / "nnUNetTrainerGILS_T1_2epochs_4iters"
+KEPT = VERSION_0_2 / "trainings" / "nnUNetTrainerGILS_T1_2epochs_4iters"
 TRAINER = "nnUNetTrainerDRO_beta10_lr0.002_3epochs_3iters"
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from tests.evaluation.made_folders import bars, run_evaluate, write_cases, write_dataset_json, write_map, write_study
-from tests.kept.folders import VERSION_0_1
+from tests.kept.folders import VERSION_0_2
 from tests.suspects.made_folds import fold_folder, ranked, write_log
 
 CASES = ("case_00", "case_01", "case_02", "case_03")
-TRAINING = VERSION_0_1 / "trainings" / "nnUNetTrainerGILS_T1_2epochs_4iters"
+TRAINING = VERSION_0_2 / "trainings" / "nnUNetTrainerGILS_T1_2epochs_4iters"
 DATASET = "Dataset901_labels"
 
 

@@ -2,4 +2,4 @@
 
 from pathlib import Path
 
-VERSION_0_1 = Path(__file__).parent / "version_0_1"
+VERSION_0_2 = Path(__file__).parent / "version_0_2"

@@ -334,15 +334,6 @@ def test_staleness_survives_a_checkpoint_by_case_name():
     np.testing.assert_array_equal(new.staleness, [1, 0, 4])
 
 
-def test_losses_of_a_checkpoint_without_staleness_age_from_its_loading_on():
-    old = table_with([0.1, 0.2])
-    state = {name: value for name, value in old.state_dict().items() if name != "staleness"}
-    new = HardnessTable(old.cases, beta=5.0)
-    new.load_state_dict(state)
-    new.update([0], [0.3])
-    np.testing.assert_array_equal(new.staleness, [0, 1])
-
-
 @pytest.mark.parametrize("rule", [CVaR(0.1), CVaR(0.1, 0.05), Chi2(100.0), KL(100.0)], ids=str)
 def test_exploration_keeps_every_loss_fresh_whatever_the_rule(rule):
     """With the default share each case waits for 20 passes on average, the longest of 50 for some 90."""

@@ -5,7 +5,7 @@ import shutil
 import pandas as pd
 import pytest
 
-from tests.kept.folders import VERSION_0_1
+from tests.kept.folders import VERSION_0_2
 
 from .made_folds import fold_folder, run
 
@@ -13,12 +13,12 @@ from .made_folds import fold_folder, run
 @pytest.mark.parametrize(
     ("trainer", "first"),
     [
-        ("nnUNetTrainerDRO_beta10_normIS_momentum0.5_2epochs_4iters", "loss"),
+        ("nnUNetTrainerDRO_2epochs_4iters", "loss"),
         ("nnUNetTrainerL2RW_2epochs_4iters", "weight"),
     ],
 )
-def test_logs_of_version_0_1_are_ranked(tmp_path, trainer, first):
-    kept = VERSION_0_1 / "trainings" / trainer
+def test_logs_of_version_0_2_are_ranked(tmp_path, trainer, first):
+    kept = VERSION_0_2 / "trainings" / trainer
     folder = fold_folder(tmp_path)
     for path in kept.glob("*.csv"):
         shutil.copy(path, folder)

@@ -34,17 +34,3 @@ def test_other_options_of_other_trainers_are_named():
     recorded["values"]["step_size"] = 7.0
     with pytest.raises(ValueError, match=r"step_size 7\.0"):
         check_resumed(GILSOptions(), recorded)
-
-
-@pytest.mark.parametrize("name", ["DRO", "DRO_beta10_2epochs", "DRO_cvar0.5_doro0.1_sub1x2x2"])
-def test_a_training_of_version_0_1_goes_on_under_the_name_of_the_paper(name):
-    """It carries no options; nnUNetTrainerDRO meant then what nnUNetTrainerHWS means now."""
-    new_name = name.replace("DRO", "HWS", 1)
-    with pytest.raises(ValueError, match=f"continue with -tr nnUNetTrainer{new_name} --c"):
-        check_resumed(options_of(name), None)
-    check_resumed(options_of(new_name), None)
-
-
-@pytest.mark.parametrize("name", ["DRO_beta0", "GILS", "IW_centre", "GroupDRO_centre"])
-def test_a_training_of_version_0_1_whose_name_means_the_same_goes_on(name):
-    check_resumed(options_of(name), None)

@@ -1,19 +1,20 @@
-"""Studies of earlier versions."""
+"""Studies of earlier versions go on."""
 
 import shutil
 
-from tests.kept.folders import VERSION_0_1
+import pandas as pd
 
-KEPT = VERSION_0_1 / "study"
-NAME = "DRO_4epochs__nnUNetPlans__2d__fold_0"
+from tests.kept.folders import VERSION_0_2
+
+KEPT = VERSION_0_2 / "study"
 
 
-def test_a_study_of_version_0_1_is_not_mixed_with_what_its_trainer_means_today(fake, tune):
-    folder = fake.results / "tuning" / NAME
-    shutil.copytree(KEPT, folder)
-    result = tune("--trainer", "DRO", "--option", "beta:10:100", "--objective", "mean by centre worst")
-    assert result.exit_code == 2
-    assert "`--study` must be about the same hardness, got 'pooled'" in result.stderr
-    assert "Name another study with --study." in result.stderr
-    assert fake.calls == []
-    assert (folder / "trials.csv").read_bytes() == (KEPT / "trials.csv").read_bytes()
+def test_a_study_of_version_0_2_goes_on_to_more_trials(fake, tune):
+    shutil.copytree(KEPT, fake.results / "tuning" / "HWS_4epochs__nnUNetPlans__2d__fold_0")
+    result = tune("--option", "beta:10:100", "--trials", "4", "--objective", "mean by centre worst")
+    assert result.exit_code == 0, result.output
+    kept, trials = pd.read_csv(KEPT / "trials.csv", keep_default_na=False), fake.trials()
+    assert trials["state"].tolist() == ["complete"] * 7, "three of the search, three repetitions, and a new one"
+    columns = ["value", "beta", "trainer", "repeat_of", "pseudo_dice"]
+    pd.testing.assert_frame_equal(trials.head(6)[columns], kept[columns])
+    assert fake.calls == trials["trainer"].tolist()[6:], "what is finished is not trained again"

@@ -153,40 +153,6 @@ def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
     assert set(fake.trials().query("state == 'complete'")["trainer"]) == {PLAIN, "nnUNetTrainerHWS_chi2_4epochs"}
 
 
-def old_study(fake):
-    """A study as earlier versions wrote it: unrounded parameters, two trials with one trainer, none with defaults."""
-    folder = fake.results / "tuning" / NAME
-    folder.mkdir(parents=True)
-    space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
-    target = find_target("7", "2d", "0", plans="nnUNetPlans")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        study = open_study(
-            open_storage(None, folder), NAME, about(space, target, parse_objective("mean")), maximise=True
-        )
-    for beta, value in ((20.0412, 0.6), (20.0398, 0.6), (70.3, 0.7)):
-        study.enqueue_trial({"beta": beta})
-        trial = study.ask(space.distributions())
-        rounded = space.as_written(trial.params)
-        trial.set_user_attr("values", rounded)
-        trial.set_user_attr("trainer", space.trainer_name(rounded))
-        study.tell(trial, value)
-
-
-def test_study_of_an_earlier_version_goes_on(fake, tune):
-    old_study(fake)
-
-    result = tune(*BETA, "--trials", "5")
-
-    assert result.exit_code == 0, result.output
-    trials = fake.trials()
-    assert trials["state"].tolist() == ["complete"] * 5
-    assert trials["value"].tolist()[:3] == [0.6, 0.6, 0.7]
-    assert trials["trainer"].tolist()[:2] == ["nnUNetTrainerHWS_beta20_4epochs"] * 2
-    assert fake.calls == trials["trainer"].tolist()[3:]
-    assert PLAIN not in fake.calls, "the defaults are the first trial of new studies only"
-
-
 @pytest.mark.parametrize(
     ("options", "prunes"),
     [

@@ -312,20 +312,6 @@ def test_two_starts_at_once_need_a_shared_database(fake, tune):
     assert fake.trials()["state"].tolist() == ["failed", "waiting"], "the one that was running is not disturbed"
 
 
-def test_lock_of_an_older_version_keeps_a_start_away(fake, tune):
-    fcntl = pytest.importorskip("fcntl")
-    tune(*BETA, "--trials", "1")
-
-    # Version 0.1 locked the same file by flock.
-    with (fake.results / "tuning" / "HWS_4epochs__nnUNetPlans__2d__fold_0" / "study.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        result = tune(*BETA, "--trials", "2")
-
-    assert result.exit_code == 2
-    assert "must be tuned by one process at a time" in result.stderr
-    assert tune(*BETA, "--trials", "2").exit_code == 0
-
-
 def test_file_system_without_locks_does_not_stop_a_study(fake, tune, monkeypatch):
     def refuse(self, **options):
         raise OSError(errno.ENOLCK, "No locks available")
