@@ -1,4 +1,4 @@
-"""How messages list the names of cases and columns."""
+"""How messages name cases, columns and what to install."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -42,3 +42,8 @@ def nearest_names(name: str, known: Collection[str], *, at_most: int = 20) -> st
     """
     near = get_close_matches(name, list(known), n=3)
     return name_some([*near, *(other for other in known if other not in near)], at_most=at_most)
+
+
+def extra_cure(extra: str) -> str:
+    """How to install what an extra of this package brings, from an index and from a clone."""
+    return f'Install it: pip install "nnunet-dro[{extra}]", or in a clone pip install ".[{extra}]".'

@@ -2,48 +2,81 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 #: Seconds between two lines where there is no terminal; what ends earlier writes none.
 SECONDS_BETWEEN_LINES = 30.0
 
 
+class Progress(Protocol):
+    """What shows progress."""
+
+    def __call__(self, n_done: int, n_all: int, title: str = "") -> None:
+        """Show how many items of how many are finished; fewer than before begin another part of the work.
+
+        Args:
+            n_done: Number of finished items.
+            n_all: Number of all items.
+            title: What is going on; empty for what was said before.
+        """
+
+
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(title: str, *, console: "Console | None" = None) -> Iterator[Progress]:
     """Show progress and the time left on standard error: a bar if that is a terminal, else a line every 30 seconds.
 
     Args:
         title: What is going on.
+        console: Console of standard error, for those who print lines above the bar; None for a new one.
 
     Yields:
-        A function to call with the number of finished items and the number of all items.
+        The function to call.
     """
+    from rich import progress as rich_progress
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
+    console = console or Console(stderr=True)
     if not console.is_interactive:
         yield _lines(title)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    columns = (
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda n_done, n_all: bar.update(task, completed=n_done, total=n_all)
+
+        def show(n_done: int, n_all: int, title: str = "") -> None:
+            if n_done < bar.tasks[0].completed:
+                bar.reset(task)
+            bar.update(task, completed=n_done, total=n_all, description=title or None)
+
+        yield show
 
 
-def _lines(title: str) -> Callable[[int, int], None]:
+def _lines(title: str) -> Progress:
     """Write the progress to standard error, a line at a time."""
     start = shown = time.monotonic()
+    before, said = 0, title
 
-    def show(n_done: int, n_all: int) -> None:
-        nonlocal shown
+    def show(n_done: int, n_all: int, title: str = "") -> None:
+        nonlocal start, shown, before, said
         now = time.monotonic()
+        if n_done < before:
+            start = shown = now
+        before, said = n_done, title or said
         if not 0 < n_done < n_all or now - shown < SECONDS_BETWEEN_LINES:
             return
         shown = now
         minutes = (now - start) * (n_all - n_done) / n_done / 60
-        sys.stderr.write(f"{title}: {n_done} of {n_all}, about {max(1, round(minutes))} min left\n")
+        sys.stderr.write(f"{said}: {n_done} of {n_all}, about {max(1, round(minutes))} min left\n")
         sys.stderr.flush()
 
     return show

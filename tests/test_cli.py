@@ -94,7 +94,13 @@ def test_tune_without_its_extra_says_in_one_line_what_to_install(package):
     assert not result.stdout
     assert len(result.stderr.strip().splitlines()) == 1
     assert f"needs {package}" in result.stderr
-    assert 'pip install "nnunet-dro[tune]"' in result.stderr
+    assert 'pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".' in result.stderr
+
+
+def test_help_of_tune_names_its_extra():
+    result = without(EXTRA, "tune", "--help")
+    assert 'pip install "nnunet-dro[tune]"' in " ".join(result.stdout.split())
+    assert 'in a clone pip install ".[tune]"' in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("tune", "--help"), ("trainers", "--path")])

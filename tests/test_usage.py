@@ -3,11 +3,13 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from nnunet_dro import progress_bar as module
@@ -162,3 +164,26 @@ def test_the_first_panel_of_evaluate_has_what_everybody_uses(run):
     assert re.findall(r"^  (?:-\w, )?(--\w+)", first, flags=re.MULTILINE) == [
         *("--output", "--by", "--metrics", "--cases", "--overwrite", "--help"),
     ]
+
+
+def test_progress_without_a_terminal_estimates_each_part_of_the_work_anew(capfd, monkeypatch):
+    now = iter([0.0, 100.0, 200.0, 231.0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
+    with progress_bar("Training") as progress:
+        progress(90, 100, "Training, epochs")
+        progress(0, 4, "Training, validation cases")
+        progress(1, 4, "Training, validation cases")
+    assert capfd.readouterr().err.splitlines() == [
+        "Training, epochs: 90 of 100, about 1 min left",
+        "Training, validation cases: 1 of 4, about 2 min left",
+    ]
+
+
+def test_progress_on_a_terminal_shows_what_is_going_on():
+    console = Console(force_terminal=True, width=100, file=StringIO())
+    with progress_bar("Tuning", console=console) as progress:
+        progress(2, 4, "trial 0 nnUNetTrainerIW_[site], epochs")
+        progress(1, 3, "trial 0 nnUNetTrainerIW_[site], validation cases")
+    shown = console.file.getvalue()
+    assert "trial 0 nnUNetTrainerIW_[site], validation cases" in shown
+    assert "1/3" in shown

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnunet_dro.commands.completion import complete_trainer
-from nnunet_dro.nnunet.command import Device, find_command
+from nnunet_dro.naming import extra_cure
+from nnunet_dro.nnunet.command import Device, best_device, find_command
+from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.tuning.sampler import Sampler
 
 if TYPE_CHECKING:
@@ -54,7 +56,9 @@ def tune(
         int | None, typer.Option(help="Iterations per epoch; default: as in the trainer's name.")
     ] = None,
     plans: Annotated[str, typer.Option("--plans", "-p", help="Name of the plans.")] = "nnUNetPlans",
-    device: Annotated[Device, typer.Option(help="Device to train on.")] = Device.CUDA,
+    device: Annotated[
+        Device | None, typer.Option(help="Device to train on; default: cuda if there is one, else cpu.")
+    ] = None,
     cases: Annotated[
         Path | None, typer.Option(help="Case table; default: cases.csv of the dataset.", readable=False)
     ] = None,
@@ -80,13 +84,15 @@ def tune(
         int, typer.Option(help="How often to train each of the best three again at the end; 0 for not at all.")
     ] = 2,
 ) -> None:
-    """Search for the best options of a trainer; each trial is a training, scored on the fold's validation cases."""
+    """Search for the best options of a trainer; each trial is a training, scored on the fold's validation cases.
+
+    It needs the extra "tune": pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".
+    """
     _check_extra()
     from nnunet_dro.nnunet.target import check_writable, find_target
     from nnunet_dro.tuning.objective import check_objective, parse_objective
     from nnunet_dro.tuning.parsing import parse_space
     from nnunet_dro.tuning.study import Settings
-    from nnunet_dro.tuning.validation import validation_cases
 
     if trials < 1:
         raise ValueError(f"`trials` must be at least 1, got {trials}. Give --trials.")
@@ -96,7 +102,7 @@ def tune(
     target = find_target(dataset, configuration, fold, plans=plans)
     space = parse_space(trainer, option or (), epochs=epochs, iterations=iterations)
     table = cases or target.cases
-    check_objective(aim, table, validation_cases(target))
+    check_objective(aim, table, target.validation_cases())
     find_command("nnUNetv2_train")
     name = study or f"{space.trainer.removeprefix('nnUNetTrainer')}__{plans}__{configuration}__fold_{target.fold}"
     if not name.strip(" .") or set(name) & set("/\\:\n"):
@@ -104,8 +110,9 @@ def tune(
     folder = target.results / "tuning" / name
     check_writable(folder)
     prune, shared = space.fixed.epochs >= _PRUNING_EPOCHS if pruning is None else pruning, storage is not None
+    chosen = best_device(device and device.value)
     _tune(
-        Settings(target, space, aim, table, device.value, trials, sampler, seed, prune, folder, shared, repeat),
+        Settings(target, space, aim, table, chosen, trials, sampler, seed, prune, folder, shared, repeat),
         name,
         storage,
     )
@@ -119,8 +126,8 @@ def _check_extra() -> None:
         try:
             import_module(name)
         except ImportError as error:
-            cure = 'pip install "nnunet-dro[tune]"'
-            raise ValueError(f"`nnunet-dro tune` needs {name}, which cannot be imported ({error}): {cure}") from error
+            needed = f"`nnunet-dro tune` needs {name}, which cannot be imported ({error})"
+            raise ValueError(f"{needed}. {extra_cure('tune')}") from error
 
 
 def _tune(settings: "Settings", name: str, storage: str | None) -> None:
@@ -156,13 +163,15 @@ def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> 
     """Run trials, and write and print the results so far, whatever ends them."""
     from rich.console import Console
 
-    from nnunet_dro.tuning.progress import trial_display
+    from nnunet_dro.tuning.progress import Display
     from nnunet_dro.tuning.report import write_trials
     from nnunet_dro.tuning.storage import fail_what_was_left_running
     from nnunet_dro.tuning.study import Tuner
 
     try:
-        with trial_display(Console(stderr=True)) as display:
+        console = Console(stderr=True)
+        with progress_bar("Tuning", console=console) as progress:
+            display = Display(console, progress)
             for number in [] if settings.is_shared else fail_what_was_left_running(study):
                 display.note(f"trial {number}: was killed; it continues where it stopped.")
             Tuner(study, settings, display, safe_stop).run(lambda: write_trials(study, settings))

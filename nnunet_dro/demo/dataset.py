@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.naming import extra_cure
+
 FloatArray = npt.NDArray[np.float32]
 
 #: Name of the dataset, in the form that nnU-Net requires.
@@ -76,7 +78,7 @@ def read_template() -> FloatArray:
     except ModuleNotFoundError:
         missing = Path("nilearn")
     if missing is not None:
-        cure = 'Install it: pip install "nnunet-dro[demo]", or give your own dataset with --data.'
+        cure = f"{extra_cure('demo')} Or give your own dataset with --data."
         raise FileNotFoundError(f"`nilearn` must be installed with its template, got no {str(missing)!r}. {cure}")
     volumes = np.stack([SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))) for path in paths])
     even = volumes[:, : volumes.shape[1] // 2 * 2, : volumes.shape[2] // 2 * 2, : volumes.shape[3] // 2 * 2]

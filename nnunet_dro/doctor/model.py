@@ -20,6 +20,7 @@ from nnunet_dro.doctor.dice import dice_by_label
 from nnunet_dro.doctor.inputs import Inputs
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.command import best_device
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
@@ -45,10 +46,9 @@ class FinishedModel:
 
     def __init__(self, inputs: Inputs, *, device: str | None) -> None:
         self._labels = inputs.labels
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         name = _checkpoint(inputs.checkpoint)["trainer_name"]
         with _without_traces() as results, _readable(inputs.preprocessed):
-            self.trainer = _load(_class_of(name, inputs), inputs, torch.device(device))
+            self.trainer = _load(_class_of(name, inputs), inputs, torch.device(best_device(device)))
             if self.trainer.is_cascaded:
                 self.trainer.folder_with_segs_from_previous_stage = str(_previous_stage(self.trainer, inputs, results))
             # Cases drawn by hardness would need losses that nobody has measured yet.

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast
 
+from nnunet_dro.naming import extra_cure
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -32,8 +34,8 @@ def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: I
         from distributed import Client, as_completed
         from distributed.scheduler import KilledWorker
     except ImportError as error:
-        cure = 'Install it with pip install "nnunet-dro[cluster]".'
-        raise ValueError(f"`workers` must come with the package dask, got {address!r} without it. {cure}") from error
+        needed = f"`workers` must come with the package dask, got {address!r} without it"
+        raise ValueError(f"{needed}. {extra_cure('cluster')}") from error
     with _client(Client, address) as client:
         # Not pure: the same file may have been written again since another run.
         futures = client.map(function, list(items), pure=False)

@@ -32,6 +32,13 @@ class Device(str, Enum):
     MPS = "mps"
 
 
+def best_device(wished: str | None) -> str:
+    """The device that is wished for; without a wish, cuda if there is one, else cpu."""
+    import torch
+
+    return wished or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
 class CommandError(RuntimeError):
     """A command of nnU-Net failed.
 

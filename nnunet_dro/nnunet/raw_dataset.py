@@ -92,7 +92,7 @@ def training_cases(raw_dataset: Path) -> list[str]:
         folder = raw_dataset / "labelsTr"
         if not folder.is_dir():
             raise FileNotFoundError(f"`dataset` must hold labelsTr, got none in {str(raw_dataset)!r}. Check the path.")
-        cases = sorted(_names(folder, ending))
+        cases = sorted(case_names(folder, ending))
     if not cases:
         raise ValueError(f"`dataset` must have label maps *{ending} in labelsTr, got none in {str(raw_dataset)!r}.")
     return cases
@@ -183,9 +183,9 @@ def read_raw_dataset(folder: Path) -> RawDataset:
 
 
 def _cases_with_labels(folder: Path, suffix: str, ending: str) -> tuple[str, ...]:
-    label_maps = _names(folder / f"labels{suffix}", ending)
+    label_maps = case_names(folder / f"labels{suffix}", ending)
     channel = re.compile(r"_\d{4}$")
-    images = {channel.sub("", name) for name in _names(folder / f"images{suffix}", ending) if channel.search(name)}
+    images = {channel.sub("", name) for name in case_names(folder / f"images{suffix}", ending) if channel.search(name)}
     if without := sorted(label_maps - images):
         where = str(folder / f"images{suffix}")
         raise FileNotFoundError(
@@ -194,7 +194,7 @@ def _cases_with_labels(folder: Path, suffix: str, ending: str) -> tuple[str, ...
     return tuple(sorted(label_maps))
 
 
-def _names(folder: Path, ending: str) -> set[str]:
+def case_names(folder: Path, ending: str) -> set[str]:
     """The names of a folder's files without their ending; hidden files, which systems leave behind, do not count."""
     if not ending or not folder.is_dir():
         return set()

@@ -8,7 +8,9 @@ from pathlib import Path
 from nnunet_dro.case_table import find_case_table
 from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import dataset_folder, find_dataset, fold_folder, folder_of
+from nnunet_dro.nnunet.dataset_json import read_dataset_json
+from nnunet_dro.nnunet.folders import SPLITS_FILE, dataset_folder, find_dataset, fold_folder, folder_of
+from nnunet_dro.nnunet.raw_dataset import case_names
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,23 @@ class Target:
     def cases(self) -> Path | None:
         """The dataset's case table, which the trainers read as well; None if there is none."""
         return find_case_table(self.preprocessed, dataset_folder("nnUNet_raw", self.dataset))
+
+    def validation_cases(self) -> list[str]:
+        """The validation cases of the fold; all cases if nnU-Net has not divided them yet, or divides them itself.
+
+        Raises:
+            ValueError: If splits_final.json or dataset.json is damaged.
+        """
+        every = sorted(case_names(self.references, str(read_dataset_json(self.dataset_json).get("file_ending", ""))))
+        path = self.preprocessed / SPLITS_FILE
+        if self.fold == "all" or not path.is_file():
+            return every
+        try:
+            splits = read_json(path)
+            return sorted(splits[int(self.fold)]["val"]) if int(self.fold) < len(splits) else every
+        except (ValueError, KeyError, TypeError) as error:
+            cure = "Write it again with `nnunet-dro splits --force`, or remove it."
+            raise ValueError(f"`fold` must be in a usable splits_final.json, got {str(path)!r}. {cure}") from error
 
     def fold_folder(self, trainer: str) -> Path:
         """The folder in which nnU-Net writes the results of a trainer."""

@@ -22,10 +22,23 @@ class Epochs:
         current: The epoch that began last; None before the first one.
         pseudo_dice: Running mean, as nnU-Net computes it (0.9 times the mean so far, 0.1 times the epoch), of the
             foreground mean of the pseudo Dice, for each finished epoch that has a value.
+        n_validated: Number of validation cases that have been predicted after the last epoch.
     """
 
     current: int | None
     pseudo_dice: dict[int, float]
+    n_validated: int
+
+    def progress(self, n_epochs: int, n_validation: int) -> tuple[int, int, str]:
+        """How much of the training is done, of how much, and what that counts.
+
+        Args:
+            n_epochs: Number of epochs of the training.
+            n_validation: Number of validation cases.
+        """
+        if max(self.pseudo_dice, default=-1) >= n_epochs - 1:
+            return self.n_validated, n_validation, "validation cases"
+        return self.current or 0, n_epochs, "epochs"
 
 
 def log_files(fold: Path) -> list[Path]:
@@ -48,7 +61,7 @@ def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
         >>> lines = "12:00: Epoch 0\n12:01: Pseudo dice [0.5, 0.7]\n12:01: Epoch 1\n"
         >>> size = Path("training_log_2026_9_1.txt").write_text(lines)
         >>> read_epochs(Path())
-        Epochs(current=1, pseudo_dice={0: 0.6})
+        Epochs(current=1, pseudo_dice={0: 0.6}, n_validated=0)
     """
     current: int | None = None
     means: dict[int, float] = {}
@@ -67,7 +80,9 @@ def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
     for epoch, mean in sorted(means.items()):
         value = mean if value is None else _EMA * value + (1 - _EMA) * mean
         running[epoch] = value
-    return Epochs(current, running)
+    # Beside the label maps there may be their probabilities, and the summary in the end.
+    predicted = [path for path in (fold / "validation").glob("*") if path.suffix not in (".json", ".npz", ".pkl")]
+    return Epochs(current, running, len(predicted))
 
 
 def training_seconds(fold: Path) -> float:

@@ -211,6 +211,7 @@ class Tuner:
                 trial,
                 self.display,
                 n_epochs=settings.space.fixed.epochs,
+                n_validation=len(target.validation_cases()),
                 maximise=settings.objective.maximise,
                 prune=not repeat,
             ),

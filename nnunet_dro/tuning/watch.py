@@ -13,13 +13,23 @@ class Watch:
         trial: Its trial.
         display: Where to show it.
         n_epochs: Number of epochs of the training.
+        n_validation: Number of validation cases.
         maximise: Whether the objective is maximised.
         prune: Whether the pruner of the study may stop it.
     """
 
-    def __init__(self, trial: optuna.Trial, display: Display, *, n_epochs: int, maximise: bool, prune: bool) -> None:
+    def __init__(
+        self,
+        trial: optuna.Trial,
+        display: Display,
+        *,
+        n_epochs: int,
+        n_validation: int,
+        maximise: bool,
+        prune: bool,
+    ) -> None:
         self._trial, self._display, self._prune = trial, display, prune
-        self._n_epochs, self._reported = n_epochs, -1
+        self._n_epochs, self._n_validation, self._reported = n_epochs, n_validation, -1
         # Pruners compare in the direction of the study, but a larger pseudo Dice is always better.
         self._sign = 1.0 if maximise else -1.0
 
@@ -29,7 +39,7 @@ class Watch:
         Raises:
             TrialPruned: If the training is to be stopped.
         """
-        self._display.epochs(epochs, self._n_epochs)
+        self._display.epochs(epochs, self._n_epochs, self._n_validation)
         new = [epoch for epoch in epochs.pseudo_dice if epoch > self._reported]
         for epoch in new:
             self._trial.report(self._sign * epochs.pseudo_dice[epoch], epoch)

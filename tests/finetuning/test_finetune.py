@@ -208,6 +208,23 @@ def test_another_task_or_network_is_refused_and_nothing_is_left(target, source, 
     assert not target.fold_folder(TRAINER).parent.exists()
 
 
+def test_the_command_says_where_the_model_came_from_and_what_was_measured(target, source, monkeypatch):
+    devices = []
+    monkeypatch.setattr("nnunet_dro.nnunet.training.train", lambda *_, device, **__: devices.append(device))
+    words = ("finetune", target.dataset, target.configuration, target.fold, "--from", source, "--trainer", TRAINER)
+
+    first, second = (CliRunner().invoke(app, [*map(str, words)]) for _ in range(2))
+
+    assert (first.exit_code, second.exit_code) == (0, 0), first.output
+    begun = f"{TRAINER} from {KEPT.name} after 2 epochs ({source})"
+    assert first.stdout.splitlines()[0] == f"Starting {begun}"
+    log = (target.fold_folder(TRAINER) / "finetune.log").read_text()
+    assert log == f"Starting {begun}\nContinuing {begun}\n"
+    assert "finetuning with the default trainer lowered the mean Dice of two of three rare modalities" in first.stderr
+    assert "lowered" not in second.stderr, "once is enough"
+    assert devices == ["cuda" if torch.cuda.is_available() else "cpu"] * 2, "chosen as by the doctor"
+
+
 def test_a_training_of_its_own_is_not_touched(target, source):
     folder = target.fold_folder(TRAINER)
     shutil.copytree(KEPT, folder)

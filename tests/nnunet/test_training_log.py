@@ -88,3 +88,19 @@ def test_epoch_without_any_value_has_none(tmp_path):
 
 def test_folder_that_is_not_there_has_no_epochs(tmp_path):
     assert read_epochs(tmp_path / "fold_0").current is None
+
+
+def test_progress_is_that_of_the_epochs_and_then_of_the_validation(tmp_path):
+    lines = [f"12:00: Epoch {epoch}\n12:01: Pseudo dice [0.5]\n" for epoch in range(3)]
+    log = tmp_path / "training_log_2026_9_1.txt"
+    log.write_text("".join(lines[:2]) + "12:02: Epoch 2\n")
+    assert read_epochs(tmp_path).progress(3, 4) == (2, 3, "epochs")
+    log.write_text("".join(lines))
+    (tmp_path / "validation").mkdir()
+    for name in ("a.nii.gz", "a.npz", "a.pkl", "b.nii.gz", "summary.json"):
+        (tmp_path / "validation" / name).touch()
+    assert read_epochs(tmp_path).progress(3, 4) == (2, 4, "validation cases")
+
+
+def test_progress_of_a_training_that_has_not_begun_is_none(tmp_path):
+    assert read_epochs(tmp_path / "fold_0").progress(3, 4) == (0, 3, "epochs")

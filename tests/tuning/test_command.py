@@ -132,15 +132,14 @@ def test_nothing_heavy_is_imported_for_help():
 
 def test_fold_that_nnunet_has_not_divided_yet_is_checked_with_all_cases(fake):
     from nnunet_dro.nnunet.target import find_target
-    from nnunet_dro.tuning.validation import validation_cases
 
     target = find_target("Dataset007_Fake", "2d", "0", plans="nnUNetPlans")
     every = ["a1", "a2", "a3", "b1", "b2", "b3"]
-    assert validation_cases(target) == ["a1", "a2", "b1", "b2"]
-    assert validation_cases(find_target("7", "2d", "3", plans="nnUNetPlans")) == every
-    assert validation_cases(find_target("7", "2d", "all", plans="nnUNetPlans")) == every
+    assert target.validation_cases() == ["a1", "a2", "b1", "b2"]
+    assert find_target("7", "2d", "3", plans="nnUNetPlans").validation_cases() == every
+    assert find_target("7", "2d", "all", plans="nnUNetPlans").validation_cases() == every
     (fake.preprocessed / "splits_final.json").write_text(json.dumps({"fold": 1}))
     with pytest.raises(ValueError, match=r"splits_final\.json"):
-        validation_cases(target)
+        target.validation_cases()
     (fake.preprocessed / "splits_final.json").unlink()
-    assert validation_cases(target) == every
+    assert target.validation_cases() == every

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -12,6 +13,7 @@ import time
 import optuna
 import pytest
 
+from nnunet_dro import progress_bar
 from nnunet_dro.tuning import study as study_module
 from nnunet_dro.tuning.storage import closing
 from tests.processes import gone
@@ -37,6 +39,18 @@ def test_study_ends_with_the_best_trainer_on_a_line(fake, tune):
         assert row["trainer"] == f"nnUNetTrainerHWS{option}_4epochs"
         assert row["epochs"] == 4
     assert len(result.stderr.splitlines()) == 6, "one line per trial where there is no terminal"
+
+
+def test_progress_of_a_trial_is_shown_where_there_is_no_terminal(fake, tune, monkeypatch):
+    monkeypatch.setattr(progress_bar, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.3}))
+
+    result = tune(*BETA, "--trials", "1")
+
+    shown = [line for line in result.stderr.splitlines() if " left" in line]
+    form = r"trial 0 nnUNetTrainerHWS_4epochs( \(pseudo Dice 0\.500\))?, epochs: [123] of 4, about 1 min left"
+    assert shown
+    assert all(re.fullmatch(form, line) for line in shown), shown
 
 
 @pytest.mark.parametrize("sampler", ["gp", "tpe"])
