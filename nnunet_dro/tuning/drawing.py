@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler, RandomSampler
+from optuna.samplers import BaseSampler, PartialFixedSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.tuning.space import Space
@@ -67,33 +66,11 @@ def _key_of(trial: FrozenTrial) -> str | None:
     return _combination(attributes["values"]) if "values" in attributes and trial.state == TrialState.FAIL else None
 
 
-class DrawnOptions(BaseSampler):
-    """Gives a trial the options that were drawn for it; a trial that was queued with its options keeps those.
+def giving(options: Mapping[str, Any] | None, *, seed: int) -> BaseSampler:
+    """The sampler that gives a trial the options drawn for it; a trial that was queued with its options keeps those.
 
     Args:
         options: Value by name; None if the next trial is a queued one.
-        distributions: Distributions of what is tuned.
         seed: Random seed of what a queued trial lacks.
     """
-
-    def __init__(
-        self, options: Mapping[str, Any] | None, distributions: Mapping[str, BaseDistribution], *, seed: int
-    ) -> None:
-        self._options, self._distributions = options, dict(distributions)
-        self._random = RandomSampler(seed=seed)
-
-    def infer_relative_search_space(self, _study: optuna.Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """The distributions of what was drawn."""
-        return self._distributions if self._options is not None else {}
-
-    def sample_relative(
-        self, _study: optuna.Study, _trial: FrozenTrial, _search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """What was drawn."""
-        return dict(self._options or {})
-
-    def sample_independent(
-        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
-        """A random value of what a queued trial lacks."""
-        return self._random.sample_independent(study, trial, param_name, param_distribution)
+    return PartialFixedSampler(dict(options or {}), RandomSampler(seed=seed))

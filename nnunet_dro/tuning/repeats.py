@@ -12,7 +12,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.nnunet.target import Target
-from nnunet_dro.tuning.trials import PLAIN, REPEAT, REPEAT_OF, best_trial, in_order_of_value
+from nnunet_dro.tuning.trials import PLAIN, REPEAT, REPEAT_OF, TRAINER, best_trial, in_order_of_value
 
 #: How many of the best trainers are trained again.
 N_BEST = 3
@@ -101,8 +101,8 @@ def queue_next(study: optuna.Study, n_repeats: int) -> bool:
             if n in _repetitions(study, trial, TrialState.COMPLETE, TrialState.RUNNING):
                 continue
             if n not in _repetitions(study, trial, TrialState.WAITING):
-                plain = {PLAIN: True} if trial.user_attrs.get(PLAIN) else {}
-                study.enqueue_trial(trial.params, user_attrs={**plain, REPEAT: n, REPEAT_OF: trial.number})
+                same = {name: trial.user_attrs[name] for name in (TRAINER, PLAIN) if name in trial.user_attrs}
+                study.enqueue_trial(trial.params, user_attrs={**same, REPEAT: n, REPEAT_OF: trial.number})
             return True
     return False
 

@@ -1,8 +1,5 @@
 """The sampler of Optuna that chooses the options of a trial, with a random seed for every trial."""
 
-import os
-import socket
-import zlib
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -26,14 +23,12 @@ def own_seed(seed: int, *, n_before: int, is_shared: bool) -> int:
     Args:
         seed: Random seed of the study.
         n_before: Number of trials that the study has.
-        is_shared: Whether other processes, which must not draw the same options, work on the study.
+        is_shared: Whether other processes, which must not draw the same options, work on the study. The seed is
+            another one in every call then.
     """
     import numpy as np
 
-    entropy = [seed, n_before]
-    if is_shared:
-        entropy += [zlib.crc32(socket.gethostname().encode()), os.getpid()]
-    return int(np.random.SeedSequence(entropy).generate_state(1)[0])
+    return int(np.random.SeedSequence(None if is_shared else [seed, n_before]).generate_state(1)[0])
 
 
 def make_sampler(kind: Sampler, *, seed: int, n_trials: int, after_failure: bool) -> "optuna.samplers.BaseSampler":

@@ -1,32 +1,27 @@
 """A study: trials, each of which is a training, run one after the other until enough have finished."""
 
-import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from nnunet_dro.nnunet.safe_stop import SafeStop
 from nnunet_dro.nnunet.target import Target
 from nnunet_dro.nnunet.training import TrainingFailedError, train
-from nnunet_dro.tuning.drawing import N_ATTEMPTS, DrawnOptions, draw_options
+from nnunet_dro.tuning.drawing import N_ATTEMPTS, draw_options, giving
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.progress import Display
 from nnunet_dro.tuning.repeats import queue_next, target_of
 from nnunet_dro.tuning.sampler import Sampler, make_sampler, own_seed
 from nnunet_dro.tuning.space import Space
-from nnunet_dro.tuning.trials import FINISHED, PLAIN, REPEAT, best_trial, is_queued_twice, queue_again, search_trials
+from nnunet_dro.tuning.trials import FINISHED, PLAIN, REPEAT, TRAINER, best_trial, has_twin, queue_again, search_trials
 from nnunet_dro.tuning.watch import Watch
 
 #: Failures after which tuning stops: from the first trial on, later in a row, and refused names in a row.
 _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
-
-#: Seconds between two checks of a trial elsewhere that trains the same.
-_TWIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class Tuner:
         # Slow learners have a quarter of the training to catch up.
         median = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 4)
         study.pruner = median if settings.prune else optuna.pruners.NopPruner()
-        self._seed, self._distributions = 0, settings.space.distributions()
+        self._seed = 0
 
     def run(self, after_each: Callable[[], object]) -> None:
         """Run trials until enough have finished, and then train the best of them again.
@@ -97,19 +92,20 @@ class Tuner:
             ValueError: If the first trials all fail, or too many fail in a row.
         """
         if not self.study.get_trials(deepcopy=False):
-            defaults = self.settings.space.defaults if self.settings.space.has_defaults else {}
-            self.study.enqueue_trial(defaults, user_attrs={PLAIN: True})
+            space = self.settings.space
+            attributes = {PLAIN: True, TRAINER: space.trainer}
+            self.study.enqueue_trial(space.defaults if space.has_defaults else {}, user_attrs=attributes)
         while self._is_needed() and self._draw():
             self._next(after_each)
         # Trials that run elsewhere may be better; whoever finishes the last one goes on.
         is_over = not search_trials(self.study, (TrialState.RUNNING,))
         while is_over and queue_next(self.study, self.settings.n_repeats):
-            self.study.sampler = DrawnOptions(None, self._distributions, seed=self._seed)
+            self.study.sampler = giving(None, seed=self._seed)
             self._next(after_each)
 
     def _is_needed(self) -> bool:
         if self.settings.is_shared:
-            _fail_the_dead(self.study)
+            optuna.storages.fail_stale_trials(self.study)
         trials = search_trials(self.study)
         n_finished = sum(trial.state in FINISHED for trial in trials)
         n_running = sum(trial.state == TrialState.RUNNING for trial in trials)
@@ -134,7 +130,7 @@ class Tuner:
             if options is None:
                 self.display.note(f"No other combination was found in {N_ATTEMPTS} draws; the search ends.")
                 return False
-        self.study.sampler = DrawnOptions(options, self._distributions, seed=self._seed)
+        self.study.sampler = giving(options, seed=self._seed)
         return True
 
     def _next(self, after_each: Callable[[], object]) -> None:
@@ -186,8 +182,6 @@ class Tuner:
 
     def _value(self, trial: optuna.Trial) -> float:
         settings = self.settings
-        if is_queued_twice(self.study, self.study.get_trials(deepcopy=False)[trial.number]):
-            raise _TrialFailedError("another machine has queued the same", is_refusal=True)
         is_plain = trial.user_attrs.get(PLAIN) and not settings.space.has_defaults
         values = settings.space.defaults if is_plain else settings.space.suggest(trial)
         trial.set_user_attr("values", values)
@@ -195,12 +189,12 @@ class Tuner:
             trainer = settings.space.trainer_name(values)
         except ValueError as error:
             raise _TrialFailedError(str(error), is_refusal=True) from error
-        trial.set_user_attr("trainer", trainer)
+        trial.set_user_attr(TRAINER, trainer)
+        # Two trainings would write into one folder.
+        if has_twin(self.study, self.study.get_trials(deepcopy=False)[trial.number]):
+            raise _TrialFailedError("an earlier trial trains the same", is_refusal=True)
         repeat = trial.user_attrs.get(REPEAT, 0)
         self.display.started(trial.number, f"{trainer}, again ({repeat})" if repeat else trainer)
-        known = self._value_of_twin(trial.number, trainer, repeat)
-        if known is not None:
-            return known
         target, environment = target_of(settings.target, settings.folder, repeat)
         train(
             target,
@@ -226,37 +220,10 @@ class Tuner:
             cases=settings.cases,
         )
 
-    def _value_of_twin(self, number: int, trainer: str, repeat: int) -> float | None:
-        """The value of an earlier trial with the same trainer; one that runs elsewhere is waited for.
-
-        Both trainings would write into one folder.
-        """
-
-        def twins(state: TrialState) -> list[FrozenTrial]:
-            return [
-                other
-                for other in self.study.get_trials(deepcopy=False, states=(state,))
-                if other.number < number
-                and other.user_attrs.get("trainer") == trainer
-                and other.user_attrs.get(REPEAT, 0) == repeat
-            ]
-
-        while twins(TrialState.RUNNING):
-            self.safe_stop.check()
-            time.sleep(_TWIN_SECONDS)
-            _fail_the_dead(self.study)
-        return next((twin.value for twin in twins(TrialState.COMPLETE)), None)
-
 
 def log_path(folder: Path, number: int) -> Path:
     """The log file of the training of a trial."""
     return folder / "logs" / f"trial_{number:04d}.txt"
-
-
-def _fail_the_dead(study: optuna.Study) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        optuna.storages.fail_stale_trials(study)
 
 
 def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from optuna.trial import FrozenTrial, TrialState
 #: States of trials that count as finished.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
-#: User attributes: of the trial with the trainer's defaults, and of a repetition, its number and what it repeats.
-PLAIN, REPEAT, REPEAT_OF = "plain", "repeat", "repeat_of"
+#: User attributes: the trainer's name, of the trial with its defaults, and of a repetition its number and what it
+#: repeats. Queued trials have them from the beginning, so that what two machines queue at the same moment is noticed.
+TRAINER, PLAIN, REPEAT, REPEAT_OF = "trainer", "plain", "repeat", "repeat_of"
 
 #: System attribute of Optuna with the options of a trial that was queued with them.
 _FIXED = "fixed_params"
@@ -43,21 +44,21 @@ def best_trial(study: optuna.Study) -> FrozenTrial | None:
     return next(iter(in_order_of_value(study)), None)
 
 
-def is_queued_twice(study: optuna.Study, trial: FrozenTrial) -> bool:
-    """Whether an earlier trial is for the same defaults or repetition, queued by two machines at the same moment."""
+def has_twin(study: optuna.Study, trial: FrozenTrial) -> bool:
+    """Whether an earlier trial of the same trainer and repetition waits, runs or has finished."""
 
     def what(one: FrozenTrial) -> tuple[Any, ...]:
-        return tuple(one.user_attrs.get(name) for name in (PLAIN, REPEAT, REPEAT_OF))
+        return one.user_attrs.get(TRAINER), one.user_attrs.get(REPEAT)
 
-    states = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)
-    earlier = (other for other in study.get_trials(deepcopy=False, states=states) if other.number < trial.number)
-    return any(what(trial)) and any(what(other) == what(trial) for other in earlier)
+    earlier = study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING, TrialState.WAITING))
+    return any(what(other) == what(trial) for other in earlier if other.number < trial.number)
 
 
 def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
     """Queue a trial that was stopped; one that had not chosen its options is forgotten."""
     params = {**trial.system_attrs.get(_FIXED, {}), **trial.params}
-    attributes = {name: trial.user_attrs[name] for name in (PLAIN, REPEAT, REPEAT_OF) if name in trial.user_attrs}
+    known = (TRAINER, PLAIN, REPEAT, REPEAT_OF)
+    attributes = {name: trial.user_attrs[name] for name in known if name in trial.user_attrs}
     if params or attributes:
         study.enqueue_trial(params, user_attrs=attributes)
 

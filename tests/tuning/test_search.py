@@ -202,7 +202,7 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
     with closing(open_storage(None, folder)) as storage:
         study = open_study(storage, NAME, about(space, target, parse_objective("mean")), maximise=True)
         for _ in range(2):
-            study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True})
+            study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True, "trainer": PLAIN})
 
     result = tune(*BETA, "--trials", "2")
 
