@@ -55,10 +55,3 @@ def steps_progress(console: Console, titles: Sequence[str]) -> Iterator[list[Ste
         yield displays
         for display in displays:
             display.end()
-
-
-@contextmanager
-def step_progress(console: Console, title: str) -> Iterator[StepProgress]:
-    """Show one step: `steps_progress` with one title."""
-    with steps_progress(console, [title]) as (display,):
-        yield display

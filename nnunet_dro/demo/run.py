@@ -18,7 +18,7 @@ from nnunet_dro.atomic import replacing
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
 from nnunet_dro.demo.division import Division, divide, strata_by
 from nnunet_dro.demo.plans import PLANS_NAME, small_plans
-from nnunet_dro.demo.progress import StepProgress, step_progress
+from nnunet_dro.demo.progress import StepProgress, steps_progress
 from nnunet_dro.demo.results import commands, compare_methods, metrics_for
 from nnunet_dro.demo.settings import Settings, claim
 from nnunet_dro.demo.steps import Step, carry_out, together
@@ -145,7 +145,7 @@ class _Run:
     def result(self) -> pd.DataFrame:
         """Carry out the steps that are not complete, and show the table."""
         if not self.settings.data and not (self.raw / DATASET_NAME).is_dir():
-            with step_progress(self.console, "Build the dataset"):
+            with steps_progress(self.console, ["Build the dataset"]):
                 build_dataset(self.raw, rng=np.random.default_rng(self.settings.seed))
         steps = self.steps()
         self._write_commands(steps)
@@ -264,7 +264,7 @@ class _Run:
                 new.write_text(json.dumps(content, indent=2), encoding="utf-8")
 
     def _evaluate(self) -> pd.DataFrame:
-        with step_progress(self.console, "Evaluate and compare") as progress:
+        with steps_progress(self.console, ["Evaluate and compare"]) as (progress,):
             comparison = compare_methods(
                 self.out,
                 self.dataset.folder,
