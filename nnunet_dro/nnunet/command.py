@@ -34,9 +34,11 @@ class Device(str, Enum):
 
 def best_device(wished: str | None) -> str:
     """The device that is wished for; without a wish, cuda if there is one, else cpu."""
+    if wished:
+        return wished
     import torch
 
-    return wished or ("cuda" if torch.cuda.is_available() else "cpu")
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class CommandError(RuntimeError):
