@@ -80,6 +80,12 @@ class LockedEvaluation:
         MissingRule,
         typer.Option(help="Stop at missing predictions, or score them as failed.", rich_help_panel=_SCORES),
     ] = MissingRule.ERROR
+    failure: Annotated[
+        str | None,
+        typer.Option(
+            help="When a case has failed: a condition on one metric. Default: dice<0.5.", rich_help_panel=_SCORES
+        ),
+    ] = None
     instances: Annotated[
         list[str],
         typer.Option(
@@ -218,6 +224,7 @@ def evaluate(options: EvaluateOptions) -> None:
             empty=options.empty,
             instances=lesions,
             missing=options.missing,
+            failure=options.failure,
             n_resamples=options.bootstrap,
             seed=options.seed,
             jobs=options.jobs or cpu_count(),

@@ -32,6 +32,7 @@ def strata_of_methods(
     strata: "Mapping[str, pd.Series[str]]",
     patient_of_case: "pd.Series[str] | None",
     *,
+    failure: str,
     n_resamples: int,
     seed: int,
 ) -> pd.DataFrame:
@@ -60,6 +61,7 @@ def strata_of_methods(
                 strata,
                 metrics=ground.metrics,
                 patient_of_case=patient_of_case,
+                failure=failure,
                 n_resamples=n_resamples if len(names) == 1 else 0,
                 seed=seed,
             )

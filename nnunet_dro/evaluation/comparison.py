@@ -10,6 +10,7 @@ from nnunet_dro.evaluation.common_ground import CommonGround, check_methods, fin
 from nnunet_dro.evaluation.compared_methods import changed_cases, scores_of_methods, strata_of_methods
 from nnunet_dro.evaluation.comparison_table import COLUMNS, comparison_table, trainings_table
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.margins import check_margin, margin_verdicts
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.one_sided import method_values, notes_on_one_sided
@@ -132,14 +133,17 @@ def _compared(
         metric: {name: method_values(evaluation, ground, metric) for name, evaluation in trainings.evaluations.items()}
         for metric in ground.metrics
     }
-    patients = _patients(next(iter(trainings.evaluations.values())), ground)
+    baseline = next(iter(trainings.evaluations.values()))
+    patients = _patients(baseline, ground)
+    patient = None if patients is None else patients.name
+    failure = str(baseline.about.get("options", {}).get("failure", DEFAULT_FAILURE))
     draws = {name: int(options[name]) for name in ("n_resamples", "seed")}
     table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
     outcomes = _outcomes(table, requirements, with_intervals=draws["n_resamples"] > 0)
     return Comparison(
         methods=tuple(trainings.of_method),
         table=table if margin is None else table.assign(margin=margin_verdicts(table, margin)),
-        strata=strata_of_methods(values, trainings, ground, strata, patients, **draws),
+        strata=strata_of_methods(values, trainings, ground, strata, patients, failure=failure, **draws),
         changed=changed_cases(values, trainings, ground, strata),
         scores=scores_of_methods(trainings, ground),
         stratum_of_case=strata,
@@ -147,7 +151,7 @@ def _compared(
         if trainings.are_repeated
         else None,
         outcomes=outcomes,
-        about=_about(trainings, ground, {**options, "patient": None if patients is None else patients.name})
+        about=_about(trainings, ground, {**options, "patient": patient, "failure": failure})
         | {"requirements": [outcome.record for outcome in outcomes]},
         notes=(*_notes(trainings, ground), *notes_on_one_sided(values, trainings.of_method, ground)),
     )

@@ -21,6 +21,9 @@ from nnunet_dro.evaluation.strata import divide
 from nnunet_dro.evaluation.stratum_statistics import describe
 from nnunet_dro.evaluation.trainings import differences_over_trainings
 
+#: The columns of the typical difference and its interval; see `typical_value`.
+TYPICAL = ("typical_difference", "typical_difference_low", "typical_difference_high")
+
 #: The columns of the comparison's table.
 COLUMNS = (
     *("attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"),
@@ -32,7 +35,7 @@ COLUMNS = (
     ),
     *("wilcoxon_p", "holm_p", "wins", "ties", "losses"),
     *GUARANTEED_DIFFERENCE,
-    *("typical_difference", "typical_difference_low", "typical_difference_high"),
+    *TYPICAL,
 )
 
 #: The further columns where methods have several trainings.
@@ -218,7 +221,7 @@ def _of_cases(pair: _Pair, *, with_interval: bool) -> dict[str, Any]:
     # A patient of whom either method failed a case has the difference of the values.
     ranked = np.where(np.isnan(ranked), method - baseline, ranked)
     ends = typical_value(method - baseline, with_interval=with_interval)
-    row |= zip(("typical_difference", "typical_difference_low", "typical_difference_high"), ends, strict=True)
+    row |= zip(TYPICAL, ends, strict=True)
     return row | {"wilcoxon_p": wilcoxon_p(ranked)} | _wins(sign * ranked)
 
 
@@ -233,9 +236,7 @@ def _spread(
         row |= {f"{statistic}_difference_lowest": lowest[n], f"{statistic}_difference_highest": highest[n]}
     sign = 1.0 if METRICS[pair.key["metric"]].more_is_better else -1.0
     before, after = pair.values
-    nothing = dict.fromkeys(
-        ("wilcoxon_p", "typical_difference", "typical_difference_low", "typical_difference_high"), np.nan
-    )
+    nothing = dict.fromkeys(("wilcoxon_p", *TYPICAL), np.nan)
     return row | nothing | _wins(sign * (after.mean(axis=0) - before.mean(axis=0)))
 
 

@@ -11,6 +11,7 @@ from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 from nnunet_dro.evaluation.auto_strata import with_auto_columns
 from nnunet_dro.evaluation.division import Division, with_absent
 from nnunet_dro.evaluation.evaluation_result import Evaluation, column_in_scores
+from nnunet_dro.evaluation.failures import failure_of
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.instances import LESION_COUNTS, Instances
 from nnunet_dro.evaluation.kept_scores import KeptScores
@@ -45,6 +46,7 @@ def evaluate(
     empty: EmptyRule | str = EmptyRule.UNDEFINED,
     instances: Instances | None = None,
     missing: MissingRule | str = MissingRule.ERROR,
+    failure: str | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
     jobs: int | None = None,
@@ -76,6 +78,7 @@ def evaluate(
         instances: The labels to compare lesion by lesion, and how; None for none.
         missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
             the image).
+        failure: When a case has failed, a condition on one of the metrics, as ``dice<0.5``, which None stands for.
         n_resamples: Number of bootstrap resamples per stratum; 0 for no intervals.
         seed: Random seed of the bootstrap.
         jobs: Number of cases to score at a time; None follows joblib's configuration (one at a time without any).
@@ -110,6 +113,7 @@ def evaluate(
     """
     scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty, instances)
     missing = choice_of(MissingRule, missing, name="missing")
+    failed_if = failure_of(failure, scoring.metrics)
     dataset_json = dataset_json or find_dataset_json(reference)
     labels = read_labels(dataset_json) if dataset_json else None
     if instances and labels:
@@ -162,6 +166,7 @@ def evaluate(
         "empty": EmptyRule(scoring.empty).value,
         "instances": instances.about if instances else None,
         "missing": missing.value,
+        "failure": str(failed_if),
         "n_resamples": n_resamples,
         "seed": seed,
     }
@@ -218,6 +223,7 @@ def _described(
         metrics=scoring.metrics,
         patient_of_case=cases_of.patient_of_case,
         one_sided=one_sided_of(requirements),
+        failure=options["failure"],
         n_resamples=options["n_resamples"],
         seed=options["seed"],
     )

@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.metrics import METRICS, is_bounded
+from nnunet_dro.naming import name_some
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -115,6 +116,20 @@ class Failure:
 
 #: What fails unless the user says otherwise: less than half of what is marked is right.
 DEFAULT_FAILURE = "dice<0.5"
+
+
+def failure_of(text: str | None, metrics: Collection[str]) -> Failure:
+    """The user's failure, or `DEFAULT_FAILURE`, which may be on a metric that is not computed.
+
+    Raises:
+        ValueError: If it is no condition on one of the metrics.
+    """
+    failure = Failure.of(text or DEFAULT_FAILURE)
+    if text and failure.metric not in metrics:
+        cure = f"Add {failure.metric} to --metrics, or choose from: {name_some(list(metrics))}."
+        raise ValueError(f"`failure` must be about a metric that is computed, got {text!r}. {cure}")
+    return failure
+
 
 #: The confidence of the bound of the share of failures.
 _CONFIDENCE = 0.95

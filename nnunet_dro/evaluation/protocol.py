@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from nnunet_dro.atomic import replacing
 from nnunet_dro.evaluation.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.failures import failure_of
 from nnunet_dro.evaluation.instances import Instances
 from nnunet_dro.evaluation.margins import check_margin
 from nnunet_dro.evaluation.requirements import COMPARISON, STRATA, parse_requirement
@@ -50,6 +51,7 @@ _OPTIONS: dict[str, dict[str, tuple[type | None, ...]]] = {
         "connectivity": (int, None),
         "lesions_above_mm3": (float, None),
         "missing": (str,),
+        "failure": (str, None),
         "bootstrap": (int,),
         "seed": (int,),
         "require": (list,),
@@ -77,7 +79,7 @@ class Protocol:
 
     Attributes:
         evaluate: ``by``, ``overall``, ``reference_stratum``, ``patient``, ``metrics`` (a list), ``nsd_tolerance_mm``,
-            ``empty``, ``instances``, ``match``, ``connectivity``, ``lesions_above_mm3``, ``missing``,
+            ``empty``, ``instances``, ``match``, ``connectivity``, ``lesions_above_mm3``, ``missing``, ``failure``,
             ``bootstrap``, ``seed``, ``require`` (a list of texts).
         compare: ``intersect``, ``margin``, ``bootstrap``, ``seed``, ``require``.
     """
@@ -96,6 +98,7 @@ class Protocol:
         )
         metrics, tolerance_mm = tuple(self.evaluate["metrics"]), float(self.evaluate["nsd_tolerance_mm"])
         Scoring(metrics, tolerance_mm, str(self.evaluate["empty"]), lesions)
+        failure_of(self.evaluate["failure"], metrics)
         if self.compare["margin"] is not None:
             check_margin(float(self.compare["margin"]))
         for text in self.evaluate["require"]:

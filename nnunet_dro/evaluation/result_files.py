@@ -15,8 +15,8 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.instances import LESION_COUNTS
 from nnunet_dro.evaluation.lesion_sizes import NUMBERS as LESION_NUMBERS
 from nnunet_dro.evaluation.score_arrays import NUMBERS
-from nnunet_dro.evaluation.statistics import STATISTICS
-from nnunet_dro.evaluation.stratum_statistics import worst_strata
+from nnunet_dro.evaluation.statistics import COUNTS, GUARANTEED, STATISTICS
+from nnunet_dro.evaluation.stratum_statistics import summarise, worst_strata
 from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some
 
@@ -184,6 +184,8 @@ def _parsed(path: Path) -> Evaluation:
         }
         for name, columns in _NEEDED.items():
             tables[name][list(columns)]
+        if not {*COUNTS, *GUARANTEED} <= set(tables["strata"].columns):
+            tables["strata"] = _described_anew(tables["strata"], tables["scores"], strata, summary["options"])
         reference = summary["options"].get("reference_stratum")
         about = {name: summary[name] for name in ("versions", "options", "definitions", "inputs", "requirements")}
         about |= {"protocol": summary["protocol"]} if "protocol" in summary else {}
@@ -203,6 +205,23 @@ def _parsed(path: Path) -> Evaluation:
         raise ValueError(
             f"`evaluation` must hold a summary.json of nnunet-dro, got {str(path)!r}, which is not one. {cure}"
         ) from error
+
+
+def _described_anew(
+    known: pd.DataFrame, scores: pd.DataFrame, strata: "Mapping[str, pd.Series[str]]", options: Mapping[str, Any]
+) -> pd.DataFrame:
+    """The statistics of an evaluation by an earlier version, from its scores; what only the file knows stays."""
+    patient = options.get("patient")
+    found = summarise(
+        scores,
+        strata,
+        metrics=known["metric"].unique().tolist(),
+        patient_of_case=None if patient is None else scores.drop_duplicates("case").set_index("case")[patient],
+        n_resamples=options["n_resamples"],
+        seed=options["seed"],
+    )
+    keys = ["attribute", "stratum", "label", "metric"]
+    return found.merge(known[[*keys, *(c for c in known.columns if c not in found.columns)]], on=keys, how="left")
 
 
 def _lesions(folder: Path) -> pd.DataFrame:

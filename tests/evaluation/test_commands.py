@@ -54,6 +54,29 @@ def test_evaluate_writes_scores_strata_and_reports(tmp_path):
     assert row["n_failed"] == 1
 
 
+def test_a_failure_is_what_the_user_says(tmp_path):
+    write_study(tmp_path, shifts=(0, 1, 2, 4))
+    counts = {}
+    for n, options in enumerate(((), ("--failure", "dice<=0.75"), ("--metrics", "dice,hd95", "--failure", "hd95>0"))):
+        assert run_evaluate(tmp_path, *options, out=f"out{n}").exit_code == 0
+        table = read_csv(tmp_path / f"out{n}" / "strata.csv").set_index(["metric", "label"])
+        metric = "hd95" if n == 2 else "dice"
+        counts[n] = table.loc[(metric, "tumour"), "n_failed"]
+        assert table.loc[table.index.get_level_values(0) != metric, "n_failed"].isna().all()
+    assert counts == {0: 1, 1: 3, 2: 3}
+    folders = [f"{name}={tmp_path / 'out1'}" for name in "AB"]
+    assert run("compare", *folders, "-o", tmp_path / "both").exit_code == 0
+    assert summary_of(tmp_path / "both")["about"]["options"]["failure"] == "dice<=0.75"
+    for rule, words in (
+        ("hd95>20", "must be about a metric that is computed"),
+        ("dice<50", "Write 0.5 for 50 %"),
+    ):
+        refused = run_evaluate(tmp_path, "--failure", rule, out="refused")
+        assert refused.exit_code == 2
+        assert words in refused.stderr
+        assert not (tmp_path / "refused").exists()
+
+
 #: Names that this package's own tables and texts use.
 OWN_NAMES = (
     *("set", "label", "method", "metric", "n", "attribute", "stratum", "patient", "difference", "baseline", "case_id"),

@@ -1,11 +1,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
+from nnunet_dro.evaluation import significance
 from nnunet_dro.evaluation.comparison import COLUMNS, compare, notable
+from nnunet_dro.evaluation.comparison_table import TYPICAL
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.intervals import difference_intervals, guaranteed_means
-from nnunet_dro.evaluation.significance import holm, wilcoxon_p
+from nnunet_dro.evaluation.significance import holm, typical_value, wilcoxon_p
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
 
@@ -155,6 +158,50 @@ def test_wilcoxon_by_hand():
 @pytest.mark.parametrize("n", [1, 2, 7, 60])
 def test_wilcoxon_of_few_and_tied_differences_is_a_probability(n):
     assert 0 < wilcoxon_p(np.resize([0.1, -0.1, 0.1], n)) <= 1
+
+
+def test_the_typical_difference_is_the_median_of_all_pairs_means():
+    rng = np.random.default_rng(0)
+    for values in (rng.normal(size=30), np.where(rng.random(40) < 0.6, 0, rng.normal(size=40)), np.array([0.3])):
+        first, second = np.triu_indices(len(values))
+        means = np.sort((values[first] + values[second]) / 2)
+        middle, low, high = typical_value(values)
+        assert middle == pytest.approx(np.median(means), abs=1e-15)
+        assert np.isnan(low) == (len(values) < 6)
+        # The critical value of 30 signed ranks in tables, 5 % two-sided, is 137.
+        if len(values) == 30:
+            assert (low, high) == (means[137], means[-138])
+    assert np.isnan(typical_value(np.array([]))).all()
+
+
+@pytest.mark.parametrize("n", [8, 20, 60])
+def test_the_typical_difference_excludes_0_where_the_test_rejects(n):
+    rng = np.random.default_rng(n)
+    for shift in np.linspace(0, 1.2, 40):
+        values = rng.normal(shift, 1, n)
+        _, low, high = typical_value(values)
+        # The exact p value, where scipy takes the normal approximation for many.
+        assert (low > 0 or high < 0) == (stats.wilcoxon(values, method="exact").pvalue <= 0.05)
+
+
+def test_the_typical_difference_of_many_cases_is_found_without_all_pairs(monkeypatch):
+    rng = np.random.default_rng(1)
+    samples = [rng.normal(0.1, 1, 300), np.where(rng.random(300) < 0.8, 0, rng.normal(size=300))]
+    samples.append(rng.integers(-3, 4, 300) / 10)
+    listed = [typical_value(values) for values in samples]
+    monkeypatch.setattr(significance, "_MOST_LISTED", 10)
+
+    np.testing.assert_allclose([typical_value(values) for values in samples], listed, rtol=1e-12, atol=0)
+
+
+def test_the_typical_difference_stands_beside_the_mean():
+    rng = np.random.default_rng(0)
+    baseline, method = rng.random(20) / 2, rng.random(20)
+    row = compare(two(baseline, method)).table.iloc[0]
+
+    assert tuple(row[list(TYPICAL)]) == pytest.approx(typical_value(method - baseline))
+    none = compare(two(baseline, method), n_resamples=0).table.iloc[0]
+    assert none[list(TYPICAL)].isna().tolist() == [False, True, True]
 
 
 def test_holm_by_hand():

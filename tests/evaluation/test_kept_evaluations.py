@@ -6,6 +6,8 @@ import pandas as pd
 from typer.testing import CliRunner
 
 from nnunet_dro.cli import app
+from nnunet_dro.evaluation import read_evaluation
+from nnunet_dro.evaluation.statistics import GUARANTEED, STATISTICS
 from tests.kept.folders import VERSION_0_2
 
 KEPT = VERSION_0_2 / "evaluations"
@@ -24,6 +26,16 @@ def test_a_comparison_of_evaluations_of_version_0_2_has_its_numbers(tmp_path):
     # Since then, other intervals are computed.
     columns = [name for name in kept.columns if not name.endswith(("_low", "_high"))]
     pd.testing.assert_frame_equal(table[columns], kept[columns], rtol=1e-12)
+
+
+def test_an_evaluation_of_version_0_2_is_described_anew_when_it_is_read():
+    read = read_evaluation(KEPT / "erm").strata
+    kept = pd.read_csv(KEPT / "erm" / "strata.csv")
+
+    same = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
+    pd.testing.assert_frame_equal(read[same], kept[same], rtol=1e-12, check_dtype=False)
+    assert set(GUARANTEED) <= set(read.columns)
+    assert (read.loc[read["metric"] == "dice", "failure_high"] > 0).all()
 
 
 def test_the_report_of_an_evaluation_of_version_0_2_is_made_again(tmp_path):

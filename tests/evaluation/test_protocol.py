@@ -32,6 +32,7 @@ PROTOCOL = Protocol(
         "connectivity": None,
         "lesions_above_mm3": 2.5,
         "missing": "error",
+        "failure": "dice<0.6",
         "bootstrap": 2000,
         "seed": 0,
         "require": ['centre="A b" p5>=0.7', "n>=2"],
