@@ -179,7 +179,7 @@ def _table(attribute: str, metric: Metric, group: pd.DataFrame) -> Table:
         for statistic in statistics:
             value = float(record[statistic])
             low, high = (float(record.get(f"{statistic}_{end}", float("nan"))) for end in ("low", "high"))
-            too_few = n > n_undefined and not enough_cases(statistic, n - n_undefined)
+            too_few = n > n_undefined and not enough_cases(statistic, n_patients or n - n_undefined)
             shade = shade_of(value, metric, statistic, largest=largest)
             written = number(value, metric), bounds(low, high, metric)
             cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few, left_out=left_out))
