@@ -52,7 +52,7 @@ def bounded_mean(
     centre = samples[:, n // 2, None]
     limits = (low - centre[:, 0], high - centre[:, 0])
     if n > MOST_DRAWN:
-        sums = np.stack([((samples - centre) ** k).sum(axis=1) for k in range(1, 5)])
+        sums = _power_sums(samples - centre)
         ends = [_limit_of_draws(sums, n, limit, p) for limit, p in zip(limits, (tail, 1 - tail), strict=True)]
     else:
         deviations = np.zeros((n, -(-n_samples // _WIDTH) * _WIDTH))
@@ -77,6 +77,14 @@ def uniform_weights(n: int, n_resamples: int, *, seed: int) -> Iterator[tuple[sl
         weights = rng.standard_exponential((rows.stop - rows.start, n + 1))
         weights /= weights.sum(axis=1, keepdims=True)
         yield rows, weights
+
+
+def _power_sums(deviations: FloatArray) -> FloatArray:
+    """Sums of the powers 1 to 4, shape (4, n_samples)."""
+    squares = deviations * deviations
+    second = np.einsum("ij,ij->i", deviations, deviations)
+    third, fourth = (np.einsum("ij,ij->i", squares, other) for other in (deviations, squares))
+    return np.stack([deviations.sum(axis=1), second, third, fourth])
 
 
 def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> FloatArray:
@@ -119,8 +127,7 @@ def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
     """
     n = samples.shape[1]
     mean = samples.mean(axis=1)
-    deviations = samples - mean[:, None]
-    variance, third, fourth = ((deviations**k).mean(axis=1) for k in (2, 3, 4))
+    _, variance, third, fourth = _power_sums(samples - mean[:, None]) / n
     # Equal values differ by rounding.
     spread = np.ptp(samples, axis=1) > 0
     skewness = np.divide(third, variance**1.5, out=np.zeros_like(mean), where=spread)
