@@ -61,6 +61,11 @@ def strata_table(
     for case in references:
         find_image(images, case)
         acquisitions[case] = of_sidecar(images, case) | (of_dicom(dicom, case) if dicom else {})
+    computed = {attribute.column for attribute in ATTRIBUTES.values()}
+    computed |= {column for fields in acquisitions.values() for column, value in fields.items() if value != MISSING}
+    if both := [column for column in attributes_of(given) if column in computed]:
+        cure = "Rename the column, or leave --cases out."
+        raise ValueError(f"`cases` must have other columns than those computed, got {name_some(both)}. {cure}")
     dataset_json = find_dataset_json(labels)
     ignore = read_labels(dataset_json).ignore if dataset_json else None
     files = [CaseFiles(case, path, images, ignore) for case, path in references.items()]
@@ -75,8 +80,5 @@ def strata_table(
     ]
     found = pd.DataFrame(rows)
     found = found[["case", *(column for column in columns if (found[column] != MISSING).any())]]
-    if both := [column for column in attributes_of(given) if column in found.columns]:
-        cure = "Rename the column, or leave --cases out."
-        raise ValueError(f"`cases` must have other columns than those computed, got {name_some(both)}. {cure}")
     # Rows of other cases, of the test set for instance, stay in the table.
     return given.merge(found, on="case", how="left").fillna(MISSING)

@@ -174,6 +174,7 @@ def no_dicom_that_is_an_image(study):
 def table_with_the_column(study):
     names = [f"case_{n:02}" for n in range(7)]
     pd.DataFrame({"case": names, "noise": "low"}).to_csv(study / "given.csv", index=False)
+    image_of_another_shape(study)  # names are looked at before images
     return ("--cases", study / "given.csv")
 
 
