@@ -180,7 +180,7 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_itera
         raise ValueError("`cases` must have training cases, got none. Measure the cases of the training.")
     medians = {label.removeprefix("dice_"): float(training[label].median()) for label in labels}
     learnt = [label for label in labels if medians[label.removeprefix("dice_")] >= LEARNT]
-    groups = list(_groups(len(cases), strata))
+    groups = list(_groups(cases[[]] if strata is None else strata))
     n_comparisons = max(1, len(learnt) * (2 * (len(groups) - 1) + 1))
     limit = LEVEL / n_comparisons
     compared = [_stratum(cases, members, column, name, learnt, limit) for column, name, members in groups]
@@ -216,12 +216,12 @@ def _finding(
     return Finding.CANNOT_TELL if is_unfinished or State.SUSPICION in states else Finding.NOTHING_FAILS
 
 
-def _groups(n: int, strata: pd.DataFrame | None) -> Iterator[tuple[str, str, npt.NDArray[np.bool_]]]:
-    for column in () if strata is None else strata:
+def _groups(strata: pd.DataFrame) -> Iterator[tuple[str, str, npt.NDArray[np.bool_]]]:
+    for column in strata:
         values = strata[column].astype(str)
         for name in sorted(values.unique()):
             yield str(column), name, (values == name).to_numpy()
-    yield "", "all cases", np.ones(n, dtype=bool)
+    yield "", "all cases", np.ones(len(strata), dtype=bool)
 
 
 def _stratum(

@@ -72,8 +72,8 @@ def power_of(
     if metric.more_is_better:
         # No score is below 0; a label that was missed stays the worst.
         worse = np.maximum(worse, np.minimum(scores.goodness, 0.0))
-    is_low = [_are_low(scores.goodness[half], worse[half], patients[half], n_group, rng) for half in halves]
-    return Power(scores.label, *map(len, halves), n_group, float(np.mean(is_low[0] & is_low[1])))
+    found = [_are_low(scores.goodness[half], worse[half], patients[half], n_group, rng) for half in halves]
+    return Power(scores.label, len(halves[0]), len(halves[1]), n_group, float(np.mean(found[0] & found[1])))
 
 
 def _are_low(
