@@ -94,7 +94,7 @@ def command(answer: Answer) -> str:
     fold = answer.fold
     if answer.diagnosis.finding == Finding.OUTLIERS and answer.has_hardness_log:
         return f"nnunet-dro suspects {shlex.quote(str(fold.folder))}"
-    if answer.diagnosis.finding == Finding.HARD and answer.draws is not None:
+    if answer.diagnosis.finding == Finding.HARD:
         plans = "" if fold.plans == "nnUNetPlans" else f" -p {fold.plans}"
         number = fold.folder.name.removeprefix("fold_")
         return f"nnUNetv2_train {fold.dataset} {fold.configuration} {number} -tr {answer.trainer}{plans}"
@@ -222,13 +222,10 @@ def _lower(stratum: Stratum) -> str:
 
 
 def _robust_training(answer: Answer) -> list[str]:
-    sentences = []
+    sentences = [f"Robust training is worth a try: {answer.trainer}."]
     if answer.draws is not None:
-        n = answer.diagnosis.n_training
-        sentences.append(
-            f"Robust training is worth a try: {answer.trainer}. Its draws would be spread over "
-            f"{answer.draws.effective:.0f} effective cases of {n}."
-        )
+        effective = f"{answer.draws.effective:.0f} effective cases of {answer.diagnosis.n_training}"
+        sentences[0] += f" Its draws would be spread over {effective}."
     for stratum in answer.diagnosis.those(State.BEHIND):
         of_cases, of_draws = answer.share(members(answer, stratum))
         if of_draws == of_draws:

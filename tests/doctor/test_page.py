@@ -23,10 +23,10 @@ TABLES = {
 }
 
 
-def answer_of(table, folder, *, seed=0, n_patches=4, n_epochs=1000, column="site") -> Answer:
+def answer_of(table, folder, *, seed=0, n_patches=4, n_epochs=1000, column="site", noise=0.05) -> Answer:
     """The answer for a table of Dice, with losses that follow the Dice."""
     rng = np.random.default_rng(seed)
-    losses = {f"loss_{k + 1}": -table["dice_organ"] + rng.normal(0, 0.05, len(table)) for k in range(n_patches)}
+    losses = {f"loss_{k + 1}": -table["dice_organ"] + noise * rng.normal(size=len(table)) for k in range(n_patches)}
     path = folder / "Dataset001_X" / "nnUNetTrainer__nnUNetPlans__2d" / "fold_0"
     path.mkdir(parents=True, exist_ok=True)
     fold = Fold.of(path)
@@ -60,6 +60,14 @@ def test_hard_strata_come_with_the_command_and_their_share_of_the_draws(tmp_path
     assert of_cases == pytest.approx(8 / 68)
     assert of_draws > 2 * of_cases
     assert f"The stratum rare (site) gets {100 * of_draws:.0f} % of these draws, with 12 % of the cases." in text
+
+
+def test_without_a_finite_loss_the_trainer_is_named_and_nothing_of_its_draws(tmp_path):
+    answer = answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path, noise=np.nan)
+    lines = printed(answer).splitlines()
+    assert lines[2] == "Robust training is worth a try: nnUNetTrainerDRO."
+    assert "-tr nnUNetTrainerDRO" in lines[3]
+    assert "No finite loss was measured" in doctor_html(answer)
 
 
 def test_suspects_are_named_where_a_log_can_rank_them(tmp_path):

@@ -114,7 +114,7 @@ def test_columns_of_a_case_table_are_kept(study):
 def test_strata_that_nobody_recorded(study):
     by = ("--by", "auto:size", "--by", "auto:spacing", "--by", "auto:spacing,auto:size:q2", "--by", "auto:noise:q2")
 
-    result = run_evaluate(study, *by, "--images", study / "images", "--require", "auto:spacing=5 n>=4")
+    result = run_evaluate(study, *by, "--images", study / "images", "--require", "auto:spacing=5 label=tumour n>=4")
 
     assert result.exit_code == 0, result.output
     strata = strata_of(study / "out")
