@@ -34,20 +34,23 @@ def plan(options: PlanOptions) -> None:
     from rich.console import Console
 
     from nnunet_dro.evaluation.outcomes import rows_of
-    from nnunet_dro.evaluation.planning import chances, check_share, least_share
+    from nnunet_dro.evaluation.planning import chances, check_share, least_share, pilot_values
     from nnunet_dro.evaluation.report.plan import plan_table, planned_sizes
     from nnunet_dro.evaluation.requirements import parse_requirement
     from nnunet_dro.evaluation.result_files import read_evaluation
 
     parsed = parse_requirement(options.requirement)
     check_share(options.with_label)
-    share, found = options.with_label, None
-    if options.pilot is not None:
+    share = options.with_label
+    if options.pilot is None:
+        table = plan_table(parsed, planned_sizes(parsed, options.n, share=share), share=share)
+    else:
         evaluation = read_evaluation(options.pilot)
         rows = rows_of(evaluation.strata, parsed, planned=True)
-        share = share or least_share(rows)
+        values = pilot_values(evaluation, parsed, rows)
+        share = share or least_share(values)
         sizes = planned_sizes(parsed, options.n, share=share)
-        found = chances(evaluation, parsed, rows, sizes, share=options.with_label)
-    Console(highlight=False).print(
-        plan_table(parsed, planned_sizes(parsed, options.n, share=share), found, share=share)
-    )
+        found = chances(parsed, rows, values, sizes, share=options.with_label)
+        noun = "patients" if "n_patients" in rows else "cases"
+        table = plan_table(parsed, sizes, found, share=share, noun=noun)
+    Console(highlight=False).print(table)

@@ -1,13 +1,19 @@
 """How many cases a requirement with confidence needs, and how likely it is to be met."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.failures import failed_rows
 from nnunet_dro.evaluation.order_statistics import bound_ranks
+from nnunet_dro.evaluation.patients import patient_values
 from nnunet_dro.evaluation.requirements import Requirement, refusal
 from nnunet_dro.evaluation.statistics import PERCENTILES
+
+FloatArray = npt.NDArray[np.float64]
 
 #: More cases than this are not searched for.
 _MOST_CASES = 1 << 20
@@ -90,57 +96,75 @@ def check_share(share: float | None) -> None:
         raise ValueError(f"`with_label` must be a share, above 0 and up to 1, got {share!r}. {cure}")
 
 
-def least_share(rows: pd.DataFrame) -> float | None:
-    """The share of the cases that have the label, in the stratum of a pilot that has least of them but some.
-
-    Args:
-        rows: Of the pilot's strata frame.
-
-    Returns:
-        The share; None where no case has the label.
-    """
-    with_label = rows["n"] - rows["n_undefined"] + rows["n_left_out"].fillna(0)
-    shares = (with_label / rows["n"])[with_label > 0]
-    return float(shares.min()) if len(shares) else None
-
-
-def chances(
-    evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame, sizes: list[int], *, share: float | None
-) -> pd.DataFrame:
-    """How likely the requirement is to be met by new cases of the same kind, per stratum and label of a pilot.
-
-    The share of cases that miss the bound is not known. Given k of m cases in the pilot it has the distribution
-    Beta(k + 1/2, m - k + 1/2) (Jeffreys' prior), so the number among n new cases is beta-binomial. A case whose label
-    was missed or invented and that has no value counts as one that misses the bound. Other cases without a value do
-    not have the label: how many of the new cases have it is binomial.
+def pilot_values(evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame) -> list[FloatArray]:
+    """The values of a pilot's cases in each stratum and label, or of its patients, where they count once.
 
     Args:
         evaluation: The pilot.
         requirement: A requirement with confidence.
         rows: The rows of the pilot's strata frame that it applies to.
-        sizes: Numbers of new cases.
+
+    Returns:
+        An array per row; as bad as can be where the label was missed or invented and there is no value, and NaN where
+        there is no label.
+    """
+    scores, patient = evaluation.scores, evaluation.about.get("options", {}).get("patient")
+    codes = None if patient is None else pd.factorize(scores[patient])[0]
+    found = []
+    for row in rows.to_dict("records"):
+        metric, stratum_of_case = str(row["metric"]), evaluation.stratum_of_case[str(row["attribute"])].astype(str)
+        inside = (scores["case"].map(stratum_of_case) == str(row["stratum"])) & (scores["label"] == row["label"])
+        here = np.flatnonzero(inside)
+        values = scores[metric].to_numpy(dtype=np.float64)[here]
+        if failed := failed_rows(scores, metric):
+            lost = (failed["missed"] | failed["invented"])[here] & np.isnan(values)
+            values = np.where(lost, -np.inf if requirement.end == "low" else np.inf, values)
+        found.append(values if codes is None else patient_values(values, codes[here]))
+    return found
+
+
+def least_share(values: Sequence[FloatArray]) -> float | None:
+    """The share of cases (or patients) with the label, where it is least; None where no case of a pilot has it."""
+    return min((share for of_row in values if (share := _share(of_row))), default=None)
+
+
+def _share(values: FloatArray) -> float:
+    return float(np.mean(~np.isnan(values)))
+
+
+def chances(
+    requirement: Requirement,
+    rows: pd.DataFrame,
+    values: Sequence[FloatArray],
+    sizes: Sequence[int],
+    *,
+    share: float | None,
+) -> pd.DataFrame:
+    """How likely the requirement is to be met by new cases of the same kind, per stratum and label of a pilot.
+
+    The share of cases that miss the bound is not known. Given k of m cases in the pilot it has the distribution
+    Beta(k + 1/2, m - k + 1/2) (Jeffreys' prior), so the number among n new cases is beta-binomial. How many of them
+    have the label is binomial.
+
+    Args:
+        requirement: A requirement with confidence.
+        rows: The rows of the pilot's strata frame that it applies to.
+        values: From `pilot_values`.
+        sizes: Numbers of new cases, or patients.
         share: The share of them that have the label; None takes that of the pilot.
 
     Returns:
         ``attribute``, ``stratum``, ``label``, ``share``, ``n`` (of the pilot, with the label) and ``n_worse`` (of
         those), and a column per size with the probability.
     """
-    scores = evaluation.scores
     found = []
-    for row in rows.to_dict("records"):
-        stratum_of_case = evaluation.stratum_of_case[str(row["attribute"])].astype(str)
-        inside = (scores["case"].map(stratum_of_case) == str(row["stratum"])) & (scores["label"] == row["label"])
-        failed = failed_rows(scores, str(row["metric"]))
-        lost = failed["missed"] | failed["invented"] if failed else np.zeros(len(scores), dtype=np.bool_)
-        values = scores.loc[inside, str(row["metric"])].to_numpy(dtype=np.float64)
-        worst = -np.inf if requirement.end == "low" else np.inf
-        values = np.where(np.isnan(values) & lost[inside.to_numpy()], worst, values)
-        values = values[~np.isnan(values)]
-        n_worse = sum(not requirement.holds_for(value) for value in values)
-        here = len(values) / int(inside.sum()) if share is None else share
+    for row, of_row in zip(rows.to_dict("records"), values, strict=True):
+        here = _share(of_row) if share is None else share
+        n_pilot = int(np.count_nonzero(~np.isnan(of_row)))
+        n_worse = n_pilot - sum(map(requirement.holds_for, of_row.tolist()))
         key = {name: row[name] for name in ("attribute", "stratum", "label")} | {"share": here}
-        probability = {str(n): _chance(requirement, n, here, n_worse, len(values)) for n in sizes}
-        found.append(key | {"n": len(values), "n_worse": n_worse} | probability)
+        probability = {str(n): _chance(requirement, n, here, n_worse, n_pilot) for n in sizes}
+        found.append(key | {"n": n_pilot, "n_worse": n_worse} | probability)
     return pd.DataFrame(found)
 
 

@@ -178,7 +178,7 @@ def test_plan_takes_the_share_of_cases_with_the_label():
     assert ["73", "59", "0"] in rows
     assert any(row[:2] == ["59", "47"] and "cannot" in row for row in rows)
     without = run("plan", "label=tumour p5>=0.70@95")
-    assert "Only cases with the label count." in " ".join(without.output.split())
+    assert "Only cases with the label count. If not all have it" in " ".join(without.output.split())
 
 
 def test_the_share_is_that_of_the_pilot(tmp_path):
@@ -207,6 +207,25 @@ def test_the_share_is_that_of_the_pilot(tmp_path):
     chance = np.mean(rng.binomial(with_label, bad) <= allowed[with_label])
     sizes = planned_sizes(requirement, [100], share=0.75)
     assert float(of_b[4 + 2 * sizes.index(100)]) == pytest.approx(100 * chance, abs=1.5)
+
+
+def test_patients_of_a_pilot_count_once(tmp_path):
+    """Ten patients with three cases each; one of them has a bad case, but a good mean, and one has no label at all."""
+    write_study(tmp_path, shifts=[1] + [0] * 29)
+    for n in (27, 28, 29):
+        for folder in ("reference", "prediction"):
+            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", bars(0))
+    cases = write_cases(tmp_path, patient=[f"p{n // 3}" for n in range(30)])
+    run_evaluate(tmp_path, "--cases", cases, "--patient", "patient", out="pilot")
+
+    result = run("plan", "label=tumour p5>=0.80@95", "--pilot", tmp_path / "pilot")
+
+    text = " ".join(result.output.split())
+    assert "patients in each stratum" in text
+    assert "The label is in 90 % of the patients, and only those count." in text
+    (row,) = [line.split() for line in result.output.splitlines() if line.startswith("tumour")]
+    # The case has a Dice of 0.75, its patient 0.92.
+    assert row[3:5] == ["9", "0"]
 
 
 @pytest.mark.parametrize("share", ["0", "87.5", "-0.5", "nan"])

@@ -15,7 +15,12 @@ MOST_WORSE = 3
 
 
 def plan_table(
-    requirement: Requirement, sizes: list[int], chances: pd.DataFrame | None = None, *, share: float | None = None
+    requirement: Requirement,
+    sizes: list[int],
+    chances: pd.DataFrame | None = None,
+    *,
+    share: float | None = None,
+    noun: str = "cases",
 ) -> RenderableType:
     """How many cases may miss the bound, and the chance that no more do.
 
@@ -24,6 +29,7 @@ def plan_table(
         sizes: Numbers of cases.
         chances: From `planning.chances`; None without a pilot.
         share: The share of the cases that have the label; None if it is not known.
+        noun: What counts: ``cases``, or ``patients``.
 
     Returns:
         A renderable for rich's console.
@@ -31,7 +37,7 @@ def plan_table(
     side = "below" if requirement.end == "low" else "above"
     some_lack_it = share is not None and share < 1
     with_label = [f"with the label ({100 * LABEL_SURE:g} % sure)"] if some_lack_it else []
-    needed = _table("cases in each stratum", *with_label, f"cases that may be {side} {requirement.bound}")
+    needed = _table(f"{noun} in each stratum", *with_label, f"{noun} that may be {side} {requirement.bound}")
     for n in sizes:
         n_with_label = cases_with_label(n, share or 1.0)
         allowed = worse_allowed(requirement, n_with_label)
@@ -40,7 +46,7 @@ def plan_table(
     parts: list[RenderableType] = [
         Text(plain(requirement.text), style="bold"),
         needed,
-        Text(_on_labels(share, chances)),
+        Text(_on_labels(share, chances, noun)),
     ]
     if chances is not None:
         shown = _table("label", "stratum", "pilot", side, *(f"chance with {n}" for n in sizes))
@@ -55,14 +61,14 @@ def plan_table(
     return Group(*parts)
 
 
-def _on_labels(share: float | None, chances: pd.DataFrame | None) -> str:
+def _on_labels(share: float | None, chances: pd.DataFrame | None, noun: str) -> str:
     """Which cases are counted."""
     if share is None:
-        return "Only cases with the label count. If not every case has it, say how many do: --with-label 0.9."
+        return f"Only {noun} with the label count. If not all have it, say how many do: --with-label 0.9."
     where = (
         "" if chances is None or (chances["share"] == share).all() else " of that stratum of the pilot that has least"
     )
-    return f"The label is in {100 * share:.3g} % of the cases{where}, and only those count."
+    return f"The label is in {100 * share:.3g} % of the {noun}{where}, and only those count."
 
 
 def planned_sizes(requirement: Requirement, given: list[int], *, share: float | None) -> list[int]:
