@@ -139,13 +139,14 @@ def _compared(
     failure = str(baseline.about.get("options", {}).get("failure", DEFAULT_FAILURE))
     draws = {name: int(options[name]) for name in ("n_resamples", "seed")}
     table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
-    outcomes = _outcomes(table, requirements, with_intervals=draws["n_resamples"] > 0)
+    scores = scores_of_methods(trainings, ground)
+    outcomes = _outcomes(table, requirements, scores, with_intervals=draws["n_resamples"] > 0)
     return Comparison(
         methods=tuple(trainings.of_method),
         table=table if margin is None else table.assign(margin=margin_verdicts(table, margin)),
         strata=strata_of_methods(values, trainings, ground, strata, patients, failure=failure, **draws),
         changed=changed_cases(values, trainings, ground, strata),
-        scores=scores_of_methods(trainings, ground),
+        scores=scores,
         stratum_of_case=strata,
         trainings=trainings_table(values, trainings.of_method, ground, strata, patients)
         if trainings.are_repeated
@@ -157,10 +158,14 @@ def _compared(
     )
 
 
-def _outcomes(table: pd.DataFrame, requirements: Sequence[Requirement], *, with_intervals: bool) -> tuple[Outcome, ...]:
+def _outcomes(
+    table: pd.DataFrame, requirements: Sequence[Requirement], scores: pd.DataFrame, *, with_intervals: bool
+) -> tuple[Outcome, ...]:
     """The outcomes; a requirement on an interval is refused where none were asked for."""
     bounds = [c for c in table.columns if c.endswith(("_low", "_high", "_guaranteed"))]
-    return tuple(check_requirements(table if with_intervals else table.drop(columns=bounds), requirements))
+    in_pixels = "reference_ml" in scores and bool(scores["reference_ml"].isna().all())
+    checked = table if with_intervals else table.drop(columns=bounds)
+    return tuple(check_requirements(checked, requirements, in_pixels=in_pixels))
 
 
 def _about(trainings: Trainings, ground: CommonGround, options: Mapping[str, Any]) -> dict[str, Any]:

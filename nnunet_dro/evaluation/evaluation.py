@@ -236,7 +236,9 @@ def _described(
             n_resamples=options["n_resamples"],
             seed=options["seed"],
         )
-    outcomes = check_requirements(with_absent(statistics, cases_of.absent), requirements) if requirements else []
+    in_pixels = bool(scores["reference_ml"].isna().all())
+    checked = with_absent(statistics, cases_of.absent) if requirements else statistics
+    outcomes = check_requirements(checked, requirements, in_pixels=in_pixels)
     if patient is None:
         on_patients = note_on_repeated_patients(cases_of.cases)
     else:

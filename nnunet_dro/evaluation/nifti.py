@@ -10,7 +10,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import deflate
 import numpy as np
@@ -120,7 +120,7 @@ def _end_of_gzip_header(stored: bytes) -> int:
 
 
 def _parse(start: bytes) -> _Header:
-    order = "<" if start[:4] in (struct.pack("<i", 348), struct.pack("<i", 540)) else ">"
+    order: Literal["<", ">"] = "<" if start[:4] in (struct.pack("<i", 348), struct.pack("<i", 540)) else ">"
     if len(start) >= 348 and start[:4] == struct.pack(f"{order}i", 348) and start[344:348] == b"n+1\0":
         dim = struct.unpack(f"{order}8h", start[40:56])
         code = struct.unpack(f"{order}h", start[70:72])[0]

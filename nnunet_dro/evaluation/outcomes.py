@@ -31,6 +31,7 @@ class Outcome:
         n_undefined: Number of them without a value.
         n_patients: Number of patients; 0 where cases were taken for independent.
         method: In a comparison, the method of that row.
+        in_pixels: Whether distances are in pixels.
     """
 
     requirement: Requirement
@@ -44,6 +45,7 @@ class Outcome:
     n_undefined: int
     n_patients: int = 0
     method: str = ""
+    in_pixels: bool = False
 
     @property
     def passed(self) -> bool:
@@ -95,7 +97,8 @@ class Outcome:
         if self.statistic in NUMBERS:
             return str(int(self.value))
         limit = self.requirement.limit
-        unit = " mm" if in_mm(self.metric) and not self.statistic.endswith("_p") else limit.unit
+        length = " px" if self.in_pixels else " mm"
+        unit = length if in_mm(self.metric) and not self.statistic.endswith("_p") else limit.unit
         # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
         scaled = self.value * limit.scale
         shown = (f"{scaled:.{digits}f}" for digits in range(1 if limit.scale > 1 else 3, 18))
@@ -111,13 +114,16 @@ def _quoted(name: str) -> str:
     return f'"{name}"' if re.search(r"\s", name) else name
 
 
-def check_requirements(strata: pd.DataFrame, requirements: Sequence[Requirement]) -> list[Outcome]:
+def check_requirements(
+    strata: pd.DataFrame, requirements: Sequence[Requirement], *, in_pixels: bool = False
+) -> list[Outcome]:
     """Check the statistics of strata against requirements.
 
     Args:
         strata: The strata frame, or the table of a comparison: a row per attribute, stratum, label, metric (and
             method), a column per statistic.
         requirements: From `parse_requirement` or `read_requirements`.
+        in_pixels: Whether distances are in pixels, because no voxel size is known.
 
     Returns:
         An outcome per requirement and row that it applies to, in the order of both; see `verdict_of`.
@@ -129,11 +135,11 @@ def check_requirements(strata: pd.DataFrame, requirements: Sequence[Requirement]
     outcomes: list[Outcome] = []
     for requirement in requirements:
         rows = rows_of(strata, requirement)
-        outcomes += [_outcome(rows.iloc[position], requirement) for position in range(len(rows))]
+        outcomes += [_outcome(rows.iloc[position], requirement, in_pixels) for position in range(len(rows))]
     return outcomes
 
 
-def _outcome(row: "pd.Series[Any]", requirement: Requirement) -> Outcome:
+def _outcome(row: "pd.Series[Any]", requirement: Requirement, in_pixels: bool) -> Outcome:
     return Outcome(
         requirement=requirement,
         attribute=str(row["attribute"]),
@@ -141,11 +147,12 @@ def _outcome(row: "pd.Series[Any]", requirement: Requirement) -> Outcome:
         label=str(row["label"]),
         metric=str(row["metric"]),
         statistic=requirement.statistic,
-        verdict=verdict_of(row, requirement),
+        verdict=verdict_of(row, requirement, in_pixels=in_pixels),
         n=int(row["n"]),
         n_undefined=int(row["n_undefined"]),
         n_patients=whole(row, "n_patients"),
         method=str(row.get("method", "")),
+        in_pixels=in_pixels,
     )
 
 

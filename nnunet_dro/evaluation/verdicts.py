@@ -37,23 +37,26 @@ class Verdict:
     reasons: tuple[str, ...] = ()
 
 
-def verdict_of(row: "pd.Series[Any]", requirement: Requirement) -> Verdict:
+def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool = False) -> Verdict:
     """The verdict of a row.
 
     Args:
         row: Of the strata frame, or of the table of a comparison.
         requirement: The requirement.
+        in_pixels: Whether distances are in pixels, because no voxel size is known.
 
     Returns:
         ``not met`` if the value misses the bound, or if the number that it bounds does, if failures are left out that
         are not allowed, or if there are fewer cases than were asked for. Otherwise ``cannot tell`` if there is no bound
         with so few cases, no case lies beyond a percentile, or references have no prediction, unless the requirement
-        says how many cases are enough; and ``met`` in all other cases.
+        says how many cases are enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
     """
     value = _value(row, requirement)
     sides = list(_sides(row, requirement))
     misses = [text for kept, text in sides if not kept] + list(_misses(row, requirement))
     doubts = list(_doubts(row, requirement, value))
+    if in_pixels and requirement.limit.unit == "mm":
+        doubts.append("no voxel size is known, so that distances are in pixels: write the bound without mm")
     told = tuple(text for _, text in sides)
     if value == value and _column(row, requirement) != requirement.column:
         title = METRICS[str(row["metric"])].title
@@ -113,7 +116,7 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
     if estimate != requirement.column and estimate in row.index:
         value = float(row[estimate])
         if value == value and not requirement.holds_for(value):
-            yield f"{estimate} itself is {value:.3f}"
+            yield f"{estimate} itself is {value:.6g}"
     if requirement.statistic in NUMBERS or not whole(row, "n_left_out"):
         return
     metric, allowed = METRICS.get(str(row["metric"])), dict(requirement.allowed)

@@ -190,6 +190,19 @@ def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
     assert "D" not in strata["stratum"].tolist()
 
 
+def test_distances_without_a_voxel_size_are_not_compared_with_mm(tmp_path):
+    for folder in ("reference", "prediction"):
+        for n in range(4):
+            write_map(tmp_path / folder / f"case_{n}.png", np.pad(np.ones((3, 3)), 2))
+    options = ("--metrics", "dice,hd95")
+
+    required = ("metric=hd95 mean<=4mm", "metric=hd95 mean<=4")
+    _, errors, words = requirements_on(tmp_path, tmp_path / "prediction", *required, options=options)
+
+    assert words == ["cannot tell", "met"]
+    assert "mean 0.000 px is <= 4mm (4 cases); no voxel size is known" in errors
+
+
 def test_missing_predictions_can_be_scored_as_failed(tmp_path):
     write_study(tmp_path, shifts=(0, 1, 2))
     (tmp_path / "prediction" / "case_01.nii.gz").unlink()

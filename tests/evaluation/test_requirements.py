@@ -226,6 +226,18 @@ def test_distances_are_in_mm_with_or_without_the_unit():
         assert "p75 3.500 mm is <= 4" in outcome.line
 
 
+def test_pixels_are_no_mm():
+    distances = STRATA.assign(metric="hd95", mean=3.5)
+    requirements = [parse_requirement(f"pathology=spina_bifida label=cerebellum mean<=4{unit}") for unit in ("", "mm")]
+
+    bare, in_mm = check_requirements(distances, requirements, in_pixels=True)
+
+    assert bare.passed
+    assert "mean 3.500 px is <= 4" in bare.line
+    assert in_mm.verdict.word == "cannot tell"
+    assert in_mm.line.endswith("distances are in pixels: write the bound without mm")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
