@@ -1,3 +1,4 @@
+import ast
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from nnunet_dro import commands
 from nnunet_dro import progress_bar as module
 from nnunet_dro.cli import app
 from nnunet_dro.commands.shared import takes
@@ -187,3 +189,10 @@ def test_progress_on_a_terminal_shows_what_is_going_on():
     shown = console.file.getvalue()
     assert "trial 0 nnUNetTrainerIW_[site], validation cases" in shown
     assert "1/3" in shown
+
+
+def test_no_command_is_a_function_of_more_than_three_parameters():
+    for path in Path(commands.__file__).parent.glob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef) and function.name == path.stem:
+                assert len(function.args.args) <= 3, path.name

@@ -65,9 +65,9 @@ class Commands(TyperGroup):
             stop(with_flags(str(error), self.get_command(ctx, str(ctx.invoked_subcommand))), BAD_INPUT)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands in groups, each with its whole sentence."""
+        """Write the commands in groups, each with its whole first sentence."""
         commands = [(name, command) for name, command in self.commands.items() if not command.hidden]
-        rows = ((_panel(command, "Commands"), (name, command.help or "")) for name, command in commands)
+        rows = ((_panel(command, "Commands"), (name, _summary(command.help))) for name, command in commands)
         _write_panels(formatter, rows)
 
 
@@ -82,6 +82,10 @@ class Command(TyperCommand):
                 default = "Arguments" if parameter.param_type_name == "argument" else "Options"
                 rows.append((_panel(parameter, default), record))
         _write_panels(formatter, rows)
+
+
+def _summary(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n")[0].split())
 
 
 def _panel(item: Any, default: str) -> str:
