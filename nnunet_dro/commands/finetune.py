@@ -65,15 +65,16 @@ def finetune(options: FinetuneOptions) -> None:
     from nnunet_dro.finetuning.schedule import finetuning_trainer
     from nnunet_dro.nnunet.target import check_writable, find_target
 
+    target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
+    name = finetuning_trainer(options.trainer, learning_rate=options.learning_rate, epochs=options.epochs)
+    n_validation = len(target.validation_cases())
+    find_command("nnUNetv2_train")
     chosen = best_device(options.device and options.device.value)
     if options.num_gpus > 1 and chosen != Device.CUDA:
         raise ValueError(f"`num_gpus` must be 1 on the device {chosen}, got {options.num_gpus}. Use --device cuda.")
-    target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
-    name = finetuning_trainer(options.trainer, learning_rate=options.learning_rate, epochs=options.epochs)
-    find_command("nnUNetv2_train")
     check_writable(target.fold_folder(name))
     _start(target, name, options.source, chosen)
-    _train(target, name, chosen, options.num_gpus)
+    _train(target, name, chosen, options.num_gpus, n_validation)
 
 
 def _start(target: "Target", trainer: str, given: str, device: str) -> None:
@@ -99,13 +100,12 @@ def _start(target: "Target", trainer: str, given: str, device: str) -> None:
         )
 
 
-def _train(target: "Target", trainer: str, device: str, num_gpus: int) -> None:
+def _train(target: "Target", trainer: str, device: str, num_gpus: int, n_validation: int) -> None:
     from nnunet_dro.nnunet.training import TrainingFailedError, train
     from nnunet_dro.nnunet.training_log import Epochs
     from nnunet_dro.trainers.registry import parse_trainer_name
 
     n_epochs, folder = parse_trainer_name(trainer)[1].epochs, target.fold_folder(trainer)
-    n_validation = len(target.validation_cases())
     with progress_bar(trainer) as progress:
 
         def watch(epochs: Epochs) -> None:

@@ -225,6 +225,17 @@ def test_the_command_says_where_the_model_came_from_and_what_was_measured(target
     assert devices == ["cuda" if torch.cuda.is_available() else "cpu"] * 2, "chosen as by the doctor"
 
 
+def test_damaged_splits_are_told_before_anything_is_written(target, source):
+    splits = target.preprocessed / "splits_final.json"
+    before = splits.read_text() if splits.exists() else None
+    splits.write_text("[")
+    try:
+        assert "must be in a usable splits_final.json" in refused(finetune(target, source))
+    finally:
+        splits.unlink() if before is None else splits.write_text(before)
+    assert not target.fold_folder(TRAINER).parent.exists()
+
+
 def test_a_training_of_its_own_is_not_touched(target, source):
     folder = target.fold_folder(TRAINER)
     shutil.copytree(KEPT, folder)
