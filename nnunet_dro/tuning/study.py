@@ -13,12 +13,11 @@ from nnunet_dro.nnunet.target import Target
 from nnunet_dro.nnunet.training import TrainingFailedError, train
 from nnunet_dro.tuning.drawing import N_ATTEMPTS, draw_options, giving
 from nnunet_dro.tuning.objective import Objective, score
-from nnunet_dro.tuning.progress import Display
+from nnunet_dro.tuning.progress import Display, Watch
 from nnunet_dro.tuning.repeats import queue_next, target_of
 from nnunet_dro.tuning.sampler import Sampler, make_sampler, own_seed
 from nnunet_dro.tuning.space import Space
 from nnunet_dro.tuning.trials import FINISHED, PLAIN, REPEAT, TRAINER, best_trial, has_twin, queue_again, search_trials
-from nnunet_dro.tuning.watch import Watch
 
 #: Failures after which tuning stops: from the first trial on, later in a row, and refused names in a row.
 _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
@@ -194,7 +193,6 @@ class Tuner:
         if has_twin(self.study, self.study.get_trials(deepcopy=False)[trial.number]):
             raise _TrialFailedError("an earlier trial trains the same", is_refusal=True)
         repeat = trial.user_attrs.get(REPEAT, 0)
-        self.display.started(trial.number, f"{trainer}, again ({repeat})" if repeat else trainer)
         target, environment = target_of(settings.target, settings.folder, repeat)
         train(
             target,
@@ -203,7 +201,8 @@ class Tuner:
             log=log_path(settings.folder, trial.number),
             watch=Watch(
                 trial,
-                self.display,
+                self.display.progress,
+                f"trial {trial.number} {trainer}{f', again ({repeat})' if repeat else ''}",
                 n_epochs=settings.space.fixed.epochs,
                 n_validation=len(target.validation_cases()),
                 maximise=settings.objective.maximise,
