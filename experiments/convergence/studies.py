@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from experiments.convergence.training import EPOCH
 from experiments.curves import Roles
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
+from experiments.datasets.lesions import CENTRES, write_lesions
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, read_table, write_nuclei
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
 from experiments.nnunet_runs.plans import PARENT
@@ -31,6 +33,9 @@ METHODS = {
 }
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
+
+#: Share of the training cases with wrong labels, where there are any.
+WRONG = 0.3
 
 _HIPPOCAMPUS_RARE = {"rescaled": 4, "8bit": 6}
 _HIPPOCAMPUS_COMMON = {"train": 96, "validation": 2, "test": 32}
@@ -118,6 +123,42 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False) -> Questi
     return Question(study, iterations, "pathologies", "rare cerebellum", "Phantoms", settling=settling, seconds=seconds)
 
 
+def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:
+    """Phantoms with lesions of all sizes and contrasts, whose rare centres are not the hard ones.
+
+    Args:
+        quick: Whether it is a smoke run.
+        slices: Whether to train on slices.
+        wrong: Whether three tenths of the training cases have wrong labels.
+    """
+    counts = Counts({"a": 60, "b": 48, "c": 6, "d": 6}, validation=4, test=24)
+    if quick:
+        counts = Counts({"a": 5, "b": 4, "c": 2, "d": 2}, validation=1, test=3)
+    share = WRONG if wrong else 0.0
+
+    def write(folder: Path, rng: np.random.Generator) -> None:
+        write_lesions(folder, counts, wrong=share, rng=rng)
+
+    kind = f"{'slices of ' if slices else ''}lesions{', wrong labels' if wrong else ''}"
+    study = _study(
+        name=f"convergence-lesions{'-slices' if slices else ''}{'-wrong' if wrong else ''}",
+        title=f"Hard and not to be learnt: {kind}",
+        dataset=f"Dataset{916 + slices + 2 * wrong}_Lesions",
+        by="centre",
+        rare=CENTRES[2:],
+        common=CENTRES[:2],
+        labels=("lesion",),
+        write=write,
+        settings={"train": dict(counts.train), "test": counts.test, "wrong": share, "size": SIZE},
+        about=render("convergence/lesions", train=counts.train, n_test=counts.test, size=SIZE, wrong=share),
+        parent="2d" if slices else PARENT,
+        batch_size=16 if slices else 4,
+    )
+    iterations = EPOCH if quick else 4000
+    seconds = 0.035 if slices else 0.06
+    return Question(study, iterations, "centres", "rare centres", "Phantoms", seconds=seconds)
+
+
 def hippocampus(data: Path, *, quick: bool) -> Question:
     """The hippocampus in three intensity conventions, two of them made rare in training.
 
@@ -200,8 +241,18 @@ def nuclei(data: Path, *, quick: bool) -> Question:
 
 #: Name of real data to a function of their folder and `quick`.
 _REAL: dict[str, Callable[..., Question]] = {"hippocampus": hippocampus, "nuclei": nuclei}
+#: Name of phantoms to a function of `quick`.
+_MADE: dict[str, Callable[..., Question]] = {
+    "phantoms": phantoms,
+    "long": partial(phantoms, long=True),
+    "slices": partial(phantoms, slices=True),
+    "lesions": lesions,
+    "lesions-slices": partial(lesions, slices=True),
+    "lesions-wrong": partial(lesions, wrong=True),
+    "lesions-slices-wrong": partial(lesions, slices=True, wrong=True),
+}
 #: What can be trained on.
-NAMES = ("phantoms", "long", "slices", *_REAL)
+NAMES = (*_MADE, *_REAL)
 
 
 def question(name: str, data: Path | None, *, quick: bool) -> Question:
@@ -216,8 +267,8 @@ def question(name: str, data: Path | None, *, quick: bool) -> Question:
         FileNotFoundError: If the data are not in the folder.
         ValueError: If they do not fit, or no folder was given.
     """
-    if name not in _REAL:
-        return phantoms(quick=quick, slices=name == "slices", long=name == "long")
+    if name in _MADE:
+        return _MADE[name](quick=quick)
     if data is None:
         raise ValueError(f"`data` must be the folder of the raw dataset of {name}, got None. Give it with --data.")
     return _REAL[name](data, quick=quick)

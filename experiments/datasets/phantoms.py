@@ -14,8 +14,8 @@ The images say nothing else of the pathology, and the training does not see it.
 
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -47,11 +47,13 @@ class Phantom:
 
     Attributes:
         image: Intensities, shape (SIZE, SIZE, SIZE), axes from below, from behind, from the left.
-        labels: Values of `LABELS`, same shape.
+        labels: Values of the labels, same shape.
+        known: Columns of the case tables, and what they have of it.
     """
 
     image: npt.NDArray[np.float32]
     labels: npt.NDArray[np.uint8]
+    known: Mapping[str, object] = field(default_factory=dict)
 
 
 @cache
@@ -67,7 +69,7 @@ def _interpolation() -> FloatArray:
     return np.stack([zoom(one, SIZE / _CONTROL_POINTS, order=3) for one in np.eye(_CONTROL_POINTS)], axis=1)
 
 
-def _smooth_field(rng: np.random.Generator) -> FloatArray:
+def smooth_field(rng: np.random.Generator) -> FloatArray:
     """A smooth random field with values of the order of 1, shape (SIZE, SIZE, SIZE)."""
     field: FloatArray = rng.standard_normal((_CONTROL_POINTS,) * 3)
     for _ in range(3):
@@ -76,7 +78,7 @@ def _smooth_field(rng: np.random.Generator) -> FloatArray:
     return field
 
 
-def _deformed_positions(rng: np.random.Generator) -> FloatArray:
+def deformed_positions(rng: np.random.Generator) -> FloatArray:
     """Where each voxel lies in the undeformed head: turned, scaled, shifted and smoothly displaced."""
     positions = _grid().reshape(3, -1)
     for axis, other in ((0, 1), (0, 2), (1, 2)):
@@ -86,11 +88,11 @@ def _deformed_positions(rng: np.random.Generator) -> FloatArray:
         turn[axis, other], turn[other, axis] = -np.sin(angle), np.sin(angle)
         positions = turn @ positions
     positions = positions * rng.uniform(0.9, 1.12, size=(3, 1)) + rng.uniform(-0.08, 0.08, size=(3, 1))
-    displacement = np.stack([_smooth_field(rng) for _ in range(3)])
+    displacement = np.stack([smooth_field(rng) for _ in range(3)])
     return positions.reshape(3, SIZE, SIZE, SIZE) + 0.05 * displacement
 
 
-def _ellipsoid(positions: FloatArray, centre: npt.ArrayLike, radii: npt.ArrayLike) -> FloatArray:
+def ellipsoid(positions: FloatArray, centre: npt.ArrayLike, radii: npt.ArrayLike) -> FloatArray:
     """Distance from the centre in units of the radii: below 1 inside. Shape (SIZE, SIZE, SIZE)."""
     scaled = (positions - np.reshape(centre, (3, 1, 1, 1))) / np.reshape(radii, (3, 1, 1, 1))
     distance: FloatArray = np.sqrt((scaled**2).sum(axis=0))
@@ -112,36 +114,36 @@ def make_phantom(pathology: str, *, rng: np.random.Generator) -> Phantom:
     """
     if pathology not in PATHOLOGIES:
         raise ValueError(f"`pathology` must be one of {', '.join(PATHOLOGIES)}, got {pathology!r}. Choose one of them.")
-    positions = _deformed_positions(rng)
+    positions = deformed_positions(rng)
     grey, white = rng.uniform(0.48, 0.58), rng.uniform(0.74, 0.86)
     neck, fluid, outside = rng.uniform(0.36, 0.46), rng.uniform(0.1, 0.2), rng.uniform(0.0, 0.08)
     intensity = np.full(positions.shape[1:], outside)
     labels = np.zeros(positions.shape[1:], dtype=np.uint8)
 
-    below = _ellipsoid(positions, (-0.78, rng.uniform(-0.35, -0.15), 0), (0.5, rng.uniform(0.36, 0.46), 0.42)) < 1
+    below = ellipsoid(positions, (-0.78, rng.uniform(-0.35, -0.15), 0), (0.5, rng.uniform(0.36, 0.46), 0.42)) < 1
     intensity[below] = neck
-    brain = _ellipsoid(positions, (0.22, 0, 0), rng.uniform((0.58, 0.7, 0.62), (0.66, 0.8, 0.72)))
+    brain = ellipsoid(positions, (0.22, 0, 0), rng.uniform((0.58, 0.7, 0.62), (0.66, 0.8, 0.72)))
     for inside, label, value in (
         (brain < 1, "grey_matter", grey),
-        (brain + 0.06 * _smooth_field(rng) < rng.uniform(0.66, 0.76), "white_matter", white),
+        (brain + 0.06 * smooth_field(rng) < rng.uniform(0.66, 0.76), "white_matter", white),
     ):
         intensity[inside], labels[inside] = value, LABELS[label]
     width = rng.uniform(0.07, 0.11) if pathology == "control" else rng.uniform(0.17, 0.26)
     for side in (-1, 1):
-        ventricle = _ellipsoid(positions, (0.24, 0.02, side * (0.08 + width)), (1.3 * width, 2 * width, width)) < 1
+        ventricle = ellipsoid(positions, (0.24, 0.02, side * (0.08 + width)), (1.3 * width, 2 * width, width)) < 1
         intensity[ventricle], labels[ventricle] = fluid, LABELS["background"]
     if pathology == "rare":
         hindbrain, value = _displaced(positions, rng), neck + rng.uniform(*DISPLACED_CONTRAST)
     else:
         hindbrain, value = _in_place(positions, rng), rng.uniform(0.95, 1.1)
     intensity[hindbrain], labels[hindbrain] = value, LABELS["cerebellum"]
-    return Phantom(_acquire(intensity, rng), labels)
+    return Phantom(acquire(intensity, rng), labels)
 
 
 def _displaced(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
     """Where the displaced cerebellum is; never empty, also where it would lie outside of the image."""
     centre = rng.uniform((-0.86, -0.42, -0.18), (-0.56, -0.08, 0.18))
-    distance = _ellipsoid(positions, centre, rng.uniform((0.16, 0.16, 0.18), (0.27, 0.25, 0.3)))
+    distance = ellipsoid(positions, centre, rng.uniform((0.16, 0.16, 0.18), (0.27, 0.25, 0.3)))
     inside: npt.NDArray[np.bool_] = distance < max(1.0, float(distance.min()) * (1 + 1e-9))
     return inside
 
@@ -149,13 +151,15 @@ def _displaced(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[n
 def _in_place(positions: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
     """Where the cerebellum usually is."""
     centre = rng.uniform((-0.44, -0.52, -0.06), (-0.34, -0.42, 0.06))
-    return _ellipsoid(positions, centre, rng.uniform((0.24, 0.24, 0.34), (0.32, 0.32, 0.46))) < 1
+    return ellipsoid(positions, centre, rng.uniform((0.24, 0.24, 0.34), (0.32, 0.32, 0.46))) < 1
 
 
-def _acquire(intensity: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+def acquire(
+    intensity: FloatArray, rng: np.random.Generator, *, blur: tuple[float, float] = (0.35, 0.6)
+) -> npt.NDArray[np.float32]:
     """The image of a head: blurred, under a bias field, with noise, in units that vary."""
-    blurred = gaussian_filter(intensity, rng.uniform(0.35, 0.6))
-    biased = blurred * np.exp(0.07 * _smooth_field(rng))
+    blurred = gaussian_filter(intensity, rng.uniform(*blur))
+    biased = blurred * np.exp(0.07 * smooth_field(rng))
     noisy = biased + rng.uniform(0.04, 0.07) * rng.standard_normal(biased.shape)
     image: npt.NDArray[np.float32] = (1000 * rng.uniform(0.7, 1.4) * noisy).astype(np.float32)
     return image
@@ -190,35 +194,63 @@ def write_dataset(folder: Path, counts: Counts, *, rng: np.random.Generator) -> 
     Returns:
         The folder, which is written as a whole or not at all.
     """
+    drawn = [("train", pathology) for pathology, n in counts.train.items() for _ in range(n)]
+    drawn += [("validation", "control")] * counts.validation
+    drawn += [("test", pathology) for pathology in PATHOLOGIES for _ in range(counts.test)]
+    made = "Phantoms of a head in three pathologies, drawn by experiments/datasets/phantoms.py."
+    return write_drawn(folder, drawn, make_phantom, by="pathology", labels=LABELS, description=made, rng=rng)
+
+
+def write_drawn(
+    folder: Path,
+    drawn: Sequence[tuple[str, str]],
+    make: Callable[..., Phantom],
+    *,
+    by: str,
+    labels: Mapping[str, int],
+    description: str,
+    rng: np.random.Generator,
+) -> Path:
+    """Write phantoms of given strata in nnU-Net's raw format; see `write_dataset`.
+
+    Args:
+        folder: The dataset's folder, named as nnU-Net wants it.
+        drawn: Split (train, validation or test) and stratum of every phantom.
+        make: Draws a phantom of a stratum, ``make(stratum, rng=rng)``.
+        by: Column of the case tables that has the strata.
+        labels: Label to its value.
+        description: What was drawn, and by what.
+        rng: Draws the phantoms.
+
+    Returns:
+        The folder, which is written as a whole or not at all.
+    """
     import SimpleITK
 
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
         (partial / name).mkdir(parents=True)
-    drawn = [("train", pathology) for pathology, n in counts.train.items() for _ in range(n)]
-    drawn += [("validation", "control")] * counts.validation
-    drawn += [("test", pathology) for pathology in PATHOLOGIES for _ in range(counts.test)]
-    # The names must not say the pathology, nor the order.
+    # The names must not say the stratum, nor the order.
     numbers = rng.permutation(len(drawn))
     rows = []
-    for number, (split, pathology) in zip(numbers, drawn, strict=True):
+    for number, (split, stratum) in zip(numbers, drawn, strict=True):
         case, suffix = f"phantom_{number:04d}", "Ts" if split == "test" else "Tr"
-        phantom = make_phantom(pathology, rng=rng)
-        image, labels = (SimpleITK.GetImageFromArray(array) for array in (phantom.image, phantom.labels))
+        phantom = make(stratum, rng=rng)
+        image, label_map = (SimpleITK.GetImageFromArray(array) for array in (phantom.image, phantom.labels))
         SimpleITK.WriteImage(image, str(partial / f"images{suffix}" / f"{case}_0000.nii.gz"))
-        SimpleITK.WriteImage(labels, str(partial / f"labels{suffix}" / f"{case}.nii.gz"))
-        rows.append((case, pathology, split))
-    table = pd.DataFrame(rows, columns=["case", "pathology", "split"]).sort_values("case")
+        SimpleITK.WriteImage(label_map, str(partial / f"labels{suffix}" / f"{case}.nii.gz"))
+        rows.append({"case": case, by: stratum, **phantom.known, "split": split})
+    table = pd.DataFrame(rows).sort_values("case")
     of_test = table["split"] == "test"
     table[~of_test].to_csv(partial / "cases.csv", index=False)
     table[of_test].to_csv(partial / "test_cases.csv", index=False)
     dataset = {
         "channel_names": {"0": "phantom"},
-        "labels": LABELS,
+        "labels": dict(labels),
         "numTraining": int((~of_test).sum()),
         "file_ending": ".nii.gz",
-        "description": "Phantoms of a head in three pathologies, drawn by experiments/datasets/phantoms.py.",
+        "description": description,
     }
     (partial / "dataset.json").write_text(json.dumps(dataset, indent=2) + "\n", encoding="utf-8")
     partial.rename(folder)

@@ -1,0 +1,112 @@
+"""Phantoms with one lesion each, in which what is hard cannot be learnt and what is rare is not hard.
+
+A lesion lies in the white matter. Its volume and its contrast spread over a factor of forty in every centre, so that
+the faintest and smallest are lost in the noise: their loss stays high, however often they are drawn. The centres are
+
+- ``a``: common;
+- ``b``: common, most of its lesions are faint;
+- ``c`` and ``d``: rare, with lesions as in ``a``; the images of ``c`` are blurred, those of ``d`` have other tissues.
+
+With wrong labels, the lesion of a part of the training cases is drawn on the other side of the head.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from experiments.datasets.phantoms import (
+    Counts,
+    Phantom,
+    acquire,
+    deformed_positions,
+    ellipsoid,
+    smooth_field,
+    write_drawn,
+)
+
+CENTRES = ("a", "b", "c", "d")
+
+LABELS = {"background": 0, "lesion": 1}
+
+#: Voxels of a lesion, about, and its contrast with the white matter (the noise: 0.04 to 0.07); drawn uniformly in log.
+VOLUME, CONTRAST = (12, 480), (0.02, 0.8)
+
+#: Share of the lesions of centre ``b`` whose contrast is in the lower half of the range, in log.
+FAINT = 0.85
+
+
+def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = False) -> Phantom:
+    """Draw a phantom.
+
+    Args:
+        centre: One of `CENTRES`.
+        rng: Draws anatomy, lesion and intensities; the same state gives the same phantom.
+        wrong: Whether its label is on the wrong side.
+
+    Returns:
+        The phantom, with its ``volume`` in voxels, its ``contrast`` and whether its label is ``wrong``.
+
+    Raises:
+        ValueError: If there is no such centre.
+    """
+    if centre not in CENTRES:
+        raise ValueError(f"`centre` must be one of {', '.join(CENTRES)}, got {centre!r}. Choose one of them.")
+    positions = deformed_positions(rng)
+    grey, white = rng.uniform(0.56, 0.64), rng.uniform(0.42, 0.5)
+    if centre == "d":
+        grey, white = white, grey
+    intensity = np.full(positions.shape[1:], rng.uniform(0.0, 0.08))
+    brain = ellipsoid(positions, (0, 0, 0), rng.uniform((0.72, 0.8, 0.72), (0.8, 0.9, 0.82)))
+    inner = brain + 0.06 * smooth_field(rng) < rng.uniform(0.76, 0.84)
+    intensity[brain < 1], intensity[inner] = grey, white
+    width = rng.uniform(0.07, 0.11)
+    fluid = np.zeros_like(inner)
+    for side in (-1, 1):
+        fluid |= ellipsoid(positions, (0.05, 0.02, side * (0.08 + width)), (1.6 * width, 2.4 * width, width)) < 1
+    intensity[fluid] = rng.uniform(0.1, 0.2)
+    volume, contrast = (float(np.exp(rng.uniform(*np.log(ends)))) for ends in (VOLUME, CONTRAST))
+    if centre == "b" and rng.random() < FAINT:
+        contrast = float(np.exp(rng.uniform(np.log(CONTRAST[0]), np.log(CONTRAST).mean())))
+    lesion = _lesion(positions, inner & ~fluid, volume, rng)
+    intensity[lesion] = white + contrast
+    labels = np.where(lesion[:, :, ::-1] if wrong else lesion, LABELS["lesion"], 0).astype(np.uint8)
+    known = {"volume": int(lesion.sum()), "contrast": round(contrast, 4), "wrong": "yes" if wrong else "no"}
+    return Phantom(acquire(intensity, rng, blur=(0.7, 0.9) if centre == "c" else (0.35, 0.6)), labels, known)
+
+
+def _lesion(positions: np.ndarray, where: np.ndarray, volume: float, rng: np.random.Generator) -> np.ndarray:
+    """The ``volume`` voxels that are nearest to a point of the white matter, by a distance that is a little uneven."""
+    places = np.argwhere(where)
+    centre = positions[(slice(None), *places[rng.integers(len(places))])]
+    distance = ellipsoid(positions, centre, rng.uniform(0.8, 1.25, size=3)) * (1 + 0.15 * smooth_field(rng))
+    distance[~where] = np.inf
+    nearest = np.argsort(distance, axis=None)[: min(round(volume), len(places))]
+    lesion = np.zeros(where.shape, dtype=bool)
+    lesion.ravel()[nearest] = True
+    return lesion
+
+
+def write_lesions(folder: Path, counts: Counts, *, wrong: float, rng: np.random.Generator) -> Path:
+    """Write phantoms with lesions in nnU-Net's raw format; see `phantoms.write_dataset`.
+
+    Args:
+        folder: The dataset's folder, named as nnU-Net wants it.
+        counts: Number of cases of each centre.
+        wrong: Share of the training cases of the common centres whose labels are wrong.
+        rng: Draws the phantoms; the same state gives the same dataset.
+
+    Returns:
+        The folder, which is written as a whole or not at all.
+    """
+    drawn = [("train", centre) for centre, n in counts.train.items() for _ in range(n)]
+    common = [place for place, (_, centre) in enumerate(drawn) if centre in CENTRES[:2]]
+    spoilt = set(rng.permutation(common)[: round(wrong * len(drawn))].tolist())
+    drawn += [("validation", "a")] * counts.validation
+    drawn += [("test", centre) for centre in CENTRES for _ in range(counts.test)]
+    are_wrong = iter([place in spoilt for place in range(len(drawn))])
+
+    def make(centre: str, *, rng: np.random.Generator) -> Phantom:
+        return make_lesion_phantom(centre, rng=rng, wrong=next(are_wrong))
+
+    made = "Phantoms with one lesion each in four centres, drawn by experiments/datasets/lesions.py."
+    return write_drawn(folder, drawn, make, by="centre", labels=LABELS, description=made, rng=rng)
