@@ -21,7 +21,6 @@ from nnunet_dro.trainers.data.case_groups import watched_groups
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
-from nnunet_dro.trainers.logs.concentration import concentration_warnings
 from nnunet_dro.trainers.logs.epoch_log import EpochLog, end_epoch
 from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog
@@ -239,7 +238,7 @@ class HardnessWeighted(_Trainer):
             summary = end_epoch(log, self.current_epoch, Path(self.output_folder), report=self.print_to_log_file)
             if isinstance(summary, HardnessSummary):
                 self._log_elsewhere(summary)
-                for warning in concentration_warnings(log.summaries, summary.table.n_items if summary.table else 0):
+                for warning in self.hardness_log.warnings() if self.hardness_log is not None else ():
                     self.print_to_log_file(warning)
 
     def _log_elsewhere(self, summary: HardnessSummary) -> None:

@@ -1,25 +1,40 @@
-"""Warnings of a training that looks at too few cases."""
+"""Warnings of a training that looks at too few cases, at hopeless ones, or away from small groups."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
+from nnunet_dro.naming import name_some
 from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 
 #: Below this share of effective cases a training is warned of.
 _SMALL_SHARE = 0.1
 #: So many epochs in a row in which the mean loss rises are no chance.
 _N_RISING = 10
+#: A group with at most this share of the cases is small; with less than this part of its share of the draws it is
+#: drawn too rarely; and it takes a difference of so many standard deviations of uniform draws to be no chance.
+_SMALL_GROUP, _DRAWN_TOO_RARELY, _NO_CHANCE = 0.2, 0.75, 4.0
+#: The cases that are drawn more often than others get nowhere if their loss falls by less than this part of the fall of
+#: the others, and the loss of these falls by at least this much.
+_NOWHERE, _FALLS = 0.25, 0.05
+#: Epochs over which a loss is averaged before it is compared.
+_N_AVERAGED = 3
 _CURE = (
     "Draw less by hardness: a larger `share<s>` or a smaller `beta<x>` in the trainer's name, or a larger `explore<e>`."
 )
 
 
-def concentration_warnings(summaries: Sequence[HardnessSummary], n_items: int) -> list[str]:
+def concentration_warnings(
+    summaries: Sequence[HardnessSummary], n_items: int, *, shares: Mapping[str, float] | None = None
+) -> list[str]:
     """Warnings that became true in the last epoch.
 
     Args:
         summaries: The summaries of the epochs so far.
         n_items: Number of cases or sub-volumes.
+        shares: Share of the cases by the name that training.csv has for a group's share of the draws.
     """
     warnings = []
     items = summaries[-1].table.items if summaries and summaries[-1].table else "cases"
@@ -31,7 +46,54 @@ def concentration_warnings(summaries: Sequence[HardnessSummary], n_items: int) -
             f"WARNING: the mean loss of the {items} has risen for {_N_RISING} epochs while the draws went to fewer of "
             f"them: what is learnt of the hardest is forgotten of the others. {_CURE}"
         )
+    if _began(summaries, _gets_nowhere):
+        last = summaries[-1]
+        warnings.append(
+            f"WARNING: the {items} that are drawn more often than others do not get better: since the "
+            f"first epochs their loss has fallen by {last.fall_of_drawn:.3f}, that of the others by "
+            f"{last.fall_of_others:.3f}. What is hard here may be too faint to be learnt, or wrongly labelled. "
+            "Look at the cases with `nnunet-dro suspects`; if a group of cases matters to you, name it with "
+            f"nnUNetTrainerIW_<column>. {_CURE}"
+        )
+    before = _neglected(summaries[:-1], shares or {})
+    if new := [name for name in _neglected(summaries, shares or {}) if name not in before]:
+        of_group = [
+            f"{_group(name)} ({_percent(shares[name])} of the cases, {_percent(_recent(summaries, name))} of the draws)"
+            for name in new
+            if shares
+        ]
+        columns = sorted({_group(name).partition("=")[0] for name in new})
+        warnings.append(
+            f"WARNING: the hard cases are not the rare ones. In the last {_N_RISING} epochs draws were taken from "
+            f"{name_some(of_group)}. To look at small groups more often, train with "
+            f"{' or '.join(f'nnUNetTrainerIW_{column}' for column in columns)}."
+        )
     return warnings
+
+
+def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray[np.float32]]) -> dict[str, float]:
+    """By how much the loss has fallen of the cases that are drawn more often than others, and of the others.
+
+    From the mean of the first epochs to that of the last ones, in which a single patch counts little. Each case that
+    had more than an equal share of the draws since then counts by what it had more.
+
+    Args:
+        losses: Stale losses by epoch, shape (n,), NaN for a case without one.
+        draws: Number of draws by epoch, shape (n,).
+
+    Returns:
+        Fields of a `HardnessSummary`; none while there is nothing to compare.
+    """
+    known = [epoch for epoch in sorted(losses) if not np.isnan(losses[epoch]).any()]
+    if len(known) < _N_RISING:
+        return {}
+    first, last = known[:_N_AVERAGED], known[-_N_AVERAGED:]
+    fall = np.mean([losses[epoch] for epoch in first], axis=0) - np.mean([losses[epoch] for epoch in last], axis=0)
+    since = np.sum([draws[epoch] for epoch in known[_N_AVERAGED:]], axis=0, dtype=np.float64)
+    more = np.maximum(since / max(1.0, since.sum()) - 1 / len(since), 0)
+    if not more.any() or more.all():
+        return {}
+    return {"fall_of_drawn": float(more @ fall / more.sum()), "fall_of_others": float(fall[more == 0].mean())}
 
 
 def _began(summaries: Sequence[HardnessSummary], holds: Callable[[Sequence[HardnessSummary]], bool]) -> bool:
@@ -47,3 +109,38 @@ def _rises_while_concentrating(summaries: Sequence[HardnessSummary]) -> bool:
     if len(last) <= _N_RISING or not last[-1].effective_cases < last[0].effective_cases:
         return False
     return all(later.mean_loss > earlier.mean_loss for earlier, later in pairwise(last))
+
+
+def _gets_nowhere(summaries: Sequence[HardnessSummary]) -> bool:
+    """Whether it is so in every one of the last epochs."""
+    last = summaries[-_N_RISING:]
+    return len(last) == _N_RISING and all(
+        one.fall_of_others >= _FALLS and one.fall_of_drawn < _NOWHERE * one.fall_of_others for one in last
+    )
+
+
+def _neglected(summaries: Sequence[HardnessSummary], shares: Mapping[str, float]) -> list[str]:
+    """The small groups that are drawn too rarely, by the names of their columns in training.csv."""
+    if len(summaries) < _N_RISING:
+        return []
+    n_draws = sum(summary.n_draws for summary in summaries[-_N_RISING:])
+    found = []
+    for name, share in shares.items():
+        drawn = _recent(summaries, name)
+        chance = _NO_CHANCE * np.sqrt(share * (1 - share) / max(1, n_draws))
+        if share <= _SMALL_GROUP and drawn < min(_DRAWN_TOO_RARELY * share, share - chance):
+            found.append(name)
+    return found
+
+
+def _recent(summaries: Sequence[HardnessSummary], name: str) -> float:
+    """A group's share of the draws in the last epochs; NaN if an epoch does not say."""
+    return float(np.mean([summary.groups.get(name, np.nan) for summary in summaries[-_N_RISING:]]))
+
+
+def _group(name: str) -> str:
+    return name.removeprefix("draws[").removesuffix("]")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

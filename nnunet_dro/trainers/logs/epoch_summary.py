@@ -43,6 +43,10 @@ class HardnessSummary:
         mean_weight: Mean importance weight of the epoch; NaN without such weights.
         mean_staleness: Mean age of the stale losses at the end of the epoch, in iterations; NaN before all were seen.
         largest_staleness: Age of the oldest stale loss, in iterations; NaN before all were seen.
+        fall_of_drawn: By how much the stale loss of the cases that are drawn more often than others fell since the
+            first epochs; NaN while there is nothing to compare, or where no draw depends on losses.
+        fall_of_others: The same of the other cases.
+        n_draws: Number of draws in the epoch.
         groups: Scalars of the groups of the case table, by their column in training.csv.
         table: The table at the end of the epoch; None for epochs from a checkpoint, which does not contain it.
     """
@@ -58,6 +62,9 @@ class HardnessSummary:
     mean_weight: float = math.nan
     mean_staleness: float = math.nan
     largest_staleness: float = math.nan
+    fall_of_drawn: float = math.nan
+    fall_of_others: float = math.nan
+    n_draws: int = 0
     groups: dict[str, float] = field(default_factory=dict)
     table: TableSummary | None = None
 
@@ -67,7 +74,7 @@ class HardnessSummary:
 
     def scalars(self) -> dict[str, float]:
         """All scalars by their names, those of the groups last."""
-        own = {name: value for name, value in self.state_dict().items() if name != "groups"}
+        own = {name: value for name, value in self.state_dict().items() if name not in ("groups", "n_draws")}
         return {**own, **self.groups}
 
     def line(self) -> str:

@@ -14,10 +14,17 @@ from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable, effective_cases
 from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
+from nnunet_dro.trainers.logs.concentration import concentration_warnings, falls
 from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
 from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary, TableSummary
 from nnunet_dro.trainers.logs.hardness_plot import plot_hardness
-from nnunet_dro.trainers.logs.training_csv import group_scalars, robustness_of, staleness_of, write_summaries
+from nnunet_dro.trainers.logs.training_csv import (
+    group_column,
+    group_scalars,
+    robustness_of,
+    staleness_of,
+    write_summaries,
+)
 
 _COLUMNS = ("epoch", "case", "loss", "probability", "draws")
 
@@ -61,6 +68,7 @@ class HardnessLog:
         self.items = "cases" if subvolumes is None else "sub-volumes"
         self.summaries: list[HardnessSummary] = []
         self._history: dict[int, NDArray[np.float32]] = {}
+        self._drawn: dict[int, NDArray[np.float32]] = {}
         self._start_epoch()
 
     def _start_epoch(self) -> None:
@@ -92,6 +100,7 @@ class HardnessLog:
         probabilities = self.table.probabilities()
         draws, losses = self._per_case(self._draws), self._mean_losses()
         weighs = self.importance is not None
+        self._history[epoch], self._drawn[epoch] = losses.astype(np.float32), draws.astype(np.float32)
         summary = HardnessSummary(
             epoch=epoch,
             effective_cases=effective_cases(probabilities),
@@ -99,12 +108,13 @@ class HardnessLog:
             refused_losses=self.table.refused - self._refused_before,
             mean_weight=self._sum_of_weights / self._n_steps if weighs and self._n_steps else math.nan,
             groups=group_scalars(self.groups, self.table, draws, losses),
+            n_draws=int(draws.sum()),
             table=self._table_summary(),
             **robustness_of(self.table),
             **staleness_of(self.table),
+            **(falls(self._history, self._drawn) if self.table.rule.needs_losses else {}),
         )
         self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
-        self._history[epoch] = losses.astype(np.float32)
         self._start_epoch()
         columns = zip(self.cases, losses, self._per_case(probabilities), draws, strict=True)
         rows = ((epoch, case, entry(loss), f"{probability:.6g}", n) for case, loss, probability, n in columns)
@@ -115,6 +125,15 @@ class HardnessLog:
         with replacing(folder / "hardness.png") as picture:
             plot_hardness(self._history, self.cases, self.summaries, picture)
         return summary
+
+    def warnings(self) -> list[str]:
+        """What the last epoch warns of; see `concentration_warnings`."""
+        shares = {}
+        if self.table.rule.needs_losses:
+            for column, of_case in self.groups.items():
+                for group, n in zip(*np.unique(np.asarray(of_case, dtype=str), return_counts=True), strict=True):
+                    shares[group_column("draws", column, group)] = float(n / len(self.cases))
+        return concentration_warnings(self.summaries, len(self.table), shares=shares)
 
     def _per_case(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sum of the values over the items of each case."""
@@ -173,10 +192,13 @@ class HardnessLog:
             folder: Folder of the fold.
         """
         position = {case: i for i, case in enumerate(self.cases)}
-        for number, case, loss, *_ in keep_rows_before(epoch, folder / "hardness.csv", _COLUMNS):
+        for number, case, loss, _, n in keep_rows_before(epoch, folder / "hardness.csv", _COLUMNS):
             losses = self._history.setdefault(int(number), np.full(len(position), np.nan, dtype=np.float32))
-            if loss and case in position:
-                losses[position[case]] = float(loss)
+            draws = self._drawn.setdefault(int(number), np.zeros(len(position), dtype=np.float32))
+            if case in position:
+                draws[position[case]] = float(n)
+                if loss:
+                    losses[position[case]] = float(loss)
 
     def _list_subvolumes(self, path: Path, probabilities: NDArray[np.float64]) -> None:
         """Write the hardest sub-volumes at the end of the last epoch."""

@@ -55,12 +55,17 @@ def group_scalars(
         for group in np.unique(names):
             mine = names == group
             known = losses[mine][~np.isnan(losses[mine])]
-            scalars[f"draws[{column}={group}]"] = float(draws[mine].sum() / max(1, draws.sum()))
-            scalars[f"loss[{column}={group}]"] = float(known.mean()) if len(known) else math.nan
+            scalars[group_column("draws", column, group)] = float(draws[mine].sum() / max(1, draws.sum()))
+            scalars[group_column("loss", column, group)] = float(known.mean()) if len(known) else math.nan
     if isinstance(table.rule, GroupRule):
         for name, weight in zip(table.rule.names, table.rule.weights, strict=True):
             scalars[f"weight[{name}]"] = float(weight)
     return scalars
+
+
+def group_column(what: str, column: str, group: str) -> str:
+    """The column of training.csv that has a number of a group: ``draws[centre=A]``."""
+    return f"{what}[{column}={group}]"
 
 
 def write_summaries(path: Path, summaries: Sequence[HardnessSummary]) -> None:

@@ -1,4 +1,7 @@
-from nnunet_dro.trainers.logs.concentration import concentration_warnings
+import numpy as np
+import pytest
+
+from nnunet_dro.trainers.logs.concentration import concentration_warnings, falls
 from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 
 
@@ -36,3 +39,69 @@ def test_a_mean_loss_that_rises_while_draws_spread_or_falls_once_is_not():
 
 def test_without_any_epoch_nothing_is_said():
     assert concentration_warnings([], 100) == []
+
+
+def falling(hopeless, *, drawn_more, n_epochs=40):
+    """Losses and draws of 20 cases: those of the first five fall only if they are not hopeless."""
+    speed = np.where(np.arange(20) < 5, 0.0 if hopeless else 0.02, 0.01)
+    losses = {epoch: (1 - epoch * speed).astype(np.float32) for epoch in range(n_epochs)}
+    draws = np.where(np.arange(20) < 5, 10 if drawn_more else 2, 2).astype(np.float32)
+    return losses, dict.fromkeys(range(n_epochs), draws)
+
+
+def test_falls_are_those_of_the_cases_drawn_more_often_and_of_the_others():
+    losses, draws = falling(hopeless=True, drawn_more=True)
+    assert falls(losses, draws) == {"fall_of_drawn": pytest.approx(0), "fall_of_others": pytest.approx(0.37)}
+    losses, draws = falling(hopeless=False, drawn_more=True)
+    assert falls(losses, draws) == {"fall_of_drawn": pytest.approx(0.74), "fall_of_others": pytest.approx(0.37)}
+
+
+def test_falls_begin_when_every_case_has_a_loss_and_need_ten_epochs():
+    losses, draws = falling(hopeless=True, drawn_more=True, n_epochs=15)
+    losses |= {epoch: np.full(20, np.nan, dtype=np.float32) for epoch in range(5)}
+    assert falls(losses, draws)["fall_of_others"] == pytest.approx(0.07)
+    losses[5][3] = np.nan
+    assert falls(losses, draws) == {}
+
+
+def test_without_cases_that_are_drawn_more_often_there_are_no_falls():
+    assert falls(*falling(hopeless=True, drawn_more=False)) == {}
+
+
+@pytest.mark.parametrize("hopeless", [True, False])
+def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless):
+    losses, draws = falling(hopeless, drawn_more=True)
+    summaries = []
+    for epoch in range(40):
+        so_far = {e: of_epoch for e, of_epoch in losses.items() if e <= epoch}
+        summaries.append(HardnessSummary(epoch, 15.0, 0.0, 0, **falls(so_far, draws)))
+    said = [warning for n in range(1, 41) for warning in concentration_warnings(summaries[:n], 20)]
+    assert len(said) == hopeless
+    if hopeless:
+        assert (
+            "do not get better: since the first epochs their loss has fallen by 0.000, that of the others by 0.1"
+            in said[0]
+        )
+        assert "nnunet-dro suspects" in said[0]
+
+
+def grouped(share, n_epochs=12, n_draws=500):
+    groups = {"draws[centre=C]": share}
+    return [HardnessSummary(e, 90.0, 0.0, 0, groups=groups, n_draws=n_draws) for e in range(n_epochs)]
+
+
+def test_draws_taken_from_a_small_group_are_said_once_with_what_to_use():
+    shares = {"draws[centre=C]": 0.05, "draws[centre=A]": 0.95}
+    summaries = grouped(0.026)
+    said = [w for n in range(13) for w in concentration_warnings(summaries[:n], 100, shares=shares)]
+    (warning,) = said
+    assert "centre=C (5.0 % of the cases, 2.6 % of the draws)" in warning
+    assert "nnUNetTrainerIW_centre" in warning
+
+
+def test_a_small_group_with_its_share_or_few_draws_is_not_said():
+    shares = {"draws[centre=C]": 0.05}
+    assert not concentration_warnings(grouped(0.045), 100, shares=shares)
+    assert not concentration_warnings(grouped(0.026, n_draws=8), 100, shares=shares)
+    assert not concentration_warnings(grouped(0.1), 100, shares={"draws[centre=C]": 0.5})
+    assert not concentration_warnings(grouped(0.026), 100)
