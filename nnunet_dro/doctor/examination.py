@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nnunet_dro.doctor.answer import Answer, conclude, duration
 from nnunet_dro.doctor.history import HARDNESS_FILE, stale_losses
 from nnunet_dro.doctor.inputs import find_inputs, read_strata
-from nnunet_dro.doctor.measurements import DICE, HARDNESS, LOSS, VOXELS, Measurements
+from nnunet_dro.doctor.measurements import HARDNESS, LOSS, Measurements
 from nnunet_dro.doctor.page import doctor_html
 from nnunet_dro.doctor.rules import TRAINING, VALIDATION
 from nnunet_dro.output_folder import check_output, write_files
@@ -97,14 +97,12 @@ def _measure(
         start = time.perf_counter()
         losses, hardness = model.patch_losses(case, settings["patches"]) if settings["patches"] else ([], None)
         middle = time.perf_counter()
-        voxels, dice = model.prediction(case) if settings["prediction"] else ({}, {})
+        prediction = model.prediction(case) if settings["prediction"] else {}
         end = time.perf_counter()
         row: dict[str, Any] = {"case": case, "set": sets[case]}
         row |= {"seconds_patches": round(middle - start, 3), "seconds_prediction": round(end - middle, 3)}
         row |= {HARDNESS: hardness} | {f"{LOSS}{k + 1}": loss for k, loss in enumerate(losses)}
-        row |= {f"{VOXELS}{label}": number for label, number in voxels.items()}
-        row |= {f"{DICE}{label}": value for label, value in dice.items()}
-        measured.add(row)
+        measured.add(row | prediction)
         if report and n == 0 and len(left) > 1:
             # The time of patches is that of augmentation, which does not grow with the case.
             sizes = {other: model.n_voxels(other) for other in left}

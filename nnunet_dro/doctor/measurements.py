@@ -18,7 +18,7 @@ SETTINGS_FILE = "doctor.json"
 #: Columns before those of the losses and of the Dice.
 _FIRST = ("case", "set", "seconds_patches", "seconds_prediction")
 
-LOSS, DICE, VOXELS = "loss_", "dice_", "voxels_"
+LOSS, DICE, VOXELS, CONTRAST = "loss_", "dice_", "voxels_", "contrast_"
 
 #: What the default trainer would keep of the patches.
 HARDNESS = "hardness"
@@ -43,8 +43,8 @@ class Measurements:
         self._path = folder / CASES_FILE
         losses = [f"{LOSS}{n + 1}" for n in range(settings["patches"])]
         hardness = [HARDNESS] if losses else []
-        of_labels = [f"{what}{label}" for what in (VOXELS, DICE) for label in labels] if settings["prediction"] else []
-        self._columns = [*_FIRST, *hardness, *losses, *of_labels]
+        of_labels = [f"{what}{label}" for what in (VOXELS, CONTRAST, DICE) for label in labels]
+        self._columns = [*_FIRST, *hardness, *losses, *(of_labels if settings["prediction"] else [])]
         self.rows: dict[str, dict[str, Any]] = {}
         if (folder / SETTINGS_FILE).exists() and self._path.exists():
             self._check(folder / SETTINGS_FILE, settings)

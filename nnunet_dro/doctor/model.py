@@ -18,6 +18,8 @@ from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to
 
 from nnunet_dro.doctor.dice import dice_by_label
 from nnunet_dro.doctor.inputs import Inputs
+from nnunet_dro.doctor.measurements import CONTRAST, DICE, VOXELS
+from nnunet_dro.evaluation.attributes import contrast
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device
@@ -124,17 +126,18 @@ class FinishedModel:
         return losses, hardness if is_own else float(np.mean(losses))
 
     @torch.no_grad()
-    def prediction(self, case: str) -> tuple[Mapping[str, int], Mapping[str, float]]:
+    def prediction(self, case: str) -> dict[str, float]:
         """What the reference of a preprocessed case holds, and how well it is predicted, without mirroring.
 
         Args:
             case: A training or validation case.
 
         Returns:
-            Name of the label or region to its voxels in the reference, and to its Dice, as from `dice_by_label`.
+            For each label or region, under its name with `VOXELS`, `CONTRAST` and `DICE` before it: its voxels in the
+            reference, their contrast in the channel that has most of it, and its Dice, as from `dice_by_label`.
         """
         data, reference, previous, _ = self._dataset(case).load_case(case)
-        data = data[:]
+        data = image = np.asarray(data[:])
         if previous is not None:
             labels = self.trainer.label_manager.foreground_labels
             data = np.vstack((data, convert_labelmap_to_one_hot(previous[:], labels, output_dtype=data.dtype)))
@@ -143,7 +146,14 @@ class FinishedModel:
             logits = self._predictor.predict_sliding_window_return_logits(torch.from_numpy(np.array(data)))
         prediction = self.trainer.label_manager.convert_logits_to_segmentation(logits.cpu().float())
         truth = np.asarray(reference[:])[0]
-        return self._labels.n_voxels(truth), dice_by_label(truth, np.asarray(prediction), self._labels)
+        dice = dice_by_label(truth, np.asarray(prediction), self._labels)
+        row: dict[str, float] = {}
+        for label, n in self._labels.n_voxels(truth).items():
+            mask = np.isin(truth, self._labels.values[label])
+            # A channel without contrast is NaN, which fmax leaves out.
+            most = float(np.fmax.reduce([contrast(channel, mask) for channel in image]))
+            row |= {f"{VOXELS}{label}": n, f"{CONTRAST}{label}": most, f"{DICE}{label}": dice[label]}
+        return row
 
     def _dataset(self, case: str) -> Any:
         trainer = self.trainer

@@ -1,4 +1,4 @@
-"""The rules: from a table of numbers per case to one of five findings. They are explained in docs/doctor.md."""
+"""The rules: from a table of numbers per case to one of six findings. They are explained in docs/doctor.md."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from nnunet_dro.doctor.size_and_contrast import Explanation, without_size_and_contrast
 
 #: A group is behind if its mean Dice of a label is lower than that of the others by this or more.
 BEHIND = 0.1
@@ -44,6 +46,7 @@ class Finding(str, Enum):
 
     NOTHING_FAILS = "nothing fails"
     HARD = "hard to learn"
+    SMALL_OR_FAINT = "small or faint"
     NOT_CARRIED_OVER = "learnt but not carried over"
     OUTLIERS = "a few outliers"
     CANNOT_TELL = "cannot tell"
@@ -133,6 +136,7 @@ class Diagnosis:
     Attributes:
         finding: The finding.
         strata: Every stratum of every column, and all cases last.
+        explanation: The label whose Dice is explained best by size and contrast, if these explain what is hard.
         outliers: Training cases far below the others that no stratum explains, worst first. A stratum explains its
             cases if it is behind, or may be, and half of its training cases or more are that far below.
         medians: Median Dice of each label over the training cases.
@@ -143,6 +147,7 @@ class Diagnosis:
 
     finding: Finding
     strata: tuple[Stratum, ...]
+    explanation: Explanation | None
     outliers: tuple[Outlier, ...]
     medians: dict[str, float]
     is_short: bool
@@ -164,7 +169,8 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_itera
 
     Args:
         cases: A row per case: ``case``, ``set`` (training or validation), and the Dice of each label in columns named
-            ``dice_<label>`` (NaN where the case does not have it).
+            ``dice_<label>`` (NaN where the case does not have it); ``voxels_<label>`` and ``contrast_<label>``, if they
+            were measured.
         strata: The same rows: columns with the strata, of any names; None without strata.
         n_iterations: Number of iterations of the training.
 
@@ -197,18 +203,41 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_itera
     is_short = n_iterations < FEWEST_ITERATIONS
     is_unfinished = is_short or any(dice < LOW for dice in medians.values())
     states = {stratum.state for stratum in compared}
-    finding = _finding(len(training), states, len(outliers), len(behind), len(learnt), is_unfinished=is_unfinished)
-    return Diagnosis(finding, tuple(compared), outliers, medians, is_short, n_comparisons, len(training))
+    is_training = (cases["set"] == TRAINING).to_numpy()
+    adjusted, explanation = without_size_and_contrast(cases, learnt, is_training, difference=BEHIND)
+    if explanation is not None and State.BEHIND in states:
+        again = [_stratum(adjusted, members, column, name, learnt, limit) for column, name, members in groups]
+        if any(stratum.state == State.BEHIND for stratum in again):
+            explanation = None
+    finding = _finding(
+        len(training),
+        states,
+        len(outliers),
+        len(behind),
+        len(learnt),
+        is_explained=explanation is not None,
+        is_unfinished=is_unfinished,
+    )
+    return Diagnosis(finding, tuple(compared), explanation, outliers, medians, is_short, n_comparisons, len(training))
 
 
 def _finding(
-    n: int, states: Collection[State], n_outliers: int, n_behind: int, n_labels: int, *, is_unfinished: bool
+    n: int,
+    states: Collection[State],
+    n_outliers: int,
+    n_behind: int,
+    n_labels: int,
+    *,
+    is_explained: bool,
+    is_unfinished: bool,
 ) -> Finding:
     """The rules in their order; the first that holds decides."""
     if n < FEWEST_CASES or not n_labels:
         return Finding.CANNOT_TELL
     if n_outliers >= max(FEWEST_OUTLIERS, OUTLIER_SHARE * n, n_behind):
         return Finding.OUTLIERS
+    if is_explained:
+        return Finding.SMALL_OR_FAINT
     if State.BEHIND in states:
         return Finding.HARD
     if State.NOT_CARRIED_OVER in states:

@@ -13,6 +13,7 @@ from nnunet_dro.pages.wording import NO_VALUE, count
 HEADINGS = {
     Finding.NOTHING_FAILS: "Nothing fails",
     Finding.HARD: "Hard to learn, still losing on training cases",
+    Finding.SMALL_OR_FAINT: "What is hard is small or faint",
     Finding.NOT_CARRIED_OVER: "Learnt, but not carried over",
     Finding.OUTLIERS: "A few outliers",
     Finding.CANNOT_TELL: "Cannot tell",
@@ -56,6 +57,12 @@ def why(answer: Answer) -> list[str]:
     groups += [_not_carried_over(stratum) for stratum in diagnosis.those(State.NOT_CARRIED_OVER)]
     single = [_outliers([outlier.case for outlier in diagnosis.outliers])] if diagnosis.outliers else []
     sentences += [*single, *groups] if diagnosis.finding == Finding.OUTLIERS else [*groups, *single]
+    if diagnosis.finding == Finding.SMALL_OR_FAINT and (explanation := diagnosis.explanation) is not None:
+        sentences.append(
+            f"Size and contrast of {explanation.label} explain {_percent(explanation.share)} of how its Dice differs "
+            f"among the training cases: {points(explanation.low)} in the half that is smaller or fainter, "
+            f"{points(explanation.high)} in the other. Beyond that, no stratum is behind."
+        )
     if diagnosis.finding == Finding.CANNOT_TELL:
         sentences += [_uncertain(stratum) for stratum in diagnosis.those(State.SUSPICION)]
         sentences += _unfinished(answer) if _is_unfinished(answer) else []
@@ -69,6 +76,12 @@ def advice(answer: Answer) -> list[str]:
     finding = answer.diagnosis.finding
     if finding == Finding.HARD:
         return _robust_training(answer)
+    if finding == Finding.SMALL_OR_FAINT:
+        return [
+            "Robust training would rather harm: it would draw the small and faint cases, which do not get better by "
+            "being drawn more often, and take these draws from cases that teach. If a group of cases matters to you, "
+            "nnUNetTrainerIW_<column> draws every group equally often."
+        ]
     if finding == Finding.NOT_CARRIED_OVER:
         return [
             "The network has learnt its training cases, and hardness weighted sampling would not draw those that it "

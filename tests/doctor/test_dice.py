@@ -33,5 +33,5 @@ def test_a_label_in_neither_has_no_dice_and_one_in_the_prediction_alone_has_none
 
 
 def test_other_shapes_are_refused():
-    with pytest.raises(ValueError, match=r"`prediction` must have the shape of the reference, \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"the prediction must have the shape of the reference, \(2, 4\)"):
         dice_by_label(REFERENCE, PREDICTION[:1], Labels({"one": (1,)}))

@@ -39,6 +39,39 @@ def test_a_stratum_that_is_low_on_training_cases_is_hard_to_learn():
     assert rare.training.probability == pytest.approx(rare.training.smallest)
 
 
+def with_size_and_contrast(table: pd.DataFrame, *, follows: bool):
+    """The Dice of the organ follows the size, or size and contrast say nothing of it."""
+    rng = np.random.default_rng(0)
+    size = table["dice_organ"].rank().to_numpy() if follows else rng.permutation(len(table))
+    return table.assign(voxels_organ=10 + size, contrast_organ=1 + rng.random(len(table)))
+
+
+def test_what_size_and_contrast_explain_is_small_or_faint_not_hard_to_learn():
+    spread = [*np.linspace(0.1, 0.9, 60)]
+    table = cases(a={"training": spread}, faint={"training": [*np.linspace(0.1, 0.5, 40)]})
+    assert finding(with_size_and_contrast(table, follows=False)) == Finding.HARD
+    diagnosis = diagnosis_of(with_size_and_contrast(table, follows=True))
+    assert diagnosis.finding == Finding.SMALL_OR_FAINT
+    assert diagnosis.explanation.label == "organ"
+    assert diagnosis.explanation.share > 0.9
+    assert diagnosis.explanation.low < diagnosis.explanation.high - 0.3
+
+
+def test_a_stratum_that_is_behind_beyond_its_size_is_hard_to_learn():
+    """Its organs are as large as those of the others."""
+    table = with_size_and_contrast(cases(a={"training": [*np.linspace(0.3, 0.9, 80)]}), follows=True)
+    rare = table.sample(12, random_state=0).assign(site="rare", case=lambda rows: "rare_" + rows["case"])
+    rare["dice_organ"] -= 0.3
+    assert finding(pd.concat([table, rare], ignore_index=True)) == Finding.HARD
+
+
+def test_a_rare_stratum_of_small_organs_alone_explains_nothing():
+    table = cases(a={"training": around(0.9, 80)}, rare={"training": around(0.2, 6)})
+    table = with_size_and_contrast(table, follows=False)
+    table.loc[table["site"] == "rare", "voxels_organ"] = 5
+    assert finding(table) == Finding.HARD
+
+
 def test_a_stratum_that_is_low_in_validation_only_is_not_carried_over():
     table = cases(
         a={"training": around(0.9, 40), "validation": around(0.88, 10)},
