@@ -13,7 +13,7 @@ from nnunet_dro.commands.doctor import doctor
 from nnunet_dro.commands.evaluate import evaluate
 from nnunet_dro.commands.explore import explore
 from nnunet_dro.commands.finetune import finetune
-from nnunet_dro.commands.locked_options import LockedCommand
+from nnunet_dro.commands.locked_command import LockedCommand
 from nnunet_dro.commands.plan import plan
 from nnunet_dro.commands.protocol import commands as protocol
 from nnunet_dro.commands.rank import rank

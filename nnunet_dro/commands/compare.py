@@ -5,30 +5,9 @@ from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.locked_options import ProtocolFile
-from nnunet_dro.commands.shared import Bootstrap, Output, Overwrite, RequireFile, Seed, show, stop_if_unmet, takes
-
-
-@dataclass(frozen=True, kw_only=True)
-class LockedComparison:
-    """The options of `compare` that a protocol locks."""
-
-    intersect: Annotated[
-        bool, typer.Option("--intersect", help="Compare only the cases that all evaluations have.")
-    ] = False
-    margin: Annotated[
-        float | None,
-        typer.Option(help="How much worse the mean may be, in percentage points (distances: mm), to be not worse."),
-    ] = None
-    require: Annotated[
-        list[str],
-        typer.Option(
-            help='Requirement on a difference (repeatable): "pathology=rare mean_difference_low>=0".',
-            rich_help_panel="Requirements",
-        ),
-    ] = field(default_factory=list)
-    bootstrap: Bootstrap = 2000
-    seed: Seed = 0
+from nnunet_dro.commands.locked_command import ProtocolFile
+from nnunet_dro.commands.locked_options import LockedComparison
+from nnunet_dro.commands.shared import Output, Overwrite, RequireFile, show, stop_if_unmet, takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +33,8 @@ class CompareOptions(LockedComparison):
 @takes(CompareOptions)
 def compare(options: CompareOptions) -> None:
     """Compare methods case by case and report the differences, with intervals and tests."""
+    from nnunet_dro.commands.protocol_file import check_made_under, read_protocol, under_protocol
     from nnunet_dro.evaluation.comparison import compare as compare_evaluations
-    from nnunet_dro.evaluation.protocol import check_made_under, read_protocol, under_protocol
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
     from nnunet_dro.evaluation.requirements import COMPARISON, parse_requirement, read_requirements
     from nnunet_dro.evaluation.result_files import comparison_files, named_trainings, read_evaluation

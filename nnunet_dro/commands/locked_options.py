@@ -1,86 +1,136 @@
-"""The option --protocol: a command takes its options from a locked protocol, and refuses others."""
+"""The options of `evaluate` and `compare` that a protocol locks."""
 
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from nnunet_dro.commands.shared import names_in
-from nnunet_dro.commands.usage import Command
+from nnunet_dro.choices import EmptyRule, MissingRule
+from nnunet_dro.commands.completion import complete_column
+from nnunet_dro.commands.shared import Bootstrap, Seed, names_in
 
-#: What a protocol does not lock: what is evaluated, where results go, and how fast.
-FREE = frozenset(
-    (
-        "reference",
-        "prediction",
-        "evaluations",
-        "output",
-        "overwrite",
-        "dataset_json",
-        "cases",
-        "images",
-        "workers",
-        "resume",
-        "jobs",
-        "method",
-    )
-)
-
-_GIVEN = ("COMMANDLINE", "ENVIRONMENT")
+# The panels of the help, beside the one with what everybody uses.
+STRATA, SCORES, LESIONS, REQUIREMENTS, RUNNING = "Strata", "Scores", "Lesions", "Requirements", "Running"
 
 
-def _take_defaults(ctx: typer.Context, path: Path | None) -> Path | None:
-    """Make the protocol's options the defaults of those that follow."""
-    if path is not None and not ctx.resilient_parsing:
-        from nnunet_dro.evaluation.protocol import read_protocol
+@dataclass(frozen=True, kw_only=True)
+class LockedEvaluation:
+    """The options of `evaluate` that a protocol locks."""
 
-        options = read_protocol(path).sections[str(ctx.info_name)]
-        ctx.default_map = {
-            name: ",".join(value) if name == "metrics" else value
-            for name, value in options.items()
-            if value is not None
-        }
-    return path
+    by: Annotated[
+        list[str],
+        typer.Option(
+            help="Column of the case table to report by (repeatable); centre,pathology for both at once; age:0,18,65 "
+            "or volume:q3 to cut numbers; auto:size, auto:components, auto:spacing, auto:volume, auto:contrast or "
+            "auto:noise to compute it.",
+            autocompletion=complete_column,
+        ),
+    ] = field(default_factory=list)
+    metrics: Annotated[
+        str,
+        typer.Option(
+            help="Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd; with --instances also "
+            "lesion_recall, lesion_precision, lesion_f1, pq, sq, rq, lesion_dice, lesion_hd95 and lesion_nsd."
+        ),
+    ] = "dice"
+    overall: Annotated[
+        bool,
+        typer.Option(
+            "--overall/--no-overall",
+            help="Report all cases together, too, where --by divides them.",
+            rich_help_panel=STRATA,
+        ),
+    ] = True
+    reference_stratum: Annotated[
+        str | None,
+        typer.Option(
+            help="Stratum that the worst one is compared with, in place of the best one.", rich_help_panel=STRATA
+        ),
+    ] = None
+    patient: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the case table that names the patient, where some have several cases.",
+            autocompletion=complete_column,
+            rich_help_panel=STRATA,
+        ),
+    ] = None
+    nsd_tolerance_mm: Annotated[
+        float, typer.Option(help="Tolerance of the normalised surface distance, in mm.", rich_help_panel=SCORES)
+    ] = 1.0
+    empty: Annotated[
+        EmptyRule,
+        typer.Option(help="Score of a label that reference, prediction or both lack.", rich_help_panel=SCORES),
+    ] = EmptyRule.UNDEFINED
+    missing: Annotated[
+        MissingRule,
+        typer.Option(help="Stop at missing predictions, or score them as failed.", rich_help_panel=SCORES),
+    ] = MissingRule.ERROR
+    failure: Annotated[
+        str | None,
+        typer.Option(
+            help="When a case has failed: a condition on one metric. Default: dice<0.5.", rich_help_panel=SCORES
+        ),
+    ] = None
+    instances: Annotated[
+        list[str],
+        typer.Option(
+            help="Label to compare lesion by lesion, by components (repeatable); * for every label.",
+            rich_help_panel=LESIONS,
+        ),
+    ] = field(default_factory=list)
+    match: Annotated[
+        str | None,
+        typer.Option(
+            help="How lesions are matched: iou:0.5 (one to one), overlap or brats:3. Default: iou:0.5.",
+            rich_help_panel=LESIONS,
+        ),
+    ] = None
+    connectivity: Annotated[
+        int | None,
+        typer.Option(
+            help="Neighbours of a voxel that belong to its lesion: 6, 18 or 26. Default: 26.", rich_help_panel=LESIONS
+        ),
+    ] = None
+    lesions_above_mm3: Annotated[
+        float | None,
+        typer.Option(
+            help="Count only lesions of the reference above this volume. Default: all.", rich_help_panel=LESIONS
+        ),
+    ] = None
+    require: Annotated[
+        list[str],
+        typer.Option(
+            help='Quality requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".',
+            rich_help_panel=REQUIREMENTS,
+        ),
+    ] = field(default_factory=list)
+    bootstrap: Bootstrap = 2000
+    seed: Seed = 0
 
 
-ProtocolFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--protocol",
-        help="Locked protocol, from `protocol write`; other options than it has are refused.",
-        readable=False,
-        is_eager=True,
-        rich_help_panel="Requirements",
-        callback=_take_defaults,
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class LockedComparison:
+    """The options of `compare` that a protocol locks."""
 
-
-class LockedCommand(Command):
-    """A command whose options are those of the protocol, if it is given one."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, then refuse options that differ from the protocol.
-
-        Raises:
-            ValueError: If an option is given that the protocol has with another value, or does not have.
-        """
-        rest = super().parse_args(ctx, args)
-        path = ctx.params.get("protocol")
-        if path is not None and not ctx.resilient_parsing:
-            from nnunet_dro.evaluation.protocol import read_protocol
-
-            locked = read_protocol(Path(path)).sections[str(ctx.info_name)]
-            for name, value in ctx.params.items():
-                source = ctx.get_parameter_source(name)
-                if name in FREE or name == "protocol" or source is None or source.name not in _GIVEN:
-                    continue
-                given = as_locked(name, value)
-                if given != locked.get(name):
-                    must = "be left out" if locked.get(name) is None else f"be {_shown(locked[name])}"
-                    cure = "Leave the option out, or write another protocol."
-                    raise ValueError(f"`{name}` must {must}, as locked in {str(path)!r}, got {_shown(given)}. {cure}")
-        return rest
+    intersect: Annotated[
+        bool, typer.Option("--intersect", help="Compare only the cases that all evaluations have.")
+    ] = False
+    margin: Annotated[
+        float | None,
+        typer.Option(help="How much worse the mean may be, in percentage points (distances: mm), to be not worse."),
+    ] = None
+    require: Annotated[
+        list[str],
+        typer.Option(
+            help='Requirement on a difference (repeatable): "pathology=rare mean_difference_low>=0".',
+            rich_help_panel=REQUIREMENTS,
+        ),
+    ] = field(default_factory=list)
+    bootstrap: Bootstrap = 2000
+    seed: Seed = 0
 
 
 def as_locked(name: str, value: Any) -> Any:
@@ -91,7 +141,18 @@ def as_locked(name: str, value: Any) -> Any:
     return list(value) if isinstance(value, tuple | list) else value
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return " and ".join(repr(item) for item in value) or "left out"
-    return repr(str(value)) if isinstance(value, Path) else repr(value)
+def kinds_in(section: type) -> dict[str, tuple[type | None, ...]]:
+    """Option to the types that it may have in a protocol; None for an option that may be absent.
+
+    Args:
+        section: `LockedEvaluation` or `LockedComparison`.
+    """
+    return {name: _kinds(hint) for name, hint in get_type_hints(section).items()} | (
+        {"metrics": (list,)} if section is LockedEvaluation else {}
+    )
+
+
+def _kinds(hint: Any) -> tuple[type | None, ...]:
+    if isinstance(hint, UnionType):
+        return tuple(None if one is NoneType else one for one in get_args(hint))
+    return (get_origin(hint) or (str if issubclass(hint, Enum) else hint),)

@@ -6,9 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnunet_dro.commands.compare import LockedComparison
-from nnunet_dro.commands.evaluate import LockedEvaluation
-from nnunet_dro.commands.locked_options import as_locked
+from nnunet_dro.commands.locked_options import LockedComparison, LockedEvaluation, as_locked
 from nnunet_dro.commands.shared import RequireFile, takes
 from nnunet_dro.commands.usage import Command
 
@@ -35,7 +33,7 @@ class _WriteOptions(LockedComparison, LockedEvaluation):
 @takes(_WriteOptions)
 def write(options: _WriteOptions) -> None:
     """Lock the options of evaluate and compare in a file."""
-    from nnunet_dro.evaluation.protocol import Protocol, sorted_requirements, write_protocol
+    from nnunet_dro.commands.protocol_file import Protocol, sorted_requirements, write_protocol
     from nnunet_dro.evaluation.requirements import requirement_lines
 
     from_file = [text for _, text in requirement_lines(options.require_file)] if options.require_file else []
@@ -56,7 +54,7 @@ def _locked(options: _WriteOptions, section: type) -> dict[str, Any]:
 @commands.command(cls=Command)
 def show(protocol: _ProtocolPath) -> None:
     """Check that a protocol is as it was written, and show what it locks."""
-    from nnunet_dro.evaluation.protocol import read_protocol
+    from nnunet_dro.commands.protocol_file import read_protocol
 
     read = read_protocol(protocol)
     typer.echo(f"{protocol} is as it was written.\nSHA-256 {read.sha256}")

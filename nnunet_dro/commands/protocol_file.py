@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nnunet_dro.atomic import replacing
+from nnunet_dro.commands.locked_options import LockedComparison, LockedEvaluation, kinds_in
 from nnunet_dro.evaluation.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.failures import failure_of
@@ -36,34 +37,8 @@ _HEAD = """\
 # An edited file is refused, because its hash does not fit. `nnunet-dro protocol write` makes another one.
 """
 
-#: Section to option to the types it may have; None for an option that may be absent.
-_OPTIONS: dict[str, dict[str, tuple[type | None, ...]]] = {
-    "evaluate": {
-        "by": (list,),
-        "overall": (bool,),
-        "reference_stratum": (str, None),
-        "patient": (str, None),
-        "metrics": (list,),
-        "nsd_tolerance_mm": (float,),
-        "empty": (str,),
-        "instances": (list,),
-        "match": (str, None),
-        "connectivity": (int, None),
-        "lesions_above_mm3": (float, None),
-        "missing": (str,),
-        "failure": (str, None),
-        "bootstrap": (int,),
-        "seed": (int,),
-        "require": (list,),
-    },
-    "compare": {
-        "intersect": (bool,),
-        "margin": (float, None),
-        "bootstrap": (int,),
-        "seed": (int,),
-        "require": (list,),
-    },
-}
+#: Section to option to the types it may have.
+_OPTIONS = {"evaluate": kinds_in(LockedEvaluation), "compare": kinds_in(LockedComparison)}
 
 #: What protocols of version 0.2 lock besides. It has no effect: rows of other cases are always allowed.
 _RETIRED = {"ignore_unknown_cases": (bool,)}
@@ -78,10 +53,8 @@ class Protocol:
     """The options of `nnunet-dro evaluate` and `nnunet-dro compare`, by their names at the command line.
 
     Attributes:
-        evaluate: ``by``, ``overall``, ``reference_stratum``, ``patient``, ``metrics`` (a list), ``nsd_tolerance_mm``,
-            ``empty``, ``instances``, ``match``, ``connectivity``, ``lesions_above_mm3``, ``missing``, ``failure``,
-            ``bootstrap``, ``seed``, ``require`` (a list of texts).
-        compare: ``intersect``, ``margin``, ``bootstrap``, ``seed``, ``require``.
+        evaluate: The fields of `LockedEvaluation`, with values as from `as_locked`.
+        compare: Those of `LockedComparison`.
     """
 
     evaluate: Mapping[str, Any]
