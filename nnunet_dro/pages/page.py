@@ -30,8 +30,8 @@ def page_environment(*folders: Path) -> Environment:
 
 
 def breakable(name: str) -> Markup:
-    """A name that may be broken after ``_``, ``-``, ``/`` and ``.``, so that it need not be in the middle of a word."""
-    return Markup(re.sub(r"([_/.-]+)(?=\w)", r"\1<wbr>", str(escape(name))))
+    """A name that may be broken after ``_``, ``-``, ``/`` and ``.``, and before the humps of camel case."""
+    return Markup(re.sub(r"(?<=[_/.-])(?=\w)|(?<=[a-z])(?=[A-Z])", "<wbr>", str(escape(name))))
 
 
 def page_assets() -> dict[str, Markup]:

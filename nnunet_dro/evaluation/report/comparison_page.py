@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.report.evaluation_page import (
     strata_in_order,
     stratum_index,
 )
-from nnunet_dro.evaluation.report.findings import all_notes
+from nnunet_dro.evaluation.report.findings import comparison_notes
 from nnunet_dro.evaluation.report.formatting import (
     against_baseline,
     attribute_title,
@@ -31,6 +31,7 @@ from nnunet_dro.evaluation.report.formatting import (
     range_of_trainings,
     scaled,
     stratum_title,
+    typical_change,
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
@@ -40,8 +41,9 @@ from nnunet_dro.evaluation.report.page_limits import (
     left_out_of_comparison,
     most_changed_labels,
 )
+from nnunet_dro.evaluation.report.required import surely
 from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
-from nnunet_dro.evaluation.report.strata_tables import strata_tables
+from nnunet_dro.evaluation.report.strata_tables import INTERVAL, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.sortable_table import SortableTable
@@ -78,7 +80,7 @@ def comparison_content(comparison: "Comparison") -> dict[str, Any]:
         "methods": methods,
         "verdicts": verdicts(comparison),
         "requirements": requirements,
-        "all_notes": all_notes(comparison.notes, comparison.strata),
+        "all_notes": comparison_notes(comparison),
         "parts": parts,
         "paired": blocks,
         "changed": _changed(comparison, metrics),
@@ -106,7 +108,7 @@ def _part(comparison: "Comparison", attribute: str, place: int) -> dict[str, Any
         "has_strata": attribute != ALL,
         "left_out": left_out,
         "blocks": blocks,
-        "tables": strata_tables(strata, comparison.scores),
+        "tables": strata_tables(strata, comparison.scores, comparison.about),
     }
 
 
@@ -122,7 +124,7 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(str(row["label"]), []).append(_row(row, metric, statistics))
-    key = "In brackets: 95 % interval of the difference over the same cases. "
+    key = f"{INTERVAL} ≤, ≥: the one bound that so few cases give. "
     if metric.unit == "fraction":
         key += "Blue with ▲: an improvement of 5 percentage points or more; orange with ▼: a loss of as much. "
     key += "W / T / L: cases better, equal, worse. † Too few cases for this statistic."
@@ -134,6 +136,8 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
         "metric": metric,
         "method": method,
         "statistics": statistics,
+        "has_typical": any(row["typical"][0] for rows in groups.values() for row in rows),
+        "bounds": [(f"{row['label']}, {stratum_of(row)}", text) for row in rows if (text := surely(row, metric))],
         "unit": unit_sign(metric),
         "groups": list(groups.items()),
         "key": key,
@@ -141,6 +145,11 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
             svg for s in statistics if (svg := forest(_differences(rows, metric, s), metric, statistic=_name(s)))
         ],
     }
+
+
+def stratum_of(row: dict[Hashable, Any]) -> str:
+    """The heading of a row's stratum."""
+    return stratum_title(str(row["attribute"]), str(row["stratum"]))
 
 
 def _name(statistic: str) -> str:
@@ -165,9 +174,15 @@ def _row(row: dict[Hashable, Any], metric: Metric, statistics: Sequence[str]) ->
                 "too_few": n > n_undefined and not enough_cases(statistic, n - n_undefined),
             }
         )
+    typically = typical_change(row, metric).partition(" ")
     record = " / ".join(str(int(row[name])) for name in ("wins", "ties", "losses"))
-    stratum = stratum_title(str(row["attribute"]), str(row["stratum"]))
-    names = {"stratum": stratum, "n": n, "n_undefined": n_undefined, "as_worst": counted_as_worst(row)}
+    names = {
+        "stratum": stratum_of(row),
+        "typical": typically,
+        "n": n,
+        "n_undefined": n_undefined,
+        "as_worst": counted_as_worst(row),
+    }
     return names | {"changes": changes, "p": p_value(float(row["holm_p"])), "record": record}
 
 
@@ -177,7 +192,7 @@ def _differences(rows: Sequence[dict[Hashable, Any]], metric: Metric, statistic:
     found = []
     for row in in_order:
         numbers = (scaled(float(row[f"{statistic}_difference{end}"]), metric) for end in ("", "_low", "_high"))
-        names = str(row["label"]), stratum_title(str(row["attribute"]), str(row["stratum"]))
+        names = str(row["label"]), stratum_of(row)
         found.append(Difference(*names, *numbers))
     return found
 

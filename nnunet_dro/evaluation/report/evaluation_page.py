@@ -194,7 +194,7 @@ def _part(figures: _Figures, attribute: str, number: int) -> dict[str, Any]:
         "title": f"By {attribute_title(attribute)}" if attribute != ALL else attribute_title(attribute),
         "has_strata": len(names) > 1 or attribute != ALL,
         "left_out": left_out,
-        "tables": strata_tables(strata, figures.evaluation.scores),
+        "tables": strata_tables(strata, figures.evaluation.scores, figures.evaluation.about),
         "legend": legend_of(attribute, names, lines=True),
         "figures": [_figures(figures, strata, metric) for metric in shown_metrics],
     }

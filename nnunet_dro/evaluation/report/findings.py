@@ -3,7 +3,7 @@
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -12,6 +12,7 @@ from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
+    bounds,
     difference_unit,
     interval,
     metric_named,
@@ -19,10 +20,14 @@ from nnunet_dro.evaluation.report.formatting import (
     quantity,
     stratum_title,
 )
+from nnunet_dro.evaluation.report.strata_tables import MOST_LISTED, values_of_few
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
-from nnunet_dro.evaluation.stratum_statistics import percentile_notes
+from nnunet_dro.evaluation.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.pages.wording import count
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -105,9 +110,23 @@ def share_in_words(metric: Metric, statistic: str, value: float) -> str:
 
 
 def all_notes(given: Sequence[str], strata: pd.DataFrame) -> list[str]:
-    """The notes of the run, and those on percentiles of too few cases that are not among them."""
+    """The notes of the run, and those on percentiles of too few cases, but for strata whose values are listed."""
+    own = percentile_notes(strata)
     # A comparison prefixes the notes of its evaluations with the method.
-    return [*given, *(note for note in percentile_notes(strata) if not any(g.endswith(note) for g in given))]
+    others = [note for note in given if not any(note.endswith(one) for one in own)]
+    return [*others, *percentile_notes(strata[n_values(strata) > MOST_LISTED])]
+
+
+def comparison_notes(comparison: "Comparison") -> list[str]:
+    """As `all_notes`, and what one training of each method cannot tell."""
+    notes = all_notes(comparison.notes, comparison.strata)
+    if comparison.trainings is not None:
+        return notes
+    alone = "Each method is one training here, which cannot tell the method from its random seed: a second training of "
+    return [
+        *notes,
+        f"{alone}the same method would differ, too. Give several (NAME=FOLDER more than once) to see by how much.",
+    ]
 
 
 def _finding(
@@ -121,10 +140,10 @@ def _finding(
     words = share_in_words(metric, statistic, value)
     sentence = words[0].upper() + words[1:]
     n_defined = _n_defined(row) if row else 0
-    if ends := interval(low, high, metric):
-        sentence += f" (95 % interval {ends})"
-    elif not math.isnan(high):
-        sentence += f" (no lower bound with n = {n_defined})"
+    if few := values_of_few(row) if row else []:
+        sentence += f" ({', '.join(number(one, metric) for one in few)})"
+    elif ends := bounds(low, high, metric):
+        sentence += f" (95 % {'interval' if ends.startswith('[') else 'bound'} {ends})"
     sentence += f", among {count(n_defined, 'case')} with a value."
     if not enough_cases(metric.tail, n_defined):
         sentence += f" The mean is given because so few cases cannot show {_rare(metric)}."

@@ -90,6 +90,14 @@ def change_bounds(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric)
     return bounds(low, high, metric, signed=True)
 
 
+def typical_change(row: "Mapping[Hashable, Any]", metric: Metric) -> str:
+    """The typical difference of a comparison's row with its interval; empty where there is none."""
+    value, low, high = (float(row.get(f"typical_difference{end}", math.nan)) for end in ("", "_low", "_high"))
+    return (
+        "" if math.isnan(value) else f"{difference(value, metric)} {interval(low, high, metric, signed=True)}".rstrip()
+    )
+
+
 def range_of_trainings(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:
     """The lowest and the highest difference of two trainings; empty where methods have one training each."""
     low, high = (float(row.get(f"{statistic}_difference_{end}", math.nan)) for end in ("lowest", "highest"))

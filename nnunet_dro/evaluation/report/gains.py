@@ -11,12 +11,14 @@ from nnunet_dro.evaluation.report.findings import Finding, share_in_words
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
+    change_bounds,
     difference,
     difference_unit,
-    interval,
     metric_named,
+    p_value,
     quantity,
     stratum_title,
+    typical_change,
 )
 from nnunet_dro.evaluation.report.required import requirement_sentences, surely
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
@@ -27,13 +29,17 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparison import Comparison
 
 
+#: The most strata and labels that a sentence names.
+_MOST_NAMED = 6
+
+
 @dataclass(frozen=True)
 class Verdict:
     """How one method did against the baseline.
 
     Attributes:
         method: Name.
-        summary: A sentence or two on how many differences are better, worse or undecided.
+        summary: Sentences on how many strata and labels gain, lose, or leave it open.
         findings: The largest gain, the largest loss, and the change in the baseline's worst stratum.
     """
 
@@ -59,6 +65,11 @@ class _Change:
     @property
     def is_worse(self) -> bool:
         return self.best < 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither its interval nor the paired test of its row tells it from chance."""
+        return not (self.is_better or self.is_worse or float(self.row["holm_p"]) < 0.05)
 
 
 def verdicts(comparison: "Comparison") -> list[Verdict]:
@@ -96,6 +107,8 @@ def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, compa
     parts = []
     for verdict, words in ((BETTER, BETTER), (NOT_WORSE, no_worse), (WORSE, WORSE), (CANNOT_TELL, CANNOT_TELL)):
         inside = [_named(row, metric) for row in rows if row["margin"] == verdict]
+        if (n_others := len(inside) - _MOST_NAMED + 1) > 1:
+            inside[_MOST_NAMED - 1 :] = [f"and {n_others} others"]
         if inside:
             parts.append(f"{words}: {', '.join(inside)}")
     yield f"Mean {metric.title}, {'; '.join(parts)}."
@@ -123,20 +136,31 @@ def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], me
     if not changes:
         return "No difference is defined: no stratum has enough cases with a value for both methods."
     if all(change.gain == 0 for change in changes):
-        return f"Nothing changed: all {count(len(changes), 'difference')} of {_statistics(metric)} are 0."
-    better = sum(change.is_better for change in changes)
-    worse = sum(change.is_worse for change in changes)
-    unchanged = sum(change.gain == 0 for change in changes)
-    undecided = len(changes) - better - worse - unchanged
-    text = (
-        f"Of {count(len(changes), 'difference')} of {_statistics(metric)} (strata × labels), {better} are improvements "
-        f"and {worse} losses by their 95 % intervals, {undecided} may be chance and {unchanged} are 0."
-    )
-    tests = [float(row["holm_p"]) for row in rows if not math.isnan(float(row["holm_p"]))]
-    if tests:
-        significant = sum(p < 0.05 for p in tests)
-        text += f" After Holm's correction {significant} of {count(len(tests), 'paired test')} have p < 0.05."
-    return text
+        of = f"mean and {metric.tail.upper()} {metric.title}"
+        return f"Nothing changed: all {count(len(changes), 'difference')} of {of} are 0."
+    tested = [row for row in rows if not math.isnan(float(row["holm_p"]))]
+    sentences = []
+    if tested:
+        clear = [row for row in tested if float(row["holm_p"]) < 0.05]
+        sign = 1 if metric.more_is_better else -1
+        gained = [row for row in clear if sign * float(row["typical_difference"]) > 0]
+        sentences.append(
+            f"Cases gain in {len(gained)} of {len(tested)} strata × labels and lose in {len(clear) - len(gained)} "
+            "(Wilcoxon's paired test, p < 0.05 after Holm's correction)."
+        )
+        against = sum(float(row["mean_difference"]) * float(row["typical_difference"]) < 0 for row in clear)
+        if against:
+            sentences.append(f"In {against} of them the mean moves the other way: few cases change much.")
+    parts = []
+    for statistic in dict.fromkeys(change.statistic for change in changes):
+        of_statistic = [change for change in changes if change.statistic == statistic]
+        better, worse = (sum(getattr(change, which) for change in of_statistic) for which in ("is_better", "is_worse"))
+        if any(not math.isnan(change.worst) for change in of_statistic):
+            name = STATISTICS[statistic].phrase
+            parts.append(f"the {name} improves in {better} and worsens in {worse} of {len(of_statistic)}")
+    if parts:
+        sentences.append(f"By their 95 % intervals {', '.join(parts)}.")
+    return " ".join(sentences)
 
 
 def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Finding]:
@@ -144,7 +168,7 @@ def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Finding]:
     changes = [change for change in changes if change.row["attribute"] != ALL] or changes
     if not changes:
         return
-    most, least = max(changes, key=lambda c: c.gain), min(changes, key=lambda c: c.gain)
+    most, least = (_largest(changes, sign) for sign in (1, -1))
     told = []
     if most.gain > 0:
         told.append(most)
@@ -160,26 +184,35 @@ def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Finding]:
         yield _finding(weakest, metric, f"was the worst with {weakest.row['baseline']}")
 
 
+def _largest(changes: Sequence[_Change], sign: int) -> _Change:
+    """The largest gain, or loss: of those that are no chance, if any, or else of those that have an interval."""
+    decided = [change for change in changes if (change.worst if sign > 0 else -change.best) > 0]
+    known = [change for change in changes if not math.isnan(change.worst)]
+    return max(decided or known or changes, key=lambda change: sign * change.gain)
+
+
 def _finding(change: _Change, metric: Metric, verb: str) -> Finding:
     row, statistic = change.row, change.statistic
     attribute = str(row["attribute"])
     baseline, method = str(row["baseline"]), str(row["method"])
     before, after = (float(row[f"{statistic}_{side}"]) for side in ("baseline", "method"))
     value = difference(float(row[f"{statistic}_difference"]), metric)
-    low, high = (float(row[f"{statistic}_difference_{end}"]) for end in ("low", "high"))
-    written = interval(low, high, metric, signed=True)
+    ends = [change_bounds(row, statistic, metric)]
+    if statistic == "mean" and (typical := typical_change(row, metric)):
+        ends.append(f"of the typical case {typical}")
     sentence = f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {quantity(after, metric)}"
-    sentence += f" (95 % interval of the difference {written})." if written else "."
-    if change.gain and not (change.is_better or change.is_worse):
-        why = "The interval includes 0, so this" if written else "Without an interval, this"
-        sentence += f" {why} may be chance."
+    sentence += f" (95 % interval of the difference {'; '.join(filter(None, ends))})." if ends[0] else "."
+    p, n_defined = float(row["holm_p"]), int(row["n"]) - int(row["n_undefined"])
+    sentence += f" Of {count(n_defined, 'case')} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
+    sentence += "." if math.isnan(p) else f" ({'p < 0.001' if p < 0.001 else f'p = {p_value(p)}'})."
+    if change.gain and change.is_open:
+        sentence += " This may be chance."
+    elif change.gain and ends[0] and not (change.is_better or change.is_worse):
+        sentence += f" The interval of the {STATISTICS[statistic].phrase} includes 0."
+    elif not ends[0]:
+        sentence += f" So few cases give no interval of the {STATISTICS[statistic].phrase}."
     stratum = stratum_title(attribute, str(row["stratum"]))
     title = f"{at_start(str(row['label']))} in {stratum} {verb}"
     tone = "better" if change.is_better else "worse" if change.is_worse else ""
-    n_defined = int(row["n"]) - int(row["n_undefined"])
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {count(n_defined, 'case')}"
     return Finding(title, sentence, f"{value} {difference_unit(metric)}", caption, attribute_title(attribute), tone)
-
-
-def _statistics(metric: Metric) -> str:
-    return f"mean and {metric.tail.upper()} {metric.title}"

@@ -11,7 +11,7 @@ from nnunet_dro.evaluation.metrics import METRICS, Metric
 from nnunet_dro.evaluation.report.comparison_page import comparison_content
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_content
 from nnunet_dro.evaluation.report.formatting import metric_named, stratum_title
-from nnunet_dro.evaluation.report.strata_tables import SHADES, SPREAD_SHADES, Row, Table
+from nnunet_dro.evaluation.report.strata_tables import SHADES, SPREAD_SHADES, TYPICAL, Row, Table
 from nnunet_dro.evaluation.statistics import STATISTICS
 from nnunet_dro.pages.page import page_assets, page_environment
 
@@ -69,6 +69,7 @@ def _page(template: str, content: Mapping[str, Any], metrics: Sequence[Metric], 
         "metrics": [(metric, definitions.get(metric.name, metric.definition)) for metric in metrics],
         "statistics": [(statistic.title, statistic.definition) for statistic in STATISTICS.values()],
         "definitions": [(name, text) for name, text in definitions.items() if name not in METRICS],
+        "typical": TYPICAL,
         "about": _readable(about),
         "titles": {name: statistic.title for name, statistic in STATISTICS.items()},
         "stratum_title": stratum_title,

@@ -38,6 +38,8 @@ _SPECIAL = {
     "‡": r"\textsuperscript{\textdaggerdbl}",
     "∞": r"$\infty$",
     "³": r"\textsuperscript{3}",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
     "→": r"$\rightarrow$",
     '"': r"\textquotedbl{}",
 }
@@ -52,7 +54,10 @@ def evaluation_latex(evaluation: Evaluation) -> str:
     Returns:
         LaTeX that needs the packages booktabs and multirow; names from files are escaped.
     """
-    tables = [_table(table, [evaluation.method]) for table in strata_tables(evaluation.strata, evaluation.scores)]
+    tables = [
+        _table(table, [evaluation.method])
+        for table in strata_tables(evaluation.strata, evaluation.scores, evaluation.about)
+    ]
     lesions = map(_lesion_table, lesion_tables(evaluation.lesion_sizes))
     return _document([*tables, *lesions], evaluation.about)
 
@@ -67,7 +72,10 @@ def comparison_latex(comparison: "Comparison") -> str:
         LaTeX that needs the packages booktabs and multirow; names from files are escaped. Numbers that improve on
         every other method by 5 percentage points or more are in bold.
     """
-    tables = [_table(table, comparison.methods) for table in strata_tables(comparison.strata, comparison.scores)]
+    tables = [
+        _table(table, comparison.methods)
+        for table in strata_tables(comparison.strata, comparison.scores, comparison.about)
+    ]
     return _document(tables, comparison.about)
 
 
@@ -133,8 +141,9 @@ def _lesion_table(table: LesionTable) -> str:
 
 
 def _headings(table: Table) -> list[str]:
+    further = ["Values"] * table.has_values + [escape(table.failure)] * bool(table.failure)
     patients = ["Cases", "Patients"] if table.has_patients else []
-    return [*patients, *(["Missed", "Invented"] if table.has_failures else []), *table.headings]
+    return [*patients, *(["Missed", "Invented"] if table.has_failures else []), *table.headings, *further]
 
 
 def _by_stratum(table: Table, methods: Sequence[str]) -> list[str]:
@@ -185,7 +194,7 @@ def _line(names: Sequence[str], row: Row, inside: Sequence[Row], table: Table) -
         cells.append(text + escape(cell.marks))
     sizes = [str(row.n), str(row.n_patients)] if table.has_patients else []
     failures = [str(row.n_missed), str(row.n_invented)] if table.has_failures else []
-    return " & ".join([*names, *sizes, *failures, *cells]) + r" \\"
+    return " & ".join([*names, *sizes, *failures, *cells, *map(escape, table.further_of(row))]) + r" \\"
 
 
 def _stands_out(value: float, rivals: Sequence[float], metric: Metric, statistic: str) -> bool:
@@ -199,9 +208,9 @@ def _caption(table: Table, methods: Sequence[str]) -> str:
     title = "" if table.attribute == ALL else f", by {attribute_title(table.attribute)}"
     counts = ", ".join(f"{stratum_title(table.attribute, s)} ({n})" for s, n in table.cases_of_stratum.items())
     text = f"{metric.title} ({unit}){title}. Cases: {counts}. {metric.title}: {metric.definition}. "
-    text += "IQR: interquartile range. "
+    text += "IQR: interquartile range. " if "iqr" in table.statistics else ""
     percentiles = [STATISTICS[s].title for s in table.statistics if s.startswith("p")]
-    text += f"{', '.join(percentiles)}: percentiles, linearly interpolated."
+    text += f"{', '.join(percentiles)}: percentiles, linearly interpolated." if percentiles else ""
     undefined = sum(row.n_undefined for row in table.rows if row.method in ("", methods[0]))
     if undefined:
         text += f" Without a value and left out: {undefined} pairs of case and label."
@@ -209,4 +218,4 @@ def _caption(table: Table, methods: Sequence[str]) -> str:
         text += " Bold: better than every other method by 5 percentage points or more."
     if table.has_failures:
         text += " Missed, invented: cases whose label was not predicted, or predicted where the reference lacks it."
-    return escape(" ".join((text, *table.footnotes)))
+    return escape(" ".join((text, *table.on_failures, *table.footnotes)))

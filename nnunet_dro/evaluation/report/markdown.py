@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.report.findings import all_notes, findings
+from nnunet_dro.evaluation.report.findings import all_notes, comparison_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
     against_baseline,
     attribute_title,
@@ -18,11 +18,12 @@ from nnunet_dro.evaluation.report.formatting import (
     p_value,
     range_of_trainings,
     stratum_title,
+    typical_change,
     unit_sign,
 )
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.lesion_tables import HEADINGS, LesionTable, lesion_tables
-from nnunet_dro.evaluation.report.strata_tables import Table, strata_tables
+from nnunet_dro.evaluation.report.strata_tables import INTERVAL, TYPICAL, Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
     ]
     lines += _requirements(evaluation.about)
     lines += ["", *(f"> {escape(note)}  " for note in all_notes(evaluation.notes, evaluation.strata)), ""]
-    for table in strata_tables(evaluation.strata, evaluation.scores):
+    for table in strata_tables(evaluation.strata, evaluation.scores, evaluation.about):
         lines += _strata_section(table, with_method=False)
     for of_lesions in lesion_tables(evaluation.lesion_sizes):
         lines += _lesion_section(of_lesions)
@@ -70,9 +71,9 @@ def comparison_markdown(comparison: "Comparison") -> str:
             "",
         ]
     lines += _requirements(comparison.about)
-    lines += ["", *(f"> {escape(note)}  " for note in all_notes(comparison.notes, comparison.strata)), ""]
+    lines += ["", *(f"> {escape(note)}  " for note in comparison_notes(comparison)), ""]
     lines += _differences(comparison)
-    for table in strata_tables(comparison.strata, comparison.scores):
+    for table in strata_tables(comparison.strata, comparison.scores, comparison.about):
         lines += _strata_section(table, with_method=True)
     return _joined(lines)
 
@@ -98,7 +99,11 @@ def _strata_section(table: Table, *, with_method: bool) -> list[str]:
     names = ["Stratum", "Method", "Label"] if with_method else ["Stratum", "Label"]
     failures = ["missed", "invented"] if table.has_failures else []
     patients = ["patients"] if table.has_patients else []
-    lines = [f"## {escape(heading)}", "", *_head(names, ["n", *patients, "undefined", *failures, *table.headings])]
+    lines = [
+        f"## {escape(heading)}",
+        "",
+        *_head(names, ["n", *patients, "undefined", *failures, *table.headings, *map(escape, table.further)]),
+    ]
     for row in table.rows:
         stratum = stratum_title(table.attribute, row.stratum)
         first = [stratum, row.method, row.label] if with_method else [stratum, row.label]
@@ -109,8 +114,16 @@ def _strata_section(table: Table, *, with_method: bool) -> list[str]:
             row.n_undefined,
             *([row.n_missed, row.n_invented] if failures else []),
         ]
-        lines.append(_line([*map(escape, first), *map(str, counts), *cells]))
-    return [*lines, "", *(line for note in (*table.on_intervals, *table.footnotes) for line in (note, ""))]
+        lines.append(_line([*map(escape, first), *map(str, counts), *cells, *map(escape, table.further_of(row))]))
+    return [
+        *lines,
+        "",
+        *(
+            line
+            for note in (*table.on_intervals, *map(escape, table.on_failures), *table.footnotes)
+            for line in (note, "")
+        ),
+    ]
 
 
 def _lesion_section(table: LesionTable) -> list[str]:
@@ -128,7 +141,7 @@ def _differences(comparison: "Comparison") -> list[str]:
             metric = metric_named(str(name), comparison.scores)
             rows = table[(table["attribute"] == attribute) & (table["metric"] == name)].to_dict("records")
             heading = f"{attribute_title(str(attribute))}: change of {metric.title} ({difference_unit(metric)})"
-            columns = ["n", "Mean", STATISTICS[metric.tail].title, "Holm p", "wins / ties / losses"]
+            columns = ["n", "Mean", STATISTICS[metric.tail].title, "Typical case", "Holm p", "wins / ties / losses"]
             lines += [f"## {escape(heading)}", "", *_head(["Stratum", "Label", "Method"], columns)]
             for row in rows:
                 cells = []
@@ -141,8 +154,9 @@ def _differences(comparison: "Comparison") -> list[str]:
                 first = (stratum_title(str(attribute), str(row["stratum"])), str(row["label"]), str(row["method"]))
                 record = " / ".join(str(int(row[column])) for column in ("wins", "ties", "losses"))
                 p = escape(p_value(float(row["holm_p"])))
+                cells.append(escape(typical_change(row, metric)))
                 lines.append(_line([*map(escape, first), counted(row), *cells, p, record]))
-            lines.append("")
+            lines += ["", f"{INTERVAL} {TYPICAL}", ""]
     return lines
 
 

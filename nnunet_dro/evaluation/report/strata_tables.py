@@ -1,14 +1,17 @@
 """The strata frame as tables of written cells, which HTML, markdown, LaTeX and the terminal share."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.evaluation.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.formatting import bounds, metric_named, number, shown_statistics
-from nnunet_dro.evaluation.statistics import COUNTS, STATISTICS, enough_cases
+from nnunet_dro.evaluation.report.formatting import bounds, interval, metric_named, number, scaled, shown_statistics
+from nnunet_dro.evaluation.statistics import COUNTS, GUARANTEED, STATISTICS, enough_cases
 from nnunet_dro.pages.wording import count
 
 #: Shades of the strata table: 0 (none) to this.
@@ -26,11 +29,17 @@ FOOTNOTES = {
 }
 
 
-#: Why an interval has one bound only, or none.
+#: What the intervals are, and why one has one bound only.
+INTERVAL = "In brackets: 95 % interval, if failures like those of the sample are all there are."
+TYPICAL = "Typical case: the median of the cases' differences (Hodges and Lehmann), with exact bounds by signed ranks."
 ONE_BOUND = (
     "≤, ≥: the one bound that so few cases give. The median has both from 6 cases on, P25 and P75 from 13, P10 from "
     "36, P5 from 72."
 )
+
+
+#: Of so many values or fewer the values themselves are shown, and of the statistics only the first two.
+MOST_LISTED, N_OF_FEW = 5, 2
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,9 @@ class Row:
         n_undefined: Those of them without a value.
         n_missed: Cases whose label was missed; 0 where that is not known.
         n_invented: Cases in which the label was predicted where the reference lacks it.
+        n_failed: How many failed, and of all cases at most, as text; empty where that is not counted.
+        surely: The bounds of the mean that verdicts rest on, as text; empty without any.
+        values: The values themselves, as text, in place of what few cases do not show; empty where there are more.
         cells: A cell per statistic of the table.
     """
 
@@ -85,6 +97,9 @@ class Row:
     n_undefined: int
     n_missed: int
     n_invented: int
+    n_failed: tuple[str, str]
+    surely: str
+    values: str
     cells: tuple[Cell, ...]
 
     @property
@@ -103,12 +118,14 @@ class Table:
         metric: The metric.
         statistics: Names of the columns.
         rows: In the order to show them.
+        failure: What a failure is, as a heading such as ``< 50``; empty where they are not counted.
     """
 
     attribute: str
     metric: Metric
     statistics: tuple[str, ...]
     rows: tuple[Row, ...]
+    failure: str
 
     @property
     def headings(self) -> list[str]:
@@ -125,7 +142,34 @@ class Table:
     def on_intervals(self) -> list[str]:
         """What the intervals are, in sentences."""
         first = {cell.interval[:1] for row in self.rows for cell in row.cells}
-        return ["In brackets: 95 % interval."] * ("[" in first) + [ONE_BOUND] * bool(first & {"≤", "≥"})
+        return [INTERVAL] * ("[" in first) + [ONE_BOUND] * bool(first & {"≤", "≥"})
+
+    @property
+    def on_failures(self) -> list[str]:
+        """What the column of failures says, in a sentence."""
+        text = (
+            "so many of these cases, and up to this share of all such cases, which so few cannot exclude (95 % sure)."
+        )
+        return [f"Column {self.failure}: {text}"] if self.failure else []
+
+    @property
+    def has_values(self) -> bool:
+        """Whether any row has the values themselves."""
+        return any(row.values for row in self.rows)
+
+    @property
+    def further(self) -> list[str]:
+        """The headings of the columns after the statistics."""
+        return ["Values"] * self.has_values + [self.failure] * bool(self.failure)
+
+    def further_of(self, row: Row) -> list[str]:
+        """The cells of these columns, on one line."""
+        return [row.values] * self.has_values + [_with_most(*row.n_failed)] * bool(self.failure)
+
+    @property
+    def verdict_bounds(self) -> list[Row]:
+        """The rows whose mean has bounds that verdicts rest on."""
+        return [row for row in self.rows if row.surely]
 
     @property
     def has_patients(self) -> bool:
@@ -143,18 +187,23 @@ class Table:
         return {row.stratum: row.n for row in self.rows}
 
 
-def strata_tables(strata: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[Table]:
+def strata_tables(
+    strata: pd.DataFrame, scores: pd.DataFrame | None = None, about: Mapping[str, Any] = MappingProxyType({})
+) -> list[Table]:
     """Tables per attribute and metric, metrics of one attribute together.
 
     Args:
         strata: The strata frame, with or without a column ``method`` and with or without intervals.
         scores: The scores frame, for the unit of distances.
+        about: What is known of the run, for what a failure is.
 
     Returns:
         The tables; rows in the order of the frame.
     """
+    failure = Failure.of(about.get("options", {}).get("failure") or DEFAULT_FAILURE)
     return [
-        _table(str(attribute), metric_named(str(name), scores), group) for (attribute, name), group in _groups(strata)
+        _table(str(attribute), metric_named(str(name), scores), group, failure)
+        for (attribute, name), group in _groups(strata)
     ]
 
 
@@ -165,30 +214,62 @@ def _groups(strata: pd.DataFrame) -> Iterator[tuple[tuple[object, object], pd.Da
             yield (attribute, metric), of_attribute[of_attribute["metric"] == metric]
 
 
-def _table(attribute: str, metric: Metric, group: pd.DataFrame) -> Table:
+def _table(attribute: str, metric: Metric, group: pd.DataFrame, failure: Failure) -> Table:
+    records = group.to_dict("records")
     statistics = shown_statistics(metric)
-    finite = [
-        float(v) for v in group[[s for s in statistics if s != "max"]].to_numpy(dtype=float).ravel() if math.isfinite(v)
-    ]
+    if all(0 < _n_values(record) <= MOST_LISTED for record in records):
+        statistics = statistics[:N_OF_FEW]
+    finite = [float(r[s]) for r in records for s in statistics if s != "max" and math.isfinite(float(r[s]))]
     largest = max(finite, default=0.0)
-    rows = []
-    for record in group.to_dict("records"):
-        n, n_undefined, n_missed, n_invented, left_out = (_whole(record.get(name)) for name in COUNTS[:5])
-        n_patients = _whole(record.get("n_patients"))
-        cells = []
-        for statistic in statistics:
-            value = float(record[statistic])
-            low, high = (float(record.get(f"{statistic}_{end}", float("nan"))) for end in ("low", "high"))
-            too_few = n > n_undefined and not enough_cases(statistic, n_patients or n - n_undefined)
-            shade = shade_of(value, metric, statistic, largest=largest)
-            written = number(value, metric), bounds(low, high, metric)
-            cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few, left_out=left_out))
-        names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
-        rows.append(Row(*names, n, n_patients, n_undefined, n_missed, n_invented, tuple(cells)))
+    rows = [_row(record, metric, statistics, largest) for record in records]
     # The methods of a stratum and label stand one below the other; without methods the order stays.
     places = [list(dict.fromkeys(names)) for names in zip(*((r.stratum, r.label, r.method) for r in rows), strict=True)]
     rows.sort(key=lambda r: tuple(p.index(n) for p, n in zip(places, (r.stratum, r.label, r.method), strict=True)))
-    return Table(attribute, metric, statistics, tuple(rows))
+    counted = any(row.n_failed[0] for row in rows)
+    heading = f"{failure.comparison} {scaled(failure.bound, metric):g}" if counted else ""
+    return Table(attribute, metric, statistics, tuple(rows), heading)
+
+
+def _row(record: dict[Hashable, Any], metric: Metric, statistics: Sequence[str], largest: float) -> Row:
+    n, n_undefined, n_missed, n_invented, left_out = (_whole(record.get(name)) for name in COUNTS[:5])
+    n_values = _n_values(record)
+    values = values_of_few(record)
+    cells = []
+    for place, statistic in enumerate(statistics):
+        value = float(record[statistic])
+        low, high = (float(record.get(f"{statistic}_{end}", math.nan)) for end in ("low", "high"))
+        too_few = n_values > 0 and not enough_cases(statistic, n_values)
+        if values and place >= N_OF_FEW:
+            cells.append(Cell(statistic, math.nan, "", "", shade=0, too_few=False))
+            continue
+        shade = shade_of(value, metric, statistic, largest=largest)
+        written = number(value, metric), "" if values else bounds(low, high, metric)
+        cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few, left_out=left_out))
+    failed, most = (float(record.get(name, math.nan)) for name in ("n_failed", "failure_high"))
+    n_failed = "" if math.isnan(failed) else str(int(failed)), "" if math.isnan(most) else f"≤ {100 * most:.1f} %"
+    surely = interval(*(float(record.get(name, math.nan)) for name in GUARANTEED[:2]), metric)
+    names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
+    counts = (n, _whole(record.get("n_patients")), n_undefined, n_missed, n_invented)
+    return Row(*names, *counts, n_failed, surely, ", ".join(number(v, metric) for v in values), tuple(cells))
+
+
+def _with_most(n: str, most: str) -> str:
+    return f"{n} ({most})" if most else n
+
+
+def values_of_few(record: Mapping[Hashable, Any]) -> list[float]:
+    """The values of a row that rests on at most `MOST_LISTED` of them, ascending: its statistics determine them."""
+    low, first, middle, third, high = (float(record[name]) for name in ("min", "p25", "median", "p75", "max"))
+    n = _n_values(record)
+    # Of four, numpy's quartiles lie a quarter of the way from the second value to the first, and so on.
+    four = [low, (4 * first - low) / 3, (4 * third - high) / 3, high]
+    listed = ([], [middle], [low, high], [low, middle, high], four, [low, first, middle, third, high])
+    return listed[n] if n <= MOST_LISTED else []
+
+
+def _n_values(record: Mapping[Hashable, Any]) -> int:
+    """How many values the statistics rest on: cases with a value, or patients where they count once."""
+    return _whole(record.get("n_patients")) or _whole(record["n"]) - _whole(record["n_undefined"])
 
 
 def _whole(value: object) -> int:

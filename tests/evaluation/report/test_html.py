@@ -151,7 +151,7 @@ def test_infinite_distances_leave_the_page_whole():
 
 
 def test_notes_and_definitions_are_in_the_page():
-    scores, strata = scores_of(6)
+    scores, strata = scores_of(30)
     html = evaluation_html(evaluation_of(scores, strata, notes=("Two <b>predictions</b> were left out.",)))
     assert "Two &lt;b&gt;predictions&lt;/b&gt; were left out." in html
     assert "2 TP / (2 TP + FP + FN), over voxels" in html

@@ -25,7 +25,7 @@ def test_table_has_the_statistics_in_per_cent():
 
 
 def test_numbers_of_too_few_cases_are_dim():
-    few = printed(evaluation_table(evaluation_of(*scores_of(12))), force_terminal=True, color_system="standard")
+    few = printed(evaluation_table(evaluation_of(*scores_of(30))), force_terminal=True, color_system="standard")
     many = printed(evaluation_table(evaluation_of(*scores_of(300))), force_terminal=True, color_system="standard")
     assert "\x1b[2m" in few
     assert "\x1b[2m" not in many
