@@ -41,18 +41,11 @@ class DemoOptions:
 @takes(DemoOptions)
 def demo(options: DemoOptions) -> None:
     """Train plain nnU-Net and nnUNetTrainerDRO on small real images, and compare them per centre."""
-    from nnunet_dro.demo import run_demo
+    from nnunet_dro.demo import Settings, run_demo
 
+    data = None if options.data is None else str(options.data.absolute())
+    settings = Settings(data, options.by, options.trainer, options.epochs, options.iterations, options.seed)
     try:
-        run_demo(
-            options.out,
-            data=options.data,
-            by=options.by,
-            device=options.device.value,
-            trainer=options.trainer,
-            epochs=options.epochs,
-            iterations=options.iterations,
-            seed=options.seed,
-        )
+        run_demo(options.out, settings, device=options.device)
     except CommandError as error:
         stop(str(error), 1)

@@ -37,29 +37,15 @@ _ABOUT_THE_DATA = (
 
 
 def run_demo(
-    out: Path,
-    *,
-    data: Path | None = None,
-    by: str = "centre",
-    device: str = "cpu",
-    trainer: str = "nnUNetTrainerDRO",
-    epochs: int = 10,
-    iterations: int = 140,
-    seed: int = 0,
-    console: Console | None = None,
+    out: Path, settings: Settings, *, device: Device = Device.CPU, console: Console | None = None
 ) -> pd.DataFrame:
     """Train plain nnU-Net and the robust trainer for the same time, and compare them on held-out cases.
 
     Args:
         out: Folder for everything that the demo makes. If it holds an earlier run with the same settings, that run is
             continued.
-        data: Raw dataset of nnU-Net with a case table; None for the demo's own dataset.
-        by: Column of the case table to report by.
-        device: ``cpu``, ``cuda`` or ``mps``.
-        trainer: Name of the robust trainer; a length in it gives way to the next two.
-        epochs: Epochs of both trainings.
-        iterations: Iterations per epoch of both trainings.
-        seed: Random seed of the demo's own dataset and of the choice of held-out cases.
+        settings: The settings; a length in the trainer's name gives way to theirs.
+        device: Device to train and predict on.
         console: Console for progress and result; None for standard output.
 
     Returns:
@@ -70,25 +56,22 @@ def run_demo(
         FileNotFoundError: If the data or a command do not exist.
         ValueError: If the input cannot be used, or ``out`` holds something else.
     """
-    if device not in (devices := [known.value for known in Device]):
-        raise ValueError(f"`device` must be one of {', '.join(devices)}, got {device!r}. Choose one of them.")
-    console = console or Console()
-    settings = Settings(str(data.absolute()) if data is not None else None, by, trainer, epochs, iterations, seed)
+    by, trainer = settings.by, settings.trainer
     try:
         names = settings.trainers
     except AttributeError as error:
         raise ValueError(f"`trainer` must be one of `nnunet-dro trainers`, got {trainer!r}. Choose one.") from error
     if names["ERM"] == names["DRO"]:
         raise ValueError(f"`trainer` must differ from plain nnU-Net, got {trainer!r}. Leave out beta0.")
-    if data is not None:
-        dataset = read_raw_dataset(data)
+    if settings.data is not None:
+        dataset = read_raw_dataset(Path(settings.data))
         Labels.from_dataset_json(dataset.description)
         strata_by(dataset, by)
     elif by not in (own := ("centre", "orientation")):
         raise ValueError(f"`by` must be a column of the demo's case table, got {by!r}. Choose from: {', '.join(own)}.")
     out = out.absolute()
     claim(out, settings)
-    return _Run(out, settings, device, console).result()
+    return _Run(out, settings, device.value, console or Console()).result()
 
 
 class _Run:
