@@ -10,7 +10,6 @@ from nnunet_dro.evaluation.common_ground import CommonGround, check_methods, fin
 from nnunet_dro.evaluation.compared_methods import changed_cases, scores_of_methods, strata_of_methods
 from nnunet_dro.evaluation.comparison_table import COLUMNS, comparison_table, trainings_table
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.margins import check_margin, margin_verdicts
 from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.one_sided import method_values, notes_on_one_sided
@@ -136,7 +135,7 @@ def _compared(
     baseline = next(iter(trainings.evaluations.values()))
     patients = _patients(baseline, ground)
     patient = None if patients is None else patients.name
-    failure = str(baseline.about.get("options", {}).get("failure", DEFAULT_FAILURE))
+    failure = baseline.options.failure
     draws = {name: int(options[name]) for name in ("n_resamples", "seed")}
     table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
     scores = scores_of_methods(trainings, ground)

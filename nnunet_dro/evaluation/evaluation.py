@@ -19,6 +19,7 @@ from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, read_labels
 from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
 from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.options import EvaluationOptions
 from nnunet_dro.evaluation.outcomes import check_requirements
 from nnunet_dro.evaluation.patients import note_on_patients, note_on_repeated_patients
 from nnunet_dro.evaluation.provenance import about_evaluation
@@ -150,27 +151,27 @@ def evaluate(
     else:
         scored, inputs = _scored(inputs, labels, scoring, kept, jobs=jobs, workers=workers, progress=progress)
     sha256 = {name: sha256_of(path) for name, path in contents.items() if path}
-    options = {
-        "reference": str(reference),
-        "prediction": str(prediction),
+    options = EvaluationOptions(
+        reference=str(reference),
+        prediction=str(prediction),
         # Absolute, so that the report can be made again from anywhere.
-        "dataset_json": str(dataset_json.absolute()) if dataset_json else None,
-        "cases": str(cases_of.path) if cases_of.path else None,
-        "images": str(images) if images else None,
-        "by": list(by),
-        "overall": overall,
-        "reference_stratum": reference_stratum,
-        "patient": patient,
-        "metrics": list(scoring.metrics),
-        "nsd_tolerance_mm": nsd_tolerance_mm,
-        "empty": EmptyRule(scoring.empty).value,
-        "instances": instances.about if instances else None,
-        "missing": missing.value,
-        "failure": str(failed_if),
-        "n_resamples": n_resamples,
-        "seed": seed,
-    }
-    about = about_evaluation(options, scoring, inputs, sha256_of_cases=scored.sha256, sha256_of_files=sha256)
+        dataset_json=str(dataset_json.absolute()) if dataset_json else None,
+        cases=str(cases_of.path) if cases_of.path else None,
+        images=str(images) if images else None,
+        by=tuple(by),
+        overall=overall,
+        reference_stratum=reference_stratum,
+        patient=patient,
+        metrics=scoring.metrics,
+        nsd_tolerance_mm=nsd_tolerance_mm,
+        empty=EmptyRule(scoring.empty).value,
+        instances=instances.about if instances else None,
+        missing=missing.value,
+        failure=str(failed_if),
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+    about = about_evaluation(options.record(), scoring, inputs, sha256_of_cases=scored.sha256, sha256_of_files=sha256)
     return _described(scored, cases_of, inputs, scoring, requirements, about, method=method)
 
 
@@ -215,17 +216,16 @@ def _described(
     method: str | None,
 ) -> Evaluation:
     """The evaluation of scored cases; the other options are those in ``about``."""
-    options, scores = about["options"], scored.table
-    patient = options["patient"]
+    options, scores = EvaluationOptions.of(about), scored.table
     statistics = summarise(
         scores,
         cases_of.strata,
         metrics=scoring.metrics,
         patient_of_case=cases_of.patient_of_case,
         one_sided=one_sided_of(requirements),
-        failure=options["failure"],
-        n_resamples=options["n_resamples"],
-        seed=options["seed"],
+        failure=options.failure,
+        n_resamples=options.n_resamples,
+        seed=options.seed,
     )
     sizes = pd.DataFrame()
     if scoring.instances:
@@ -233,16 +233,16 @@ def _described(
             scored.lesions,
             cases_of.strata,
             patient_of_case=cases_of.patient_of_case,
-            n_resamples=options["n_resamples"],
-            seed=options["seed"],
+            n_resamples=options.n_resamples,
+            seed=options.seed,
         )
     in_pixels = bool(scores["reference_ml"].isna().all())
     checked = with_absent(statistics, cases_of.absent) if requirements else statistics
     outcomes = check_requirements(checked, requirements, in_pixels=in_pixels)
-    if patient is None:
+    if options.patient is None:
         on_patients = note_on_repeated_patients(cases_of.cases)
     else:
-        on_patients = note_on_patients(patient, cases_of.patient_of_case)
+        on_patients = note_on_patients(options.patient, cases_of.patient_of_case)
     return Evaluation(
         method=method or inputs.method,
         scores=scores
@@ -250,7 +250,7 @@ def _described(
         else scores.merge(cases_of.table.rename(columns=column_in_scores), on="case", how="left"),
         strata=statistics,
         stratum_of_case=cases_of.strata,
-        worst=worst_strata(statistics, reference=options["reference_stratum"]),
+        worst=worst_strata(statistics, reference=options.reference_stratum),
         false_positives=false_positives(scores),
         lesions=scored.lesions,
         lesion_sizes=sizes,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.evaluation.options import EvaluationOptions
 from nnunet_dro.evaluation.score_arrays import NUMBERS
 
 _OF_CASE_TABLE = " (case table)"
@@ -54,6 +55,11 @@ class Evaluation:
     lesion_sizes: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
+    def options(self) -> EvaluationOptions:
+        """The options that it was made with."""
+        return EvaluationOptions.of(self.about)
+
+    @property
     def case_table(self) -> pd.DataFrame:
         """The other columns of the case table, a row per case with the index ``case``."""
         own = {"case", "label", *NUMBERS}
@@ -64,7 +70,7 @@ class Evaluation:
     @property
     def patient_of_case(self) -> "pd.Series[str] | None":
         """The patient of each case, named after the column; None where every case is another patient's."""
-        column, table = self.about.get("options", {}).get("patient"), self.case_table
+        column, table = self.options.patient, self.case_table
         return table[column].astype(str) if column in table else None
 
     @property

@@ -108,7 +108,7 @@ def pilot_values(evaluation: Evaluation, requirement: Requirement, rows: pd.Data
         An array per row; as bad as can be where the label was missed or invented and there is no value, and NaN where
         there is no label.
     """
-    scores, patient = evaluation.scores, evaluation.about.get("options", {}).get("patient")
+    scores, patient = evaluation.scores, evaluation.options.patient
     codes = None if patient is None else pd.factorize(scores[patient])[0]
     found = []
     for row in rows.to_dict("records"):

@@ -63,7 +63,7 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     # Whole numbers, although the labels whose lesions are not compared have none.
     counts = {column: "Int64" for column in LESION_COUNTS if column in evaluation.scores.columns}
     of_lesions = {}
-    if evaluation.about.get("options", {}).get("instances"):
+    if evaluation.options.instances:
         tables = zip(OF_LESIONS, (evaluation.lesions, evaluation.lesion_sizes), strict=True)
         of_lesions = {name: table.to_csv(index=False) for name, table in tables if len(table.columns)}
     return {

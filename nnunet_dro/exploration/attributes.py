@@ -47,7 +47,7 @@ def find_attributes(
         ValueError: If there is no attribute, a spec cannot be used, or a case has no row in the table.
     """
     known = case_table_of(evaluation, cases)
-    patient = evaluation.about.get("options", {}).get("patient")
+    patient = evaluation.options.patient
     given = _read(table, cases) if table else known[["case"]]
     new = [name for name in attributes_of(given) if name not in known.columns]
     wide = known.merge(given[["case", *new]], on="case", how="left")
@@ -97,7 +97,7 @@ def _usable(
 def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:
     """The attributes of the evaluation, intersections as the columns and cuts that they were asked for by."""
     specs = [name for name in evaluation.stratum_of_case if name != ALL]
-    asked = [str(spec) for spec in evaluation.about.get("options", {}).get("by", ())]
+    asked = list(evaluation.options.by)
     intersections = [name for name in specs if "," in name and name not in table.columns]
     single = [name for name in specs if name not in intersections]
     covered = {_column(name, table) for name in single}

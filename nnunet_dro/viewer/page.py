@@ -195,7 +195,7 @@ def _cases(evaluation: Evaluation, choices: Sequence[Choice], shown: ShownCases 
 
 
 def _channel_names(evaluation: Evaluation) -> dict[str, str]:
-    path = evaluation.about["options"]["dataset_json"]
+    path = evaluation.options.dataset_json
     dataset = read_if_usable(Path(path)) if path else None
     names = (dataset or {}).get("channel_names", {})
     return {str(key): str(name) for key, name in names.items()} if isinstance(names, Mapping) else {}

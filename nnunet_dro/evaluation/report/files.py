@@ -82,7 +82,7 @@ def labels_of(evaluation: Evaluation) -> Labels:
         FileNotFoundError: If its dataset.json does not exist any more.
         ValueError: If it cannot be used.
     """
-    path = evaluation.about["options"]["dataset_json"]
+    path = evaluation.options.dataset_json
     return read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
 
 

@@ -83,7 +83,7 @@ def findings(evaluation: Evaluation) -> list[Finding]:
         if tail is None or math.isnan(float(tail["worst"])):
             continue
         stratum_row = of_stratum.get((attribute, str(tail["worst_stratum"]), label), {})
-        reference = evaluation.about.get("options", {}).get("reference_stratum")
+        reference = evaluation.options.reference_stratum
         other = "reference" if str(tail["best_stratum"]) == reference else "best"
         badness = float(tail["worst"]) * (-1 if metric.more_is_better else 1)
         found.append((badness, _finding(metric, attribute, label, tail, stratum_row, other)))
