@@ -1,4 +1,4 @@
-"""Writes the tables in docs/trainers.md and docs/options.md from the texts that the trainers' registry holds.
+"""Writes the tables in docs/trainers.md, docs/options.md and CONTRIBUTING.md from texts that the package holds.
 
     python docs/option_tables.py            write them into the pages
     python docs/option_tables.py --check    change nothing; exit with 1 if a page differs
@@ -7,15 +7,18 @@ Each name links to the section of the page that explains it, so an option withou
 """
 
 import argparse
+import ast
 import re
 import sys
 from pathlib import Path
 
+import nnunet_dro
 from nnunet_dro.trainers.options import OPTIONS, GroupOptions
 from nnunet_dro.trainers.overview import default_of, trainers_with
 from nnunet_dro.trainers.registry import TRAINERS
 
 FOLDER = Path(__file__).parent
+PACKAGE = Path(nnunet_dro.__file__).parent
 
 
 def main() -> int:
@@ -24,15 +27,15 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="Change nothing; exit with 1 if a page differs.")
     check = parser.parse_args().check
     differs = False
-    for name in TABLES:
-        path = FOLDER / f"{name}.md"
+    for name, (file, _) in TABLES.items():
+        path = FOLDER / file
         page = path.read_text(encoding="utf-8")
         new = with_table(page, name)
         if new == page:
             continue
         differs = True
         if check:
-            print(f"{path} differs from the registry. Run: python {Path(__file__).name}", file=sys.stderr)
+            print(f"{path} differs from the package. Run: python {Path(__file__).name}", file=sys.stderr)
         else:
             path.write_text(new, encoding="utf-8")
     return int(check and differs)
@@ -43,10 +46,10 @@ def with_table(page: str, name: str) -> str:
 
     Args:
         page: Text in which the table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
-        name: A key of `TABLES`, which the page is called after.
+        name: A key of `TABLES`.
 
     Returns:
-        The same text with the table of the registry in it.
+        The same text with the table of the package in it.
 
     Raises:
         ValueError: If the page lacks the place of the table, or a section for a trainer or an option.
@@ -55,7 +58,7 @@ def with_table(page: str, name: str) -> str:
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         raise ValueError(f"`page` must have {begin.strip()} and {end} once each, in this order. Add them.")
     before, rest = page.split(begin)
-    return before + begin + TABLES[name](page) + end + rest.split(end)[1]
+    return before + begin + TABLES[name][1](page) + end + rest.split(end)[1]
 
 
 def trainers_table(page: str) -> str:
@@ -77,6 +80,15 @@ def options_table(page: str) -> str:
     return _table(rows)
 
 
+def rooms_table(page: str) -> str:
+    """A row for each folder of the package: what the first sentence of its docstring says."""
+    rows = [("folder", "what is in it")]
+    for path in sorted(PACKAGE.glob("*/__init__.py")):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        rows.append((f"`{path.parent.name}`", " ".join(text.split("\n\n")[0].split())))
+    return _table(rows)
+
+
 def _linked(name: str, page: str) -> str:
     headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     section = next((heading for heading in headings if f"`{name}`" in heading), None)
@@ -95,7 +107,11 @@ def _table(rows: list[tuple[str, ...]]) -> str:
     return "\n".join([head, "|" + " --- |" * len(rows[0]), *body, ""])
 
 
-TABLES = {"trainers": trainers_table, "options": options_table}
+TABLES = {
+    "trainers": ("trainers.md", trainers_table),
+    "options": ("options.md", options_table),
+    "rooms": ("../CONTRIBUTING.md", rooms_table),
+}
 
 if __name__ == "__main__":
     sys.exit(main())

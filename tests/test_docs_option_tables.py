@@ -1,4 +1,4 @@
-"""The tables of docs/trainers.md and docs/options.md are those of the registry."""
+"""The tables of trainers, options and folders in the documentation are those of the package."""
 
 import importlib.util
 from pathlib import Path
@@ -26,11 +26,11 @@ def edited(page):
 
 
 def text_of(tables, name):
-    return (tables.FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    return (tables.FOLDER / tables.TABLES[name][0]).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["trainers", "options"])
-def test_the_committed_page_has_the_table_of_the_registry(tables, name):
+@pytest.mark.parametrize("name", ["trainers", "options", "rooms"])
+def test_the_committed_page_has_the_table_of_the_package(tables, name):
     page = text_of(tables, name)
     assert page == tables.with_table(page, name), "run: python docs/option_tables.py"
 
@@ -59,11 +59,13 @@ def test_a_page_without_the_place_of_a_table_is_an_error(tables):
 
 @pytest.mark.parametrize("edit", [lambda page: page, edited], ids=["same", "edited"])
 def test_check_says_whether_a_page_differs_and_changes_nothing(tables, tmp_path, monkeypatch, capsys, edit):
-    pages = {"trainers": text_of(tables, "trainers"), "options": edit(text_of(tables, "options"))}
+    pages = {name: text_of(tables, name) for name in tables.TABLES}
+    differs = edit(pages["options"]) != pages["options"]
+    pages["options"] = edit(pages["options"])
+    monkeypatch.setattr(tables, "FOLDER", tmp_path / "docs")
+    (tmp_path / "docs").mkdir()
     for name, page in pages.items():
-        (tmp_path / f"{name}.md").write_text(page, encoding="utf-8")
-    differs = pages["options"] != text_of(tables, "options")
-    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+        (tables.FOLDER / tables.TABLES[name][0]).write_text(page, encoding="utf-8")
     monkeypatch.setattr("sys.argv", ["option_tables.py", "--check"])
     assert tables.main() == int(differs)
     assert {name: text_of(tables, name) for name in pages} == pages

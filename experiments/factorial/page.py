@@ -161,8 +161,8 @@ def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
 
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The settings and the differences, without the values that they are about."""
-    return table[[name for name in table if name == "setting" or name.endswith(("mean - ERM", "p10 - ERM"))]]
+    """The settings and the differences of the rare strata's mean."""
+    return table[["setting", f"{RARE} mean - ERM"]]
 
 
 def draw(table: pd.DataFrame, strata: Strata) -> Figure:

@@ -25,7 +25,7 @@ from rich.console import Console
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
 from experiments.hardness_signals.measurement import add_configurations, signals_of_patches, size_name
-from experiments.hardness_signals.page import draw, page_text
+from experiments.hardness_signals.page import draw, page_text, shown_table
 from experiments.nnunet_runs.plans import PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
@@ -182,6 +182,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         title=measurement.title,
         text=page_text(table, measurement.study, n_draws=measurement.n_draws),
         table=table,
+        shown=shown_table(table),
         figure=draw(table),
         command=module_command("experiments.hardness_signals", argv),
         seeds=[0],

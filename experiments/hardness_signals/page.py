@@ -46,3 +46,9 @@ def page_text(table: pd.DataFrame, study: Study, *, n_draws: int) -> str:
         last={size: rows.set_index("signal").to_dict("index") for size, rows in last.groupby("patch", sort=False)},
         columns=render("hardness_signals/columns"),
     )
+
+
+def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns that the page shows."""
+    left_out = ["sd between cases", "sd within a case", "share, momentum 0.5"]
+    return table.drop(columns=left_out).dropna(axis="columns", how="all")

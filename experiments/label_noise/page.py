@@ -35,7 +35,8 @@ def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the rare stratum's hard label; the means over the labels are in the text."""
-    return table[(table["label"] != ALL_LABELS) & table["stratum"].isin([table["stratum"].iloc[-1]])]
+    rows = table[(table["label"] != ALL_LABELS) & table["stratum"].isin([table["stratum"].iloc[-1]])]
+    return rows.drop(columns=["label", "stratum"])
 
 
 def page_text(

@@ -40,11 +40,13 @@ def markdown_table(table: pd.DataFrame) -> str:
 
 
 def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """What a page shows of a table: the end of the training, and no number of seeds, which the text has."""
+    """What a page shows of a table: means and differences at the end of the training."""
     for name in ("iteration", "iterations"):
         if name in table:
             table = table[table[name] == table[name].max()]
-    return table.drop(columns=[name for name in ("iteration", "iterations", "seeds") if name in table])
+    dropped = ["iteration", "iterations", "seeds"]
+    dropped += ["p10", "share"] if any(str(name).startswith("p10 - ") for name in table) else []
+    return table.drop(columns=dropped, errors="ignore")
 
 
 def _is_number(column: pd.Series) -> bool:

