@@ -120,8 +120,7 @@ def guaranteed_means(
     for block, is_bounded in _blocks(ascending, bounded, fewest=1, low=low, n_resamples=n_resamples):
         if is_bounded and n_resamples:
             of_size = np.concatenate([ascending[position] for position in block])
-            options = {"tail": TAIL, "n_resamples": n_resamples, "seed": seed}
-            bounds[block] = bounded_mean(of_size, low=low, high=1.0, **options)
+            bounds[block] = bounded_mean(of_size, low=low, high=1.0, tail=TAIL, n_resamples=n_resamples, seed=seed)
     return bounds
 
 

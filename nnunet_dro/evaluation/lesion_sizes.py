@@ -63,10 +63,12 @@ def lesion_sizes(
             key = {"attribute": attribute, "stratum": name, "label": label}
             key |= {"unit": group["unit"].iloc[0], "volume": f"{10**decade if decade else 0} to {10 ** (decade + 1)}"}
             rows.append(key | _row(of_reference) | {"n_invented": n_invented})
-    options = {"low": 0.0, "high": 1.0, "tail": TAIL, "n_resamples": n_resamples, "seed": seed}
+    limits = {"low": 0.0, "high": 1.0, "tail": TAIL}
     for row, found, codes in zip(rows, samples, patients, strict=True):
         several = n_resamples > 0 and len(np.unique(codes)) > 1
-        ends = clustered_mean(found, codes, **options) if several else (float("nan"), float("nan"))
+        ends = float("nan"), float("nan")
+        if several:
+            ends = clustered_mean(found, codes, **limits, n_resamples=n_resamples, seed=seed)
         row |= {"recall_low": ends[0], "recall_high": ends[1]}
     table: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
     return table

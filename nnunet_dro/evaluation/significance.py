@@ -82,8 +82,8 @@ def _pair_means(ascending: FloatArray, places: Sequence[int]) -> list[float]:
             low, high = (low, middle) if n_up_to >= k else (middle, high)
         # The pair that is nearest, not a number near it, so that 0 stays 0.
         after = np.searchsorted(ascending, 2 * high - ascending)
-        means = [(ascending + ascending[np.clip(after + step, own, n - 1)]) / 2 for step in (-1, 0)]
-        found.append(float(min(np.concatenate(means), key=lambda mean, end=high: abs(mean - end))))
+        near = np.concatenate([ascending + ascending[np.clip(after + step, own, n - 1)] for step in (-1, 0)]) / 2
+        found.append(float(near[np.abs(near - high).argmin()]))
     return found
 
 

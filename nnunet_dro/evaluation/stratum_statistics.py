@@ -135,7 +135,8 @@ def summarise(
     if n_resamples:
         bounds[:, : len(INTERVALS)] = intervals(samples, bounded=bounded).reshape(len(rows), -1)
         guaranteed = guaranteed_means(samples, bounded=bounded, n_resamples=n_resamples, seed=seed)
-        of_failures = most_failures(table["n_failed"], [row["n_counted"] for row in rows])
+        n_counted = pd.DataFrame(rows, columns=["n_counted"]).to_numpy(dtype=np.float64)[:, 0]
+        of_failures = most_failures(table["n_failed"].to_numpy(dtype=np.float64), n_counted)
         bounds[:, len(INTERVALS) :] = np.column_stack([guaranteed, of_failures])
     table = table.join(pd.DataFrame(bounds, columns=[*INTERVALS, *GUARANTEED]))
     for statistic, end, confidence in one_sided:
@@ -169,9 +170,10 @@ def _described(
     patient_of_row: npt.NDArray[np.intp] | None,
     failed_of: Mapping[str, Mapping[str, BoolArray] | None],
     failure: Failure,
-) -> tuple[list[dict[str, float]], list[npt.NDArray[np.float64]]]:
+) -> tuple[list[dict[str, object]], list[npt.NDArray[np.float64]]]:
     """The rows of the table without bounds, with how many can fail (``n_counted``), and the values they rest on."""
-    rows, samples = [], []
+    rows: list[dict[str, object]] = []
+    samples = []
     for key, inside in places:
         of_cases, failed = values[str(key["metric"])][inside], failed_of[str(key["metric"])]
         here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
