@@ -1,6 +1,5 @@
 """The page of a ranking: one self-contained file, offline."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, stratum_title
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.page import page_assets, page_environment
-from nnunet_dro.pages.sortable_table import SortableTable
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.wording import NO_VALUE, share
 from nnunet_dro.ranking.case_page import case_charts, case_table
@@ -74,14 +72,10 @@ def ranking_html(ranking: Ranking) -> str:
         "about": dict(ranking.about["options"]) | {"versions": dict(ranking.about["versions"])},
         "cases_about": "The best, the median and the worst value of the teams in each case, hardest case first.",
         "cases_file": "cases.csv",
-        "payload": {"columns": []} if table is None else _payload(table),
+        "payload": {"columns": []} if table is None else table.payload({}),
     }
     template = page_environment(_ASSETS).get_template("ranking.html")
     return template.render({**page_assets(), **content})
-
-
-def _payload(table: SortableTable) -> Mapping[str, Any]:
-    return table.payload({})
 
 
 def _rows(ranking: Ranking) -> list[dict[str, Any]]:
