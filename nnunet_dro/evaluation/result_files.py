@@ -196,8 +196,7 @@ def _parsed(path: Path) -> Evaluation:
             worst=worst_strata(tables["strata"], reference=reference),
             about=about,
             notes=tuple(summary["notes"]),
-            # Evaluations of earlier versions have none.
-            lesion_sizes=_table(summary.get("lesion_sizes", []), numbers=LESION_NUMBERS),
+            lesion_sizes=_table(summary["lesion_sizes"], numbers=LESION_NUMBERS),
             lesions=_lesions(path.parent) if summary["options"].get("instances") else pd.DataFrame(),
             **tables,
         )
