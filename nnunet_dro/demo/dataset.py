@@ -59,14 +59,7 @@ class Slice:
 
 
 def read_template() -> FloatArray:
-    """Read the ICBM 2009a symmetric template that ships with nilearn.
-
-    Returns:
-        T1, grey matter and white matter in [0, 1] at 2 mm, shape (3, z, y, x).
-
-    Raises:
-        FileNotFoundError: If nilearn is not installed or does not contain the template.
-    """
+    """The ICBM 2009a symmetric template that ships with nilearn: T1, grey and white matter in [0, 1], (3, z, y, x)."""
     import importlib.resources
 
     import SimpleITK
@@ -91,12 +84,8 @@ def read_template() -> FloatArray:
 def split_slices(template: FloatArray) -> dict[str, list[Slice]]:
     """Divide the usable slices of the template into slices for training and slices for the test.
 
-    Args:
-        template: The template, as `read_template` returns it.
-
-    Returns:
-        The slices of ``train`` and ``test``. Sagittal slices come from one hemisphere: the template is symmetric, so
-        that the other hemisphere would show the test slices in training.
+    Sagittal slices come from one hemisphere: the template is symmetric, so that the other would show the test slices in
+    training.
     """
     split: dict[str, list[Slice]] = {"train": [], "test": []}
     for axis, orientation in enumerate(ORIENTATIONS):
@@ -125,15 +114,7 @@ def _centred(image: FloatArray) -> FloatArray:
 
 
 def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
-    """Make another anatomy: a smooth random displacement of up to about 12 mm, a small rotation and a small scaling.
-
-    Args:
-        slice_: The slice.
-        rng: Generator of the displacement, rotation and scaling.
-
-    Returns:
-        A new slice, with the image and the tissue maps deformed alike.
-    """
+    """Make another anatomy: a smooth random displacement of up to about 12 mm, a small rotation and a small scaling."""
     from scipy.ndimage import gaussian_filter, map_coordinates
 
     grid = np.stack(np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij")).astype(np.float64)
@@ -159,18 +140,9 @@ def label_map(slice_: Slice) -> npt.NDArray[np.uint8]:
 
 
 def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Simulate the image that the protocol of a centre would give.
+    """Simulate the image, 0 to 255, that the protocol of a centre would give.
 
-    Args:
-        slice_: The (deformed) slice.
-        centre: ``A`` for plain T1, ``B`` for a stronger gamma and more noise, ``C`` for an inverted contrast like T2.
-        rng: Generator of bias field, gamma and noise.
-
-    Returns:
-        Image, shape (SIZE, SIZE), 0 to 255.
-
-    Raises:
-        ValueError: If the centre is not one of the three.
+    A is a plain T1, B has a stronger gamma and more noise, C an inverted contrast like T2.
     """
     from scipy.ndimage import gaussian_filter
 
@@ -190,18 +162,7 @@ def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArr
 
 
 def build_dataset(raw: Path, *, rng: np.random.Generator) -> Path:
-    """Write the dataset in nnU-Net's raw format, with its case table ``cases.csv``.
-
-    Args:
-        raw: nnU-Net's folder of raw datasets.
-        rng: Generator of slices, deformations and intensities; the same state gives the same files.
-
-    Returns:
-        The dataset's folder. It appears only once it is complete.
-
-    Raises:
-        FileNotFoundError: If the brain template is not installed.
-    """
+    """Write the dataset in nnU-Net's raw format, with its case table ``cases.csv``; it appears once it is complete."""
     slices = split_slices(read_template())
     partial, folder = raw / f"{DATASET_NAME}.partial", raw / DATASET_NAME
     shutil.rmtree(partial, ignore_errors=True)

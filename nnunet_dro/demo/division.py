@@ -38,11 +38,7 @@ class Division:
 
 
 def strata_by(dataset: RawDataset, by: str) -> "pd.Series[str]":
-    """The stratum of each case.
-
-    Raises:
-        ValueError: If the case table has no column ``by``; the message lists its columns.
-    """
+    """The stratum of each case."""
     if by not in attributes_of(dataset.table):
         columns = name_some(attributes_of(dataset.table), at_most=20)
         where = str(dataset.folder / "cases.csv")
@@ -57,17 +53,6 @@ def divide(dataset: RawDataset, stratum_of_case: "pd.Series[str]", *, rng: np.ra
     the case table is ``test``; without that column, a fifth of every stratum of at least three cases. The validation
     cases are those whose entry in that column is ``validation``, or else a few cases of the most frequent stratum, so
     that the training loses no rare case.
-
-    Args:
-        dataset: The dataset.
-        stratum_of_case: Stratum of each case, indexed by case.
-        rng: Generator that draws the cases.
-
-    Returns:
-        The division, in which every case is in one part.
-
-    Raises:
-        ValueError: If there are too few cases to train, validate and test.
     """
     cases = list(dataset.training_cases)
     splits = dataset.table.set_index("case")["split"] if "split" in dataset.table else pd.Series(dtype=str)

@@ -14,18 +14,9 @@ BATCH_SIZE = {2: 4, 3: 2}
 
 
 def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
-    """Add a configuration with a small network to nnU-Net's plans.
+    """Add a configuration ``PARENT_small`` to nnU-Net's plans, which uses the parent's preprocessed data.
 
-    Args:
-        plans: Contents of the plans file.
-        parent: Configuration to inherit from, whose preprocessed data are used.
-
-    Returns:
-        New plans with the configuration ``PARENT_small``. Its network has the first stages of the parent's (kernels,
-        strides) with fewer features.
-
-    Raises:
-        ValueError: If the plans do not have the parent configuration.
+    Its network has the first stages of the parent's (kernels, strides) with fewer features.
     """
     configurations = plans["configurations"]
     if parent not in configurations:

@@ -33,12 +33,8 @@ class StepProgress:
 def steps_progress(console: Console, titles: Sequence[str]) -> Iterator[list[StepProgress]]:
     """Show steps that run at the same time, and a line with the duration of each once it has ended.
 
-    Args:
-        console: Console to show them on. One that is no terminal gets a line at the start of each and one at its end.
-        titles: Titles of the steps.
-
-    Yields:
-        The displays to update. Those that are not told when their step ends take the end of this context for it.
+    A console that is no terminal gets a line at the start of each as well. Displays that are not told when their step
+    ends take the end of this context for it.
     """
     columns = (
         SpinnerColumn(),

@@ -41,20 +41,7 @@ def compare_methods(
     jobs: int,
     progress: StepProgress,
 ) -> Comparison:
-    """Evaluate the predictions of the methods, compare the methods, and write the results into the demo's folder.
-
-    Args:
-        out: The demo's folder, with the held-out cases in ``test`` and the predictions in ``predictions``.
-        dataset: Folder of the raw dataset, with dataset.json and cases.csv.
-        methods: Names of the folders in ``predictions``, the baseline first.
-        by: Column of the case table to report by.
-        metrics: Metrics, as `metrics_for` returns them.
-        jobs: Number of cases to score at a time.
-        progress: The display to update.
-
-    Returns:
-        The comparison. Its files are in ``comparison``, those of each method in ``evaluation``.
-    """
+    """Evaluate the predictions of the methods, the baseline first, compare them, and write the results."""
     evaluations = {}
     for n_done, method in enumerate(methods):
         progress.update(n_done, len(methods) + 1)

@@ -41,20 +41,8 @@ def run_demo(
 ) -> pd.DataFrame:
     """Train plain nnU-Net and the robust trainer for the same time, and compare them on held-out cases.
 
-    Args:
-        out: Folder for everything that the demo makes. If it holds an earlier run with the same settings, that run is
-            continued.
-        settings: The settings; a length in the trainer's name gives way to theirs.
-        device: Device to train and predict on.
-        console: Console for progress and result; None for standard output.
-
-    Returns:
-        Statistics of the Dice score per method, label and stratum.
-
-    Raises:
-        CommandError: If a command of nnU-Net fails.
-        FileNotFoundError: If the data or a command do not exist.
-        ValueError: If the input cannot be used, or ``out`` holds something else.
+    A folder ``out`` that holds an earlier run with the same settings is continued; a length in the trainer's name gives
+    way to that of the settings. The statistics of the Dice per method, label and stratum are returned.
     """
     by, trainer = settings.by, settings.trainer
     try:

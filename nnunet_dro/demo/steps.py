@@ -41,15 +41,7 @@ class Step:
 
 
 def together(steps: Iterable[Step], *, at_most: int) -> Iterator[list[Step]]:
-    """Group steps that run at the same time: trainings that follow each other.
-
-    Args:
-        steps: The steps in their order.
-        at_most: Largest number of trainings at the same time.
-
-    Yields:
-        The groups in their order.
-    """
+    """Group steps that run at the same time: trainings that follow each other."""
     group: list[Step] = []
     for step in steps:
         if group and not (step.is_training and group[-1].is_training and len(group) < at_most):
@@ -61,17 +53,7 @@ def together(steps: Iterable[Step], *, at_most: int) -> Iterator[list[Step]]:
 
 
 def carry_out(steps: Sequence[Step], *, environment: Mapping[str, str], console: Console) -> None:
-    """Carry out steps at the same time, with a line of progress for each.
-
-    Args:
-        steps: The steps.
-        environment: Environment variables for all their commands.
-        console: Console to show the progress on.
-
-    Raises:
-        CommandError: If a command fails; the others are ended.
-        FileNotFoundError: If a command is not installed.
-    """
+    """Carry out steps at the same time, with a line of progress for each."""
     with steps_progress(console, [step.title for step in steps]) as displays:
         for step, display in zip(steps, displays, strict=True):
             step.begin(display)

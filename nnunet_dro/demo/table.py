@@ -18,15 +18,9 @@ SHOWN = ("mean", "median", "iqr", "p25", "p10", "p5")
 
 
 def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
-    """Show the statistics of the Dice score of all methods, in per cent.
+    """Show the statistics of the Dice of all methods, in per cent, with the number of training cases of each stratum.
 
-    Args:
-        table: Statistics of the Dice score by one attribute, as `summarise` returns them, with a column ``method``.
-        n_training: Number of training cases of each stratum.
-
-    Returns:
-        A table with a row per label, stratum and method. Numbers that are better than those of every other method by
-        at least five points are bold.
+    Numbers that are better than those of every other method by at least five points are bold.
     """
     by = table["attribute"].iloc[0]
     rendered = Table(

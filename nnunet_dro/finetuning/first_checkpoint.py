@@ -21,16 +21,7 @@ _WANDB = "nnUNet_wandb_enabled"
 
 
 def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
-    """Whether this finetuning has its first checkpoint, or a later one.
-
-    Args:
-        target: The fold to train on.
-        trainer: Name of the trainer.
-        model: The source.
-
-    Raises:
-        ValueError: If the folder holds another training.
-    """
+    """Whether this finetuning has its first checkpoint, or a later one; a folder with another training is refused."""
     folder = target.fold_folder(trainer)
     if model.path.absolute().parent == folder:
         raise ValueError(f"`from` must be another training than the one to start, got {trainer!r} for both.")
@@ -51,19 +42,7 @@ def write_first_checkpoint(target: Target, trainer: str, model: SourceModel, *, 
     """Write the checkpoint of a training that has the source's weights and no epoch behind it.
 
     It is ``checkpoint_best.pth``, of which nnU-Net's ``--c`` takes the last notice, so that every later one comes
-    first.
-
-    Args:
-        target: The fold to train on.
-        trainer: Name of the trainer.
-        model: The source.
-        device: Device to train on, as in nnU-Net's ``-device``. The checkpoint is made on the CPU.
-
-    Returns:
-        The checkpoint.
-
-    Raises:
-        ValueError: If the source is for other images, labels or another network; nothing is left in the folder then.
+    first. It is made on the CPU; where the source does not fit, nothing is left in the folder.
     """
     check_same_task(model, target)
     fold = target.fold if target.fold == "all" else int(target.fold)

@@ -12,18 +12,7 @@ _PREFIX = "nnUNetTrainer"
 
 
 def finetuning_trainer(trainer: str, *, learning_rate: float | None = None, epochs: int | None = None) -> str:
-    """The name of the trainer of a finetuning.
-
-    Args:
-        trainer: Name of a trainer of this package, which may leave ``nnUNetTrainer`` out.
-        learning_rate: Learning rate of the first epoch; None for that of the name, or the default.
-        epochs: Number of epochs; None for that of the name, or the default.
-
-    Returns:
-        The name with the schedule in it.
-
-    Raises:
-        ValueError: If the name is not one of this package's, an option is wrong, or a number contradicts the name.
+    """The trainer's name with the schedule in it: as given, as in the name, or the default.
 
     Example:
         >>> finetuning_trainer("DRO_beta10_50epochs")

@@ -58,19 +58,7 @@ class SourceModel:
 
 
 def find_source(given: str, target: Target) -> Path:
-    """Find the checkpoint to start from.
-
-    Args:
-        given: A trainer's name, whose model of the target's plans, configuration and fold is meant, or the path of a
-            fold's folder or of a checkpoint.
-        target: What is to be trained.
-
-    Returns:
-        The checkpoint.
-
-    Raises:
-        FileNotFoundError: If there is none.
-    """
+    """Find the checkpoint to start from; a trainer's name means its model of the target's plans and fold."""
     is_path = os.sep in given or Path(given).exists()
     path = Path(given) if is_path else target.fold_folder(given)
     if path.is_file():
@@ -90,11 +78,7 @@ def find_source(given: str, target: Target) -> Path:
 
 
 def read_source(path: Path) -> SourceModel:
-    """Read a model.
-
-    Raises:
-        ValueError: If the file is not a checkpoint of nnU-Net, or damaged.
-    """
+    """Read a model; what is not a checkpoint of nnU-Net is refused."""
     checkpoint = read_checkpoint(path, cure="Name one of nnU-Net's with --from.")
     try:
         return _model(path, checkpoint)
@@ -127,11 +111,7 @@ def _bare(name: str) -> str:
 
 
 def check_same_task(model: SourceModel, target: Target) -> None:
-    """Check that the target has the source's labels and channels, and images as the source's network expects them.
-
-    Raises:
-        ValueError: If not; the message names the first difference.
-    """
+    """Check that the target has the source's labels and channels, and images as the source's network expects them."""
     try:
         _check_same_task(model, target)
     except (KeyError, TypeError, AttributeError) as error:
@@ -190,15 +170,7 @@ def _refuse(model: SourceModel, what: str, before: Any, now: Any, cure: str) -> 
 
 
 def check_same_network(model: SourceModel, weights: Mapping[str, Tensor]) -> None:
-    """Check that the source's weights fit a network.
-
-    Args:
-        model: The source.
-        weights: The weights of the network that is trained.
-
-    Raises:
-        ValueError: If names or shapes differ; the message names the first difference.
-    """
+    """Check that the source's weights fit a network; the error names the first difference."""
     before, now = ({name: tuple(w.shape) for name, w in each.items()} for each in (model.weights, weights))
     differing = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     if differing:

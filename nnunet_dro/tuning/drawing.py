@@ -20,16 +20,8 @@ def draw_options(study: optuna.Study, space: Space, sampler: BaseSampler, *, see
     Names of trainers are rounded, and words have few combinations: different proposals can mean the same trainer. The
     sampler proposes first. If that trainer has a result, runs elsewhere or is known to be refused, options are drawn at
     random instead: the sampler would propose the same again. It learns from every trial that has a value of all that is
-    tuned, repetitions included; Optuna's Gaussian process ignores pruned ones.
-
-    Args:
-        study: The study.
-        space: What is tuned.
-        sampler: The sampler.
-        seed: Random seed of the draws at random.
-
-    Returns:
-        Value by name, as in the trainer's name; None if `N_ATTEMPTS` draws in a row have been tried.
+    tuned, repetitions included; Optuna's Gaussian process ignores pruned ones. None if `N_ATTEMPTS` draws in a row have
+    been tried.
     """
     tried = {_key_of(trial) for trial in study.get_trials(deepcopy=False)} - {None}
     distributions = space.distributions()
@@ -67,10 +59,5 @@ def _key_of(trial: FrozenTrial) -> str | None:
 
 
 def giving(options: Mapping[str, Any] | None, *, seed: int) -> BaseSampler:
-    """The sampler that gives a trial the options drawn for it; a trial that was queued with its options keeps those.
-
-    Args:
-        options: Value by name; None if the next trial is a queued one.
-        seed: Random seed of what a queued trial lacks.
-    """
+    """The sampler that gives a trial the options drawn for it; a queued trial (None) keeps its own."""
     return PartialFixedSampler(dict(options or {}), RandomSampler(seed=seed))

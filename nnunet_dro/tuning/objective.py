@@ -47,17 +47,10 @@ class Objective:
         return f"{self.statistic} of {self.metric}" + ("" if self.by is None else f" by {self.by} {self.over}")
 
     def value(self, strata: pd.DataFrame) -> float:
-        """Compute the objective of an evaluation.
+        """The statistic of the strata of an evaluation, a fraction or mm.
 
-        Args:
-            strata: Statistics with a row per stratum, label and metric, as in `Evaluation`.
-
-        Returns:
-            The statistic, averaged over the labels that have a value, for the worst stratum or averaged over the
-            strata; strata without a value are left out. A fraction, or mm.
-
-        Raises:
-            ValueError: If no stratum has a value.
+        It is averaged over the labels that have a value; then the worst stratum counts, or the mean of the strata.
+        Strata without a value are left out.
         """
         rows = strata[strata["metric"] == self.metric]
         values = rows.groupby(rows["stratum"].astype(str))[self.statistic].mean().dropna()
@@ -71,16 +64,7 @@ class Objective:
 
 
 def parse_objective(text: str) -> Objective:
-    """Read an objective.
-
-    Args:
-        text: Text of the form ``STATISTIC [of METRIC] [by COLUMN worst|mean]``.
-
-    Returns:
-        The objective. `check_objective` checks whether the column exists.
-
-    Raises:
-        ValueError: If the text has another form, or the statistic or metric is unknown.
+    """Read ``STATISTIC [of METRIC] [by COLUMN worst|mean]``; `check_objective` checks whether the column exists.
 
     Example:
         >>> parse_objective("p10 by centre worst")
@@ -100,17 +84,7 @@ def parse_objective(text: str) -> Objective:
 
 
 def check_objective(objective: Objective, cases: Path | None, validation_cases: Collection[str]) -> None:
-    """Check, before anything is trained, that the validation cases can be divided as the objective requires.
-
-    Args:
-        objective: The objective.
-        cases: The case table; None without one.
-        validation_cases: Identifiers of the validation cases.
-
-    Raises:
-        FileNotFoundError: If the case table does not exist.
-        ValueError: If a case table is needed but not given, or it lacks the column or a case.
-    """
+    """Check, before anything is trained, that the validation cases can be divided as the objective requires."""
     if objective.by is None:
         return
     if cases is None:
@@ -124,20 +98,6 @@ def score(objective: Objective, *, references: Path, fold: Path, dataset_json: P
 
     If only one of reference and prediction has a label, its distance is 374 mm (the rule of BraTS) and its fractions
     are 0, so that a network that finds nothing is not better than one that finds the label in the wrong place.
-
-    Args:
-        objective: The objective.
-        references: Folder of the reference label maps.
-        fold: Results folder of the fold, with a folder ``validation``.
-        dataset_json: File with the names of labels and regions.
-        cases: The case table; None if the objective needs none.
-
-    Returns:
-        The value.
-
-    Raises:
-        FileNotFoundError: If a file is missing.
-        ValueError: If the predictions cannot be evaluated.
     """
     evaluation = evaluate(
         references,

@@ -21,21 +21,10 @@ _EXAMPLE = "Write, for example, beta:1:100:log, warmup:0:5 or chi2."
 
 
 def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, iterations: int | None) -> Space:
-    """Read what is to be tuned.
+    """Read what is to be tuned; every end of a range and every word is accepted in at least one combination.
 
-    Args:
-        trainer: Name of the trainer with the options that stay fixed, with or without ``nnUNetTrainer``.
-        options: ``NAME:LOW:HIGH`` or ``NAME:LOW:HIGH:log`` for a number, or an option as in the trainer's name
-            (``chi2``, ``clip0.2to5``) to try with and without it. Of words that exclude each other, a name has at most
-            one.
-        epochs: Number of epochs of every training; None for that in the trainer's name.
-        iterations: Number of iterations per epoch; None for that in the trainer's name.
-
-    Returns:
-        The space, of which every end of a range and every word is accepted in at least one combination.
-
-    Raises:
-        ValueError: If the trainer or an option is unknown, malformed, duplicated or refused.
+    An option is ``NAME:LOW:HIGH`` or ``NAME:LOW:HIGH:log`` for a number, or a word as in the trainer's name (``chi2``,
+    ``clip0.2to5``) to try with and without it. Of words that exclude each other, a name has at most one.
 
     Example:
         >>> space = parse_space("HWS_noIS", ["beta:1:100:log", "hardCE"], epochs=20, iterations=None)

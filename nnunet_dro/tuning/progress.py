@@ -72,11 +72,7 @@ class Watch:
         self._sign = 1.0 if maximise else -1.0
 
     def __call__(self, epochs: Epochs) -> None:
-        """Report what is new.
-
-        Raises:
-            TrialPruned: If the training is to be stopped.
-        """
+        """Report what is new."""
         last = max(epochs.pseudo_dice, default=-1)
         shown = f" (pseudo Dice {epochs.pseudo_dice[last]:.3f})" if last >= 0 else ""
         n_done, n_all, what = epochs.progress(self._n_epochs, self._n_validation)

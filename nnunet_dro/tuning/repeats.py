@@ -74,11 +74,10 @@ def repeated(study: optuna.Study) -> list[Repeated]:
 
 
 def chosen_trial(study: optuna.Study) -> FrozenTrial | None:
-    """The trial whose trainer to use.
+    """The trial whose trainer to use; None without a complete trial.
 
-    Returns:
-        The one with the best mean of the further trainings, once all of the best have as many; until then, that with
-        the best value; None without a complete trial.
+    That is the one with the best mean of the further trainings, once all of the best have as many; until then, the one
+    with the best value.
     """
     found = repeated(study)
     if found and len(found) == len(_best(study)) and len({len(one.values) for one in found}) == 1:
@@ -87,15 +86,7 @@ def chosen_trial(study: optuna.Study) -> FrozenTrial | None:
 
 
 def queue_next(study: optuna.Study, n_repeats: int) -> bool:
-    """Queue the next repetition that is due, if it is not queued yet.
-
-    Args:
-        study: The study, whose search is over.
-        n_repeats: How often each of the best is to be trained again.
-
-    Returns:
-        Whether a repetition waits in the queue.
-    """
+    """Queue the next repetition that is due, if it is not queued yet; tell whether one waits in the queue."""
     for n in range(1, n_repeats + 1):
         for trial in _best(study):
             if n in _repetitions(study, trial, TrialState.COMPLETE, TrialState.RUNNING):
@@ -108,16 +99,7 @@ def queue_next(study: optuna.Study, n_repeats: int) -> bool:
 
 
 def target_of(target: Target, folder: Path, repeat: int) -> tuple[Target, dict[str, str]]:
-    """Where a training goes.
-
-    Args:
-        target: The fold to train on.
-        folder: Folder of the study.
-        repeat: Number of the repetition; 0 for a trial of the search.
-
-    Returns:
-        The target with its folder of results, and the variables to set for nnU-Net.
-    """
+    """The target of a repetition (0: of the search) with its folder of results, and nnU-Net's variables for it."""
     if not repeat:
         return target, {}
     results = folder / "repeats" / str(repeat)

@@ -34,17 +34,10 @@ _SILENT = "no sign of life"
 
 
 def trials_frame(study: optuna.Study, settings: Settings) -> pd.DataFrame:
-    """A row per trial.
+    """A row per trial: what trials.csv has.
 
-    Args:
-        study: The study.
-        settings: The settings of the study.
-
-    Returns:
-        The columns ``number``, ``state``, ``value`` (of the objective; a fraction, or mm), the tuned options (as
-        trainer names write them), ``trainer``, ``repeat_of`` (the number of the trial that a trial repeats), ``epochs``
-        (those with a pseudo Dice), ``pseudo_dice`` (a running mean, after the last of them), ``minutes`` and ``reason``
-        (why a trial is not complete).
+    ``value`` is the objective (a fraction, or mm), ``epochs`` counts those with a pseudo Dice, ``pseudo_dice`` is the
+    running mean after the last of them, and ``reason`` says why a trial is not complete.
     """
     rows = [_row(trial, settings) for trial in study.get_trials(deepcopy=False)]
     columns = ["number", "state", "value", *settings.space.names]
@@ -171,16 +164,7 @@ class _Plot:
 
 
 def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
-    """Write study.html into the study's folder: the plots in one file that loads nothing else.
-
-    Args:
-        study: The study.
-        settings: The settings of the study.
-        command: The command that trains the best trainer; empty without a complete trial.
-
-    Returns:
-        The file.
-    """
+    """Write study.html into the study's folder: the plots in one file that loads nothing else."""
     from plotly.offline import get_plotlyjs
 
     plots, left_out = [], []

@@ -18,13 +18,9 @@ class Sampler(str, Enum):
 
 
 def own_seed(seed: int, *, n_before: int, is_shared: bool) -> int:
-    """The random seed of a trial; with one seed for all trials, a second start would repeat the first.
+    """The random seed of a trial: with one seed for all, a second start would repeat the first.
 
-    Args:
-        seed: Random seed of the study.
-        n_before: Number of trials that the study has.
-        is_shared: Whether other processes, which must not draw the same options, work on the study. The seed is
-            another one in every call then.
+    Processes that share a study must not draw the same options: there, it is another one in every call.
     """
     import numpy as np
 
@@ -34,15 +30,8 @@ def own_seed(seed: int, *, n_before: int, is_shared: bool) -> int:
 def make_sampler(kind: Sampler, *, seed: int, n_trials: int, after_failure: bool) -> "optuna.samplers.BaseSampler":
     """Make the sampler of the next trial.
 
-    Args:
-        kind: The sampler to make.
-        seed: Random seed of the trial.
-        n_trials: Number of trials that have to finish.
-        after_failure: Whether the last trial failed. A sampler learns nothing from failed trials and would choose the
-            same options again, so that the next ones are drawn at random.
-
-    Returns:
-        The sampler.
+    A sampler learns nothing from failed trials and would choose the same options again: after a failure they are drawn
+    at random.
     """
     from optuna import samplers
 

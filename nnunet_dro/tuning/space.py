@@ -162,14 +162,7 @@ class Space:
         return {name: ranges[name].as_written(value) if name in ranges else value for name, value in values.items()}
 
     def edges(self, values: Mapping[str, Any]) -> list[tuple[Range, str]]:
-        """The ranges at whose edge a value lies, although the trainer would accept values beyond.
-
-        Args:
-            values: Value of each option that is tuned.
-
-        Returns:
-            Each range with ``lower`` or ``upper``. A number lies at an edge if it is within a hundredth of the range.
-        """
+        """The ranges with a value within a hundredth of their lower or upper end, unless nothing lies beyond."""
         found = []
         for one in self.ranges:
             place = one.place_of(values[one.name]) if one.name in values else 0.5
@@ -186,18 +179,7 @@ class Space:
         return True
 
     def trainer_name(self, values: Mapping[str, Any]) -> str:
-        """Name the trainer with these options.
-
-        Args:
-            values: Value of each option that is tuned, as `suggest` returns them; what is left out keeps its fixed
-                value.
-
-        Returns:
-            The only name of this configuration.
-
-        Raises:
-            ValueError: If the trainer refuses the combination.
-        """
+        """Name the trainer with these values, as `suggest` returns them; what is left out keeps its fixed value."""
         changes = {one.field: values[one.name] for one in self.ranges if one.name in values}
         for choice in self.choices:
             if (word := values.get(choice.name, OFF)) != OFF:

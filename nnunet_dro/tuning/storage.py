@@ -42,17 +42,9 @@ _OPENING_ERRORS = (*STORAGE_ERRORS, ImportError, RuntimeError)
 
 
 def open_storage(url: str | None, folder: Path) -> RDBStorage:
-    """Open the storage of a study.
+    """Open the storage of a study: a database that several machines share, or the file ``study.db`` in its folder.
 
-    Args:
-        url: URL of a database that several machines share; None for the file ``study.db`` in ``folder``.
-        folder: Folder of the study.
-
-    Returns:
-        The storage. On a shared one, trials give signs of life; a trial that gives none fails and is restarted.
-
-    Raises:
-        ValueError: If the storage cannot be opened.
+    On a shared one, trials give signs of life; a trial that gives none fails and is restarted.
     """
     here = sqlalchemy.URL.create("sqlite", database=str(folder / "study.db")).render_as_string()
     try:
@@ -116,20 +108,7 @@ def message_of(error: BaseException) -> str:
 
 
 def open_study(storage: RDBStorage, name: str, about: Mapping[str, Any], *, maximise: bool) -> optuna.Study:
-    """Open a study, or create it.
-
-    Args:
-        storage: The storage, as `open_storage` returns it.
-        name: Name of the study.
-        about: What the study is about: texts, or lists of texts.
-        maximise: Whether larger values are better.
-
-    Returns:
-        The study.
-
-    Raises:
-        ValueError: If the study exists and is about something else.
-    """
+    """Open a study, or create it; one that is about something else is refused."""
     try:
         study = optuna.create_study(
             storage=storage, study_name=name, direction="maximize" if maximise else "minimize", load_if_exists=True
@@ -158,10 +137,7 @@ def _text(value: Any) -> str:
 def fail_what_was_left_running(study: optuna.Study) -> list[int]:
     """Mark trials of a killed process, which seem to run, as failed, and queue them to go on where they stopped.
 
-    This must be called only if no other process works on the study; see `alone`.
-
-    Returns:
-        The numbers of these trials.
+    This must be called only if no other process works on the study; see `alone`. It returns the trials' numbers.
     """
     left = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     for trial in left:
@@ -174,14 +150,7 @@ def fail_what_was_left_running(study: optuna.Study) -> list[int]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Make sure that no other process of this machine works in the folder of a study.
-
-    Args:
-        folder: Folder of the study, which exists.
-
-    Raises:
-        ValueError: If another process does.
-    """
+    """Refuse to work in the folder of a study where another process of this machine does."""
     lock = FileLock(folder / "study.lock")
     try:
         lock.acquire(blocking=False)

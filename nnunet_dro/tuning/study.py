@@ -82,13 +82,6 @@ class Tuner:
         """Run trials until enough have finished, and then train the best of them again.
 
         The first trial of a new study is the trainer with its defaults.
-
-        Args:
-            after_each: Function to call after each trial.
-
-        Raises:
-            KeyboardInterrupt: On Ctrl-C, once the training is stopped and its trial is queued for the next start.
-            ValueError: If the first trials all fail, or too many fail in a row.
         """
         if not self.study.get_trials(deepcopy=False):
             space = self.settings.space

@@ -23,12 +23,7 @@ def is_search(trial: FrozenTrial) -> bool:
 
 
 def search_trials(study: optuna.Study, states: Sequence[TrialState] | None = None) -> list[FrozenTrial]:
-    """The trials of the search.
-
-    Args:
-        study: The study.
-        states: States to list; None for all.
-    """
+    """The trials of the search, in these states or in all."""
     return [trial for trial in study.get_trials(deepcopy=False, states=states) if is_search(trial)]
 
 
@@ -66,10 +61,7 @@ def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
 def copied(study: optuna.Study, keep: Callable[[FrozenTrial], bool], **options: Any) -> optuna.Study:
     """Copy a study into memory, with failed trials in place of those that are left out, so that numbers stay.
 
-    Args:
-        study: The study.
-        keep: Whether to keep a trial; those that wait are left out in any case.
-        options: Further options of `optuna.create_study`.
+    Trials that wait are left out in any case.
     """
     copy = optuna.create_study(study_name=study.study_name, direction=study.direction, **options)
     left_out = optuna.trial.create_trial(state=TrialState.FAIL)
