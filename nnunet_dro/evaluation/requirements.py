@@ -187,23 +187,21 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
             f"compare {statistic} with a number without a unit, not {bound!r}", text, f"Write {limit.number}."
         )
     confidence = _confidence(statistic, percent, text) if at else None
-    attribute, stratum = selected.get("attribute", (None, None))
-    _, label = selected.get("label", (None, None))
-    _, metric = selected.get("metric", (None, None))
-    _, method = selected.get("method", (None, None))
+    attribute, _ = selected.get("attribute", (None, None))
+    named = {kind: None if value == "*" and kind != "metric" else value for kind, (_, value) in selected.items()}
     return Requirement(
         text=text.strip(),
         statistic=statistic,
         comparison=comparison,
         bound=bound,
         attribute=attribute,
-        stratum=None if stratum == "*" else stratum,
-        label=None if label == "*" else label,
-        metric=metric,
+        stratum=named.get("attribute"),
+        label=named.get("label"),
+        metric=named.get("metric"),
         allowed=allowed,
         least=least,
         confidence=confidence,
-        method=None if method == "*" else method,
+        method=named.get("method"),
     )
 
 
