@@ -76,7 +76,7 @@ def _pair_means(ascending: FloatArray, places: Sequence[int]) -> list[float]:
     found = []
     for k in places:
         low, high = float(ascending[0]) - 1, float(ascending[-1])
-        for _ in range(60):
+        for _ in range(40):
             middle = (low + high) / 2
             n_up_to = np.maximum(np.searchsorted(ascending, 2 * middle - ascending, side="right") - own, 0).sum()
             low, high = (low, middle) if n_up_to >= k else (middle, high)
