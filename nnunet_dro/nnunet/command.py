@@ -62,11 +62,7 @@ class CommandError(RuntimeError):
 
 
 def find_command(name: str) -> str:
-    """Find one of nnU-Net's commands, in the environment of this Python before any other.
-
-    Raises:
-        FileNotFoundError: If the command is not installed.
-    """
+    """Find one of nnU-Net's commands, in the environment of this Python before any other."""
     folders = [str(Path(sys.executable).parent), sysconfig.get_path("scripts"), os.environ.get("PATH", "")]
     found = shutil.which(name, path=os.pathsep.join(folders))
     if found is None:
@@ -110,15 +106,8 @@ def run_commands(
     of ``while_running``), all commands and their children are ended: as if by Ctrl-C, and after a while by force. If
     this process is killed, they are ended as well.
 
-    Args:
-        commands: The commands, each with a log of its own.
-        while_running: Function to call about twice a second.
-        safe_stop: Context that holds back requests to stop; they are obeyed between two calls of ``while_running``.
-            None to obey them at once.
-
-    Raises:
-        CommandError: If a command fails.
-        FileNotFoundError: If a command is not installed.
+    ``while_running`` is called about twice a second. ``safe_stop`` holds back requests to stop until one of these calls
+    is over; without it they are obeyed at once.
     """
     programs = [find_command(command.arguments[0]) for command in commands]
     running: list[_Running] = []
@@ -173,12 +162,7 @@ class _Running:
 
 
 def last_lines(log: Path, *, start: int = 0) -> list[str]:
-    """The last lines of a log that are not empty, at most `N_LINES`.
-
-    Args:
-        log: The file.
-        start: Position in the file, in bytes; what comes before it does not count.
-    """
+    """The last lines of a log that are not empty, at most `N_LINES`, from a position in bytes on."""
     printed = log.read_bytes()[start:].decode("utf-8", errors="replace")
     return [line.rstrip() for line in printed.splitlines() if line.strip()][-N_LINES:]
 

@@ -17,12 +17,7 @@ def find_dataset_json(reference: Path) -> Path | None:
 
 
 def read_dataset_json(path: Path) -> Mapping[str, Any]:
-    """Read a dataset.json.
-
-    Raises:
-        FileNotFoundError: If the file does not exist.
-        ValueError: If it is not JSON, or not a mapping; the message names the file.
-    """
+    """Read a dataset.json."""
     if not path.is_file():
         raise FileNotFoundError(
             f"`dataset_json` must be a file, got {str(path)!r}, which does not exist. Check the path."

@@ -18,18 +18,7 @@ FOLD_NAME = re.compile(r"fold_(\d+|all)", re.ASCII)
 
 
 def folder_of(variable: str, *, cure: str = "") -> Path:
-    """The folder that one of nnU-Net's environment variables names.
-
-    Args:
-        variable: The variable, such as nnUNet_raw.
-        cure: What the error suggests as an alternative to setting the variable.
-
-    Returns:
-        The absolute path; the folder need not exist.
-
-    Raises:
-        ValueError: If the variable is not set.
-    """
+    """The folder that one of nnU-Net's environment variables names; it need not exist."""
     if not (value := os.environ.get(variable)):
         also = f", or {cure}" if cure else ""
         raise ValueError(
@@ -48,19 +37,7 @@ def dataset_folder(variable: str, dataset: str) -> Path | None:
 
 
 def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
-    """Find a dataset by its name or number.
-
-    Args:
-        name: The name (Dataset123_Name) or number (123).
-        folder: The folder that holds the datasets.
-        cure: What the error suggests as an alternative to choosing another dataset.
-
-    Returns:
-        The folder of the dataset.
-
-    Raises:
-        FileNotFoundError: If there is no such dataset.
-        ValueError: If several datasets have the number.
+    """The folder of a dataset, by its name (Dataset123_Name) or number (123).
 
     Example:
         >>> Path("nnUNet_raw/Dataset004_Hippocampus").mkdir(parents=True)
@@ -82,17 +59,7 @@ def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
 
 
 def splits_path(raw_dataset: Path) -> Path:
-    """The file in which nnU-Net looks for the folds of a dataset.
-
-    Args:
-        raw_dataset: The folder of the raw dataset.
-
-    Returns:
-        splits_final.json in the dataset's folder below nnUNet_preprocessed; neither need exist.
-
-    Raises:
-        ValueError: If nnUNet_preprocessed is not set, or the dataset is not named DatasetXXX_Name.
-    """
+    """The file, below nnUNet_preprocessed, in which nnU-Net looks for the folds of a raw dataset; it need not exist."""
     preprocessed = folder_of("nnUNet_preprocessed", cure="name the file with --output")
     name = raw_dataset.absolute().name
     if not re.fullmatch(r"Dataset\d{3,}_.+", name):
@@ -102,17 +69,7 @@ def splits_path(raw_dataset: Path) -> Path:
 
 
 def fold_folder(results: Path, trainer: str, plans: str, configuration: str, fold: int | str) -> Path:
-    """The folder in which nnU-Net writes the results of training on a fold.
-
-    Args:
-        results: The dataset's folder in nnUNet_results.
-        trainer: Name of the trainer.
-        plans: Name of the plans.
-        configuration: Name of the configuration, such as 3d_fullres.
-        fold: Number of the fold, or ``all``.
-
-    Returns:
-        The folder, which need not exist.
+    """The folder in which nnU-Net writes the results of training on a fold, a number or ``all``; it need not exist.
 
     Example:
         >>> fold_folder(Path("Dataset004_Hippocampus"), "nnUNetTrainerDRO", "nnUNetPlans", "2d", 0).as_posix()
@@ -122,19 +79,7 @@ def fold_folder(results: Path, trainer: str, plans: str, configuration: str, fol
 
 
 def folds_of(folders: Sequence[Path]) -> list["Fold"]:
-    """The folds that results folders name.
-
-    Args:
-        folders: Folders of folds of one model, or the folder of the model for all of its folds.
-
-    Returns:
-        The folds by name, each once.
-
-    Raises:
-        FileNotFoundError: If a folder does not exist.
-        ValueError: If nnU-Net would name neither a fold's nor a model's folder like this, or the folders belong to
-            several models.
-    """
+    """The folds by name, each once, of folders of folds of one model, or of the folder of the model."""
     found: dict[Path, Fold] = {}
     for folder in folders:
         inner = sorted(path for path in folder.glob("fold_*") if path.is_dir() and FOLD_NAME.fullmatch(path.name))
@@ -167,12 +112,7 @@ class Fold:
 
     @classmethod
     def of(cls, folder: Path) -> "Fold":
-        """Recognise the fold that a folder belongs to.
-
-        Raises:
-            FileNotFoundError: If the folder does not exist.
-            ValueError: If nnU-Net would not name a fold's folder like this.
-        """
+        """Recognise the fold that a folder belongs to."""
         path = Path(os.path.abspath(folder))
         form = "DatasetXXX_Name/TRAINER__PLANS__CONFIGURATION/fold_X"
         if not path.is_dir():
@@ -187,15 +127,10 @@ class Fold:
         return cls(path, path.parent.parent.name, *parts)
 
     def dataset_folder(self, variable: str) -> Path | None:
-        """The dataset's folder below nnUNet_raw or nnUNet_preprocessed.
+        """The dataset's folder below nnUNet_raw or nnUNet_preprocessed; None if there is none.
 
-        Args:
-            variable: The variable.
-
-        Returns:
-            As `dataset_folder` where the variable is set. Otherwise the dataset's folder in a folder beside that of the
-            results, which has the variable's name, or that of the results with ``raw`` or ``preprocessed`` in place of
-            ``results``; None if neither exists.
+        Where the variable is not set, it is looked for in a folder beside that of the results, which has the variable's
+        name, or that of the results with ``raw`` or ``preprocessed`` in place of ``results``.
         """
         if os.environ.get(variable):
             return dataset_folder(variable, self.dataset)

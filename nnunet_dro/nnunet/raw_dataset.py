@@ -15,19 +15,7 @@ from nnunet_dro.nnunet.folders import dataset_folder, find_dataset, folder_of
 
 
 def find_raw_dataset(name: str) -> Path:
-    """Find the folder of a raw dataset.
-
-    Args:
-        name: The path of the folder; or the name (Dataset123_Name) or number (123) of a dataset below nnUNet_raw. If
-            there is a folder at this path, it is taken.
-
-    Returns:
-        The absolute path of a folder with a dataset.json.
-
-    Raises:
-        FileNotFoundError: If the folder or its dataset.json does not exist.
-        ValueError: If nnUNet_raw is needed but not set, or several datasets have the number.
-    """
+    """The absolute path of a raw dataset, which has a dataset.json: by its path, name (Dataset123_Name) or number."""
     folder = Path(name).absolute()
     if not folder.is_dir() and re.fullmatch(r"\d+|Dataset\d{3,}_[^/\\]+", name, re.ASCII):
         folder = find_dataset(name, folder_of("nnUNet_raw", cure="give the dataset's path"))
@@ -38,14 +26,10 @@ def find_raw_dataset(name: str) -> Path:
 
 
 def case_table_of(folder: Path) -> Path | None:
-    """Find the case table of a dataset, from its folder or one in it.
+    """The case table of a dataset, from its folder or one in it; None if there is none.
 
-    Args:
-        folder: A folder of label maps, or that of a dataset.
-
-    Returns:
-        The first ``cases.csv``: in the folder, in one of the two above it, or in the folders in nnUNet_preprocessed and
-        nnUNet_raw of the dataset that one of the three is named after; None if there is none.
+    It is the first ``cases.csv`` in the folder, in one of the two above it, or in the folders in nnUNet_preprocessed
+    and nnUNet_raw of the dataset that one of the three is named after.
     """
     near = (folder.absolute(), *folder.absolute().parents[:2])
     places = [place / CASE_TABLE_FILE for place in near]
@@ -56,18 +40,10 @@ def case_table_of(folder: Path) -> Path | None:
 
 
 def training_cases(raw_dataset: Path) -> list[str]:
-    """List the training cases of a raw dataset.
+    """The training cases of a raw dataset, sorted.
 
-    Args:
-        raw_dataset: The dataset's folder.
-
-    Returns:
-        Identifiers, sorted: the keys of ``dataset`` in dataset.json, or else the names of the files in labelsTr without
-        their ending (``file_ending`` in dataset.json). Hidden files are left out.
-
-    Raises:
-        FileNotFoundError: If dataset.json, or labelsTr where it is needed, does not exist.
-        ValueError: If dataset.json cannot be used, or there is no case.
+    They are the keys of ``dataset`` in dataset.json, or else the names of the files in labelsTr without their ending.
+    Hidden files are left out.
 
     Example:
         >>> dataset = Path("Dataset001_Mine")
@@ -140,19 +116,7 @@ class RawDataset:
 
 
 def read_raw_dataset(folder: Path) -> RawDataset:
-    """Read and check a raw dataset with a case table ``cases.csv``.
-
-    Args:
-        folder: The dataset's folder.
-
-    Returns:
-        The dataset.
-
-    Raises:
-        FileNotFoundError: If the folder does not exist, or lacks dataset.json, cases.csv, imagesTr or labelsTr.
-        ValueError: If nnU-Net would refuse the folder's name, a file cannot be used, or the case table lacks a
-            case that has a label map.
-    """
+    """Read and check a raw dataset with a case table ``cases.csv``."""
     folder = folder.absolute()
     if not folder.is_dir():
         raise FileNotFoundError(f"`data` must be a folder, got {str(folder)!r}, which does not exist. Check the path.")

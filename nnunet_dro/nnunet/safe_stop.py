@@ -40,11 +40,7 @@ class SafeStop:
         self._asked.set()
 
     def check(self) -> None:
-        """Stop here if a stop has been requested.
-
-        Raises:
-            KeyboardInterrupt: If a stop has been requested.
-        """
+        """Stop here if a stop has been requested."""
         if self._asked.is_set():
             raise KeyboardInterrupt
 

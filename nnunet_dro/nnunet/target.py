@@ -49,11 +49,7 @@ class Target:
         return find_case_table(self.preprocessed, dataset_folder("nnUNet_raw", self.dataset))
 
     def validation_cases(self) -> list[str]:
-        """The validation cases of the fold; all cases if nnU-Net has not divided them yet, or divides them itself.
-
-        Raises:
-            ValueError: If splits_final.json or dataset.json is damaged.
-        """
+        """The validation cases of the fold; all cases if nnU-Net has not divided them yet, or divides them itself."""
         every = sorted(case_names(self.references, str(read_dataset_json(self.dataset_json).get("file_ending", ""))))
         path = self.preprocessed / SPLITS_FILE
         if self.fold == "all" or not path.is_file():
@@ -71,23 +67,7 @@ class Target:
 
 
 def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> Target:
-    """Find what nnU-Net would train on.
-
-    Args:
-        dataset: Name (Dataset123_Name) or number of the dataset.
-        configuration: Name of the configuration.
-        fold: Number of the fold, or ``all``.
-        plans: Name of the plans.
-
-    Returns:
-        The target.
-
-    Raises:
-        FileNotFoundError: If the dataset, its plans or its reference label maps do not exist.
-        PermissionError: If the folder of results is not writable.
-        ValueError: If an environment variable of nnU-Net is not set, the plans lack the configuration, or ``fold`` is
-            something else.
-    """
+    """Find what nnU-Net would train on, or say what is missing or not writable."""
     if not re.fullmatch(r"\d+|all", fold, re.ASCII):
         raise ValueError(f"`fold` must be a number or all, got {fold!r}. Give it as to nnUNetv2_train.")
     preprocessed = find_dataset(dataset, folder_of("nnUNet_preprocessed"), cure="run nnUNetv2_plan_and_preprocess")
@@ -113,12 +93,7 @@ def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> T
 
 
 def check_writable(folder: Path) -> None:
-    """Check, before long work, that a folder can be written to, or made.
-
-    Raises:
-        NotADirectoryError: If a file stands in its place.
-        PermissionError: If the folder, or the one in which it would be made, is not writable.
-    """
+    """Check, before long work, that a folder can be written to, or made."""
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not existing.is_dir():
         raise NotADirectoryError(f"`nnUNet_results` must lead to folders, got the file {str(existing)!r}. Remove it.")

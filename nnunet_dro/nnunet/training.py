@@ -46,21 +46,8 @@ def train(
     """Train and validate, or continue where an earlier start stopped; nothing is trained twice.
 
     If this function is interrupted (by Ctrl-C or an error of ``watch``), the training and its workers are ended.
-
-    Args:
-        target: The fold to train on.
-        trainer: Name of the trainer, as for nnU-Net's ``-tr``.
-        device: ``cpu``, ``cuda`` or ``mps``.
-        log: File to which the command and its output are appended.
-        watch: Function to call about twice a second, and at the end, with the epochs of nnU-Net's log.
-        options: Further options of nnUNetv2_train.
-        environment: Variables to add to the environment, such as another nnUNet_results, which must be that of
-            ``target``.
-        safe_stop: As for `run_command`.
-
-    Raises:
-        FileNotFoundError: If nnU-Net is not installed.
-        TrainingFailedError: If the training fails, or ends without validation predictions.
+    ``watch`` is called about twice a second, and at the end, with the epochs of nnU-Net's log. A nnUNet_results in
+    ``environment`` must be that of ``target``.
     """
     fold = target.fold_folder(trainer)
     if is_validated(fold):

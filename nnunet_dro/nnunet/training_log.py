@@ -30,12 +30,7 @@ class Epochs:
     n_validated: int
 
     def progress(self, n_epochs: int, n_validation: int) -> tuple[int, int, str]:
-        """How much of the training is done, of how much, and what that counts.
-
-        Args:
-            n_epochs: Number of epochs of the training.
-            n_validation: Number of validation cases.
-        """
+        """How much of the training is done, of how much, and what that counts."""
         if max(self.pseudo_dice, default=-1) >= n_epochs - 1:
             return self.n_validated, n_validation, "validation cases"
         return self.current or 0, n_epochs, "epochs"
@@ -49,13 +44,6 @@ def log_files(fold: Path) -> list[Path]:
 
 def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
     r"""Read the log files of a fold; for an epoch that was trained again, the later file counts.
-
-    Args:
-        fold: Results folder of the fold, which need not exist yet.
-        without: Log files to leave out.
-
-    Returns:
-        The epochs.
 
     Example:
         >>> lines = "12:00: Epoch 0\n12:01: Pseudo dice [0.5, 0.7]\n12:01: Epoch 1\n"
