@@ -259,12 +259,13 @@ def _with_most(n: str, most: str) -> str:
 
 def values_of_few(record: Mapping[Hashable, Any]) -> list[float]:
     """The values of a row that rests on at most `MOST_LISTED` of them, ascending: its statistics determine them."""
-    low, first, middle, third, high = (float(record[name]) for name in ("min", "p25", "median", "p75", "max"))
     n = _n_values(record)
+    if not 0 < n <= MOST_LISTED:
+        return []
+    low, first, middle, third, high = (float(record[name]) for name in ("min", "p25", "median", "p75", "max"))
     # Of four, numpy's quartiles lie a quarter of the way from the second value to the first, and so on.
     four = [low, (4 * first - low) / 3, (4 * third - high) / 3, high]
-    listed = ([], [middle], [low, high], [low, middle, high], four, [low, first, middle, third, high])
-    return listed[n] if n <= MOST_LISTED else []
+    return ([middle], [low, high], [low, middle, high], four, [low, first, middle, third, high])[n - 1]
 
 
 def _n_values(record: Mapping[Hashable, Any]) -> int:
