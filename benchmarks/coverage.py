@@ -7,7 +7,7 @@ Student's t were considered as well. In some shapes a rare failure decides, whic
 
     python benchmarks/coverage.py [--out FILE] [--samples 4000] [--docs]
 
-It takes about 2 minutes on one core. `--docs` writes the table of docs/evaluation.md from the file instead.
+It takes about 2 minutes on one core. `--docs` writes the table of docs/intervals.md from the file instead.
 """
 
 import argparse
@@ -32,7 +32,7 @@ N_RESAMPLES = 2000
 N_SLOW = 1000
 #: Values from which the true statistics are computed.
 N_TRUE = 1 << 21
-PAGE = Path(__file__).parents[1] / "docs" / "evaluation.md"
+PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
 RESULTS = Path(__file__).parent / "results" / "coverage.csv"
 BEGIN, END = "<!-- begin coverage -->\n", "<!-- end coverage -->"
 

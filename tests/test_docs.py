@@ -311,3 +311,8 @@ def test_the_commands_of_the_readme_run_as_pasted(tmp_path):
         *("1", "3d_fullres", "0", "-tr", "nnUNetTrainerDRO"),
     ]
     assert (tmp_path / "results" / "comparison" / "report.html").is_file()
+
+
+@every_page
+def test_a_page_has_at_most_250_lines(page):
+    assert page.name == "CHANGELOG.md" or len(page.read_text("utf-8").splitlines()) <= 250
