@@ -31,7 +31,7 @@ def page_environment(*folders: Path) -> Environment:
 
 def breakable(name: str) -> Markup:
     """A name that may be broken after ``_``, ``-``, ``/`` and ``.``, and before the humps of camel case."""
-    return Markup(re.sub(r"(?<=[_/.-])(?=\w)|(?<=[a-z])(?=[A-Z])", "<wbr>", str(escape(name))))
+    return Markup(re.sub(r"(?<=[_/-])(?=\w)|(?<=\.|[a-z])(?=[A-Z])|(?<=\.)(?=[a-z])", "<wbr>", str(escape(name))))
 
 
 def page_assets() -> dict[str, Markup]:

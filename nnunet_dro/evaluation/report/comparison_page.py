@@ -1,5 +1,6 @@
 """The content of the page of a comparison, for its template."""
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from nnunet_dro.evaluation.report.formatting import (
     counted_as_worst,
     difference,
     difference_unit,
+    interval,
     metric_named,
     number,
     p_value,
@@ -41,10 +43,9 @@ from nnunet_dro.evaluation.report.page_limits import (
     left_out_of_comparison,
     most_changed_labels,
 )
-from nnunet_dro.evaluation.report.required import surely
 from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
 from nnunet_dro.evaluation.report.strata_tables import INTERVAL, strata_tables
-from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.sortable_table import SortableTable
 
@@ -137,7 +138,7 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
         "method": method,
         "statistics": statistics,
         "has_typical": any(row["typical"][0] for rows in groups.values() for row in rows),
-        "bounds": [(f"{row['label']}, {stratum_of(row)}", text) for row in rows if (text := surely(row, metric))],
+        "bounds": [(f"{row['label']}, {stratum_of(row)}", text) for row in rows if (text := _guaranteed(row, metric))],
         "unit": unit_sign(metric),
         "groups": list(groups.items()),
         "key": key,
@@ -145,6 +146,12 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
             svg for s in statistics if (svg := forest(_differences(rows, metric, s), metric, statistic=_name(s)))
         ],
     }
+
+
+def _guaranteed(row: dict[Hashable, Any], metric: Metric) -> str:
+    """The bounds of the mean difference that verdicts rest on."""
+    low, high = (float(row.get(column, math.nan)) for column in GUARANTEED_DIFFERENCE)
+    return interval(low, high, metric, signed=True)
 
 
 def stratum_of(row: dict[Hashable, Any]) -> str:
