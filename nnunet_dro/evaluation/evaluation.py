@@ -18,7 +18,7 @@ from nnunet_dro.evaluation.kept_scores import KeptScores
 from nnunet_dro.evaluation.label_maps import list_label_maps
 from nnunet_dro.evaluation.labels import Labels, read_labels
 from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
-from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.options import EvaluationOptions
 from nnunet_dro.evaluation.outcomes import check_requirements
 from nnunet_dro.evaluation.patients import note_on_patients, note_on_repeated_patients
@@ -236,9 +236,8 @@ def _described(
             n_resamples=options.n_resamples,
             seed=options.seed,
         )
-    in_pixels = bool(scores["reference_ml"].isna().all())
     checked = with_absent(statistics, cases_of.absent) if requirements else statistics
-    outcomes = check_requirements(checked, requirements, in_pixels=in_pixels)
+    outcomes = check_requirements(checked, requirements, in_pixels=in_pixels(scores))
     if options.patient is None:
         on_patients = note_on_repeated_patients(cases_of.cases)
     else:
@@ -336,6 +335,6 @@ def _notes(
             f"{METRICS[metric].title} leaves out {lost} row{'' if lost == 1 else 's'} of scores.csv where only "
             "the reference or only the prediction has the label; Dice counts them as 0."
         )
-    if scores["reference_ml"].isna().all() and any(METRICS[metric].unit == "mm" for metric in scoring.metrics):
+    if in_pixels(scores) and any(METRICS[metric].unit == "mm" for metric in scoring.metrics):
         notes.append("The images have no voxel size: distances are in pixels (px).")
     return [*notes, *percentile_notes(statistics)]

@@ -1,9 +1,13 @@
 """The metrics: what each is called, measured in, and defined as."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from nnunet_dro.naming import name_some
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -13,7 +17,7 @@ class Metric:
     Attributes:
         name: Its column in scores.csv and its name at the command line.
         title: Its name in headings.
-        unit: ``fraction`` (0 to 1, shown in per cent) or ``mm``.
+        unit: ``fraction`` (0 to 1, shown in per cent) or ``mm``; on pages ``px`` where no voxel size is known.
         more_is_better: Whether larger values are better.
         definition: Its definition in one line.
         on_surfaces: Whether it needs the distances between the two borders.
@@ -35,6 +39,10 @@ class Metric:
     def tail(self) -> str:
         """The statistic in strata.csv that reaches furthest into the bad cases without being a single case."""
         return "p5" if self.more_is_better else "p75"
+
+    def measured(self, *, pixels: bool) -> "Metric":
+        """The metric with the unit of its distances: ``px`` where no voxel size is known."""
+        return replace(self, unit="px") if pixels and self.unit == "mm" else self
 
 
 _MISSED, _INVENTED = ("missed",), ("invented",)
@@ -200,3 +208,8 @@ def check_metrics(names: Collection[str]) -> tuple[str, ...]:
         if name not in METRICS:
             raise ValueError(f"`metrics` must be among {known}, got {name!r}.")
     return tuple(dict.fromkeys(names))
+
+
+def in_pixels(scores: "pd.DataFrame") -> bool:
+    """Whether the distances of a scores frame are in pixels, because it knows the voxel size of no case."""
+    return "reference_ml" in scores and bool(scores["reference_ml"].isna().all())

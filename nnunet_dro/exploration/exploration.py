@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.patients import note_on_repeated_patients
 from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.exploration.attributes import find_attributes, patient_numbers
@@ -77,6 +77,11 @@ class Exploration:
     cases: pd.DataFrame
     about: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+
+    @property
+    def known_metric(self) -> Metric:
+        """The metric, with the unit of its distances."""
+        return METRICS[self.metric].measured(pixels=bool(self.about.get("in_pixels")))
 
     @property
     def confirmed(self) -> pd.DataFrame:
@@ -164,6 +169,7 @@ def explore_evaluation(
         about={
             "versions": versions(),
             "options": options,
+            "in_pixels": in_pixels(evaluation.scores),
             "evaluation": dict(evaluation.about.get("options", {})),
             "definitions": DEFINITIONS,
         },

@@ -10,7 +10,7 @@ import pandas as pd
 from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.charts.distribution import distribution
 from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
-from nnunet_dro.evaluation.report.formatting import metric_named, number, p_value, unit_sign
+from nnunet_dro.evaluation.report.formatting import number, p_value, unit_sign
 from nnunet_dro.evaluation.report.score_tables import metric_title, shown
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.words import counted, findings, heading, on_table, parts_of, size, title
@@ -26,7 +26,7 @@ _MOST_DOTS = 2_000
 
 def exploration_html(exploration: Exploration) -> str:
     """The page, in which all names are escaped."""
-    metric = metric_named(exploration.metric)
+    metric = exploration.known_metric
     table = _case_table(exploration, metric) if len(exploration.cases) else None
     charts = [] if table is None else _charts(exploration, metric, table)
     contents = [("found", "What stands out")]

@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nnunet_dro.evaluation.report.formatting import metric_named, number, p_value, unit_sign
+from nnunet_dro.evaluation.report.formatting import number, p_value, unit_sign
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.words import counted, findings, heading, on_table, size, title
 from nnunet_dro.pages.wording import plain, share
@@ -19,7 +19,7 @@ def exploration_table(exploration: Exploration) -> RenderableType:
     Returns:
         A renderable for rich's console. Names are shown as they are.
     """
-    metric = metric_named(exploration.metric)
+    metric = exploration.known_metric
     several = len(exploration.labels) > 1
     parts: list[RenderableType] = [Text(plain(heading(exploration)), style="bold"), Text(plain(size(exploration)))]
     if len(exploration.table):

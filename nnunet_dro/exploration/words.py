@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nnunet_dro.evaluation.report.formatting import metric_named, p_value, quantity
+from nnunet_dro.evaluation.report.formatting import p_value, quantity
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.pages.wording import count, share
 
@@ -44,7 +44,7 @@ def size(exploration: Exploration) -> str:
     up_to = min(exploration.max_attributes, len(exploration.attributes))
     of_attributes = f"of up to {up_to} of {count(len(exploration.attributes), 'attribute')}"
     searched = f"{looked_at} {of_attributes} {verb} looked at in one half ({exploration.n_searched:,} cases)"
-    metric = metric_named(exploration.metric).title
+    metric = exploration.known_metric.title
     return f"{metric} of {of}, {cases}. {searched}; {_tested(exploration)} tested in the other."
 
 
@@ -65,7 +65,7 @@ def findings(exploration: Exploration) -> list[str]:
 
 def could_have_found(exploration: Exploration) -> str:
     """What was large enough to be found in halves of this size."""
-    power, metric = exploration.power, metric_named(exploration.metric)
+    power, metric = exploration.power, exploration.known_metric
     of = f" of {power.label}" if len(exploration.labels) > 1 else ""
     lower = "10 points lower" if metric.unit == "fraction" else "10 mm larger"
     halves = f"{count(power.n_group, 'case')} in each half (of {power.n_searched:,} and {power.n_tested:,})"
@@ -76,7 +76,7 @@ def could_have_found(exploration: Exploration) -> str:
 
 
 def _finding(row: Mapping[Any, Any], exploration: Exploration) -> str:
-    metric = metric_named(exploration.metric)
+    metric = exploration.known_metric
     of = f" of {row['label']}" if len(exploration.labels) > 1 else ""
     means = f"{quantity(row['mean_test'], metric)} in {count(row['n_test'], 'case')}"
     rest = f"{quantity(row['mean_rest_test'], metric)} in the other {row['n_rest_test']:,}"

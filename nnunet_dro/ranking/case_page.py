@@ -6,7 +6,7 @@ import numpy as np
 
 from nnunet_dro.evaluation.report.charts.distribution import distribution
 from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
-from nnunet_dro.evaluation.report.formatting import metric_named, scaled
+from nnunet_dro.evaluation.report.formatting import scaled
 from nnunet_dro.evaluation.report.score_tables import metric_title
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.ranking.ranking import Ranking
@@ -28,7 +28,7 @@ def case_table(ranking: Ranking) -> SortableTable:
         columns.append(Column(attribute, "text", cases[name].tolist(), filtered=True))
     first = len(columns)
     for name in metrics:
-        metric = metric_named(name)
+        metric = ranking.metric(name)
         for what in ("median", "best", "worst"):
             values = [scaled(value, metric) for value in cases[f"{name}_{what}"].tolist()]
             columns.append(Column(f"{metric_title(metric)}, {what}", "number", values))
@@ -36,7 +36,7 @@ def case_table(ranking: Ranking) -> SortableTable:
         if any(undefined):
             columns.append(Column(f"{metric.title}, teams without value", "count", undefined))
     keys = list(zip(cases["case"], cases["label"], strict=True))
-    return SortableTable(tuple(columns), keys, first, descending=not metric_named(metrics[0]).more_is_better)
+    return SortableTable(tuple(columns), keys, first, descending=not ranking.metric(metrics[0]).more_is_better)
 
 
 def case_charts(ranking: Ranking, table: SortableTable) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ def case_charts(ranking: Ranking, table: SortableTable) -> list[dict[str, Any]]:
     values = ranking.values
     if values is None:
         return []
-    metric = metric_named(ranking.tasks[0].metric)
+    metric = ranking.metric(ranking.tasks[0].metric)
     labels = [task.label for task in ranking.tasks if task.metric == metric.name]
     row_of = {key: row for row, key in enumerate(table.keys)}
     most = _MOST_DOTS // (len(labels) * len(ranking.teams))

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, stratum_title
+from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.page import page_assets, page_environment
 from nnunet_dro.pages.svg import shortened
@@ -194,7 +194,7 @@ def _tasks(ranking: Ranking) -> dict[str, Any]:
     rows = selected(ranking, kind="all")
     metrics: dict[str, list[str]] = {}
     for task in ranking.tasks:
-        metrics.setdefault(metric_named(task.metric).title, []).append(task.label)
+        metrics.setdefault(ranking.metric(task.metric).title, []).append(task.label)
     of_team: dict[str, list[dict[str, Any]]] = {team: [] for team in ranking.teams}
     n_teams = len(ranking.teams)
     for row in rows[rows["metric"] != OVERALL].to_dict("records"):

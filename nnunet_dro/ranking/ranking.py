@@ -10,7 +10,7 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme, choice_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.evaluation.significance import holm
 from nnunet_dro.evaluation.strata import ALL
@@ -67,7 +67,7 @@ class Ranking:
         case_names: The cases of ``values``; none with ``aggregate_only``.
         values: The scores of the cases, shape (n_tasks, n_teams, n_cases), in the order of ``tasks``, ``teams`` and
             ``case_names``; NaN where undefined. None with ``aggregate_only``.
-        about: ``versions``, ``options``, ``definitions``.
+        about: ``versions``, ``options``, ``in_pixels`` (whether distances are), ``definitions``.
         notes: Sentences for the reader.
     """
 
@@ -87,6 +87,10 @@ class Ranking:
     values: FloatArray | None
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def metric(self, name: str) -> Metric:
+        """One of the metrics, with the unit of its distances."""
+        return METRICS[name].measured(pixels=bool(self.about.get("in_pixels")))
 
 
 def rank_evaluations(
@@ -153,6 +157,7 @@ def rank_evaluations(
         about={
             "versions": versions("numpy", "pandas", "scipy"),
             "options": options,
+            "in_pixels": in_pixels(next(iter(evaluations.values())).scores),
             "definitions": {s.value: text for s, text in DEFINITIONS.items()}
             | {metric: METRICS[metric].definition for metric in dict.fromkeys(task.metric for task in entries.tasks)},
         },

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity
+from nnunet_dro.evaluation.report.formatting import attribute_title, quantity
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.wording import NO_VALUE, count, share
@@ -156,7 +156,7 @@ def score_text(row: Any, ranking: Ranking) -> str:
         return f"{value:.2f}"
     if row["scheme"] == RankingScheme.TEST.value:
         return f"{value:.0f}"
-    return quantity(value, metric_named(str(row["metric"])))
+    return quantity(value, ranking.metric(str(row["metric"])))
 
 
 def main_score(ranking: Ranking) -> tuple[str, dict[str, str]]:

@@ -1,6 +1,7 @@
 """The page of an exploration: names as they are, a picture of what was confirmed, every dot its case."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -24,6 +25,14 @@ def terminal(exploration, width=80):
 @pytest.fixture(scope="module")
 def found():
     return explore_evaluation(made(200, effect=0.15, metric="hd95", labels=("liver", "spleen"), missed=(3, 4)))
+
+
+def test_distances_without_a_voxel_size_are_in_pixels():
+    evaluation = made(200, effect=0.15, metric="hd95")
+    evaluation = replace(evaluation, scores=evaluation.scores.assign(reference_ml=float("nan")))
+    found = explore_evaluation(evaluation)
+    assert "mean (px)" in terminal(found)
+    assert "(mm)" not in exploration_files(found)["report.html"]
 
 
 def test_names_with_markup_are_shown_as_they_are():

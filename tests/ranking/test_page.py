@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,6 +39,17 @@ def twenty():
     from tests.ranking.made import random_evaluations
 
     return rank_evaluations(random_evaluations(20, 12), by=["centre"], n_resamples=30, aggregate_only=True)
+
+
+@pytest.mark.parametrize(("size", "unit"), [(np.nan, "px"), (2.0, "mm")])
+def test_distances_without_a_voxel_size_are_in_pixels(size, unit):
+    from tests.ranking.made import random_evaluations
+
+    teams = random_evaluations(2, 12, metrics=("hd95",))
+    teams = {name: replace(team, scores=team.scores.assign(reference_ml=size)) for name, team in teams.items()}
+    page = ranking_files(rank_evaluations(teams, n_resamples=30))["report.html"]
+    assert f"HD95 ({unit}), median" in page
+    assert ("HD95 (mm)" in page) == (unit == "mm")
 
 
 def test_names_with_markup_are_shown_as_they_are(odd):

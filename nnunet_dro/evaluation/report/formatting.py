@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.metrics import METRICS, Metric
+from nnunet_dro.evaluation.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.strata import ALL
 from nnunet_dro.pages.wording import NO_VALUE
 
@@ -17,17 +16,14 @@ def metric_named(name: str, scores: pd.DataFrame | None = None) -> Metric:
 
     Args:
         name: Name.
-        scores: The scores frame, if there is one: where it knows the voxel size of no case, distances are in pixels.
+        scores: The scores frame, if there is one, for the unit of distances.
 
     Raises:
         ValueError: If the metric is unknown.
     """
     if name not in METRICS:
         raise ValueError(f"`metric` must be among {', '.join(METRICS)}, got {name!r}. Leave it out of the report.")
-    metric = METRICS[name]
-    if metric.unit != "mm" or scores is None or "reference_ml" not in scores or not scores["reference_ml"].isna().all():
-        return metric
-    return replace(metric, unit="px")
+    return METRICS[name].measured(pixels=scores is not None and in_pixels(scores))
 
 
 def shown_statistics(metric: Metric) -> tuple[str, ...]:

@@ -247,7 +247,8 @@ def _row(record: dict[Hashable, Any], metric: Metric, statistics: Sequence[str],
         cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few, left_out=left_out))
     failed, most = (float(record.get(name, math.nan)) for name in ("n_failed", "failure_high"))
     n_failed = "" if math.isnan(failed) else str(int(failed)), "" if math.isnan(most) else f"≤ {100 * most:.1f} %"
-    surely = interval(*(float(record.get(name, math.nan)) for name in GUARANTEED[:2]), metric)
+    low, high = (float(record.get(name, math.nan)) for name in GUARANTEED[:2])
+    surely = interval(low, high, metric)
     names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
     counts = (n, _whole(record.get("n_patients")), n_undefined, n_missed, n_invented)
     return Row(*names, *counts, n_failed, surely, ", ".join(number(v, metric) for v in values), tuple(cells))
