@@ -1,7 +1,6 @@
 """Finetuning a plain nnU-Net on data with a known hidden stratum: what do the rare cases gain, and what do others pay?
 
     python -m experiments.segmentation finetuning --work FOLDER
-    python -m experiments.segmentation finetuning-rates --work FOLDER
 
 Every method is trained with nnU-Net on the dataset of every seed, and compared with plain nnU-Net by stratum. Finished
 runs are in the work folder and are not run again; runs that failed are tried again the next time. The page, its picture
@@ -22,19 +21,14 @@ from experiments.record import result_folder, write_result, write_table
 from experiments.segmentation.figure import draw
 from experiments.segmentation.page import page_table, page_text, shown_columns
 from experiments.segmentation.results import summary_rows
-from experiments.segmentation.studies import (
-    FINETUNING_TRAINERS,
-    RATES_TRAINERS,
-    finetuning_rates_study,
-    finetuning_study,
-)
+from experiments.segmentation.studies import FINETUNING_TRAINERS, finetuning_study
 
-_STUDIES = {"finetuning": finetuning_study, "finetuning-rates": finetuning_rates_study}
+_STUDIES = {"finetuning": finetuning_study}
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a study; returns the exit code: 2 if the input must be corrected, 1 if a dataset cannot be prepared."""
-    methods = tuple(FINETUNING_TRAINERS | RATES_TRAINERS)
+    methods = tuple(FINETUNING_TRAINERS)
     parser = study_parser("segmentation", str(__doc__).splitlines()[0], methods=methods)
     parser.add_argument("study", choices=tuple(_STUDIES))
     arguments = parser.parse_args(words)

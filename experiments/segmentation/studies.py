@@ -21,11 +21,6 @@ FINETUNING_TRAINERS = {
     **_ANEW,
 }
 
-#: The trainers of the search for the learning rate, of which 0.01 is nnU-Net's.
-RATES_TRAINERS = {BASELINE: _PLAIN} | {
-    f"lr{rate}": _ANEW["beta10_noIS"] + ("" if rate == "0.01" else f"_lr{rate}") for rate in ("0.01", "0.003", "0.001")
-}
-
 
 def _phantoms(*, quick: bool) -> Study:
     """Phantoms whose rare pathology is a small, displaced, faint cerebellum, for `finetuning_study`."""
@@ -59,18 +54,4 @@ def finetuning_study(*, quick: bool) -> Study:
         about=render("segmentation/finetuning", phantoms=phantoms, learning_rate=LEARNING_RATE, sources=SOURCES),
         factors=dict.fromkeys(SOURCES, 0.1),
         sources=SOURCES,
-    )
-
-
-def finetuning_rates_study(*, quick: bool) -> Study:
-    """Study of the first learning rate of a finetuning, on the phantoms."""
-    phantoms, methods = _phantoms(quick=quick), [name for name in RATES_TRAINERS if name != BASELINE]
-    return replace(
-        phantoms,
-        name="finetuning-rates",
-        title="The first learning rate of a finetuning: phantoms",
-        about=render("segmentation/finetuning_rates", phantoms=phantoms),
-        trainers=RATES_TRAINERS,
-        factors=dict.fromkeys(methods, 0.1),
-        sources=dict.fromkeys(methods, BASELINE),
     )

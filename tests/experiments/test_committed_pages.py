@@ -41,10 +41,10 @@ from experiments.nnunet_runs.results import Results
 from experiments.nuclei.methods import ROLES
 from experiments.record import markdown_table, shown_rows
 from experiments.reweighting_limits.descent import six_digits
-from experiments.segmentation.studies import finetuning_rates_study, finetuning_study
+from experiments.segmentation.studies import finetuning_study
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-SEGMENTATION = {"finetuning": finetuning_study, "finetuning-rates": finetuning_rates_study}
+SEGMENTATION = {"finetuning": finetuning_study}
 NOTHING = pd.DataFrame()
 
 

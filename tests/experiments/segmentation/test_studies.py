@@ -1,13 +1,10 @@
-import pytest
-
-from experiments.segmentation.studies import SOURCES, finetuning_rates_study, finetuning_study
+from experiments.segmentation.studies import SOURCES, finetuning_study
 from nnunet_dro.finetuning.schedule import LEARNING_RATE, finetuning_trainer
 from nnunet_dro.trainers.registry import trainer_class
 
 
-@pytest.mark.parametrize("made", [finetuning_study, finetuning_rates_study])
-def test_every_method_is_a_trainer_that_nnunet_finds(made):
-    study = made(quick=False)
+def test_every_method_is_a_trainer_that_nnunet_finds():
+    study = finetuning_study(quick=False)
     for method in study.trainers:
         cls = trainer_class(study.trainer(method))
         assert cls.__name__ == study.trainer(method)
@@ -32,9 +29,3 @@ def test_finetuning_takes_a_tenth_of_the_training_and_the_default_learning_rate(
         anew = study.trainers[method.removesuffix("_finetuned")]
         assert finetuning_trainer(f"{anew}_10epochs_10iters") == trainers[method]
     assert f"first learning rate of {LEARNING_RATE}" in study.about
-
-
-def test_learning_rates_are_those_of_their_names():
-    study = finetuning_rates_study(quick=False)
-    rates = {method: trainer_class(study.trainer(method)).options.learning_rate for method in study.sources}
-    assert rates == {"lr0.01": 0.01, "lr0.003": 0.003, "lr0.001": 0.001}
