@@ -71,7 +71,7 @@ def trusted_cases(table: pd.DataFrame) -> frozenset[str]:
 
 def strata_of_cases(table: pd.DataFrame, cases: Sequence[str]) -> dict[str, dict[str, str]]:
     """Column of the case table that divides the cases, into at most ten strata, to the stratum of each case."""
-    known = table.reindex(cases, fill_value=MISSING).drop(columns="trusted", errors="ignore")
+    known = table.reindex(pd.Index(cases), fill_value=MISSING).drop(columns="trusted", errors="ignore")
     sizes = {name: known[name].value_counts() for name in known}
     divide = [name for name, n in sizes.items() if len(n) <= _MOST_STRATA and (n > 1).sum() > 1]
     return {str(name): known[name].to_dict() for name in divide}
