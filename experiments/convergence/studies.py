@@ -25,6 +25,7 @@ METHODS = {
     PLAIN: "nnUNetTrainerHWS_beta0",
     "DRO": "nnUNetTrainerDRO",
     TOLD: "nnUNetTrainerIW_{by}",
+    "DRO_earned": "nnUNetTrainerDRO_earned",
     "DRO_IS": "nnUNetTrainerDRO_IS",
     "DRO_explore0.3": "nnUNetTrainerDRO_explore0.3",
     "cvar0.1": "nnUNetTrainerHWS_cvar0.1",

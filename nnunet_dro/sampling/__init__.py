@@ -14,8 +14,8 @@ from nnunet_dro.sampling.divergences import (
 from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.group_rules import Balanced, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
-from nnunet_dro.sampling.kl_ball import kl_ball_beta
-from nnunet_dro.sampling.rules import KL, UNIFORM, Chi2, CVaR, KLBall, Rule, RuleWithBeta
+from nnunet_dro.sampling.kl_ball import earned_share, kl_ball_beta
+from nnunet_dro.sampling.rules import KL, UNIFORM, Chi2, CVaR, EarnedBall, KLBall, Rule, RuleWithBeta
 from nnunet_dro.sampling.systematic import expected_draws
 
 __all__ = [
@@ -26,12 +26,14 @@ __all__ = [
     "CVaR",
     "Chi2",
     "Draws",
+    "EarnedBall",
     "GroupDRO",
     "GroupRule",
     "HardnessTable",
     "KLBall",
     "Rule",
     "RuleWithBeta",
+    "earned_share",
     "effective_cases",
     "expected_draws",
     "kl_ball_beta",

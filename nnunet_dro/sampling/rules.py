@@ -1,7 +1,7 @@
 """Rules that decide how likely each case is to be drawn: one class per rule, with its parameters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from nnunet_dro.sampling.divergences import (
     kl_probabilities,
     kl_robust_loss,
 )
-from nnunet_dro.sampling.kl_ball import check_share, kl_ball_beta
+from nnunet_dro.sampling.kl_ball import check_share, earned_share, kl_ball_beta
 
 
 class Rule:
@@ -158,6 +158,38 @@ class KLBall(KL):
     def _robust_loss(self, losses: FloatArray) -> float:
         """The worst weighted mean on the ball, which is that of the probabilities."""
         return float(self._probabilities(losses) @ losses)
+
+
+@dataclass(frozen=True)
+class EarnedBall(KLBall):
+    """`KLBall` that draws the hardest cases more often only as far as they get better; see `earned_share`.
+
+    Attributes:
+        first: The losses of the cases when all had been seen, shape (n,); None before.
+    """
+
+    first: FloatArray | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, as far as the hardest get better"
+
+    def following(self, losses: FloatArray) -> "EarnedBall":
+        """The rule with the beta that these losses have earned."""
+        # A training that is resumed with other cases begins to compare anew.
+        first = losses.copy() if self.first is None or len(self.first) != len(losses) else self.first
+        known = ~np.isnan(losses) & ~np.isnan(first)
+        if not known.any():
+            return self
+        share = earned_share(first[known], losses[known], share=self.share)
+        return replace(self, beta=kl_ball_beta(losses[known], share=share), first=first)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The first losses."""
+        return {} if self.first is None else {"first": self.first}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of `state_dict`."""
+        object.__setattr__(self, "first", np.asarray(state["first"], dtype=np.float64))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from nnunet_dro.sampling import HardnessTable, KLBall, effective_cases, kl_ball_beta, kl_probabilities
+from nnunet_dro.sampling import (
+    EarnedBall,
+    HardnessTable,
+    KLBall,
+    earned_share,
+    effective_cases,
+    kl_ball_beta,
+    kl_probabilities,
+)
 
 LOSSES = np.array([0.3, -0.2, 0.9, 0.1, 0.4, 0.8])
 
@@ -110,3 +118,63 @@ def test_in_a_large_table_beta_follows_now_and_then():
     for _ in range(20):
         table.update([0], [50.0])
     assert table.rule.beta != beta
+
+
+FIRST = np.zeros(20)
+#: Losses now, where five cases are the hardest: hopeless, half as good as the others, as good as they will be.
+OTHERS = np.linspace(-0.9, -0.7, 15)
+HOPELESS = np.concatenate([np.full(5, 0.1), OTHERS])
+FOLLOWING = np.concatenate([np.full(5, -0.5), OTHERS])
+
+
+def test_hopeless_cases_earn_nothing_and_those_that_follow_earn_the_share():
+    assert earned_share(FIRST, HOPELESS, share=0.5) == 1.0
+    assert earned_share(FIRST, FOLLOWING, share=0.5) == pytest.approx(0.5)
+    between = np.concatenate([np.full(5, -0.24), OTHERS])
+    assert 0.6 < earned_share(FIRST, between, share=0.5) < 0.9
+
+
+def test_nothing_is_earned_before_anything_is_learnt():
+    assert earned_share(FIRST, FIRST, share=0.5) == 1.0
+    assert earned_share(FIRST, FOLLOWING / 100, share=0.5) == 1.0
+    assert earned_share(np.zeros(1), np.ones(1), share=0.5) == 1.0
+
+
+def test_what_is_earned_does_not_depend_on_the_order_of_the_cases():
+    order = np.random.default_rng(0).permutation(20)
+    assert earned_share(FIRST[order], FOLLOWING[order], share=0.3) == pytest.approx(
+        earned_share(FIRST, FOLLOWING, share=0.3)
+    )
+
+
+def trained(losses, **options):
+    table = HardnessTable([f"case_{i}" for i in range(20)], rule=EarnedBall(0.0, 0.5), exploration=0.0, **options)
+    for of_visit in (FIRST, losses):
+        for i in range(20):
+            table.update([i], [of_visit[i]])
+    return table
+
+
+def test_a_table_stays_uniform_for_hopeless_cases_and_draws_those_that_follow():
+    np.testing.assert_allclose(trained(HOPELESS).probabilities(), 1 / 20)
+    probabilities = trained(FOLLOWING).probabilities()
+    assert effective_cases(probabilities) == pytest.approx(10, rel=1e-6)
+    assert probabilities[:5].sum() > 0.8
+
+
+def test_a_restored_table_compares_with_the_first_losses_of_before():
+    before = trained(FOLLOWING)
+    again = HardnessTable(before.cases, rule=EarnedBall(0.0, 0.5), exploration=0.0)
+    again.load_state_dict(before.state_dict())
+    np.testing.assert_allclose(again.probabilities(), before.probabilities())
+    # With another case there is nothing to compare with.
+    other = HardnessTable([*before.cases, "new"], rule=EarnedBall(0.0, 0.5), exploration=0.0)
+    other.load_state_dict(before.state_dict())
+    other.update([20], [0.5])
+    np.testing.assert_allclose(other.probabilities(), 1 / 21)
+
+
+def test_a_refused_loss_takes_no_part_in_what_is_earned():
+    rule = EarnedBall(0.0, 0.5).following(np.append(FIRST, np.nan))
+    assert rule.following(np.append(FOLLOWING, np.nan)).beta == pytest.approx(kl_ball_beta(FOLLOWING, share=0.5))
+    assert EarnedBall(0.0, 0.5).following(np.full(3, np.nan)).beta == 0

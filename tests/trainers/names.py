@@ -6,6 +6,7 @@ from nnunet_dro.trainers.registry import TRAINERS
 #: A way to write each option, with what it needs beside it.
 EXAMPLES = {
     "share<s>": "share0.3",
+    "earned": "earned",
     "beta<x>": "beta10",
     "betaauto": "betaauto",
     "chi2": "beta10_chi2",

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import KL, UNIFORM, Chi2, CVaR, KLBall
+from nnunet_dro.sampling import KL, UNIFORM, Chi2, CVaR, EarnedBall, KLBall
 from nnunet_dro.trainers.options import (
     NNUNET_EPOCHS,
     NNUNET_ITERATIONS,
@@ -175,6 +175,7 @@ def test_a_switch_that_is_on_anyway_is_no_option_of_a_trainer():
         ("_share0.3_betaauto", "`share` has no effect with `betaauto`"),
         ("_share0.3_cvar0.5", "`share` has no effect with `cvar`"),
         ("_share0.3_chi2", "`share` has no effect with `chi2`"),
+        ("_earned_beta10", "`earned` has no effect with `beta`"),
         ("_hardLoss_memory0.5", "`memory` has no effect without the pooled hardness"),
         ("_memory1", r"`memory` must be a number in \[0, 1\)"),
         ("_share0.5", "must be written `nnUNetTrainerDRO`"),
@@ -193,6 +194,7 @@ def test_a_wrong_option_of_the_default_trainer_is_named(suffix, message):
     [
         ("", KLBall(0.0, 0.5)),
         ("_share0.3", KLBall(0.0, 0.3)),
+        ("_share0.3_earned", EarnedBall(0.0, 0.3)),
         ("_beta10", KL(10.0)),
         ("_chi2", Chi2(100.0)),
         ("_beta10_chi2", Chi2(10.0)),

@@ -89,7 +89,7 @@ def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray
         return {}
     first, last = known[:_N_AVERAGED], known[-_N_AVERAGED:]
     fall = np.mean([losses[epoch] for epoch in first], axis=0) - np.mean([losses[epoch] for epoch in last], axis=0)
-    since = np.sum([draws[epoch] for epoch in known[_N_AVERAGED:]], axis=0, dtype=np.float64)
+    since: NDArray[np.float64] = np.sum([draws[epoch] for epoch in known[_N_AVERAGED:]], axis=0, dtype=np.float64)
     more = np.maximum(since / max(1.0, since.sum()) - 1 / len(since), 0)
     if not more.any() or more.all():
         return {}

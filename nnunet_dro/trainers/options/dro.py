@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from nnunet_dro.sampling import EXPLORATION, KL, Chi2, CVaR, KLBall, Rule
+from nnunet_dro.sampling import EXPLORATION, KL, Chi2, CVaR, EarnedBall, KLBall, Rule
 from nnunet_dro.trainers.options.settings import Check, HardnessOptions
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class DROOptions(HWSOptions):
 
     Attributes:
         share: Effective share of the cases, in (0, 1), that beta follows from where no other option decides.
+        earned: Whether the share falls from 1 only as far as the hardest cases get better.
         beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net. None to draw by the share.
 
     Example:
@@ -124,6 +125,7 @@ class DROOptions(HWSOptions):
     """
 
     share: float = 0.5
+    earned: bool = False
     beta: float | None = None
     importance_sampling: bool = False
     hardness: Literal["loss", "ce", "present", "pooled"] = "pooled"
@@ -134,14 +136,13 @@ class DROOptions(HWSOptions):
 
     def _without_effect(self) -> str | None:
         given = {"cvar": self.cvar, "betaauto": self.auto_beta, "chi2": self.chi2, "beta": self.beta is not None}
-        if self.given_options("share") and (
-            other := next((word for word, is_given in given.items() if is_given), None)
-        ):
-            return f"`share` has no effect with `{other}`, which decides instead."
+        other = next((word for word, is_given in given.items() if is_given), None)
+        if other and (of_share := self.given_options("share", "earned")):
+            return f"`{of_share[0].word}` has no effect with `{other}`, which decides instead."
         return super()._without_effect()
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
         """What decides how likely each case is to be drawn; by the share, before beta has followed any losses."""
         if self.cvar is None and not self.auto_beta and self.beta is None:
-            return Chi2(_BETA) if self.chi2 else KLBall(0.0, self.share)
+            return Chi2(_BETA) if self.chi2 else (EarnedBall if self.earned else KLBall)(0.0, self.share)
         return super().rule(groups)

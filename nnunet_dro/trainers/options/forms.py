@@ -85,6 +85,13 @@ OPTIONS = (
         "beta follows the losses so that s of the cases are effective; 0 < s < 1.",
         source="Hu and Hong 2013",
     ),
+    _switch(
+        "earned",
+        "earned",
+        True,
+        "Draws by hardness only as far as the hardest cases get better: the share falls from 1, which is uniform, as "
+        "their loss follows the loss of the others.",
+    ),
     _of_number(
         "beta",
         "beta",
