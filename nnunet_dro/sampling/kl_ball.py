@@ -76,7 +76,7 @@ def earned_share(first: FloatArray, losses: FloatArray, *, share: float) -> floa
     label is wrong), or where nothing is learnt yet; and ``share`` where the hardest cases follow the others.
 
     Args:
-        first: The first losses of the cases, shape (n,), finite.
+        first: Losses of the cases early in the training, shape (n,), finite.
         losses: Their losses now, shape (n,), finite.
         share: The least share, in (0, 1].
 

@@ -19,6 +19,9 @@ from nnunet_dro.sampling.divergences import (
 )
 from nnunet_dro.sampling.kl_ball import check_share, earned_share, kl_ball_beta
 
+#: Visits per case after which `EarnedBall` begins to compare.
+VISITS = 10
+
 
 class Rule:
     """Turns the stale losses of all cases into their probabilities.
@@ -164,32 +167,45 @@ class KLBall(KL):
 class EarnedBall(KLBall):
     """`KLBall` that draws the hardest cases more often only as far as they get better; see `earned_share`.
 
+    All networks learn to leave the background out, which says nothing of the cases. So the losses are compared with
+    those after `VISITS` visits per case, and draws are uniform until then.
+
     Attributes:
-        first: The losses of the cases when all had been seen, shape (n,); None before.
+        first: The losses of the cases after these visits, shape (n,); None before.
+        n_visits: Number of losses so far.
     """
 
     first: FloatArray | None = field(default=None, compare=False, repr=False)
+    n_visits: int = field(default=0, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{super().__str__()}, as far as the hardest get better"
 
+    def learn(self, indices: NDArray[np.int64], losses: FloatArray) -> None:
+        """Count the visits."""
+        object.__setattr__(self, "n_visits", self.n_visits + len(indices))
+
     def following(self, losses: FloatArray) -> "EarnedBall":
         """The rule with the beta that these losses have earned."""
-        # A training that is resumed with other cases begins to compare anew.
-        first = losses.copy() if self.first is None or len(self.first) != len(losses) else self.first
-        known = ~np.isnan(losses) & ~np.isnan(first)
+        if self.first is not None and len(self.first) != len(losses):
+            # A training that is resumed with other cases begins to compare anew.
+            return replace(self, beta=0.0, first=None, n_visits=0)
+        if self.first is None:
+            return self if self.n_visits < VISITS * len(losses) else replace(self, first=losses.copy())
+        known = ~np.isnan(losses) & ~np.isnan(self.first)
         if not known.any():
             return self
-        share = earned_share(first[known], losses[known], share=self.share)
-        return replace(self, beta=kl_ball_beta(losses[known], share=share), first=first)
+        share = earned_share(self.first[known], losses[known], share=self.share)
+        return replace(self, beta=kl_ball_beta(losses[known], share=share))
 
     def state_dict(self) -> dict[str, Any]:
-        """The first losses."""
-        return {} if self.first is None else {"first": self.first}
+        """The first losses, and the number of visits."""
+        return {"first": self.first, "n_visits": self.n_visits}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state of `state_dict`."""
-        object.__setattr__(self, "first", np.asarray(state["first"], dtype=np.float64))
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from nnunet_dro.sampling import (
     kl_ball_beta,
     kl_probabilities,
 )
+from nnunet_dro.sampling.rules import VISITS
 
 LOSSES = np.array([0.3, -0.2, 0.9, 0.1, 0.4, 0.8])
 
@@ -149,8 +150,9 @@ def test_what_is_earned_does_not_depend_on_the_order_of_the_cases():
 
 def trained(losses, **options):
     table = HardnessTable([f"case_{i}" for i in range(20)], rule=EarnedBall(0.0, 0.5), exploration=0.0, **options)
-    for of_visit in (FIRST, losses):
+    for of_visit in [FIRST] * VISITS + [losses] * 2:
         for i in range(20):
+            assert of_visit is losses or table.rule.beta == 0, "until then draws are uniform"
             table.update([i], [of_visit[i]])
     return table
 
@@ -170,11 +172,12 @@ def test_a_restored_table_compares_with_the_first_losses_of_before():
     # With another case there is nothing to compare with.
     other = HardnessTable([*before.cases, "new"], rule=EarnedBall(0.0, 0.5), exploration=0.0)
     other.load_state_dict(before.state_dict())
-    other.update([20], [0.5])
+    for _ in range(2):
+        other.update([20], [0.5])
     np.testing.assert_allclose(other.probabilities(), 1 / 21)
 
 
 def test_a_refused_loss_takes_no_part_in_what_is_earned():
-    rule = EarnedBall(0.0, 0.5).following(np.append(FIRST, np.nan))
+    rule = EarnedBall(0.0, 0.5, first=np.append(FIRST, np.nan))
     assert rule.following(np.append(FOLLOWING, np.nan)).beta == pytest.approx(kl_ball_beta(FOLLOWING, share=0.5))
-    assert EarnedBall(0.0, 0.5).following(np.full(3, np.nan)).beta == 0
+    assert rule.following(np.full(21, np.nan)).beta == 0
