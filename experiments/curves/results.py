@@ -238,7 +238,8 @@ def _gain(rare: pd.DataFrame, roles: Roles, method: str, iteration: int) -> tupl
     if method == roles.told or len(gained) < 2:
         return ratio, np.nan, np.nan
     # A share of no gain is as large as one likes; where that is more than a rarity, there is no interval.
-    ratios = np.divide(*samples.T, out=np.full(len(samples), np.inf), where=samples[:, 1] > 0)
+    gain, of_told = samples[:, 0], samples[:, 1]
+    ratios = np.divide(gain, of_told, out=np.full(len(samples), np.inf), where=of_told > 0)
     low, high = np.percentile(ratios, [2.5, 97.5], method="nearest")
     return (ratio, float(low), float(high)) if np.isfinite(high) else (ratio, np.nan, np.nan)
 
