@@ -1,6 +1,6 @@
 """Dice by stratum and moment, and differences to plain training of the same seed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Protocol
@@ -209,7 +209,7 @@ def decision(scores: pd.DataFrame, roles: Roles, *, early: int) -> pd.DataFrame:
     rows = []
     for method, of in ends.groupby("method", sort=False):
         lost = of["difference"].min()
-        row = {"method": method, "worst_at_end": lost, "worst_p10_at_end": of["p10_difference"].min()}
+        row: dict[str, Any] = {"method": method, "worst_at_end": lost, "worst_p10_at_end": of["p10_difference"].min()}
         row["lowest_on_the_way"] = np.nan if method == roles.plain else ratios[method]
         for statistic, name in (("mean", "rare"), ("p10", "rare_p10")):
             row[name] = shown.loc[method, statistic]
@@ -222,7 +222,7 @@ def decision(scores: pd.DataFrame, roles: Roles, *, early: int) -> pd.DataFrame:
     return table.sort_values("method", key=lambda of: of != roles.plain, kind="stable", ignore_index=True)
 
 
-def _gain(rare: pd.DataFrame, roles: Roles, method: str, iteration: int) -> tuple[float, float, float]:
+def _gain(rare: pd.DataFrame, roles: Roles, method: Hashable, iteration: int) -> tuple[float, float, float]:
     """A method's gain on the rare strata over that of the method that is told them, with its interval.
 
     The interval is that of all samples of the seeds with replacement.
