@@ -36,9 +36,6 @@ def main(words: Sequence[str] | None = None) -> int:
     def make(console: Console) -> Path:
         study = _STUDIES[arguments.study](quick=arguments.quick)
         methods = arguments.methods or tuple(study.trainers)
-        if unknown := [method for method in methods if method not in study.trainers]:
-            known = ", ".join(study.trainers)
-            raise ValueError(f"`methods` must be of the study {study.name}, got {unknown[0]!r}. Choose from: {known}.")
         if arguments.quick and not arguments.methods:
             methods = tuple(study.trainers)[:2]
         return run(
