@@ -207,7 +207,8 @@ def decision(scores: pd.DataFrame, roles: Roles, *, early: int) -> pd.DataFrame:
     rare = mean_of_rare(scores, roles)
     shown = results_table(differences(rare[rare["iteration"] == last], roles), roles).set_index("method")
     rows = []
-    for method, of in ends.groupby("method", sort=False):
+    for name_of, of in ends.groupby("method", sort=False):
+        method = str(name_of)
         lost = of["difference"].min()
         row: dict[str, Any] = {"method": method, "worst_at_end": lost, "worst_p10_at_end": of["p10_difference"].min()}
         row["lowest_on_the_way"] = np.nan if method == roles.plain else ratios[method]

@@ -13,9 +13,11 @@ With wrong labels, the lesion of a part of the training cases is drawn on the ot
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from experiments.datasets.phantoms import (
     Counts,
+    FloatArray,
     Phantom,
     acquire,
     deformed_positions,
@@ -74,10 +76,13 @@ def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = 
     return Phantom(acquire(intensity, rng, blur=(0.7, 0.9) if centre == "c" else (0.35, 0.6)), labels, known)
 
 
-def _lesion(positions: np.ndarray, where: np.ndarray, volume: float, rng: np.random.Generator) -> np.ndarray:
+def _lesion(
+    positions: FloatArray, where: npt.NDArray[np.bool_], volume: float, rng: np.random.Generator
+) -> npt.NDArray[np.bool_]:
     """The ``volume`` voxels that are nearest to a point of the white matter, by a distance that is a little uneven."""
     places = np.argwhere(where)
-    centre = positions[(slice(None), *places[rng.integers(len(places))])]
+    x, y, z = places[rng.integers(len(places))]
+    centre = positions[:, x, y, z]
     distance = ellipsoid(positions, centre, rng.uniform(0.8, 1.25, size=3)) * (1 + 0.15 * smooth_field(rng))
     distance[~where] = np.inf
     nearest = np.argsort(distance, axis=None)[: min(round(volume), len(places))]

@@ -17,7 +17,9 @@ _COMPARED = dict(zip(("weighting", "dro"), METHODS[1:], strict=True))
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
     """The last step of the linear settings; the networks have a table in the text."""
     linear = table.drop(of_networks(table).index).groupby("setting", sort=False, as_index=False).tail(1)
-    return linear[["setting", "step", *(name for name in table if name.startswith(("directions", "limit", "loss")))]]
+    return linear[
+        ["setting", "step", *(name for name in table if str(name).startswith(("directions", "limit", "loss")))]
+    ]
 
 
 def page_text(images: FloatArray, table: pd.DataFrame) -> str:

@@ -29,7 +29,7 @@ def page_table(table: pd.DataFrame, study: Study) -> pd.DataFrame:
 
 def shown_columns(table: pd.DataFrame) -> pd.DataFrame:
     """The columns that the page shows: no ranges over the seeds, and no p5, which is in the CSV."""
-    return table[[name for name in table if not name.endswith(", seeds") and not name.startswith("p5")]]
+    return table[[name for name in map(str, table) if not name.endswith(", seeds") and not name.startswith("p5")]]
 
 
 def page_text(
