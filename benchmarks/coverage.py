@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.intervals import TAIL, difference_intervals, guaranteed_means, intervals
-from nnunet_dro.evaluation.mean_bounds import mean_by_students_t
-from nnunet_dro.evaluation.order_statistics import percentile_bounds
-from nnunet_dro.evaluation.patients import patient_values
-from nnunet_dro.evaluation.statistics import PERCENTILES, STATISTICS
+from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
+from nnunet_dro.evaluation.statistics.intervals import TAIL, difference_intervals, guaranteed_means, intervals
+from nnunet_dro.evaluation.statistics.mean_bounds import mean_by_students_t
+from nnunet_dro.evaluation.statistics.order_statistics import percentile_bounds
+from nnunet_dro.evaluation.statistics.patients import patient_values
 
 SIZES = (6, 10, 20, 30, 49, 50, 100, 200, 500)
 N_RESAMPLES = 2000

@@ -25,9 +25,9 @@ import pandas as pd
 from scipy import stats
 from scipy.special import ndtri
 
-from nnunet_dro.evaluation.intervals import difference_intervals
-from nnunet_dro.evaluation.statistics import PERCENTILES, STATISTICS
-from nnunet_dro.evaluation.trainings import differences_over_trainings
+from nnunet_dro.evaluation.comparing.trainings import differences_over_trainings
+from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
+from nnunet_dro.evaluation.statistics.intervals import difference_intervals
 
 N_TRAININGS = (3, 5)
 SIZES = (50, 200)

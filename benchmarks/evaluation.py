@@ -30,9 +30,9 @@ from label_maps import KINDS, Kind, make_label_maps
 from rich.console import Console
 from rich.table import Table
 
-from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.score_arrays import Scoring
-from nnunet_dro.evaluation.score_files import PairOfFiles, score_pair
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.evaluation.scoring.score_files import PairOfFiles, score_pair
 
 WORKERS = 2
 TOLERANCE_MM = 1.0

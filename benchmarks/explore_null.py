@@ -29,7 +29,7 @@ import pandas as pd
 from scipy.special import ndtr
 from scipy.stats import beta, rankdata
 
-from nnunet_dro.evaluation.significance import holm
+from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.exploration.candidates import LEVEL, search_and_test
 from nnunet_dro.exploration.rank_sums import patients_by_size, standardised
 from nnunet_dro.exploration.scores import LabelScores

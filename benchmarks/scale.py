@@ -28,7 +28,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from nnunet_dro.evaluation.comparison import compare
+from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import (
     comparison_html,
@@ -41,8 +41,8 @@ from nnunet_dro.evaluation.report import (
     evaluation_table,
 )
 from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files, read_evaluation
-from nnunet_dro.evaluation.strata import ALL
-from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.output_folder import write_files
 
 METRICS = ("dice", "hd95")

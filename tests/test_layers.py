@@ -46,6 +46,22 @@ MAY_IMPORT = {
     "benchmarks": {"evaluation", "exploration", "losses", "nnunet", "ranking", "sampling", "trainers"},
 }
 
+#: The rooms of the evaluation and the modules beside them, in the order in which they may import what stands before.
+EVALUATION = (
+    ("cluster",),
+    ("scoring",),
+    ("options", "evaluation_result", "inputs", "provenance"),
+    ("stratifying",),
+    ("statistics",),
+    ("judging",),
+    ("comparing",),
+    ("evaluation", "result_files"),
+    ("report",),
+)
+
+#: Most modules of the evaluation beside its rooms.
+MOST_FLAT = 8
+
 #: What the families of experiments share.
 SHARED_BY_EXPERIMENTS = {"nnunet_runs", "datasets", "record", "curves", "spoilt_labels", "factorial", "device"}
 
@@ -122,6 +138,22 @@ def test_rooms_import_only_what_is_below_them():
         if room(other) and room(other) not in SHARED and room(other) not in MAY_IMPORT.get(room(module), set())
     ]
     assert upward == []
+
+
+def test_rooms_of_the_evaluation_import_only_those_before_them():
+    level = {name: number for number, names in enumerate(EVALUATION) for name in names}
+    inside = [module.split(".")[2] for module in modules() if module.startswith("nnunet_dro.evaluation.")]
+    assert set(inside) == set(level)
+    flat = [path.stem for path in (ROOT / "nnunet_dro/evaluation").glob("*.py")]
+    assert len(flat) <= MOST_FLAT
+    wrong = [
+        (module, other)
+        for module in modules()
+        for other in imports(module)
+        if module.startswith("nnunet_dro.evaluation.") and other.startswith("nnunet_dro.evaluation.")
+        if level[other.split(".")[2]] > level[module.split(".")[2]]
+    ]
+    assert wrong == []
 
 
 def test_the_order_of_the_rooms_has_no_circle():

@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments.curves import Roles, differences, mean_interval
 from experiments.factorial.settings import LEVELS, Setting
-from nnunet_dro.evaluation.stratum_statistics import describe
+from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 #: The statistics of the paper's Table 2.
 STATISTICS = ("mean", "median", "iqr", "p25", "p10", "p5")

@@ -8,8 +8,8 @@ import pandas as pd
 
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
-from nnunet_dro.evaluation.statistics import STATISTICS
-from nnunet_dro.evaluation.stratum_statistics import describe
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 #: Stands for the mean over the labels of a case, in the place of a label.
 ALL_LABELS = "all labels"

@@ -7,8 +7,8 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from experiments.nnunet_runs.study import BASELINE, Study
-from nnunet_dro.evaluation.stratum_statistics import describe
-from nnunet_dro.evaluation.trainings import N_FOR_SPREAD
+from nnunet_dro.evaluation.comparing.trainings import N_FOR_SPREAD
+from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 #: The statistics of Dice that are compared.
 SHOWN = ("mean", "p10", "p5")

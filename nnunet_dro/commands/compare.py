@@ -34,9 +34,9 @@ class CompareOptions(LockedComparison):
 def compare(options: CompareOptions) -> None:
     """Compare methods case by case and report the differences, with intervals and tests."""
     from nnunet_dro.commands.protocol_file import check_made_under, read_protocol, under_protocol
-    from nnunet_dro.evaluation.comparison import compare as compare_evaluations
+    from nnunet_dro.evaluation.comparing.comparison import compare as compare_evaluations
+    from nnunet_dro.evaluation.judging.requirements import COMPARISON, parse_requirement, read_requirements
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
-    from nnunet_dro.evaluation.requirements import COMPARISON, parse_requirement, read_requirements
     from nnunet_dro.evaluation.result_files import comparison_files, named_trainings, read_evaluation
     from nnunet_dro.output_folder import check_output, write_files
 

@@ -87,11 +87,11 @@ def evaluate(options: EvaluateOptions) -> None:
 
     from nnunet_dro.commands.protocol_file import read_protocol, under_protocol
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
-    from nnunet_dro.evaluation.instances import Instances
-    from nnunet_dro.evaluation.kept_scores import keeping
+    from nnunet_dro.evaluation.judging.requirements import parse_requirement, read_requirements
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
-    from nnunet_dro.evaluation.requirements import parse_requirement, read_requirements
     from nnunet_dro.evaluation.result_files import OF_LESIONS, evaluation_files
+    from nnunet_dro.evaluation.scoring.instances import Instances
+    from nnunet_dro.evaluation.scoring.kept_scores import keeping
     from nnunet_dro.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 

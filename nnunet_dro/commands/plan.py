@@ -33,10 +33,10 @@ def plan(options: PlanOptions) -> None:
     """Say how many cases a requirement with confidence needs, and the chance that it is met."""
     from rich.console import Console
 
-    from nnunet_dro.evaluation.outcomes import rows_of
-    from nnunet_dro.evaluation.planning import chances, check_share, least_share, pilot_values
+    from nnunet_dro.evaluation.judging.outcomes import rows_of
+    from nnunet_dro.evaluation.judging.planning import chances, check_share, least_share, pilot_values
+    from nnunet_dro.evaluation.judging.requirements import parse_requirement
     from nnunet_dro.evaluation.report.plan import plan_table, planned_sizes
-    from nnunet_dro.evaluation.requirements import parse_requirement
     from nnunet_dro.evaluation.result_files import read_evaluation
 
     parsed = parse_requirement(options.requirement)

@@ -34,7 +34,7 @@ class _WriteOptions(LockedComparison, LockedEvaluation):
 def write(options: _WriteOptions) -> None:
     """Lock the options of evaluate and compare in a file."""
     from nnunet_dro.commands.protocol_file import Protocol, sorted_requirements, write_protocol
-    from nnunet_dro.evaluation.requirements import requirement_lines
+    from nnunet_dro.evaluation.judging.requirements import requirement_lines
 
     from_file = [text for _, text in requirement_lines(options.require_file)] if options.require_file else []
     of_strata, of_comparison = sorted_requirements([*options.require, *from_file])

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 from nnunet_dro.atomic import replacing
 from nnunet_dro.commands.locked_options import LockedComparison, LockedEvaluation, kinds_in
-from nnunet_dro.evaluation.comparison import Comparison
+from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.failures import failure_of
-from nnunet_dro.evaluation.instances import Instances
-from nnunet_dro.evaluation.margins import check_margin
-from nnunet_dro.evaluation.requirements import COMPARISON, STRATA, parse_requirement
-from nnunet_dro.evaluation.score_arrays import Scoring
+from nnunet_dro.evaluation.judging.margins import check_margin
+from nnunet_dro.evaluation.judging.requirements import COMPARISON, STRATA, parse_requirement
+from nnunet_dro.evaluation.scoring.failures import failure_of
+from nnunet_dro.evaluation.scoring.instances import Instances
+from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 from nnunet_dro.naming import name_some
 
 if sys.version_info >= (3, 11):

@@ -126,8 +126,8 @@ def rank(options: RankOptions) -> None:
     from joblib import cpu_count
     from rich.console import Console
 
-    from nnunet_dro.evaluation.division import default_case_table
     from nnunet_dro.evaluation.result_files import named_evaluations, read_evaluation
+    from nnunet_dro.evaluation.stratifying.division import default_case_table
     from nnunet_dro.output_folder import check_output, write_files
     from nnunet_dro.ranking.files import ranking_files
     from nnunet_dro.ranking.ranking import rank_evaluations

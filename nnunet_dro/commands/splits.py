@@ -34,7 +34,7 @@ def splits(options: SplitsOptions) -> None:
     from rich.console import Console
 
     from nnunet_dro.evaluation.report import splits_table
-    from nnunet_dro.evaluation.splits import split_dataset
+    from nnunet_dro.evaluation.stratifying.splits import split_dataset
 
     made = split_dataset(
         options.dataset,

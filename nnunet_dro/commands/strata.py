@@ -44,7 +44,7 @@ def strata(options: StrataOptions) -> None:
 
     from nnunet_dro.atomic import replacing
     from nnunet_dro.evaluation.report.columns import columns_table
-    from nnunet_dro.evaluation.strata_table import strata_table
+    from nnunet_dro.evaluation.stratifying.strata_table import strata_table
 
     output = options.output
     if output.suffix.lower() != ".csv":

@@ -9,9 +9,9 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from nnunet_dro.evaluation.comparison import NOTABLE
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.comparing.comparison import NOTABLE
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
 
 #: The statistics that the table shows.
 SHOWN = ("mean", "median", "iqr", "p25", "p10", "p5")

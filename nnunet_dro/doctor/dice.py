@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.scoring.labels import Labels
 
 
 def dice_by_label(reference: npt.NDArray[Any], prediction: npt.NDArray[Any], labels: Labels) -> Mapping[str, float]:

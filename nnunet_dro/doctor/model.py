@@ -19,7 +19,7 @@ from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to
 from nnunet_dro.doctor.dice import dice_by_label
 from nnunet_dro.doctor.inputs import Inputs
 from nnunet_dro.doctor.measurements import CONTRAST, DICE, VOXELS
-from nnunet_dro.evaluation.attributes import contrast
+from nnunet_dro.evaluation.stratifying.attributes import contrast
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device

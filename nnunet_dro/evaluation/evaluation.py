@@ -8,25 +8,30 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
-from nnunet_dro.evaluation.auto_strata import with_auto_columns
-from nnunet_dro.evaluation.division import Division, with_absent
 from nnunet_dro.evaluation.evaluation_result import Evaluation, column_in_scores
-from nnunet_dro.evaluation.failures import failure_of
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
-from nnunet_dro.evaluation.instances import LESION_COUNTS, Instances
-from nnunet_dro.evaluation.kept_scores import KeptScores
-from nnunet_dro.evaluation.label_maps import list_label_maps
-from nnunet_dro.evaluation.labels import Labels, read_labels
-from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
-from nnunet_dro.evaluation.metrics import METRICS, in_pixels
+from nnunet_dro.evaluation.judging.outcomes import check_requirements
+from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of
 from nnunet_dro.evaluation.options import EvaluationOptions
-from nnunet_dro.evaluation.outcomes import check_requirements
-from nnunet_dro.evaluation.patients import note_on_patients, note_on_repeated_patients
 from nnunet_dro.evaluation.provenance import about_evaluation
-from nnunet_dro.evaluation.requirements import Requirement, one_sided_of
-from nnunet_dro.evaluation.score_arrays import Scoring
-from nnunet_dro.evaluation.score_files import ScoredPairs, score_pairs, sha256_of
-from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
+from nnunet_dro.evaluation.scoring.failures import failure_of
+from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances
+from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
+from nnunet_dro.evaluation.scoring.label_maps import list_label_maps
+from nnunet_dro.evaluation.scoring.labels import Labels, read_labels
+from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
+from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.evaluation.scoring.score_files import ScoredPairs, score_pairs, sha256_of
+from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
+from nnunet_dro.evaluation.statistics.patients import note_on_patients, note_on_repeated_patients
+from nnunet_dro.evaluation.statistics.stratum_statistics import (
+    false_positives,
+    percentile_notes,
+    summarise,
+    worst_strata,
+)
+from nnunet_dro.evaluation.stratifying.auto_strata import with_auto_columns
+from nnunet_dro.evaluation.stratifying.division import Division, with_absent
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import find_dataset_json
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.options import EvaluationOptions
-from nnunet_dro.evaluation.score_arrays import NUMBERS
+from nnunet_dro.evaluation.scoring.score_arrays import NUMBERS
 
 _OF_CASE_TABLE = " (case table)"
 

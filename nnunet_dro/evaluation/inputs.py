@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.choices import MissingRule, choice_of
-from nnunet_dro.evaluation.label_maps import LABEL_MAP_ENDINGS, list_label_maps
-from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.score_arrays import COUNTS, Scoring
-from nnunet_dro.evaluation.score_files import PairOfFiles
+from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, list_label_maps
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.score_arrays import COUNTS, Scoring
+from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
 from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.nnunet.folders import FOLD_NAME

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from nnunet_dro.choices import EmptyRule, MissingRule
-from nnunet_dro.evaluation.failures import DEFAULT_FAILURE
+from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 
 
 @dataclass(frozen=True, kw_only=True)

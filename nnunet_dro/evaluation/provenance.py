@@ -9,8 +9,8 @@ from typing import Any
 from nnunet_dro import __version__
 from nnunet_dro.choices import EmptyRule
 from nnunet_dro.evaluation.inputs import Inputs
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.score_arrays import Scoring
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 
 #: What the statistics of a stratum are.
 _DEFINITIONS = {

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.comparison import Comparison
+from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.instances import LESION_COUNTS
-from nnunet_dro.evaluation.lesion_sizes import NUMBERS as LESION_NUMBERS
-from nnunet_dro.evaluation.score_arrays import NUMBERS
-from nnunet_dro.evaluation.statistics import COUNTS, GUARANTEED, STATISTICS
-from nnunet_dro.evaluation.stratum_statistics import summarise, worst_strata
+from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
+from nnunet_dro.evaluation.scoring.score_arrays import NUMBERS
+from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
+from nnunet_dro.evaluation.statistics.lesion_sizes import NUMBERS as LESION_NUMBERS
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
 from nnunet_dro.json_file import read_json
 from nnunet_dro.naming import name_some
 

@@ -11,10 +11,10 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from nnunet_dro.evaluation import METRICS, Evaluation
-from nnunet_dro.evaluation.metrics import is_bounded
 from nnunet_dro.evaluation.report import evaluation_reports
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.scoring.metrics import is_bounded
 from nnunet_dro.evidence.table_one import table_one
 
 #: The statistics of a stratum that the model card names.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from nnunet_dro.evaluation.significance import holm
+from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.exploration.rank_sums import (
     N_PERMUTATIONS,
     BoolArray,

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import METRICS, Metric, in_pixels
-from nnunet_dro.evaluation.patients import note_on_repeated_patients
 from nnunet_dro.evaluation.provenance import versions
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
+from nnunet_dro.evaluation.statistics.patients import note_on_repeated_patients
 from nnunet_dro.exploration.attributes import find_attributes, patient_numbers
 from nnunet_dro.exploration.candidates import LEAST_Z, Outcome, search_and_test
 from nnunet_dro.exploration.power import Power, power_of

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.charts.distribution import distribution
 from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
 from nnunet_dro.evaluation.report.formatting import number, p_value, unit_sign
 from nnunet_dro.evaluation.report.score_tables import metric_title, shown
+from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.words import counted, findings, heading, on_table, parts_of, size, title
 from nnunet_dro.pages.page import page_assets, page_environment

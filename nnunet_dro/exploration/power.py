@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from nnunet_dro.evaluation.metrics import Metric
+from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.candidates import LEAST_Z
 from nnunet_dro.exploration.rank_sums import BoolArray, CodeArray, FloatArray, patients_by_size, standardised
 from nnunet_dro.exploration.scores import LabelScores

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.failures import failed_rows
-from nnunet_dro.evaluation.metrics import METRICS, Metric
+from nnunet_dro.evaluation.scoring.failures import failed_rows
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.pages.wording import count
 

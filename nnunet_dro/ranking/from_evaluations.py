@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.common_ground import CommonGround, find_common_ground, find_common_strata
+from nnunet_dro.evaluation.comparing.common_ground import CommonGround, find_common_ground, find_common_strata
+from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.one_sided import MethodValues, completed, method_values
-from nnunet_dro.evaluation.strata import ALL, divide
-from nnunet_dro.evaluation.stratum_statistics import percentile_notes
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
+from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
 from nnunet_dro.pages.wording import count
 from nnunet_dro.ranking.contest import BoolArray, CodeArray, Contest, FloatArray
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.page import page_assets, page_environment
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.wording import NO_VALUE, share

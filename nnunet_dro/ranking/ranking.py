@@ -10,10 +10,10 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme, choice_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.provenance import versions
-from nnunet_dro.evaluation.significance import holm
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
+from nnunet_dro.evaluation.statistics.significance import holm
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.ranking.contest import Contest, FloatArray
 from nnunet_dro.ranking.from_evaluations import Entries, Task, read_entries
 from nnunet_dro.ranking.ranks import (

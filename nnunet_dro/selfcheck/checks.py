@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation import evaluate
-from nnunet_dro.evaluation.order_statistics import bound_ranks
-from nnunet_dro.evaluation.significance import holm, wilcoxon_p
-from nnunet_dro.evaluation.stratum_statistics import describe
+from nnunet_dro.evaluation.statistics.order_statistics import bound_ranks
+from nnunet_dro.evaluation.statistics.significance import holm, wilcoxon_p
+from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 from nnunet_dro.sampling.cvar import cvar_probabilities
 from nnunet_dro.sampling.divergences import effective_cases, kl_probabilities, kl_robust_loss
 from nnunet_dro.sampling.kl_ball import kl_ball_beta

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.scoring.labels import Labels
 from nnunet_dro.pages.contours import line_width, outline
 from nnunet_dro.pages.pictures import data_uri
 from nnunet_dro.suspects.images import CaseImage

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.labels import Labels, note_on_absent_labels
+from nnunet_dro.evaluation.scoring.labels import Labels, note_on_absent_labels
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import Fold, folds_of
 from nnunet_dro.pages.wording import count

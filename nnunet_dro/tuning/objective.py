@@ -11,9 +11,9 @@ from joblib import cpu_count
 
 from nnunet_dro.case_table import read_cases
 from nnunet_dro.evaluation.evaluation import evaluate
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.statistics import STATISTICS
-from nnunet_dro.evaluation.strata import stratify_all
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 
 _FORM = re.compile(r"(\S+)(?:\s+of\s+(\S+))?(?:\s+by\s+(.+?)\s+(worst|mean))?")
 

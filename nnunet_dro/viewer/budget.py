@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nnunet_dro.evaluation.images import find_channels
-from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.report.gallery import Choice
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.stratifying.images import find_channels
 from nnunet_dro.viewer.volumes import LEAST_VOXELS, MOST_VOXELS, Volumes, packed_volumes
 
 #: Bytes of a megabyte.

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.grid import FloatArray, Grid
-from nnunet_dro.evaluation.images import align, read_image
-from nnunet_dro.evaluation.label_maps import read_label_map
-from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
+from nnunet_dro.evaluation.scoring.label_maps import read_label_map
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.stratifying.images import align, read_image
 from nnunet_dro.pages.pictures import grey_levels
 
 #: Margin around the labels: a share of their longest side, and the least, in voxels of the finest spacing.

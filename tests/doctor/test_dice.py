@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.doctor.dice import dice_by_label
-from nnunet_dro.evaluation.labels import Labels
+from nnunet_dro.evaluation.scoring.labels import Labels
 
 REFERENCE = np.array([[0, 1, 1, 2], [-1, -1, 2, 3]])
 PREDICTION = np.array([[0, 1, 2, 2], [1, 0, 2, 2]])

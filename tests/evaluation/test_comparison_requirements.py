@@ -5,10 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from nnunet_dro.evaluation.comparison import compare
+from nnunet_dro.evaluation.comparing.comparison import compare
+from nnunet_dro.evaluation.judging.requirements import COMPARISON, parse_requirement
 from nnunet_dro.evaluation.report import comparison_html, comparison_markdown
 from nnunet_dro.evaluation.report.required import requirement_sentences
-from nnunet_dro.evaluation.requirements import COMPARISON, parse_requirement
+from tests.evaluation.comparing.test_comparison import evaluation
 from tests.evaluation.made_folders import (
     bars,
     check_refused,
@@ -20,7 +21,6 @@ from tests.evaluation.made_folders import (
     write_map,
     write_study,
 )
-from tests.evaluation.test_comparison import evaluation
 
 RARE_GAINS, NONE_LOSES = "pathology=rare mean_difference_low>=0", "pathology=* mean_difference_low>=-7pt"
 

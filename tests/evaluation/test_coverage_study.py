@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.coverage import PAGE, study, with_table
-from nnunet_dro.evaluation.statistics import PERCENTILES
+from nnunet_dro.evaluation.statistics.columns import PERCENTILES
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 STUDY = pd.read_csv(RESULTS / "coverage.csv")

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from nnunet_dro.cli import app
 from nnunet_dro.evaluation import read_evaluation
-from nnunet_dro.evaluation.statistics import GUARANTEED, STATISTICS
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED, STATISTICS
 from tests.kept.folders import VERSION_0_2
 
 KEPT = VERSION_0_2 / "evaluations"

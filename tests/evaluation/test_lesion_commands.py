@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.lesion_sizes import lesion_sizes
-from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
     check_refused,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from nnunet_dro.evaluation.instances import Instances, parse_match
-from nnunet_dro.evaluation.labels import Labels
-from nnunet_dro.evaluation.score_arrays import Scoring, score_case
+from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.score_arrays import Scoring, score_case
 
 panoptica = pytest.importorskip("panoptica")
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom, mannwhitneyu
 
 from benchmarks.explore_null import Setting, measure, read
-from nnunet_dro.evaluation.metrics import METRICS
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.exploration.candidates import halve
 from nnunet_dro.exploration.exploration import explore_evaluation
 from nnunet_dro.exploration.power import power_of

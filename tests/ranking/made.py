@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
 
 
 def evaluation_of(team, values, *, columns=None, patient=None, missed=(), attributes=(), options=None):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
-from nnunet_dro.evaluation.significance import holm
+from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.ranking.signed_rank import holm_rejected, one_sided_p, resampled_p
 
 

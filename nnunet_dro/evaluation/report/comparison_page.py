@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnunet_dro.evaluation.comparison import notable
-from nnunet_dro.evaluation.metrics import Metric
+from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report.charts.forest import Difference, forest
 from nnunet_dro.evaluation.report.charts.scatter import Points, paired
 from nnunet_dro.evaluation.report.charts.stratum_cases import MOST_DOTS
@@ -45,12 +44,13 @@ from nnunet_dro.evaluation.report.page_limits import (
 )
 from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
 from nnunet_dro.evaluation.report.strata_tables import INTERVAL, strata_tables
-from nnunet_dro.evaluation.statistics import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.sortable_table import SortableTable
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 #: Number of cases in each short list, of those that gained and of those that lost; the case table has them all.
 _MOST_CHANGED = 10

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.charts.distribution import distribution
 from nnunet_dro.evaluation.report.charts.quantiles import legend_line, quantile_curves
 from nnunet_dro.evaluation.report.charts.scatter import Points, against_volume
@@ -27,8 +26,9 @@ from nnunet_dro.evaluation.report.score_tables import (
     with_known_volumes,
 )
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
-from nnunet_dro.evaluation.statistics import STATISTICS
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.sortable_table import SortableTable
 from nnunet_dro.pages.svg import legend_mark
 from nnunet_dro.pages.wording import count

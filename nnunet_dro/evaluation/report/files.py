@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import labels_by_value
-from nnunet_dro.evaluation.labels import Labels, read_labels
 from nnunet_dro.evaluation.report.gallery import GalleryEntry, gallery_entries, worst_cases
 from nnunet_dro.evaluation.report.html import comparison_html, evaluation_html
 from nnunet_dro.evaluation.report.latex import comparison_latex, evaluation_latex
 from nnunet_dro.evaluation.report.markdown import comparison_markdown, evaluation_markdown
+from nnunet_dro.evaluation.scoring.labels import Labels, read_labels
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 
 def evaluation_reports(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
@@ -21,13 +20,14 @@ from nnunet_dro.evaluation.report.formatting import (
     stratum_title,
 )
 from nnunet_dro.evaluation.report.strata_tables import MOST_LISTED, values_of_few
-from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
-from nnunet_dro.evaluation.strata import ALL
-from nnunet_dro.evaluation.stratum_statistics import n_values, percentile_notes
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.metrics import METRICS, Metric, in_pixels
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.wording import NO_VALUE
 
 

@@ -5,8 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nnunet_dro.evaluation.margins import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
-from nnunet_dro.evaluation.metrics import Metric
+from nnunet_dro.evaluation.judging.margins import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
 from nnunet_dro.evaluation.report.findings import Finding, share_in_words
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
@@ -21,12 +20,13 @@ from nnunet_dro.evaluation.report.formatting import (
     typical_change,
 )
 from nnunet_dro.evaluation.report.required import requirement_sentences, surely
-from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 
 #: The most strata and labels that a sentence names.

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.images import PLANES, Orientation, align, find_image, read_image
-from nnunet_dro.evaluation.label_maps import LabelMap, read_label_map
-from nnunet_dro.evaluation.labels import Labels
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, find_image, read_image
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.contours import line_width, outline
 from nnunet_dro.pages.pictures import data_uri, grey_levels
 

@@ -7,16 +7,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import METRICS, Metric
 from nnunet_dro.evaluation.report.comparison_page import comparison_content
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_content
 from nnunet_dro.evaluation.report.formatting import metric_named, stratum_title
 from nnunet_dro.evaluation.report.strata_tables import SHADES, SPREAD_SHADES, TYPICAL, Row, Table
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.pages.page import page_assets, page_environment
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
     from nnunet_dro.evaluation.report.gallery import GalleryEntry
 
 _ASSETS = Path(__file__).parent / "assets"

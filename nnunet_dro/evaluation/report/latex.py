@@ -4,18 +4,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnunet_dro.evaluation.comparison import notable
+from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.report.lesion_tables import HEADINGS, LesionTable, lesion_tables
 from nnunet_dro.evaluation.report.strata_tables import Row, Table, strata_tables
-from nnunet_dro.evaluation.statistics import STATISTICS
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.wording import NO_VALUE
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.formatting import attribute_title, bounds, number, stratum_title
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 
 #: The headings of the numbers.
 HEADINGS = ("Lesions", "Cases", "Found", "Recall (%)", "Dice (%)", "Invented")

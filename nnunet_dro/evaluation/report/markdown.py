@@ -24,10 +24,10 @@ from nnunet_dro.evaluation.report.formatting import (
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.lesion_tables import HEADINGS, LesionTable, lesion_tables
 from nnunet_dro.evaluation.report.strata_tables import INTERVAL, TYPICAL, Table, strata_tables
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 
 def evaluation_markdown(evaluation: Evaluation) -> str:

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.statistics import STATISTICS
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.pages.wording import count
 
 #: The most rows of a page's tables of strata, and of the terminal's.

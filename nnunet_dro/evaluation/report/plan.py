@@ -5,9 +5,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nnunet_dro.evaluation.planning import LABEL_SURE, cases_needed, cases_to_collect, cases_with_label, worse_allowed
+from nnunet_dro.evaluation.judging.planning import (
+    LABEL_SURE,
+    cases_needed,
+    cases_to_collect,
+    cases_with_label,
+    worse_allowed,
+)
+from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
-from nnunet_dro.evaluation.requirements import Requirement
 from nnunet_dro.pages.wording import plain
 
 #: The table goes up to this number of cases that miss the bound.

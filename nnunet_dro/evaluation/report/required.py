@@ -3,8 +3,8 @@
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnunet_dro.evaluation.metrics import Metric
-from nnunet_dro.evaluation.outcomes import Outcome
+from nnunet_dro.evaluation.judging.outcomes import Outcome
+from nnunet_dro.evaluation.judging.verdicts import CANNOT_TELL, MET, NOT_MET
 from nnunet_dro.evaluation.report.formatting import (
     difference,
     difference_unit,
@@ -13,12 +13,12 @@ from nnunet_dro.evaluation.report.formatting import (
     scaled,
     stratum_title,
 )
-from nnunet_dro.evaluation.statistics import GUARANTEED_DIFFERENCE, STATISTICS
-from nnunet_dro.evaluation.verdicts import CANNOT_TELL, MET, NOT_MET
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
 from nnunet_dro.pages.wording import NO_VALUE
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 
 def requirement_sentences(comparison: "Comparison", method: str) -> Iterator[str]:

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import difference_unit, unit_sign
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 
 

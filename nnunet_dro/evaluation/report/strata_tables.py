@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.failures import DEFAULT_FAILURE, Failure
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import bounds, interval, metric_named, number, scaled, shown_statistics
-from nnunet_dro.evaluation.statistics import COUNTS, GUARANTEED, STATISTICS, enough_cases
+from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS, enough_cases
 from nnunet_dro.pages.wording import count
 
 #: Shades of the strata table: 0 (none) to this.

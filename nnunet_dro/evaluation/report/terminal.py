@@ -9,7 +9,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.findings import all_notes, comparison_notes, findings
 from nnunet_dro.evaluation.report.formatting import (
     against_baseline,
@@ -34,12 +33,13 @@ from nnunet_dro.evaluation.report.page_limits import (
     worst_labels,
 )
 from nnunet_dro.evaluation.report.strata_tables import FEW, FOOTNOTES, INTERVAL, LEFT_OUT, Table, strata_tables
-from nnunet_dro.evaluation.statistics import STATISTICS, enough_cases
-from nnunet_dro.evaluation.strata import ALL
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.wording import NO_VALUE, plain
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparison import Comparison
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 #: With more methods, the baseline among them, the differences are counted: nobody reads hundreds of rows.
 _MOST_METHODS = 5

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.metrics import METRICS
-from nnunet_dro.evaluation.statistics import STATISTICS
-from nnunet_dro.evaluation.stratum_statistics import describe
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 ORDER = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
 HOSTILE = (

@@ -4,12 +4,12 @@ import re
 import numpy as np
 import pytest
 
-from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.charts.distribution import distribution, swarm
 from nnunet_dro.evaluation.report.charts.forest import Difference, forest
 from nnunet_dro.evaluation.report.charts.quantiles import quantile_curves
 from nnunet_dro.evaluation.report.charts.scatter import Points, against_volume, paired
 from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases, cases_by_stratum
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 
 from .made import evaluation_of, scores_of
 

@@ -2,7 +2,6 @@ import math
 
 import pytest
 
-from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     attribute_title,
@@ -17,6 +16,7 @@ from nnunet_dro.evaluation.report.formatting import (
     stratum_title,
     volume,
 )
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 
 DICE, HD95 = METRICS["dice"], METRICS["hd95"]
 NAN = math.nan

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from nnunet_dro.evaluation.comparison import compare
+from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import (
     comparison_html,
@@ -24,7 +24,7 @@ from nnunet_dro.evaluation.report import (
     terminal,
 )
 from nnunet_dro.evaluation.report.page_limits import CaseRows, left_out_sentence, worst_labels
-from nnunet_dro.evaluation.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
 
 LABELS = [f"label_{n}" for n in range(10)]
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from nnunet_dro.evaluation.comparison import compare
+from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import (
     comparison_html,
@@ -17,8 +17,13 @@ from nnunet_dro.evaluation.report import (
     evaluation_markdown,
     evaluation_table,
 )
-from nnunet_dro.evaluation.strata import stratify_all
-from nnunet_dro.evaluation.stratum_statistics import false_positives, percentile_notes, summarise, worst_strata
+from nnunet_dro.evaluation.statistics.stratum_statistics import (
+    false_positives,
+    percentile_notes,
+    summarise,
+    worst_strata,
+)
+from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 
 from .made import scores_of
 

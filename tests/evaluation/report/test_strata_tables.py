@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from nnunet_dro.evaluation.metrics import METRICS
 from nnunet_dro.evaluation.report.strata_tables import DARKEST, shade_of, strata_tables, values_of_few
-from nnunet_dro.evaluation.stratum_statistics import describe
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 from .made import comparison_of, evaluation_of, scores_of
 

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
 from nnunet_dro.evaluation.report.formatting import unit_sign
+from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.svg import WIDTH, Scale, dot, figure, line, shortened, text, tick_text, value_range
 
 _ROW, _TOP, _BOTTOM, _SIDE, _HALF = 82.0, 4.0, 38.0, 14.0, 21.0

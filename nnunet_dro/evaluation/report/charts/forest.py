@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import difference_unit
+from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.svg import WIDTH, Scale, at, figure, line, round_step, shortened, text, tick_text
 
 _LINE, _TOP, _BOTTOM, _LEFT, _RIGHT = 24.0, 20.0, 52.0, 178.0, 14.0

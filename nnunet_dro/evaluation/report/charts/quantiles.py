@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
 from nnunet_dro.evaluation.report.formatting import unit_sign
+from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.svg import N_COLOURS, WIDTH, Scale, at, figure, line, text, tick_text, value_range
 
 _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 326.0, 46.0, 12.0, 26.0, 46.0

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import unit_sign
+from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.svg import WIDTH, Scale, dot, figure, line, shortened, text, tick_text, value_range
 
 _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 326.0, 46.0, 12.0, 26.0, 46.0

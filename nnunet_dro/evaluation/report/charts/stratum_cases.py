@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.metrics import Metric
 from nnunet_dro.evaluation.report.formatting import scaled, stratum_title
+from nnunet_dro.evaluation.scoring.metrics import Metric
 
 #: The most dots on a page; with more cases, figures draw only the worst of each stratum.
 MOST_DOTS = 40_000

@@ -1,0 +1,1 @@
+"""Two or more evaluations of the same cases."""

@@ -1,0 +1,217 @@
+"""Two or more methods on the same cases: paired differences, how sure they are, and which cases changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.evaluation.comparing.common_ground import (
+    CommonGround,
+    check_methods,
+    find_common_ground,
+    find_common_strata,
+)
+from nnunet_dro.evaluation.comparing.compared_methods import changed_cases, scores_of_methods, strata_of_methods
+from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, comparison_table, trainings_table
+from nnunet_dro.evaluation.comparing.one_sided import method_values, notes_on_one_sided
+from nnunet_dro.evaluation.comparing.trainings import Trainings
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.judging.margins import check_margin, margin_verdicts
+from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements
+from nnunet_dro.evaluation.judging.requirements import Requirement
+from nnunet_dro.evaluation.provenance import versions
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
+
+__all__ = ["COLUMNS", "NOTABLE", "Comparison", "compare", "notable"]
+
+#: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
+NOTABLE = 0.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How methods differ from a baseline on the same cases.
+
+    Attributes:
+        methods: Their names, the baseline first.
+        table: A row per attribute, stratum, label, metric and method, with `COLUMNS`. Differences are method minus
+            baseline, over the ``n`` cases of the stratum less the ``n_undefined`` without a value; their bounds are
+            95 % intervals (see `intervals`). A method that missed or invented the label, while the other did not,
+            counts as the worst where it has no value: in ``n_worst_baseline`` or ``n_worst_method`` cases (see
+            `one_sided.completed`). ``wins``, ``ties`` and ``losses`` count the cases where the method is better, equal
+            and worse. With several trainings of a method the numbers are means over them, `TRAINING_COLUMNS` follow,
+            intervals hold for other trainings as well (see `differences_over_trainings`), and there are no p values.
+        strata: As from `summarise` for each method, over the cases with a value in *every* method (completed in the
+            same way), with the column ``method`` first. (With three or more methods ``table`` can rest on more cases.)
+        changed: The cases that changed most: for each method, metric and label up to `N_CHANGED` improvements, the
+            largest first, then as many deteriorations, with the stratum of each attribute.
+        trainings: The statistics of every training, see `trainings_table`; None where no method has several.
+        scores: All methods' scores of the compared cases, with the column ``method`` first.
+        stratum_of_case: Attribute to the stratum of each compared case (ordered categories, indexed by case).
+        outcomes: The outcomes of the requirements.
+        about: ``versions``, ``options``, ``requirements``, and each method's own ``about`` under ``methods``.
+        notes: Sentences for the reader.
+    """
+
+    methods: tuple[str, ...]
+    table: pd.DataFrame
+    strata: pd.DataFrame
+    changed: pd.DataFrame
+    scores: pd.DataFrame
+    stratum_of_case: "Mapping[str, pd.Series[str]]"
+    trainings: pd.DataFrame | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def compare(
+    evaluations: Mapping[str, Evaluation | Sequence[Evaluation]],
+    *,
+    by: Sequence[str] | None = None,
+    intersect: bool = False,
+    margin: float | None = None,
+    requirements: Sequence[Requirement] = (),
+    n_resamples: int = 2000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare methods with the first of them, paired by case and label.
+
+    Args:
+        evaluations: Method to its evaluation, or to those of several trainings of it, of the same cases; the first is
+            the baseline. Trainings are paired by their position where two methods have equally many, see `trainings`.
+        by: Attributes of the first evaluation, or specs over the columns of its case table (see `parse_by`). None for
+            the first evaluation's attributes.
+        intersect: Whether to compare only the cases that all have, instead of refusing evaluations of different cases.
+        margin: How much worse the mean may be, in percentage points (mm for distances); the table then has a last
+            column ``margin``, see `margin_verdicts`. None for none.
+        requirements: Requirements on the table, from `parse_requirement` with `COMPARISON`.
+        n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
+        seed: Random seed of the draws, >= 0.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        ValueError: If the evaluations cannot be compared; see `find_common_ground` and `find_common_strata`.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from PIL import Image
+        >>> from nnunet_dro.evaluation import evaluate
+        >>> study = Path(tempfile.mkdtemp())
+        >>> for name, n_columns in (("reference", 4), ("erm", 1), ("dro", 3)):
+        ...     label_map = np.zeros((8, 8), np.uint8)
+        ...     label_map[:, :n_columns] = 1
+        ...     (study / name).mkdir()
+        ...     Image.fromarray(label_map).save(study / name / "case_1.png")
+        >>> evaluations = {name: evaluate(study / "reference", study / name) for name in ("erm", "dro")}
+        >>> compare(evaluations).table[["method", "mean_difference"]].round(3).to_dict("records")
+        [{'method': 'dro', 'mean_difference': 0.457}]
+    """
+    if margin is not None:
+        check_margin(margin)
+    trainings = Trainings.of(evaluations)
+    check_methods(list(trainings.of_method))
+    ground = find_common_ground(trainings.evaluations, intersect=intersect)
+    strata = find_common_strata(trainings.evaluations, ground, by=by)
+    options = {"by": list(strata), "intersect": intersect, "margin": margin, "n_resamples": n_resamples, "seed": seed}
+    return _compared(trainings, ground, strata, options, requirements)
+
+
+def _compared(
+    trainings: Trainings,
+    ground: CommonGround,
+    strata: "Mapping[str, pd.Series[str]]",
+    options: Mapping[str, Any],
+    requirements: Sequence[Requirement],
+) -> Comparison:
+    """The comparison, once everything fits."""
+    margin = options["margin"]
+    values = {
+        metric: {name: method_values(evaluation, ground, metric) for name, evaluation in trainings.evaluations.items()}
+        for metric in ground.metrics
+    }
+    baseline = next(iter(trainings.evaluations.values()))
+    patients = _patients(baseline, ground)
+    patient = None if patients is None else patients.name
+    failure = baseline.options.failure
+    draws = {name: int(options[name]) for name in ("n_resamples", "seed")}
+    table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
+    scores = scores_of_methods(trainings, ground)
+    outcomes = _outcomes(table, requirements, scores, with_intervals=draws["n_resamples"] > 0)
+    return Comparison(
+        methods=tuple(trainings.of_method),
+        table=table if margin is None else table.assign(margin=margin_verdicts(table, margin)),
+        strata=strata_of_methods(values, trainings, ground, strata, patients, failure=failure, **draws),
+        changed=changed_cases(values, trainings, ground, strata),
+        scores=scores,
+        stratum_of_case=strata,
+        trainings=trainings_table(values, trainings.of_method, ground, strata, patients)
+        if trainings.are_repeated
+        else None,
+        outcomes=outcomes,
+        about=_about(trainings, ground, {**options, "patient": patient, "failure": failure})
+        | {"requirements": [outcome.record for outcome in outcomes]},
+        notes=(*_notes(trainings, ground), *notes_on_one_sided(values, trainings.of_method, ground)),
+    )
+
+
+def _outcomes(
+    table: pd.DataFrame, requirements: Sequence[Requirement], scores: pd.DataFrame, *, with_intervals: bool
+) -> tuple[Outcome, ...]:
+    """The outcomes; a requirement on an interval is refused where none were asked for."""
+    bounds = [c for c in table.columns if c.endswith(("_low", "_high", "_guaranteed"))]
+    in_pixels = "reference_ml" in scores and bool(scores["reference_ml"].isna().all())
+    checked = table if with_intervals else table.drop(columns=bounds)
+    return tuple(check_requirements(checked, requirements, in_pixels=in_pixels))
+
+
+def _about(trainings: Trainings, ground: CommonGround, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "versions": versions("numpy", "pandas", "scipy"),
+        "options": dict(options),
+        "definitions": {metric: METRICS[metric].definition for metric in ground.metrics},
+        "methods": {name: dict(evaluation.about) for name, evaluation in trainings.evaluations.items()},
+    }
+
+
+def _notes(trainings: Trainings, ground: CommonGround) -> list[str]:
+    """What was left out, what repeated trainings mean, and the notes of the evaluations; those they share once."""
+    # Which percentiles are uncertain depends on the strata that are compared, and reports judge those.
+    own = {
+        name: [note for note in evaluation.notes if note not in percentile_notes(evaluation.strata)]
+        for name, evaluation in trainings.evaluations.items()
+    }
+    shared = [note for note in next(iter(own.values())) if all(note in notes for notes in own.values())]
+    alone = [f"{name}: {note}" for name, notes in own.items() for note in notes if note not in shared]
+    return [*ground.notes, *trainings.notes(), *shared, *alone]
+
+
+def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:
+    """Whether a difference is an improvement worth pointing out.
+
+    Args:
+        difference: Method minus baseline, as a fraction; NaN is not notable.
+        metric: Name of the metric. Distances in mm have no such limit: never notable.
+        statistic: One of `STATISTICS`; of ``std`` and ``iqr`` less is better.
+
+    Returns:
+        Whether it is at least `NOTABLE` in the better direction.
+    """
+    if METRICS[metric].unit != "fraction":
+        return False
+    gain = difference if STATISTICS[statistic].more_is_better(METRICS[metric]) else -difference
+    # 0.35 - 0.3 is a little less than 0.05.
+    return bool(gain >= NOTABLE - 1e-9)
+
+
+def _patients(baseline: Evaluation, ground: CommonGround) -> "pd.Series[str] | None":
+    """The patient of each compared case, if the baseline was evaluated with patients."""
+    of_case = baseline.patient_of_case
+    return None if of_case is None else of_case.reindex(list(ground.cases))

@@ -1,0 +1,1 @@
+"""Statistics and their bounds to verdicts: requirements, margins, plans."""

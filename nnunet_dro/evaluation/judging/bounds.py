@@ -1,0 +1,78 @@
+"""The bounds of requirements: numbers, with the unit that they are written in, that can be meant for a metric."""
+
+import re
+from dataclasses import dataclass
+
+from nnunet_dro.evaluation.scoring.metrics import Metric
+
+_BOUND = re.compile(r"(?P<number>([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4}))?)(?P<unit>%|pt|mm)?", re.ASCII)
+
+#: Unit to the unit of the metrics that it fits.
+_FITS = {"%": "fraction", "pt": "fraction", "mm": "mm"}
+
+#: A loss of so much is tolerated only with its unit: 10 points are more than anybody means to allow.
+_DOUBTFUL = 0.1
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A number and its unit.
+
+    Attributes:
+        number: The number, as written.
+        unit: ``%`` or ``pt`` (percentage points), ``mm``, or empty for a fraction, mm or a number of cases.
+        value: As tables have it: 70% is 0.7.
+    """
+
+    number: str
+    unit: str
+    value: float
+
+    @property
+    def scale(self) -> int:
+        """The number per value."""
+        return 100 if self.unit in ("%", "pt") else 1
+
+    def doubt(self, metric: Metric, *, is_difference: bool, tolerates: bool) -> tuple[str, str] | None:
+        """The rule that the bound breaks if it is that of a metric, and what to write instead; None if it can be meant.
+
+        Args:
+            metric: The metric.
+            is_difference: Whether it bounds a difference of two methods.
+            tolerates: Whether it is a loss that is allowed, and not a gain that is asked for.
+        """
+        if _FITS.get(self.unit, metric.unit) != metric.unit:
+            cure = "Write 0.70 or 70%, or points: -0.5pt." if metric.unit == "fraction" else f"Write {self.number}mm."
+            return f"compare {metric.name} with {'a fraction' if metric.unit == 'fraction' else 'mm'}", cure
+        if metric.unit != "fraction":
+            return None
+        least, what = (-1, "a difference of fractions") if is_difference else (0, "a fraction")
+        if not least <= self.value <= 1:
+            return f"compare {metric.name} with {what} from {least} to 1", self._spelled(is_difference)
+        if is_difference and tolerates and not self.unit and abs(self.value) >= _DOUBTFUL:
+            return f"have a unit if it allows a loss of {abs(self.value):g}", self._spelled(is_difference)
+        return None
+
+    def _spelled(self, is_difference: bool) -> str:
+        """The ways to write what may have been meant."""
+        if self.unit or abs(self.value) > 100 or (self.value < 0 and not is_difference):
+            return f"Write, for example, {'-0.5pt' if is_difference else '70% or 0.70'}."
+        if not is_difference:
+            return f"Write {self.number}% or {self.value / 100:g}."
+        whole = f", or {100 * self.value:g}pt" if abs(self.value) <= 1 else ""
+        return f"Write {self.number}pt for {abs(self.value):g} percentage points{whole}."
+
+
+def parse_bound(text: str) -> Bound | None:
+    """Read a bound; None if it is no number, or has another unit.
+
+    Example:
+        >>> parse_bound("-0.5pt").value
+        -0.005
+    """
+    if not (found := _BOUND.fullmatch(text)):
+        return None
+    unit = found["unit"] or ""
+    # In decimals: a division would turn 0.1pt into a neighbour of 0.001.
+    exponent = int(found[3] or 0) - (2 if unit in ("%", "pt") else 0)
+    return Bound(found["number"], unit, float(f"{found[2]}e{exponent}"))

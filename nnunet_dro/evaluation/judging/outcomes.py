@@ -1,0 +1,222 @@
+"""Whether the statistics of strata, or the differences of methods, meet their requirements."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.evaluation.judging.bounds import parse_bound
+from nnunet_dro.evaluation.judging.requirements import Requirement, refusal
+from nnunet_dro.evaluation.judging.verdicts import MET, NUMBERS, Verdict, in_mm, verdict_of, whole
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.naming import name_some
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a requirement in one stratum, for one label.
+
+    Attributes:
+        requirement: The requirement.
+        attribute: The attribute of the row of the strata frame.
+        stratum: The stratum of that row.
+        label: The label of that row.
+        metric: The metric of that row.
+        statistic: The statistic that had to meet the bound.
+        verdict: What that row says, and why.
+        n: Number of cases in the stratum.
+        n_undefined: Number of them without a value.
+        n_patients: Number of patients; 0 where cases were taken for independent.
+        method: In a comparison, the method of that row.
+        in_pixels: Whether distances are in pixels.
+    """
+
+    requirement: Requirement
+    attribute: str
+    stratum: str
+    label: str
+    metric: str
+    statistic: str
+    verdict: Verdict
+    n: int
+    n_undefined: int
+    n_patients: int = 0
+    method: str = ""
+    in_pixels: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether the requirement is met."""
+        return self.verdict.word == MET
+
+    @property
+    def value(self) -> float:
+        """What was compared with the bound; NaN if there is none."""
+        return self.verdict.value
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The outcome as files have it: ``passed``, ``verdict`` and ``line``."""
+        return {"passed": self.passed, "verdict": self.verdict.word, "line": self.line}
+
+    @property
+    def line(self) -> str:
+        """One sentence: ``pathology=spina_bifida label=cerebellum: p5 0.612 is not >= 0.70 (23 cases)``."""
+        where = [f"method={_quoted(self.method)}"] if self.method else []
+        where += [] if self.attribute == ALL else [f"{self.attribute}={_quoted(self.stratum)}"]
+        where.append(f"label={_quoted(self.label)}")
+        if self.requirement.metric or self.metric != "dice":
+            where.append(f"metric={self.metric}")
+        condition = f"{'is' if self._holds else 'is not'} {self.requirement.comparison} {self.requirement.bound}"
+        found = f"{self._shown_statistic()} {self._shown_value()} {condition} ({self._cases()})"
+        return f"{' '.join(where)}: {'; '.join((found, *self.verdict.reasons))}"
+
+    @property
+    def _holds(self) -> bool:
+        return self.requirement.holds_for(self.value)
+
+    def _cases(self) -> str:
+        """How many cases with a value there are."""
+        cases = f"{self.n} case{'' if self.n == 1 else 's'}"
+        of_cases = f"{self.n - self.n_undefined} of {cases} with a value" if self.n_undefined else cases
+        patients = f", {self.n_patients} patient{'' if self.n_patients == 1 else 's'}" if self.n_patients else ""
+        return of_cases + patients
+
+    def _shown_statistic(self) -> str:
+        if self.requirement.confidence is None:
+            return self.statistic
+        end = "lower" if self.requirement.end == "low" else "upper"
+        return f"{self.statistic}'s {end} {self.requirement.confidence:g} % bound"
+
+    def _shown_value(self) -> str:
+        if self.value != self.value:
+            return "(undefined)"
+        if self.statistic in NUMBERS:
+            return str(int(self.value))
+        limit = self.requirement.limit
+        length = " px" if self.in_pixels else " mm"
+        unit = length if in_mm(self.metric) and not self.statistic.endswith("_p") else limit.unit
+        # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
+        scaled = self.value * limit.scale
+        shown = (f"{scaled:.{digits}f}" for digits in range(1 if limit.scale > 1 else 3, 18))
+        agreeing = (text for text in shown if self._agrees(text + limit.unit))
+        return next(agreeing, repr(scaled)) + unit
+
+    def _agrees(self, text: str) -> bool:
+        read = parse_bound(text)
+        return read is not None and self.requirement.holds_for(read.value) == self._holds
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if re.search(r"\s", name) else name
+
+
+def check_requirements(
+    strata: pd.DataFrame, requirements: Sequence[Requirement], *, in_pixels: bool = False
+) -> list[Outcome]:
+    """Check the statistics of strata against requirements.
+
+    Args:
+        strata: The strata frame, or the table of a comparison: a row per attribute, stratum, label, metric (and
+            method), a column per statistic.
+        requirements: From `parse_requirement` or `read_requirements`.
+        in_pixels: Whether distances are in pixels, because no voxel size is known.
+
+    Returns:
+        An outcome per requirement and row that it applies to, in the order of both; see `verdict_of`.
+
+    Raises:
+        ValueError: If a requirement names an attribute, stratum, label, metric or statistic that is not reported, or
+            has a bound that cannot be meant for the metric; the message names what is reported.
+    """
+    outcomes: list[Outcome] = []
+    for requirement in requirements:
+        rows = rows_of(strata, requirement)
+        outcomes += [_outcome(rows.iloc[position], requirement, in_pixels) for position in range(len(rows))]
+    return outcomes
+
+
+def _outcome(row: "pd.Series[Any]", requirement: Requirement, in_pixels: bool) -> Outcome:
+    return Outcome(
+        requirement=requirement,
+        attribute=str(row["attribute"]),
+        stratum=str(row["stratum"]),
+        label=str(row["label"]),
+        metric=str(row["metric"]),
+        statistic=requirement.statistic,
+        verdict=verdict_of(row, requirement, in_pixels=in_pixels),
+        n=int(row["n"]),
+        n_undefined=int(row["n_undefined"]),
+        n_patients=whole(row, "n_patients"),
+        method=str(row.get("method", "")),
+        in_pixels=in_pixels,
+    )
+
+
+def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = False) -> pd.DataFrame:
+    """The rows that a requirement applies to; at least one.
+
+    Args:
+        strata: The strata frame.
+        requirement: The requirement.
+        planned: Whether the statistic itself need not be there.
+
+    Raises:
+        ValueError: As `check_requirements`.
+    """
+    metrics = _names(strata, "metric")
+    metric = requirement.metric or ("dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None)
+    if metric is None:
+        raise refusal(f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME.")
+    rows = _matching(strata, "metric", metric, requirement, "Compute it with --metrics, or choose from: {}.")
+    if not planned and requirement.column not in rows.columns:
+        cure = "It needs bootstrap intervals, so do not switch them off."
+        if requirement.column.startswith("n_trainings") or requirement.column.endswith("est"):
+            cure = "It needs several trainings of a method: DRO=seed0,seed1,seed2."
+        if requirement.column == "n_patients":
+            cure = "Name the column of the patients: --patient COLUMN."
+        raise refusal(f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure)
+    _check_bound(requirement, metric)
+    attribute = requirement.attribute
+    if attribute is None:
+        # Only a requirement that names an attribute is about strata without any case.
+        rows = rows[rows["n"] > 0]
+    else:
+        cure = f"Add --by {_quoted(attribute)}, or choose from: {{}}."
+        rows = _matching(rows, "attribute", attribute, requirement, cure)
+    if requirement.stratum is not None:
+        rows = _matching(rows, "stratum", requirement.stratum, requirement, "Choose from: {}, or * for each of them.")
+    if requirement.method is not None:
+        rows = _matching(rows, "method", requirement.method, requirement, "Choose from: {}, or * for each of them.")
+    if requirement.label is not None:
+        rows = _matching(rows, "label", requirement.label, requirement, "Choose from: {}.")
+    return rows
+
+
+def _check_bound(requirement: Requirement, metric: str) -> None:
+    """Check that the bound can be meant for a metric."""
+    if requirement.statistic in NUMBERS or requirement.statistic.endswith("_p") or metric not in METRICS:
+        return
+    limit = requirement.limit
+    doubt = limit.doubt(
+        METRICS[metric],
+        is_difference="_difference" in requirement.statistic,
+        tolerates=limit.value < 0 if requirement.end == "low" else limit.value > 0,
+    )
+    if doubt:
+        raise refusal(doubt[0], requirement.text, doubt[1])
+
+
+def _matching(rows: pd.DataFrame, column: str, name: str, requirement: Requirement, cure: str) -> pd.DataFrame:
+    names = _names(rows, column)
+    if name not in names:
+        cure = cure.replace("{}", name_some(names, at_most=20))
+        raise refusal(f"name a reported {column}, not {name!r}", requirement.text, cure)
+    return rows[rows[column].astype(str) == name]
+
+
+def _names(rows: pd.DataFrame, column: str) -> list[str]:
+    return list(dict.fromkeys(rows[column].astype(str)))

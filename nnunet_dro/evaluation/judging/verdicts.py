@@ -1,0 +1,158 @@
+"""Whether a row of statistics meets a requirement, does not, or cannot tell; and what that rests on."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.evaluation.judging.planning import cases_needed
+from nnunet_dro.evaluation.judging.requirements import COMPARISON_COUNTS, STRATA_COUNTS, Requirement
+from nnunet_dro.evaluation.scoring.failures import IN_WORDS, KINDS
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS, enough_cases
+
+MET, NOT_MET, CANNOT_TELL = "met", "not met", "cannot tell"
+
+#: The statistics that are numbers of things; the others are fractions, p values or mm.
+NUMBERS = frozenset((*STRATA_COUNTS, *COMPARISON_COUNTS))
+
+#: A statistic of a stratum, in a comparison of one method or of the difference; not a bound of it.
+_ESTIMATE = re.compile(rf"({'|'.join(STATISTICS)})(_baseline|_method|_difference)?")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a row says of a requirement.
+
+    Attributes:
+        value: What was compared with the bound; NaN where there is none.
+        word: ``met``, ``not met`` or ``cannot tell``.
+        reasons: What else it rests on, in parts of a sentence.
+    """
+
+    value: float
+    word: str
+    reasons: tuple[str, ...] = ()
+
+
+def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool = False) -> Verdict:
+    """The verdict of a row.
+
+    Args:
+        row: Of the strata frame, or of the table of a comparison.
+        requirement: The requirement.
+        in_pixels: Whether distances are in pixels, because no voxel size is known.
+
+    Returns:
+        ``not met`` if the value misses the bound, or if the number that it bounds does, if failures are left out that
+        are not allowed, or if there are fewer cases than were asked for. Otherwise ``cannot tell`` if there is no bound
+        with so few cases, no case lies beyond a percentile, or references have no prediction, unless the requirement
+        says how many cases are enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
+    """
+    value = _value(row, requirement)
+    sides = list(_sides(row, requirement))
+    misses = [text for kept, text in sides if not kept] + list(_misses(row, requirement))
+    doubts = list(_doubts(row, requirement, value))
+    if in_pixels and requirement.limit.unit == "mm":
+        doubts.append("no voxel size is known, so that distances are in pixels: write the bound without mm")
+    told = tuple(text for _, text in sides)
+    if value == value and _column(row, requirement) != requirement.column:
+        title = METRICS[str(row["metric"])].title
+        told = (f"the bound assumes only that {title} lies between 0 and 1", *told)
+    if misses or not (requirement.holds_for(value) or (value != value and doubts)):
+        return Verdict(value, NOT_MET, (*told, *(text for text in misses if text not in told)))
+    return Verdict(value, CANNOT_TELL if doubts else MET, (*told, *doubts))
+
+
+def whole(row: "pd.Series[Any]", column: str) -> int:
+    """A number of cases; 0 where it is not known."""
+    value = float(row.get(column, 0))
+    return 0 if value != value else int(value)
+
+
+def in_mm(metric: str) -> bool:
+    """Whether a metric is a distance."""
+    return metric in METRICS and METRICS[metric].unit == "mm"
+
+
+def _with_value(row: "pd.Series[Any]") -> int:
+    return whole(row, "n") - whole(row, "n_undefined")
+
+
+def _counted(row: "pd.Series[Any]") -> tuple[str, str, int]:
+    """What the statistics are of: the column, the noun, and how many."""
+    if "n_patients" in row.index:
+        return "n_patients", "patients", whole(row, "n_patients")
+    return "n", "cases", _with_value(row)
+
+
+def _column(row: "pd.Series[Any]", requirement: Requirement) -> str:
+    """The column that is compared: of a mean the bounds that assume only the limits of the score."""
+    guaranteed = f"{requirement.column}_guaranteed"
+    return guaranteed if guaranteed in row.index else requirement.column
+
+
+def _value(row: "pd.Series[Any]", requirement: Requirement) -> float:
+    return float(_with_value(row)) if requirement.column == "n" else float(row[_column(row, requirement)])
+
+
+def _sides(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[tuple[bool, str]]:
+    """What is named beside the condition: whether it holds, in words."""
+    for kind, most in requirement.allowed:
+        n_failed = whole(row, f"n_{kind}")
+        yield n_failed <= most, f"n_{kind} {n_failed} {'is' if n_failed <= most else 'is not'} <= {most}"
+    for name, least in requirement.least:
+        n = _with_value(row) if name == "n" else whole(row, name)
+        yield n >= least, f"{name} {n} {'is' if n >= least else 'is not'} >= {least}"
+
+
+def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
+    """Why the requirement is not met although the value may meet the bound."""
+    if not whole(row, "n"):
+        yield "none of its cases in the case table was evaluated"
+    estimate = re.sub("_(low|high)$", "", requirement.statistic)
+    if estimate != requirement.column and estimate in row.index:
+        value = float(row[estimate])
+        if value == value and not requirement.holds_for(value):
+            yield f"{estimate} itself is {value:.6g}"
+    if requirement.statistic in NUMBERS or not whole(row, "n_left_out"):
+        return
+    metric, allowed = METRICS.get(str(row["metric"])), dict(requirement.allowed)
+    for kind in metric.undefined_if if metric else KINDS[:0]:
+        if (n_failed := whole(row, f"n_{kind}")) and kind not in allowed:
+            cases = f"{n_failed} case{'' if n_failed == 1 else 's'}"
+            distance = ", or give them a distance with --empty diagonal" if in_mm(str(row["metric"])) else ""
+            cure = f"allow that with n_{kind}<={n_failed}{distance}"
+            yield f"it leaves out {cases} in which the label was {IN_WORDS[kind]} ({cure})"
+
+
+def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> Iterator[str]:
+    """Why it cannot be told whether the requirement is met although the value may meet the bound."""
+    column, noun, n = _counted(row)
+    if value != value and n:
+        yield _no_value(row, requirement)
+    if column in dict(requirement.least):
+        return
+    cure = f"if {n} {'is' if n == 1 else 'are'} enough, add {column}>={n}"
+    estimate = _ESTIMATE.fullmatch(requirement.statistic) if requirement.confidence is None else None
+    if estimate and n and value == value and not enough_cases(estimate[1], n):
+        beyond = "p25 and p75" if estimate[1] == "iqr" else estimate[1]
+        yield f"of fewer than {STATISTICS[estimate[1]].n_needed} {noun} none lies beyond {beyond}; {cure}"
+    if (n_absent := whole(row, "n_absent")) and requirement.statistic not in ("n", "n_patients"):
+        yield f"{n_absent} more reference{' has' if n_absent == 1 else 's have'} no prediction; {cure}"
+
+
+def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
+    """Why there is nothing to compare in spite of some cases with a value."""
+    if requirement.statistic in NUMBERS or requirement.statistic == "failure_high":
+        return "it is not known of this metric"
+    if requirement.confidence is not None and requirement.statistic in PERCENTILES:
+        return f"there is a bound from {cases_needed(requirement)} {_counted(row)[1]} on"
+    if in_mm(str(row["metric"])) and requirement.column.startswith("mean_"):
+        cure = "p75_difference<=1@97.5" if "_difference" in requirement.column else "p75<=4@95"
+        return f"distances have no limit, so that no bound of their mean is sure: ask for a percentile, {cure}"
+    if requirement.column.startswith(("std_", "min_", "max_")):
+        return f"there is no bound of {requirement.column[:3]}"
+    return f"there is none with so few {_counted(row)[1]}"

@@ -1,0 +1,1 @@
+"""One case to numbers: label maps are read, and every metric is computed."""

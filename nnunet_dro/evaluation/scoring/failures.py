@@ -1,0 +1,160 @@
+"""Cases that failed: by what the user calls a failure, and labels that were missed altogether or invented."""
+
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
+from nnunet_dro.naming import name_some
+
+BoolArray = npt.NDArray[np.bool_]
+
+#: The comparisons that conditions are written with.
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+_CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(\d+\.?\d*|\.\d+)\s*", re.ASCII)
+
+#: The kinds of failures.
+KINDS = ("missed", "invented")
+
+#: What each kind says of the label, in words.
+IN_WORDS = {"missed": "missed", "invented": "predicted where the reference lacks it"}
+
+
+def size_columns(metric: str) -> tuple[str, str]:
+    """The columns that say how much of a label reference and prediction have: voxels, or lesions that are counted."""
+    on_lesions = metric in METRICS and METRICS[metric].on_lesions
+    return ("lesions_reference", "lesions_predicted") if on_lesions else ("n_reference", "n_prediction")
+
+
+def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArray] | None:
+    """Where a label was missed or invented.
+
+    Args:
+        scores: A row per case and label, with the `size_columns` of the metric (NaN: not known).
+        metric: The metric to judge for: a metric on lesions knows those that are counted only.
+
+    Returns:
+        ``missed`` (the reference has the label, the prediction does not) and ``invented`` (the reverse), a bool per
+        row; False where a count is not known. None where the scores have no counts.
+    """
+    columns = size_columns(metric)
+    if not set(columns) <= set(scores.columns):
+        return None
+    reference, prediction = (scores[column].to_numpy(dtype=np.float64) for column in columns)
+    return {"missed": (reference > 0) & (prediction == 0), "invented": (reference == 0) & (prediction > 0)}
+
+
+def count_failures(values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None) -> dict[str, float]:
+    """How many cases of a stratum missed or invented the label, and how many of those have no value."""
+    if failed is None:
+        return dict.fromkeys((*(f"n_{kind}" for kind in KINDS), "n_left_out"), float("nan"))
+    counts: dict[str, float] = {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in failed.items()}
+    either = failed["missed"] | failed["invented"]
+    return counts | {"n_left_out": int(np.count_nonzero(either & np.isnan(values)))}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """When a case counts as failed, such as ``dice<0.5``.
+
+    Attributes:
+        metric: Name of the metric.
+        comparison: ``>=``, ``>``, ``<=`` or ``<``.
+        bound: A fraction, or mm.
+    """
+
+    metric: str
+    comparison: str
+    bound: float
+
+    @classmethod
+    def of(cls, text: str) -> "Failure":
+        """Read a condition on a metric.
+
+        Raises:
+            ValueError: If it is written in another way, or a fraction is compared with a number above 1.
+        """
+        cure = "Write, for example, dice<0.5 or hd95>20."
+        found = _CONDITION.fullmatch(text)
+        if not found or found[1] not in METRICS:
+            raise ValueError(f"`failure` must be a condition on one metric, got {text!r}. {cure}")
+        bound = float(found[3])
+        if is_bounded(found[1]) and not 0 <= bound <= 1:
+            raise ValueError(f"`failure` must compare {found[1]} with a fraction, got {text!r}. Write 0.5 for 50 %.")
+        return cls(found[1], found[2], bound)
+
+    def __str__(self) -> str:
+        return f"{self.metric}{self.comparison}{self.bound:g}"
+
+    def of_cases(
+        self, values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None
+    ) -> npt.NDArray[np.float64]:
+        """Which cases fail: 1, or 0.
+
+        Args:
+            values: Shape (n,), of the metric; NaN where undefined.
+            failed: The kinds of missed and invented labels, see `failed_rows`; None if they are not known.
+
+        Returns:
+            Shape (n,). A case without a value fails if its label was missed or invented; otherwise it is NaN.
+        """
+        lost = np.zeros(len(values), dtype=bool) if failed is None else failed["missed"] | failed["invented"]
+        return np.where(np.isnan(values), np.where(lost, 1.0, np.nan), COMPARE[self.comparison](values, self.bound))
+
+
+#: What fails unless the user says otherwise: less than half of what is marked is right.
+DEFAULT_FAILURE = "dice<0.5"
+
+
+def failure_of(text: str | None, metrics: Collection[str]) -> Failure:
+    """The user's failure, or `DEFAULT_FAILURE`, which may be on a metric that is not computed.
+
+    Raises:
+        ValueError: If it is no condition on one of the metrics.
+    """
+    failure = Failure.of(text or DEFAULT_FAILURE)
+    if text and failure.metric not in metrics:
+        cure = f"Add {failure.metric} to --metrics, or choose from: {name_some(list(metrics))}."
+        raise ValueError(f"`failure` must be about a metric that is computed, got {text!r}. {cure}")
+    return failure
+
+
+#: The confidence of the bound of the share of failures.
+_CONFIDENCE = 0.95
+
+
+def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The exact one-sided 95 % upper bound of the share of failures.
+
+    With none among n it is 1 - 0.05^(1/n).
+
+    Args:
+        n_failed: How many failed, any shape; NaN where that is not known.
+        n: Of how many.
+
+    Returns:
+        The bound, same shape: 1 if all failed, NaN without any.
+
+    Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the case of the binomial.
+
+    Example:
+        >>> most_failures([0, 0, 1], [30, 100, 30]).round(3).tolist()
+        [0.095, 0.03, 0.149]
+    """
+    from scipy.special import betaincinv
+
+    failed, size = np.asarray(n_failed, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    bound = betaincinv(failed + 1, np.maximum(size - failed, 1e-300), _CONFIDENCE)
+    return np.asarray(np.where((size > 0) & ~np.isnan(failed), np.where(failed >= size, 1.0, bound), np.nan))

@@ -1,0 +1,209 @@
+"""Which labels are compared lesion by lesion, and how the lesions of reference and prediction are matched."""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.naming import name_some
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Stands for every label.
+EVERY_LABEL = "*"
+
+#: Numbers of lesions of a case, the last columns of its row.
+LESION_COUNTS = ("lesions_reference", "lesions_found", "lesions_predicted", "lesions_invented")
+
+#: The metrics on lesions that are computed where none is asked for.
+DEFAULT_LESION_METRICS = ("lesion_recall", "lesion_precision", "lesion_f1", "lesion_dice", "pq")
+
+#: The neighbours of a voxel: those that share a face; or an edge, too; or a corner, too.
+CONNECTIVITIES = (6, 18, 26)
+
+_EXAMPLE = "Write iou:0.5, overlap or brats:3."
+
+
+@dataclass(frozen=True)
+class MatchRule:
+    """When a lesion of the reference counts as found.
+
+    Attributes:
+        name: ``iou``: one to one, the pair with the largest IoU first. ``overlap``: by any predicted lesion that
+            overlaps it. ``brats``: as ``overlap``, after dilation of the reference, as in BraTS 2023.
+        threshold: For ``iou``, the least IoU of a pair, 0 < threshold <= 1.
+        n_dilations: For ``brats``, by how many voxels the reference is dilated.
+    """
+
+    name: str
+    threshold: float = 0.5
+    n_dilations: int = 3
+
+    @property
+    def definition(self) -> str:
+        """The rule in one sentence."""
+        if self.name == "iou":
+            return (
+                "lesions of reference and prediction are matched one to one, the pair with the largest IoU first, if "
+                f"the IoU is at least {self.threshold:g} (a pair at exactly {self.threshold:g} counts)"
+            )
+        if self.name == "overlap":
+            return (
+                "a lesion is found if any predicted lesion overlaps it, and is compared with all those together; a "
+                "predicted lesion may be matched with several"
+            )
+        return (
+            f"as in BraTS 2023: lesions of the reference that touch after dilation by {self.n_dilations} voxels (18 "
+            "neighbours) are one; it is found if any predicted lesion overlaps the dilation, and is compared with all "
+            "those together, without dilation; a predicted lesion may be matched with several"
+        )
+
+
+def parse_match(text: str) -> MatchRule:
+    """Read a `--match`.
+
+    Args:
+        text: ``iou`` or ``iou:0.5`` (the least IoU), ``overlap``, ``brats`` or ``brats:3`` (the number of dilations).
+
+    Returns:
+        The rule.
+
+    Raises:
+        ValueError: If there is no such rule, or its number is not usable.
+
+    Example:
+        >>> parse_match("brats:1").n_dilations
+        1
+    """
+    name, colon, number = (part.strip() for part in text.partition(":"))
+    if name not in ("iou", "overlap", "brats") or (name == "overlap" and colon):
+        raise ValueError(f"`match` must be iou:THRESHOLD, overlap or brats:DILATIONS, got {text!r}. {_EXAMPLE}")
+    if not colon:
+        return MatchRule(name)
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if name == "iou":
+        if not 0 < value <= 1:
+            raise ValueError(f"`match` must have an IoU above 0 and up to 1, got {text!r}. {_EXAMPLE}")
+        return MatchRule(name, threshold=value)
+    if not (1 <= value <= 20 and value == int(value)):
+        raise ValueError(f"`match` must have 1 to 20 dilations, got {text!r}. {_EXAMPLE}")
+    return MatchRule(name, n_dilations=int(value))
+
+
+@dataclass(frozen=True)
+class Instances:
+    """How labels are compared lesion by lesion; a lesion is a connected component.
+
+    Attributes:
+        labels: Names of the labels; ``*`` stands for every label.
+        rule: When a lesion counts as found.
+        connectivity: One of `CONNECTIVITIES`. In a plane, 6 means 4 neighbours, and the other two mean 8.
+        above_mm3: Lesions of the reference up to this volume are not counted, neither as found nor as missed, and nor
+            are predicted lesions that are matched with no other one. Where no voxel size is known, in voxels.
+
+    Raises:
+        ValueError: If a value is not allowed.
+    """
+
+    labels: tuple[str, ...]
+    rule: MatchRule = MatchRule("iou")
+    connectivity: int = 26
+    above_mm3: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.labels or not all(self.labels):
+            raise ValueError(f"`instances` must name labels, got {list(self.labels)!r}. Give a name, or * for all.")
+        if self.connectivity not in CONNECTIVITIES:
+            raise ValueError(f"`connectivity` must be 6, 18 or 26, got {self.connectivity!r}. Choose one.")
+        if not 0 <= self.above_mm3 < math.inf:
+            raise ValueError(f"`lesions_above_mm3` must be 0 or more, got {self.above_mm3!r}. Give a volume in mm3.")
+
+    @classmethod
+    def of(
+        cls,
+        labels: Sequence[str],
+        *,
+        match: str | None = None,
+        connectivity: int | None = None,
+        above_mm3: float | None = None,
+    ) -> "Instances | None":
+        """From the options of the command line; None where no label is named.
+
+        Raises:
+            ValueError: If a value is not allowed, or an option is given without a label.
+        """
+        given = {"match": match, "connectivity": connectivity, "lesions_above_mm3": above_mm3}
+        if not labels:
+            if alone := [name for name, value in given.items() if value is not None]:
+                cure = "Add --instances LABEL, or --instances '*' for every label."
+                raise ValueError(f"`{alone[0]}` must come with labels, got {given[alone[0]]!r} alone. {cure}")
+            return None
+        return cls(
+            tuple(dict.fromkeys(labels)),
+            MatchRule("iou") if match is None else parse_match(match),
+            26 if connectivity is None else connectivity,
+            0.0 if above_mm3 is None else above_mm3,
+        )
+
+    def covers(self, label: str) -> bool:
+        """Whether the lesions of a label are compared."""
+        return EVERY_LABEL in self.labels or label in self.labels
+
+    def check_labels(self, known: Collection[str]) -> None:
+        """Check the names of the labels.
+
+        Raises:
+            ValueError: If there is no such label; the message names those there are.
+        """
+        if unknown := [name for name in self.labels if name not in (*known, EVERY_LABEL)]:
+            cure = f"Choose from: {name_some(known, at_most=20)}, or * for all of them."
+            raise ValueError(f"`instances` must be labels, got {name_some(unknown)}. {cure}")
+
+    @property
+    def definition(self) -> str:
+        """What a lesion is and how it is matched, in a sentence."""
+        labels = "every label" if EVERY_LABEL in self.labels else name_some(self.labels, at_most=20)
+        counted = f"; lesions of the reference up to {self.above_mm3:g} mm3 are not counted" if self.above_mm3 else ""
+        return f"connected components ({self.connectivity} neighbours) of {labels}; {self.rule.definition}{counted}"
+
+    @property
+    def about(self) -> dict[str, object]:
+        """The options, for JSON."""
+        rule = self.rule
+        numbers = {"iou": f":{rule.threshold:g}", "brats": f":{rule.n_dilations}"}
+        return {
+            "labels": list(self.labels),
+            "match": rule.name + numbers.get(rule.name, ""),
+            "connectivity": self.connectivity,
+            "lesions_above_mm3": self.above_mm3,
+        }
+
+
+def lesion_metrics(names: Collection[str]) -> list[str]:
+    """Those of some metrics that are on lesions; names that are not in `METRICS` are not."""
+    return [name for name in names if name in METRICS and METRICS[name].on_lesions]
+
+
+def labels_with_lesions(scores: "pd.DataFrame") -> list[str]:
+    """The labels of a scores frame that were compared lesion by lesion."""
+    if LESION_COUNTS[0] not in scores.columns:
+        return []
+    return [str(label) for label in scores.loc[scores[LESION_COUNTS[0]].notna(), "label"].unique()]
+
+
+def with_lesion_metrics(names: Sequence[str], instances: Instances | None) -> tuple[str, ...]:
+    """The metrics to compute: where lesions are compared and no metric on them is named, some are added.
+
+    Raises:
+        ValueError: If a metric is on lesions, and no label is compared by lesions.
+    """
+    of_lesions = lesion_metrics(names)
+    if of_lesions and instances is None:
+        cure = "Add --instances LABEL, or --instances '*' for every label."
+        raise ValueError(f"`metrics` must come with instances to be on lesions, got {name_some(of_lesions)}. {cure}")
+    return (*names, *(DEFAULT_LESION_METRICS if instances and not of_lesions else ()))

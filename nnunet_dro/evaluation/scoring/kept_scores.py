@@ -1,0 +1,168 @@
+"""The scores of the cases that a run has finished, kept in a file until it ends, for another run to go on."""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nnunet_dro import __version__
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.evaluation.scoring.score_files import ScoredPair
+
+_FORMAT = "nnunet-dro scored cases 1"
+
+#: A run that a mistake in the input or its user ends earlier is quickly made again, and leaves nothing behind, seconds.
+_WORTH_KEEPING_S = 60.0
+
+_ADVICE = "The cases that were scored are kept: run it again with --resume."
+
+
+@dataclass
+class KeptScores:
+    """The finished cases of a run.
+
+    A line is written with one call, so that a run that is killed leaves at most one line cut short; that is cut off
+    when another run goes on.
+
+    Attributes:
+        path: The file.
+        resume: Whether to use what an earlier run left in the file, instead of replacing it.
+    """
+
+    path: Path
+    resume: bool = False
+    _head: Mapping[str, str] = field(default_factory=dict, repr=False)
+    _continues: bool = field(default=False, repr=False)
+    _gave_up: bool = field(default=False, repr=False)
+    _file: BinaryIO | None = field(default=None, repr=False)
+    _made: list[Path] = field(default_factory=list, repr=False)
+
+    def known(self, labels: Labels | None, scoring: Scoring) -> dict[str, ScoredPair]:
+        """The cases that an earlier run with the same options has finished, by name.
+
+        Args:
+            labels: The labels that are scored.
+            scoring: The metrics and their options.
+        """
+        self._head = {"format": _FORMAT, "options": _digest(labels, scoring)}
+        found = _read(self.path, self._head) if self.resume else {}
+        self._continues = bool(found)
+        return found
+
+    def add(self, scored: ScoredPair) -> None:
+        """Write a finished case; `known` is called before. Where that is not possible, no case is kept."""
+        if self._gave_up:
+            return
+        try:
+            if self._file is None:
+                self._file = self._open()
+            self._file.write(_line(asdict(scored)))
+        except OSError as error:
+            self._gave_up = True
+            logging.getLogger(__name__).warning("Finished cases are not kept: %s", error)
+
+    def _open(self) -> BinaryIO:
+        parent = self.path.parent
+        self._made = [folder for folder in (parent, *parent.parents) if not folder.exists()]
+        parent.mkdir(parents=True, exist_ok=True)
+        if self._continues:
+            return self.path.open("ab", buffering=0)
+        file = self.path.open("wb", buffering=0)
+        file.write(_line(self._head))
+        return file
+
+    def close(self) -> None:
+        """Close the file, which stays."""
+        if self._file is not None:
+            self._file.close()
+
+    def remove(self) -> None:
+        """Remove the file, and the folders that were made for it and hold nothing else."""
+        self.close()
+        if self._file is not None or self.resume:
+            self.path.unlink(missing_ok=True)
+        for folder in self._made:
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+
+@contextmanager
+def keeping(path: Path, *, resume: bool, seconds: Callable[[], float] = time.monotonic) -> Iterator[KeptScores]:
+    """Keep the scores of finished cases in a file until the results are written.
+
+    At the end the file is removed, and also where a run that resumes nothing ends within its first minute, because the
+    input was wrong or its user interrupted it. It stays if the process is killed.
+
+    Args:
+        path: The file.
+        resume: Whether to use what an earlier run left in it, instead of replacing it.
+        seconds: A clock.
+
+    Yields:
+        The scores.
+    """
+    kept = KeptScores(path, resume)
+    started = seconds()
+    try:
+        yield kept
+    except BaseException as error:
+        is_quick = seconds() - started < _WORTH_KEEPING_S and not resume
+        if is_quick and isinstance(error, Exception | KeyboardInterrupt):
+            kept.remove()
+        kept.close()
+        if not path.exists():
+            raise
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"interrupted. {_ADVICE}") from error
+        if type(error) in (ValueError, FileNotFoundError, PermissionError):
+            raise type(error)(f"{error} {_ADVICE}") from error
+        raise
+    kept.remove()
+
+
+def _read(path: Path, expected: Mapping[str, str]) -> dict[str, ScoredPair]:
+    """The cases that a run with this first line left; a line that was cut short at the end is cut off."""
+    if not path.is_file():
+        return {}
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    head, *lines = whole.splitlines() or [b""]
+    if _parsed(head) != expected:
+        return {}
+    if len(whole) < len(content):
+        with path.open("r+b") as file:
+            file.truncate(len(whole))
+    found = {}
+    for entry in filter(None, map(_parsed, lines)):
+        try:
+            tuples = {name: tuple(entry[name]) for name in ("reference_values", "sha256")}
+            one = ScoredPair(**{**entry, **tuples})
+        except (KeyError, TypeError):
+            continue
+        found[one.case] = one
+    return found
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def _line(entry: Mapping[str, Any]) -> bytes:
+    # ASCII: names of files that are not UTF-8 survive as escapes.
+    return json.dumps(entry).encode("ascii") + b"\n"
+
+
+def _digest(labels: Labels | None, scoring: Scoring) -> str:
+    """SHA-256 of everything but the files that scores depend on."""
+    parts = {"version": __version__, "labels": labels and asdict(labels), "scoring": asdict(scoring)}
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

@@ -1,0 +1,170 @@
+"""The scores of a label's lesions: a value per metric for the case, and a row per lesion."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnunet_dro.evaluation.scoring.components import BoolArray
+from nnunet_dro.evaluation.scoring.foreground import Box
+from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics
+from nnunet_dro.evaluation.scoring.lesion_matching import Match, Matching, match_lesions
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+
+_NAN = float("nan")
+
+#: The columns of lesions.csv before those of distances.
+LESION_COLUMNS = (
+    *("case", "label", "of", "lesion", "counted", "n_voxels", "volume_mm3", "x", "y", "z"),
+    *("matched", "matched_with", "iou", "dice"),
+)
+
+#: Column of lesions.csv to the metric that needs it.
+DISTANCE_COLUMNS = {"hd95": "lesion_hd95", "nsd": "lesion_nsd"}
+
+
+@dataclass(frozen=True)
+class LesionScoring:
+    """How the lesions of a case are scored.
+
+    Attributes:
+        instances: What a lesion is, and when it is found.
+        metrics: Names of metrics on lesions.
+        nsd_tolerance_mm: Border voxels count as agreeing up to this distance, mm.
+        penalty_mm: The distance of a lesion that is missed or invented, mm.
+        without_lesions: The value of each metric where nothing is counted in either of reference and prediction.
+    """
+
+    instances: Instances
+    metrics: tuple[str, ...]
+    nsd_tolerance_mm: float
+    penalty_mm: float
+    without_lesions: Mapping[str, float]
+
+
+def lesion_columns(metrics: Collection[str]) -> list[str]:
+    """The columns of lesions.csv where these metrics are computed."""
+    return [*LESION_COLUMNS, *(column for column, metric in DISTANCE_COLUMNS.items() if metric in metrics)]
+
+
+def score_lesions(
+    reference: BoolArray,
+    prediction: BoolArray,
+    scoring: LesionScoring,
+    *,
+    spacing: tuple[float, ...],
+    flat: tuple[int, ...] = (),
+    corner: Sequence[int] = (0, 0, 0),
+    has_spacing: bool = True,
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Scores of the lesions of one label.
+
+    Args:
+        reference: Mask (z, y, x), cropped to the label or not.
+        prediction: Mask of the same shape.
+        scoring: How to score them.
+        spacing: Voxel size along the axes, mm.
+        flat: Axes of length 1 in the image, which are no axes for distances.
+        corner: Where the first voxel of the masks lies in the image.
+        has_spacing: Whether the voxel size is known; volumes are NaN otherwise.
+
+    Returns:
+        The metrics and `LESION_COUNTS`, and a row per lesion with `LESION_COLUMNS` but for ``case`` and ``label``.
+    """
+    voxel_mm3 = float(np.prod(spacing))
+    matching = match_lesions(reference, prediction, scoring.instances, voxel_mm3=voxel_mm3)
+    distances = {
+        match.lesion: _distances(matching, match, scoring, spacing, flat)
+        for match in matching.matches
+        if match.predicted and any(metric in scoring.metrics for metric in DISTANCE_COLUMNS.values())
+    }
+    rows = _rows(matching, scoring, distances, corner=corner, voxel_mm3=voxel_mm3 if has_spacing else _NAN)
+    return _values(matching, scoring, distances), rows
+
+
+def _values(
+    matching: Matching, scoring: LesionScoring, distances: Mapping[int, Mapping[str, float]]
+) -> dict[str, float]:
+    lesions = matching.counted
+    found = [match for match in lesions if match.predicted]
+    n_invented, n_right = len(matching.invented), len(matching.rightly_predicted)
+    counts = dict(zip(LESION_COUNTS, (len(lesions), len(found), n_right + n_invented, n_invented), strict=True))
+    n_all = len(lesions) + n_invented
+    if not n_all:
+        return counts | dict(scoring.without_lesions)
+    recall = len(found) / len(lesions) if lesions else _NAN
+    precision = n_right / (n_right + n_invented) if n_right + n_invented else _NAN
+    rq = len(found) / (len(found) + (n_invented + len(lesions) - len(found)) / 2)
+    sq = math.fsum(match.iou for match in found) / len(found) if found else 0.0
+    values = {
+        "lesion_recall": recall,
+        "lesion_precision": precision,
+        "lesion_f1": 2 * precision * recall / (precision + recall) if found else 0.0,
+        "pq": sq * rq,
+        "sq": sq,
+        "rq": rq,
+        "lesion_dice": math.fsum(match.dice for match in found) / n_all,
+    }
+    for column, metric in DISTANCE_COLUMNS.items():
+        if metric in scoring.metrics:
+            penalty = 0.0 if METRICS[metric].more_is_better else scoring.penalty_mm
+            of_found = math.fsum(distances[match.lesion][column] for match in found)
+            values[metric] = (of_found + penalty * (n_all - len(found))) / n_all
+    return counts | {metric: values[metric] for metric in lesion_metrics(scoring.metrics)}
+
+
+def _distances(
+    matching: Matching, match: Match, scoring: LesionScoring, spacing: tuple[float, ...], flat: tuple[int, ...]
+) -> dict[str, float]:
+    """The distances between a lesion and what it is matched with."""
+    from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
+
+    boxes = [matching.reference.boxes[match.lesion - 1]]
+    boxes += [matching.prediction.boxes[number - 1] for number in match.predicted]
+    around: Box = tuple(
+        slice(min(side.start for side in sides), max(side.stop for side in sides)) for sides in zip(*boxes, strict=True)
+    )
+    lesion = np.squeeze(matching.reference.numbers[around] == match.lesion, flat)
+    predicted = np.squeeze(np.isin(matching.prediction.numbers[around], match.predicted), flat)
+    size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
+    wants_nsd = "lesion_nsd" in scoring.metrics
+    up_to = scoring.nsd_tolerance_mm if wants_nsd else 0.0
+    measured = SurfaceDistances(lesion, predicted, size, at_least_mm=up_to)
+    values = {"nsd": measured.nsd(scoring.nsd_tolerance_mm)} if wants_nsd else {}
+    return values | ({"hd95": measured.hd95()} if "lesion_hd95" in scoring.metrics else {})
+
+
+def _rows(
+    matching: Matching,
+    scoring: LesionScoring,
+    distances: Mapping[int, Mapping[str, float]],
+    *,
+    corner: Sequence[int],
+    voxel_mm3: float,
+) -> list[dict[str, Any]]:
+    asked = [column for column, metric in DISTANCE_COLUMNS.items() if metric in scoring.metrics]
+    missed = {"hd95": scoring.penalty_mm, "nsd": 0.0}
+    rows = []
+    for match, centre in zip(matching.matches, matching.reference.centres, strict=True):
+        row = {"of": "reference", "lesion": match.lesion, "counted": match.counted, "n_voxels": match.n_voxels}
+        row |= _place(match.n_voxels * voxel_mm3, centre, corner)
+        row |= {"matched": bool(match.predicted), "matched_with": " ".join(map(str, match.predicted))}
+        row |= {"iou": match.iou, "dice": match.dice}
+        rows.append(row | {column: distances.get(match.lesion, missed)[column] for column in asked})
+    right, invented = set(matching.rightly_predicted), set(matching.invented)
+    predicted = zip(matching.prediction.n_voxels.tolist(), matching.prediction.centres, strict=True)
+    for number, (n_voxels, centre) in enumerate(predicted, 1):
+        counted = number in right or number in invented
+        row = {"of": "prediction", "lesion": number, "counted": counted, "n_voxels": n_voxels}
+        row |= _place(n_voxels * voxel_mm3, centre, corner)
+        row |= {"matched": number not in invented}
+        row |= {"matched_with": " ".join(map(str, matching.matched.get(number, ())))}
+        rows.append(row | dict.fromkeys(("iou", "dice", *asked), _NAN))
+    return rows
+
+
+def _place(volume_mm3: float, centre: Any, corner: Sequence[int]) -> dict[str, float]:
+    voxel = (round(float(along) + start) for along, start in zip(centre, corner, strict=True))
+    return {"volume_mm3": round(volume_mm3, 3)} | dict(zip("zyx", voxel, strict=True))

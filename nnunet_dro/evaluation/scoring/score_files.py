@@ -1,0 +1,243 @@
+"""The scores of files of label maps, a row per case and label."""
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.evaluation.cluster import done_on_cluster
+from nnunet_dro.evaluation.scoring.foreground import Foreground
+from nnunet_dro.evaluation.scoring.grid import onto
+from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.lesion_scores import lesion_columns
+from nnunet_dro.evaluation.scoring.score_arrays import COUNTS, Scoring, add_lesions, score_volumes
+from nnunet_dro.naming import name_some
+
+
+@dataclass(frozen=True)
+class PairOfFiles:
+    """The files of a case; ``prediction`` is None where it is missing."""
+
+    case: str
+    reference: Path
+    prediction: Path | None
+
+    def absolute(self) -> "PairOfFiles":
+        """The same files, from the root."""
+        prediction = self.prediction and self.prediction.absolute()
+        return PairOfFiles(self.case, self.reference.absolute(), prediction)
+
+
+@dataclass(frozen=True)
+class ScoredPair:
+    """The scores of one case.
+
+    Attributes:
+        case: Its identifier.
+        rows: A row per label.
+        reference_values: The foreground values of its reference.
+        absent: The values of a row for a label that neither map has.
+        sha256: SHA-256 of the contents of the reference's file and of the prediction's; empty where it is missing.
+        lesions: A row per lesion of the labels that are compared lesion by lesion.
+    """
+
+    case: str
+    rows: list[dict[str, Any]] = field(repr=False)
+    reference_values: tuple[int, ...]
+    absent: Mapping[str, float] = field(repr=False)
+    sha256: tuple[str, str]
+    lesions: list[dict[str, Any]] = field(default_factory=list, repr=False)
+
+
+def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
+    """Read the files of a case and score them.
+
+    Args:
+        pair: The files.
+        labels: The labels to score; None makes every value in the two files a label.
+        scoring: The metrics and their options.
+
+    Returns:
+        The scores.
+
+    Raises:
+        ValueError: If a file cannot be used, the grids differ, or a value is not a label; the message names the file.
+    """
+    reference = read_label_map(pair.reference)
+    if pair.prediction is None:
+        prediction = LabelMap(np.zeros_like(reference.values), reference.grid)
+    else:
+        prediction = read_label_map(pair.prediction)
+    try:
+        values = onto(prediction.values, prediction.grid, reference.grid)
+    except ValueError as error:
+        cure = "Predict it again, or resample it to the reference."
+        raise ValueError(f"{error} The file is {str(pair.prediction)!r}. {cure}") from error
+    foreground = Foreground.of(reference.values, values)
+    counts = foreground.counts
+    found = {"reference": np.unique(counts.reference), "prediction": np.unique(counts.prediction)}
+    if labels is not None:
+        # The ignore value may also be in another rater's map, where it counts as no label.
+        for which, path in (("reference", pair.reference), ("prediction", pair.prediction)):
+            if unknown := sorted(set(found[which].tolist()) - labels.known):
+                names = name_some([str(v) for v in unknown])
+                cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
+                raise ValueError(
+                    f"`labels` in dataset.json must list every value, got {names} in {str(path)!r}. {cure}"
+                )
+    scored = labels or Labels.of_values([*found["reference"], *found["prediction"]])
+    rows = (
+        score_volumes(foreground, reference.values, values, scored, scoring, reference.grid.spacing) if scored else []
+    )
+    worst = scoring.worst(reference.grid.diagonal_mm) if pair.prediction is None else {}
+    lesions = []
+    if scoring.instances and scored:
+        maps, spacing, has_spacing = (
+            (reference.values, values),
+            reference.grid.spacing,
+            reference.grid.affine is not None,
+        )
+        lesions = add_lesions(rows, foreground.boxes, *maps, scored, scoring, spacing, has_spacing=has_spacing)
+    for row in rows:
+        row |= scoring.of_label(row["label"], worst)
+        row["reference_ml"] = row["n_reference"] * reference.grid.voxel_ml
+        row["prediction_ml"] = row["n_prediction"] * reference.grid.voxel_ml
+    empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(("reference_ml", "prediction_ml"), 0 * reference.grid.voxel_ml)
+    absent = scoring.of_counts(0, 0, 0) | scoring.without_lesions() | worst | empty
+    digests = (sha256_of(pair.reference), sha256_of(pair.prediction) if pair.prediction else "")
+    return ScoredPair(pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, digests, lesions)
+
+
+def score_unless_known(
+    item: tuple[PairOfFiles, ScoredPair | None], labels: Labels | None, scoring: Scoring
+) -> tuple[ScoredPair, bool]:
+    """Take the known scores of a case if its files are those that were scored, or score them.
+
+    Args:
+        item: The files, and what is known.
+        labels: As for `score_pair`.
+        scoring: The metrics and their options.
+
+    Returns:
+        The scores, and whether they were known.
+    """
+    pair, known = item
+    files = [path for path in (pair.reference, pair.prediction) if path]
+    # The voxel size of a TIFF file is in another file, which may have changed.
+    if known is None or any(path.suffix.lower() in (".tif", ".tiff") for path in files):
+        return score_pair(pair, labels, scoring), False
+    try:
+        digests = (sha256_of(pair.reference), sha256_of(pair.prediction) if pair.prediction else "")
+    except OSError:
+        # Reading it to score it tells what is wrong.
+        digests = ("", "")
+    return (known, True) if digests == known.sha256 else (score_pair(pair, labels, scoring), False)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's contents, in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """The scores of many cases.
+
+    Attributes:
+        table: A row per case and label, sorted by case: ``case`` and `Scoring.columns`.
+        only_predicted: The values that occur only in predictions and are not scored, where every value in a reference
+            is a label.
+        sha256: Case to the SHA-256 of the contents of its reference and its prediction; see `ScoredPair`.
+        lesions: A row per lesion, sorted by case: `lesion_columns`; empty where no label is compared lesion by lesion.
+        n_known: Number of cases whose scores were known.
+    """
+
+    table: pd.DataFrame
+    only_predicted: tuple[str, ...] = ()
+    sha256: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    n_known: int = 0
+
+
+def score_pairs(
+    pairs: Collection[PairOfFiles],
+    labels: Labels | None,
+    scoring: Scoring,
+    *,
+    jobs: int | None = None,
+    workers: str | None = None,
+    known: Mapping[str, ScoredPair] | None = None,
+    keep: Callable[[ScoredPair], None] = lambda scored: None,
+    progress: Callable[[int], None] = lambda n_done: None,
+) -> ScoredPairs:
+    """Score many cases, several at a time.
+
+    Args:
+        pairs: The files.
+        labels: The labels to score; None makes every value in any reference a label.
+        scoring: The metrics and their options.
+        jobs: Number of threads; None follows joblib's configuration (one thread without any; within
+            ``joblib.parallel_config(backend="dask")`` the cases are spread over that cluster).
+        workers: Address of a dask scheduler, on whose workers to score in place of threads.
+        known: Case to scores that an earlier run has found with these options; used if the files are the same.
+        keep: Called with every case that was scored, as soon as it is.
+        progress: Called with the number of finished cases.
+
+    Returns:
+        The scores, and the digests of the files.
+
+    Raises:
+        ValueError: If a file cannot be used; the message names it.
+    """
+    items = [(pair, (known or {}).get(pair.case)) for pair in pairs]
+    if workers is None:
+        from joblib import Parallel, delayed
+
+        # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
+        parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
+        results = parallel(delayed(score_unless_known)(item, labels, scoring) for item in items)
+    else:
+        # The workers may run in other folders.
+        items = [(pair.absolute(), one) for pair, one in items]
+        results = done_on_cluster(workers, partial(score_unless_known, labels=labels, scoring=scoring), items)
+    scored: list[ScoredPair] = []
+    n_known = 0
+    for one, was_known in results:
+        scored.append(one)
+        n_known += was_known
+        if not was_known:
+            keep(one)
+        progress(len(scored))
+    scored.sort(key=lambda one: one.case)
+    left_out: tuple[str, ...] = ()
+    if labels is None:
+        scored, left_out = _same_labels(scored, scoring)
+    rows = [{"case": one.case} | row for one in scored for row in one.rows]
+    scores: pd.DataFrame = pd.DataFrame(rows, columns=["case", *scoring.columns])
+    of_lesions = [{"case": one.case} | row for one in scored for row in one.lesions]
+    lesions: pd.DataFrame = pd.DataFrame(of_lesions, columns=lesion_columns(scoring.metrics))
+    return ScoredPairs(scores, left_out, {one.case: one.sha256 for one in scored}, lesions, n_known)
+
+
+def _same_labels(scored: list[ScoredPair], scoring: Scoring) -> tuple[list[ScoredPair], tuple[str, ...]]:
+    """Give every case a row for each value that is in any reference, and no others."""
+    values = sorted({value for one in scored for value in one.reference_values})
+    if not values:
+        raise ValueError("`reference` must have label maps with a label, got only background. Check the folder.")
+    names = [str(value) for value in values]
+    if scoring.instances:
+        scoring.instances.check_labels(names)
+    complete, only_predicted = [], set()
+    for one in scored:
+        by_label = {row["label"]: row for row in one.rows}
+        only_predicted |= by_label.keys() - set(names)
+        rows = [by_label.get(name, {"label": name} | scoring.of_label(name, one.absent)) for name in names]
+        lesions = [lesion for lesion in one.lesions if lesion["label"] in names]
+        complete.append(replace(one, rows=rows, lesions=lesions))
+    return complete, tuple(sorted(only_predicted, key=int))

@@ -1,0 +1,1 @@
+"""Numbers to statistics and their intervals."""

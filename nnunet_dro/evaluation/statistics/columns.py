@@ -1,0 +1,116 @@
+"""The statistics of a stratum: what each is called, how it is defined, and how many cases it needs."""
+
+import math
+from dataclasses import dataclass
+
+from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.naming import name_some
+
+_NUMBER_WORDS = {2: "two", 4: "four", 10: "ten", 20: "twenty"}
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number that describes the values of a stratum's cases.
+
+    Attributes:
+        name: Its column in strata.csv and its name at the command line.
+        title: Its name in headings.
+        phrase: Its name in running text.
+        definition: Its definition in one line.
+        beyond_percent: The share of the cases that lie beyond it, on its shorter side, in per cent; 100 if it is no
+            percentile.
+        is_spread: Whether it measures how far the cases lie apart, so that less is better whatever the metric.
+    """
+
+    name: str
+    title: str
+    phrase: str
+    definition: str
+    beyond_percent: int = 100
+    is_spread: bool = False
+
+    @property
+    def n_needed(self) -> int:
+        """The least number of cases that leaves one case beyond a percentile, and two for any spread."""
+        return max(2 if self.is_spread else 1, math.ceil(100 / self.beyond_percent))
+
+    @property
+    def share(self) -> str:
+        """The share of the cases beyond a percentile in words, such as ``one case in twenty``."""
+        return f"one case in {_NUMBER_WORDS[100 // self.beyond_percent]}"
+
+    def more_is_better(self, metric: Metric) -> bool:
+        """Whether larger values of this statistic of a metric are better."""
+        return metric.more_is_better and not self.is_spread
+
+
+#: Name to statistic, in the order of columns.
+STATISTICS: dict[str, Statistic] = {
+    statistic.name: statistic
+    for statistic in (
+        Statistic("mean", "Mean", "mean", "arithmetic mean over the cases with a value"),
+        Statistic("std", "SD", "standard deviation", "sample standard deviation (n - 1)", is_spread=True),
+        Statistic("median", "Median", "median", "half of the cases lie below it", 50),
+        Statistic(
+            "iqr",
+            "IQR",
+            "interquartile range",
+            "interquartile range, P75 - P25; smaller is more consistent",
+            25,
+            is_spread=True,
+        ),
+        Statistic("p75", "P75", "75th percentile", "75th percentile: one case in four lies above it", 25),
+        Statistic("p25", "P25", "25th percentile", "25th percentile: one case in four lies below it", 25),
+        Statistic("p10", "P10", "10th percentile", "10th percentile: one case in ten lies below it", 10),
+        Statistic("p5", "P5", "5th percentile", "5th percentile: one case in twenty lies below it", 5),
+        Statistic("min", "Min", "minimum", "smallest value of any case"),
+        Statistic("max", "Max", "maximum", "largest value of any case"),
+    )
+}
+
+#: The numbers of cases in a row of the strata frame, in the order of columns.
+COUNTS = ("n", "n_undefined", "n_missed", "n_invented", "n_left_out", "n_failed")
+
+#: The bounds of their 95 % intervals, to read, in the order of columns.
+INTERVALS = tuple(f"{name}_{bound}" for name in STATISTICS for bound in ("low", "high"))
+
+#: The bounds for verdicts: of the mean, which assume only the limits of the score, and of the share of failures.
+GUARANTEED = ("mean_low_guaranteed", "mean_high_guaranteed", "failure_high")
+
+#: The same of a mean difference, in a comparison.
+GUARANTEED_DIFFERENCE = ("mean_difference_low_guaranteed", "mean_difference_high_guaranteed")
+
+#: The statistics that are percentiles, and which.
+PERCENTILES = {"median": 50, "p75": 75, "p25": 25, "p10": 10, "p5": 5}
+
+
+def confidence_column(statistic: str, end: str, confidence: float) -> str:
+    """The column of a one-sided bound in the strata frame, such as ``p5_low_95``.
+
+    Args:
+        statistic: One of `PERCENTILES`.
+        end: ``low`` or ``high``.
+        confidence: In per cent.
+    """
+    return f"{statistic}_{end}_{confidence:g}"
+
+
+def enough_cases(statistic: str, n_defined: int) -> bool:
+    """Whether a statistic rests on enough cases: a percentile has at least one case beyond it.
+
+    Args:
+        statistic: One of `STATISTICS`.
+        n_defined: The number of cases with a value.
+
+    Returns:
+        Whether there are ceil(1 / q) cases, q being the share of cases beyond the percentile: 20 for p5, 10 for p10, 4
+        for p25, p75 and iqr, 2 for the median. Two for std, and one for the others.
+
+    Raises:
+        ValueError: If there is no such statistic.
+    """
+    if statistic not in STATISTICS:
+        known = name_some(STATISTICS, at_most=len(STATISTICS))
+        raise ValueError(f"`statistic` must be among {known}, got {statistic!r}.")
+    return n_defined >= STATISTICS[statistic].n_needed

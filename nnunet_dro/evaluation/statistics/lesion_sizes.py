@@ -1,0 +1,91 @@
+"""Which lesions are found, by their volume: small ones are missed first."""
+
+import itertools
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.evaluation.statistics.intervals import TAIL
+from nnunet_dro.evaluation.statistics.patients import clustered_mean
+from nnunet_dro.evaluation.stratifying.stratify import divide
+
+#: The columns of lesion_sizes.csv: names, then numbers.
+NUMBERS = ("n_lesions", "n_cases", "n_found", "n_invented", "recall", "recall_low", "recall_high", "dice_of_found")
+COLUMNS = ("attribute", "stratum", "label", "unit", "volume", *NUMBERS)
+
+
+def lesion_sizes(
+    lesions: pd.DataFrame,
+    strata: "Mapping[str, pd.Series[str]]",
+    *,
+    patient_of_case: "pd.Series[str] | None" = None,
+    n_resamples: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """How many lesions are found, by decades of their volume.
+
+    Args:
+        lesions: The lesions frame; those that are not counted are left out.
+        strata: Attribute to the stratum of each case, as for `summarise`.
+        patient_of_case: The patient of each case; None takes every case for another patient.
+        n_resamples: Number of random draws for the intervals; 0 makes them NaN.
+        seed: Random seed of the draws, >= 0.
+
+    Returns:
+        A row per attribute, stratum, label and range of volumes that has lesions: ``unit`` (mm3, or voxels where no
+        voxel size is known), ``volume`` (``10 to 100`` holds 10 and not 100), ``n_lesions`` (of the reference),
+        ``n_cases`` (that have them), ``n_found``, ``n_invented`` (predicted lesions of that volume that are matched
+        with none), ``recall`` (found per lesion, NaN without any) with its 95 % interval, and ``dice_of_found``, the
+        mean Dice of those that are found. The lesions of a case, or of a patient, are not independent: the interval is
+        that of cases, or patients, with several values each.
+    """
+    sized = _sized(lesions[lesions["counted"].astype(bool)])
+    cases = sorted(sized["case"].unique().tolist())
+    of_case = pd.Series(cases, index=cases) if patient_of_case is None else patient_of_case.reindex(cases)
+    patient = pd.Series(pd.factorize(of_case)[0], index=cases)
+    sized = sized.assign(patient=sized["case"].map(patient))
+    rows, samples, patients = [], [], []
+    for attribute, stratum_of_case in strata.items():
+        codes, names = divide(stratum_of_case, cases, attribute=attribute)
+        stratum = sized["case"].map(dict(zip(cases, (names[code] for code in codes), strict=True)))
+        keys = itertools.product(names, lesions["label"].unique(), sorted(sized["decade"].unique().tolist()))
+        for name, label, decade in keys:
+            group = sized[(stratum == name) & (sized["label"] == label) & (sized["decade"] == decade)]
+            # Predicted lesions that are matched are told of by those that they are matched with.
+            of_reference = group[group["of"] == "reference"]
+            n_invented = int((~group.loc[group["of"] == "prediction", "matched"].astype(bool)).sum())
+            if not len(of_reference) and not n_invented:
+                continue
+            samples.append(of_reference["matched"].to_numpy(dtype=np.float64))
+            patients.append(of_reference["patient"].to_numpy(dtype=np.intp))
+            key = {"attribute": attribute, "stratum": name, "label": label}
+            key |= {"unit": group["unit"].iloc[0], "volume": f"{10**decade if decade else 0} to {10 ** (decade + 1)}"}
+            rows.append(key | _row(of_reference) | {"n_invented": n_invented})
+    limits = {"low": 0.0, "high": 1.0, "tail": TAIL}
+    for row, found, codes in zip(rows, samples, patients, strict=True):
+        several = n_resamples > 0 and len(np.unique(codes)) > 1
+        ends = float("nan"), float("nan")
+        if several:
+            ends = clustered_mean(found, codes, **limits, n_resamples=n_resamples, seed=seed)
+        row |= {"recall_low": ends[0], "recall_high": ends[1]}
+    table: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    return table
+
+
+def _row(lesions: pd.DataFrame) -> dict[str, float]:
+    """The numbers of some lesions of the reference."""
+    found = lesions[lesions["matched"].astype(bool)]
+    counts = {"n_lesions": len(lesions), "n_cases": lesions["case"].nunique(), "n_found": len(found)}
+    recall = len(found) / len(lesions) if len(lesions) else float("nan")
+    return counts | {"recall": recall, "dice_of_found": float(found["dice"].mean())}
+
+
+def _sized(lesions: pd.DataFrame) -> pd.DataFrame:
+    """The lesions with the decade of their volume: 1 for volumes of 10 to 100, 0 for all below 10."""
+    in_voxels = bool(lesions["volume_mm3"].isna().all())
+    volumes = lesions["n_voxels" if in_voxels else "volume_mm3"].to_numpy(dtype=np.float64)
+    known = ~np.isnan(volumes)
+    decades = [max(0, math.floor(math.log10(volume))) for volume in np.maximum(volumes[known], 1)]
+    return lesions[known].assign(decade=decades, unit="voxels" if in_voxels else "mm3")

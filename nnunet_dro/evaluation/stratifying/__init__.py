@@ -1,0 +1,1 @@
+"""Which cases belong together: columns of the case table, computed attributes, folds."""

@@ -1,0 +1,155 @@
+"""How the case table divides the cases of an evaluation."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from nnunet_dro.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
+from nnunet_dro.evaluation.inputs import Inputs
+from nnunet_dro.evaluation.stratifying.auto_strata import names_columns
+from nnunet_dro.evaluation.stratifying.stratify import strata_of_others, stratify_all
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.raw_dataset import case_table_of
+
+
+@dataclass(frozen=True)
+class Division:
+    """What the case table says of the evaluated cases.
+
+    Attributes:
+        cases: Their names, sorted.
+        path: The file of the case table, if there is one.
+        table: Its content.
+        strata: Attribute to the stratum of each case.
+        patient_of_case: The patient of each case; None where every case is another patient.
+        absent: Attribute to stratum to its number of references without a prediction, also for strata of the case table
+            without any case; a reference whose stratum is not known counts in each of them.
+        notes: What is to be said of the table, and of attributes that were computed.
+    """
+
+    cases: tuple[str, ...]
+    path: Path | None
+    table: pd.DataFrame | None
+    strata: "Mapping[str, pd.Series[str]]"
+    patient_of_case: "pd.Series[str] | None"
+    absent: "Mapping[str, Mapping[str, int]]" = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        inputs: Inputs,
+        path: Path | None,
+        reference: Path,
+        references: Mapping[str, Path],
+        *,
+        by: Sequence[str],
+        overall: bool,
+        patient: str | None,
+        measure: Callable[[pd.DataFrame | None, Mapping[str, Path]], tuple[pd.DataFrame | None, list[str], list[str]]],
+    ) -> "Division":
+        """Read the case table and divide the cases of the inputs.
+
+        Args:
+            inputs: The files.
+            path: The case table; None takes that of the dataset, if a column is asked for and there is one.
+            reference: Folder of the references.
+            references: Case to its reference, for the cases that have one.
+            by: What divides the cases; see `parse_by`.
+            overall: Whether all cases together are divided off, too.
+            patient: Column that names the patient of each case, if one does.
+            measure: Adds the columns of ``by`` that are computed, from the case table and the references of the
+                cases; see `with_auto_columns`.
+
+        Raises:
+            FileNotFoundError: If there is no such table.
+            ValueError: If it cannot be used; the message names it.
+        """
+        evaluated = [pair.case for pair in inputs.pairs]
+        found = path or default_case_table(reference, by, patient)
+        table, notes = _case_table(found, {*references, *evaluated}, evaluated)
+        if found and not path:
+            notes.append(f"The case table is {found}; --cases names another.")
+        table, specs, notes_on_attributes = measure(
+            table, {case: references[case] for case in evaluated if case in references}
+        )
+        strata = stratify_all(table, specs, evaluated, overall=overall)
+        patients = _patients(table, patient, evaluated)
+        others = {} if table is None else strata_of_others(table, specs, evaluated)
+        absent = _absent(strata, others, inputs.lacking)
+        return cls(tuple(evaluated), found, table, strata, patients, absent, (*notes, *notes_on_attributes))
+
+
+def _absent(
+    strata: "Mapping[str, pd.Series[str]]", others: Mapping[str, Mapping[str, str]], lacking: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    absent: dict[str, dict[str, int]] = {}
+    for attribute, stratum_of_case in strata.items():
+        of_others = others.get(attribute, {})
+        counts = Counter(of_others.get(case) for case in lacking)
+        names = dict.fromkeys([*map(str, stratum_of_case.cat.categories), *of_others.values()])
+        absent[attribute] = {name: counts[name] + counts[None] for name in names}
+    return absent
+
+
+def with_absent(statistics: pd.DataFrame, absent: Mapping[str, Mapping[str, int]]) -> pd.DataFrame:
+    """The strata frame as requirements look at it: with what was expected and is absent.
+
+    Args:
+        statistics: The strata frame.
+        absent: As in `Division`.
+
+    Returns:
+        The frame with a column ``n_absent``, and rows without cases for the strata that it lacks.
+    """
+    places = zip(statistics["attribute"], statistics["stratum"], strict=True)
+    parts = [statistics.assign(n_absent=[absent.get(str(a), {}).get(str(s), 0) for a, s in places])]
+    numbers = statistics.columns.drop(["attribute", "stratum", "label", "metric"])
+    nothing = {column: 0 if column.startswith("n_") or column == "n" else float("nan") for column in numbers}
+    for attribute, of_stratum in absent.items():
+        rows = parts[0][parts[0]["attribute"] == attribute]
+        known = set(rows["stratum"].astype(str))
+        names = rows.drop_duplicates(["label", "metric"])
+        parts += [names.assign(stratum=s, n_absent=n, **nothing) for s, n in of_stratum.items() if s not in known]
+    return pd.concat(parts, ignore_index=True)
+
+
+def default_case_table(reference: Path, by: Sequence[str], patient: str | None) -> Path | None:
+    """The case table of the dataset of the references, where ``by`` or ``patient`` names a column."""
+    return case_table_of(reference) if patient is not None or names_columns(by) else None
+
+
+def _case_table(
+    path: Path | None, known: Collection[str], evaluated: Sequence[str]
+) -> tuple[pd.DataFrame | None, list[str]]:
+    """The case table, checked against the cases, and a note on rows of unknown cases."""
+    if path is None:
+        return None, []
+    table = read_cases(path)
+    try:
+        check_cases(table, evaluated)
+    except ValueError as error:
+        raise ValueError(f"{error} The table is {str(path)!r}.") from error
+    n = len(set(table["case"]) - set(known))
+    rows = f"{n} row of the case table has" if n == 1 else f"{n} rows of the case table have"
+    return table, [f"{rows} no reference and {'is' if n == 1 else 'are'} not evaluated."] if n else []
+
+
+def _patients(table: pd.DataFrame | None, column: str | None, cases: Sequence[str]) -> "pd.Series[str] | None":
+    """The patient of each evaluated case."""
+    if column is None:
+        return None
+    if table is None:
+        raise ValueError(f"`patient` must come with a case table, got {column!r} alone. {NO_TABLE}")
+    if column not in attributes_of(table):
+        known = name_some(attributes_of(table), at_most=20)
+        raise ValueError(f"`patient` must be a column of the case table, got {column!r}. Choose from: {known}.")
+    patients = table.set_index("case")[column].reindex(list(cases))
+    if without := [str(case) for case in patients.index[patients == MISSING]]:
+        raise ValueError(
+            f"column `{column}` must name a patient for every case, got none for {name_some(without)}. Add it."
+        )
+    return patients

@@ -1,0 +1,347 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from nnunet_dro.evaluation.comparing.comparison import COLUMNS, compare, notable
+from nnunet_dro.evaluation.comparing.comparison_table import TYPICAL
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.statistics import significance
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.statistics.intervals import difference_intervals, guaranteed_means
+from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+
+NAN = float("nan")
+
+
+def evaluation(values, *, by=None, cases=None, options=None, notes=(), n_reference=10, **columns):
+    """Of one or several labels; `values` is a list, or label to list."""
+    of_label = values if isinstance(values, dict) else {"one": values}
+    n = len(next(iter(of_label.values())))
+    cases = cases or [f"c{k:02}" for k in range(n)]
+    parts = [
+        pd.DataFrame({"case": cases, "label": label, "dice": np.asarray(dice, dtype=float), **columns})
+        for label, dice in of_label.items()
+    ]
+    scores = pd.concat(parts, ignore_index=True)
+    scores["n_reference"] = n_reference
+    scores["n_prediction"], scores["prediction_ml"] = 10, 1.0
+    metrics = [name for name in ("dice", "hd95") if name in scores]
+    strata = {"all": ["all"] * n} if by is None else by
+    stratum_of_case = {
+        name: pd.Series(pd.Categorical(s, categories=list(dict.fromkeys(s)), ordered=True), index=cases, name=name)
+        for name, s in strata.items()
+    }
+    table = summarise(scores, stratum_of_case, metrics=metrics, n_resamples=0)
+    about = {"options": options or {}}
+    return Evaluation(
+        "m", scores, table, stratum_of_case, worst_strata(table), false_positives(scores), about, tuple(notes)
+    )
+
+
+def two(baseline, method, **options):
+    return {"ERM": evaluation(baseline, **options), "DRO": evaluation(method, **options)}
+
+
+def test_table_by_hand():
+    by = {"centre": ["A", "A", "A", "B"]}
+    comparison = compare(two([0.5, 0.6, 0.7, 0.9], [0.6, 0.6, 0.9, 0.8], by=by), n_resamples=100)
+    first, second = comparison.table.to_dict("records")
+
+    assert comparison.methods == ("ERM", "DRO")
+    key = ("attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined")
+    assert [first[name] for name in key] == ["centre", "A", "one", "dice", "ERM", "DRO", 3, 0]
+    assert (first["mean_baseline"], first["mean_method"], first["mean_difference"]) == pytest.approx((0.6, 0.7, 0.1))
+    assert (first["median_difference"], first["max_difference"]) == pytest.approx((0.0, 0.2))
+    assert [first[name] for name in ("wins", "ties", "losses")] == [2, 1, 0]
+    assert [second[name] for name in ("stratum", "n", "wins", "ties", "losses")] == ["B", 1, 0, 0, 1]
+    assert np.isnan(second["mean_difference_low"])
+
+
+def test_columns_are_in_the_documented_order():
+    parts = ("baseline", "method", "difference", "difference_low", "difference_high")
+    statistics = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
+    expected = ["attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"]
+    expected += ["n_worst_baseline", "n_worst_method"]
+    expected += [f"{s}_{part}" for s in statistics for part in parts]
+    expected += ["wilcoxon_p", "holm_p", "wins", "ties", "losses"]
+    expected += ["mean_difference_low_guaranteed", "mean_difference_high_guaranteed"]
+    expected += ["typical_difference", "typical_difference_low", "typical_difference_high"]
+
+    table = compare(two([0.5], [0.5]), n_resamples=0).table
+    assert list(COLUMNS) == expected
+    assert table.columns.tolist() == expected
+
+
+def test_the_interval_of_the_mean_difference_is_paired():
+    values = np.linspace(0.1, 0.9, 60)
+    row = compare(two(values, values + 0.05)).table.iloc[0]
+
+    assert row["mean_difference_low"] == pytest.approx(0.05)
+    assert row["mean_difference_high"] == pytest.approx(0.05)
+
+
+def test_intervals_are_those_of_the_complete_pairs():
+    rng = np.random.default_rng(0)
+    baseline, method = rng.random(20), rng.random(20)
+    baseline[3], method[7], baseline[9], method[9] = NAN, NAN, NAN, NAN
+    row = compare(two(baseline, method), n_resamples=200, seed=5).table.iloc[0]
+
+    expected = difference_intervals([(baseline, method)], bounded=[True])[0]
+    surely = guaranteed_means([method - baseline], bounded=[True], low=-1, n_resamples=200, seed=5)[0]
+    found = [[row[f"{s}_difference_low"], row[f"{s}_difference_high"]] for s in STATISTICS]
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose([row["mean_difference_low_guaranteed"], row["mean_difference_high_guaranteed"]], surely)
+    assert (row["n"], row["n_undefined"]) == (20, 3)
+
+
+def test_pairs_with_a_value_in_one_method_for_an_unknown_reason_are_noted_and_left_out_of_the_strata():
+    comparison = compare(two([NAN, 0.5, NAN], [0.0, 0.6, NAN]), n_resamples=0)
+
+    assert len(comparison.notes) == 1
+    assert "1 pair has a value in one method only" in comparison.notes[0]
+    assert "unknown reason, and the pair is left out: ERM in c00 (one)" in comparison.notes[0]
+    assert comparison.strata[["method", "n", "n_undefined", "mean"]].to_numpy().tolist() == [
+        ["ERM", 3, 2, 0.5],
+        ["DRO", 3, 2, 0.6],
+    ]
+
+
+def test_less_is_better_for_distances():
+    evaluations = {
+        "ERM": evaluation([0.5, 0.5, 0.5], hd95=[1.0, 2.0, 3.0]),
+        "DRO": evaluation([0.5, 0.5, 0.5], hd95=[0.5, 2.0, 1.0]),
+    }
+    comparison = compare(evaluations, n_resamples=0)
+    row = comparison.table.set_index("metric").loc["hd95"]
+
+    assert row["mean_difference"] == pytest.approx(-2.5 / 3)
+    assert row[["wins", "ties", "losses"]].tolist() == [2, 1, 0]
+    assert comparison.changed[["metric", "case", "difference"]].to_numpy().tolist() == [
+        ["hd95", "c02", -2.0],
+        ["hd95", "c00", -0.5],
+    ]
+
+
+def test_three_methods_are_each_compared_with_the_first():
+    evaluations = two([0.5, 0.5], [0.6, 0.6]) | {"[b]Ω": evaluation([0.4, 0.4])}
+    comparison = compare(evaluations, n_resamples=0)
+
+    assert comparison.table[["baseline", "method"]].to_numpy().tolist() == [["ERM", "DRO"], ["ERM", "[b]Ω"]]
+    assert comparison.table["mean_difference"].tolist() == pytest.approx([0.1, -0.1])
+    assert comparison.strata["method"].tolist() == ["ERM", "DRO", "[b]Ω"]
+    assert comparison.strata.columns[0] == comparison.scores.columns[0] == "method"
+    assert set(comparison.about["methods"]) == set(evaluations)
+
+
+def test_changed_cases_are_the_five_largest_each_way():
+    differences = np.array([0.0, *np.arange(1, 8), *-np.arange(1, 4)]) / 20
+    by = {"case": ["A"] * 11, "centre": ["A"] * 5 + ["B"] * 6}
+    changed = compare(two(np.full(11, 0.5), 0.5 + differences, by=by), n_resamples=0).changed
+
+    assert changed["case"].tolist() == ["c07", "c06", "c05", "c04", "c03", "c10", "c09", "c08"]
+    assert changed["difference"].tolist() == pytest.approx([0.35, 0.3, 0.25, 0.2, 0.15, -0.15, -0.1, -0.05])
+    assert changed["centre"].tolist() == ["B", "B", "B", "A", "A", "B", "B", "B"]
+    assert changed.columns[-2:].tolist() == ["case (stratum)", "centre"]
+
+
+def test_wilcoxon_by_hand():
+    # All five gains: the two extreme of 2^5 sign patterns.
+    assert wilcoxon_p(np.array([0.1, 0.2, 0.3, 0.4, 0.5])) == pytest.approx(2 / 32)
+    # A zero is no case: the same, and still exact.
+    assert wilcoxon_p(np.array([0.1, 0.2, 0.0, 0.3, 0.4, 0.5])) == pytest.approx(2 / 32)
+    assert wilcoxon_p(np.zeros(4)) == 1
+    assert np.isnan(wilcoxon_p(np.array([])))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 60])
+def test_wilcoxon_of_few_and_tied_differences_is_a_probability(n):
+    assert 0 < wilcoxon_p(np.resize([0.1, -0.1, 0.1], n)) <= 1
+
+
+def test_the_typical_difference_is_the_median_of_all_pairs_means():
+    rng = np.random.default_rng(0)
+    for values in (rng.normal(size=30), np.where(rng.random(40) < 0.6, 0, rng.normal(size=40)), np.array([0.3])):
+        first, second = np.triu_indices(len(values))
+        means = np.sort((values[first] + values[second]) / 2)
+        middle, low, high = typical_value(values)
+        assert middle == pytest.approx(np.median(means), abs=1e-15)
+        assert np.isnan(low) == (len(values) < 6)
+        # The critical value of 30 signed ranks in tables, 5 % two-sided, is 137.
+        if len(values) == 30:
+            assert (low, high) == (means[137], means[-138])
+    assert np.isnan(typical_value(np.array([]))).all()
+
+
+@pytest.mark.parametrize("n", [8, 20, 60])
+def test_the_typical_difference_excludes_0_where_the_test_rejects(n):
+    rng = np.random.default_rng(n)
+    for shift in np.linspace(0, 1.2, 40):
+        values = rng.normal(shift, 1, n)
+        _, low, high = typical_value(values)
+        # The exact p value, where scipy takes the normal approximation for many.
+        assert (low > 0 or high < 0) == (stats.wilcoxon(values, method="exact").pvalue <= 0.05)
+
+
+def test_the_typical_difference_of_many_cases_is_found_without_all_pairs(monkeypatch):
+    rng = np.random.default_rng(1)
+    samples = [rng.normal(0.1, 1, 300), np.where(rng.random(300) < 0.8, 0, rng.normal(size=300))]
+    samples.append(rng.integers(-3, 4, 300) / 10)
+    listed = [typical_value(values) for values in samples]
+    monkeypatch.setattr(significance, "_MOST_LISTED", 10)
+
+    np.testing.assert_allclose([typical_value(values) for values in samples], listed, rtol=1e-12, atol=0)
+
+
+def test_the_typical_difference_stands_beside_the_mean():
+    rng = np.random.default_rng(0)
+    baseline, method = rng.random(20) / 2, rng.random(20)
+    row = compare(two(baseline, method)).table.iloc[0]
+
+    assert tuple(row[list(TYPICAL)]) == pytest.approx(typical_value(method - baseline))
+    none = compare(two(baseline, method), n_resamples=0).table.iloc[0]
+    assert none[list(TYPICAL)].isna().tolist() == [False, True, True]
+
+
+def test_holm_by_hand():
+    # Sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2, 0.04 x 1, each at least the one before.
+    adjusted = holm(np.array([0.01, 0.04, NAN, 0.03, 0.005]))
+
+    assert adjusted == pytest.approx([0.03, 0.06, NAN, 0.06, 0.02], nan_ok=True)
+    assert holm(np.array([0.6, 0.9])).tolist() == [1, 1]
+    assert holm(np.array([])).tolist() == []
+
+
+def test_holm_corrects_within_a_metric_and_method():
+    gains = np.arange(1, 7) / 100
+    baseline = {"one": np.full(6, 0.5), "two": np.full(6, 0.5), "three": np.full(6, NAN)}
+    method = {"one": 0.5 + gains, "two": 0.5 + gains * [1, -1, 1, -1, 1, -1], "three": np.full(6, NAN)}
+    table = compare(two(baseline, method) | {"same": evaluation(method)}, n_resamples=0).table.set_index("method")
+
+    p, adjusted = table.loc["DRO", "wilcoxon_p"].tolist(), table.loc["DRO", "holm_p"].tolist()
+    assert p[0] == pytest.approx(2 / 64)
+    assert adjusted == pytest.approx([2 * p[0], p[1], NAN], nan_ok=True)
+    assert table.loc["same", "holm_p"].tolist() == pytest.approx(adjusted, nan_ok=True)
+
+
+def test_other_cases_are_refused_by_name_or_left_out_with_a_note():
+    evaluations = {
+        "ERM": evaluation([0.1, 0.2, 0.3], cases=["a", "b", "d"]),
+        "DRO": evaluation([0.4, 0.5], cases=["d", "c"]),
+    }
+    with pytest.raises(ValueError, match=r"ERM lacks c; DRO lacks a, b\. Add --intersect"):
+        compare(evaluations)
+
+    comparison = compare(evaluations, intersect=True, n_resamples=0)
+    assert comparison.notes == ("Compared: 1 case; left out: 3 cases (ERM lacks c; DRO lacks a, b).",)
+    assert comparison.scores[["method", "case"]].to_numpy().tolist() == [["ERM", "d"], ["DRO", "d"]]
+    assert comparison.table["mean_difference"].tolist() == pytest.approx([0.1])
+    assert comparison.stratum_of_case["all"].to_dict() == {"d": "all"}
+
+
+def test_nothing_in_common_is_refused():
+    with pytest.raises(ValueError, match="must have a case in common"):
+        compare({"a": evaluation([1], cases=["x"]), "b": evaluation([1], cases=["y"])}, intersect=True)
+    with pytest.raises(ValueError, match="must have the same labels, got different ones: a lacks two; b lacks one"):
+        compare({"a": evaluation({"one": [1]}), "b": evaluation({"two": [1]})})
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(["ERM"], "at least two methods, got ERM"), (["ERM", " "], "got ' '"), (["ERM", "ERM "], "got 'ERM ' twice")],
+)
+def test_methods_must_be_two_with_names(names, message):
+    with pytest.raises(ValueError, match=message):
+        compare({name: evaluation([1.0]) for name in names})
+
+
+def test_only_common_metrics_are_compared():
+    evaluations = {"ERM": evaluation([0.5], hd95=[1.0]), "DRO": evaluation([0.6])}
+    comparison = compare(evaluations, n_resamples=0)
+
+    assert comparison.table["metric"].tolist() == ["dice"]
+    assert comparison.notes == ("Only the metrics that all methods have are compared: DRO lacks hd95.",)
+
+
+def test_no_common_metric_is_refused():
+    distance = evaluation([0.5], hd95=[1.0])
+    distance = Evaluation(
+        **{**vars(distance), "strata": distance.strata[distance.strata["metric"] == "hd95"].reset_index(drop=True)}
+    )
+    with pytest.raises(ValueError, match="metric in common, got none: a has dice; b has hd95"):
+        compare({"a": evaluation([0.5]), "b": distance})
+
+
+@pytest.mark.parametrize(("option", "values"), [("empty", ("undefined", "one")), ("missing", ("error", "worst"))])
+def test_other_options_are_refused(option, values):
+    evaluations = {name: evaluation([0.5], options={option: value}) for name, value in zip("ab", values, strict=True)}
+    with pytest.raises(ValueError, match=f"`{option}` must be .* got '{values[0]}' in a and '{values[1]}' in b"):
+        compare(evaluations)
+
+
+def test_tolerance_of_a_metric_that_is_not_compared_may_differ():
+    evaluations = {n: evaluation([0.5], options={"nsd_tolerance_mm": t}) for n, t in (("a", 1), ("b", 2))}
+
+    assert len(compare(evaluations, n_resamples=0).table) == 1
+
+
+def test_other_references_and_strata_are_refused():
+    with pytest.raises(
+        ValueError, match=r"`c01` must have the same reference .* got 7 voxels in a and 8 in b of 'one'"
+    ):
+        compare({"a": evaluation([1, 1], n_reference=[9, 7]), "b": evaluation([1, 1], n_reference=[9, 8])})
+    with pytest.raises(ValueError, match=r"`c01` must be in the same stratum .* got 'A' in a and 'B' in b of 'centre'"):
+        compare(
+            {
+                "a": evaluation([1, 1], by={"centre": ["A", "A"]}),
+                "b": evaluation([1, 1], by={"centre": ["A", "B"]}),
+            }
+        )
+
+
+def test_references_of_unknown_size_are_believed():
+    evaluations = {"a": evaluation([1.0], n_reference=NAN), "b": evaluation([0.5], n_reference=8)}
+
+    assert compare(evaluations, n_resamples=0).table["mean_difference"].tolist() == [-0.5]
+
+
+def test_by_takes_attributes_and_columns_of_the_case_table():
+    options = {"by": {"centre": ["A", "B", "A", "B"]}, "age": ["3", "40", "50", "70"], "method": "x"}
+    evaluations = {name: evaluation([0.1, 0.2, 0.3, 0.4], **options) for name in ("ERM", "DRO")}
+    comparison = compare(evaluations, by=["age:0,18,100", "centre", "age"], n_resamples=0)
+
+    assert list(comparison.stratum_of_case) == ["age:0,18,100", "centre", "age"]
+    cut = ["0 to 18", "18 to 100", "18 to 100", "18 to 100"]
+    assert comparison.stratum_of_case["age:0,18,100"].tolist() == cut
+    assert list(compare(evaluations, by=["age:0,18,100"], n_resamples=0).stratum_of_case) == ["age"]
+    assert comparison.table["stratum"].tolist() == ["0 to 18", "18 to 100", "A", "B", "3", "40", "50", "70"]
+    assert "method (case table)" in comparison.scores.columns
+    with pytest.raises(ValueError, match="'scanner'"):
+        compare(evaluations, by=["scanner"])
+
+
+def test_notes_of_the_evaluations_are_kept():
+    evaluations = {"a": evaluation([1.0], notes=["Two extra predictions."]), "b": evaluation([1.0])}
+
+    assert compare(evaluations, n_resamples=0).notes == ("a: Two extra predictions.",)
+
+
+def test_order_of_rows_does_not_matter():
+    rng = np.random.default_rng(0)
+    evaluations = two({"one": rng.random(20), "two": rng.random(20)}, {"one": rng.random(20), "two": rng.random(20)})
+    shuffled = dict(evaluations)
+    rows = evaluations["DRO"].scores.sample(frac=1, random_state=1)
+    shuffled["DRO"] = Evaluation(**{**vars(evaluations["DRO"]), "scores": rows})
+
+    pd.testing.assert_frame_equal(compare(shuffled).table, compare(evaluations).table)
+
+
+def test_notable_is_five_points_for_the_better():
+    assert notable(0.35 - 0.3, "dice")
+    assert not notable(0.049, "dice")
+    assert not notable(-0.1, "dice")
+    assert notable(-0.1, "dice", statistic="iqr")
+    assert not notable(0.1, "dice", statistic="std")
+    assert not notable(-10.0, "hd95")
+    assert not notable(NAN, "dice")

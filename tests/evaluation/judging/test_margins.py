@@ -1,0 +1,78 @@
+"""Non-inferiority: from the interval of the mean difference, per stratum."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation.judging.margins import margin_verdicts
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE
+from nnunet_dro.evaluation.statistics.intervals import guaranteed_means
+from tests.evaluation.made_folders import bars, read_csv, run, run_evaluate, write_cases, write_map, write_study
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.03, 0.13, "better"),
+        (0.0, 0.13, "not worse"),
+        (-0.01, 0.02, "not worse"),
+        (-0.011, 0.02, "cannot tell"),
+        (-0.05, -0.02, "worse"),
+        (-0.008, -0.001, "not worse"),
+        (np.nan, 0.2, "cannot tell"),
+        (np.nan, np.nan, "cannot tell"),
+    ],
+)
+def test_verdicts_follow_from_the_interval(low, high, verdict):
+    table = pd.DataFrame([["dice", low, high]], columns=["metric", *GUARANTEED_DIFFERENCE])
+    # The same of a distance, where less is better.
+    distances = pd.DataFrame([["hd95", -high, -low]], columns=["metric", *GUARANTEED_DIFFERENCE])
+
+    assert margin_verdicts(table, 1) == [verdict]
+    assert margin_verdicts(distances, 0.01) == [verdict]
+
+
+@pytest.mark.parametrize("n", [20, 49, 50, 60, 100, 400])
+def test_a_method_that_fails_in_3_percent_is_falsely_not_worse_in_2_5(n):
+    # A point more in the others, so that it is 1.77 points worse: more than the margin of 1.
+    rng = np.random.default_rng(n)
+    before = rng.beta(30, 5, (1000, n)) * 0.99
+    changes = np.where(rng.random((1000, n)) < 0.03, -before, 0.01)
+    bounds = guaranteed_means(list(changes), bounded=[True] * 1000, low=-1, n_resamples=1000)
+    table = pd.DataFrame(bounds, columns=GUARANTEED_DIFFERENCE).assign(metric="dice")
+
+    assert changes.mean() < -0.014
+    assert np.isin(margin_verdicts(table, 1), ["better", "not worse"]).mean() <= 0.025
+
+
+def test_findings_and_table_tell_the_margin(tmp_path):
+    # Rare cases gain a lot, common ones stay as they are.
+    write_study(tmp_path, shifts=[4] * 12 + [0] * 50)
+    cases = write_cases(tmp_path, pathology=["rare"] * 12 + ["common"] * 50)
+    run_evaluate(tmp_path, "--cases", cases, "--by", "pathology", out="erm")
+    for n in range(12):
+        write_map(tmp_path / "prediction" / f"case_{n:02}.nii.gz", bars(4))
+    run_evaluate(tmp_path, "--cases", cases, "--by", "pathology", out="dro")
+    folders = [f"{name}={tmp_path / name.lower()}" for name in ("ERM", "DRO")]
+
+    result = run("compare", *folders, "-o", tmp_path / "both", "--margin", 8, "--bootstrap", 500)
+
+    assert result.exit_code == 0, result.output
+    table = read_csv(tmp_path / "both" / "comparison.csv").set_index(["stratum", "label"])["margin"]
+    assert table[("rare", "tumour")] == "better"
+    assert table[("common", "tumour")] == "not worse"
+    text = (tmp_path / "both" / "report.md").read_text(encoding="utf-8").replace("\\", "")
+    assert "not worse by more than 8 points: " in text
+    # Not one of 50 changed: Student's t has no width, and one in 14 may be lost.
+    assert "tumour in common 0.0 (surely from −7." in text
+    assert "better: tumour in rare +100.0 (surely from +45.2 to +100.0), tumour in all cases +19.4" in text
+
+
+def test_a_negative_margin_is_refused(tmp_path):
+    write_study(tmp_path, shifts=(0,))
+    run_evaluate(tmp_path)
+
+    result = run("compare", f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}", "-o", tmp_path / "both", "--margin", -1)
+
+    assert result.exit_code == 2
+    assert "`--margin` must be 0 or more" in result.stderr

@@ -1,0 +1,242 @@
+"""Requirements with confidence, and the number of cases that they need."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from nnunet_dro.evaluation.judging.outcomes import check_requirements
+from nnunet_dro.evaluation.judging.planning import cases_needed, cases_to_collect, cases_with_label, worse_allowed
+from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
+from nnunet_dro.evaluation.report.plan import planned_sizes
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from tests.evaluation.made_folders import (
+    bars,
+    check_refused,
+    read_csv,
+    run,
+    run_evaluate,
+    write_cases,
+    write_map,
+    write_study,
+)
+
+
+def outcome_of(values, text, **columns):
+    cases = [f"c{n}" for n in range(len(values))]
+    metric = "hd95" if "hd95" in text else "dice"
+    scores = pd.DataFrame({"case": cases, "label": "tumour", metric: values, **columns})
+    requirement = parse_requirement(text)
+    strata = summarise(scores, metrics=[metric], n_resamples=0, one_sided=one_sided_of([requirement]))
+    (outcome,) = check_requirements(strata, [requirement])
+    return outcome
+
+
+def dice(n_below, n):
+    return [0.6] * n_below + [0.8] * (n - n_below)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("p5>=0.70@95", [59, 93, 124, 153]), ("p10>=0.70@95", [29, 46, 61]), ("metric=hd95 p75<=4@95", [11, 18, 23])],
+)
+def test_cases_needed(text, expected):
+    found = [cases_needed(parse_requirement(text), n_worse=n) for n in range(len(expected))]
+
+    assert found == expected
+    # At the percentile itself, at most the allowed number of cases misses the bound in 5 % of the samples.
+    share = {"p5": 0.05, "p10": 0.1, "p75": 0.25}[parse_requirement(text).statistic]
+    for n_worse, n in enumerate(expected):
+        assert stats.binom.cdf(n_worse, n, share) <= 0.05 < stats.binom.cdf(n_worse, n - 1, share)
+
+
+@pytest.mark.parametrize(("n_below", "n", "passed"), [(0, 58, False), (0, 59, True), (1, 92, False), (1, 93, True)])
+def test_a_requirement_with_confidence_passes_with_enough_cases(n_below, n, passed):
+    outcome = outcome_of(dice(n_below, n), "p5>=0.70@95")
+
+    assert outcome.passed is passed
+    assert worse_allowed(outcome.requirement, n) == n_below - (not passed)
+
+
+def test_a_bound_that_does_not_exist_says_how_many_cases_it_needs():
+    outcome = outcome_of(dice(0, 58), "p5>=0.70@95")
+
+    assert outcome.line == (
+        "label=tumour: p5's lower 95 % bound (undefined) is not >= 0.70 (58 cases); there is a bound from 59 cases on"
+    )
+
+
+def test_distances_have_to_stay_below_an_upper_bound():
+    values = [1.0] * 10 + [5.0]
+
+    assert outcome_of(values[:10] * 2, "metric=hd95 p75<=4@95").passed
+    failed = outcome_of(values, "metric=hd95 p75<=4@95")
+    assert failed.line.startswith("label=tumour metric=hd95: p75's upper 95 % bound 5.000 mm is not <= 4 (11 cases)")
+
+
+def test_confidence_counts_patients():
+    patients = pd.Series(np.repeat(np.arange(59), 2).astype(str), index=[f"c{n}" for n in range(118)])
+    scores = pd.DataFrame({"case": patients.index, "label": "tumour", "dice": dice(0, 118)})
+    for count, passed in ((118, True), (116, False)):
+        requirement = parse_requirement("p5>=0.70@95")
+        strata = summarise(
+            scores[:count], patient_of_case=patients, n_resamples=0, one_sided=one_sided_of([requirement])
+        )
+        assert check_requirements(strata, [requirement])[0].passed is passed
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mean>=0.7@95", "confidence in a percentile, not in 'mean'.*median, p75"),
+        ("p5>=0.7@", "confidence from 50 to below 100"),
+        ("p5>=0.7@100", "confidence from 50 to below 100"),
+        ("p5>=0.7@x", "confidence from 50 to below 100"),
+        ("p5_low>=0.7@95", "not in 'p5_low'"),
+    ],
+)
+def test_other_confidences_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_requirement(text)
+
+
+@pytest.fixture
+def pilot(tmp_path):
+    """Twenty cases in A, all good, and ten in B, half of them bad."""
+    write_study(tmp_path, shifts=[0] * 20 + [0, 4] * 5)
+    cases = write_cases(tmp_path, centre=["A"] * 20 + ["B"] * 10)
+    options = ("--require", "label=tumour centre=A p25>=0.70@95", "--require", "label=tumour p5>=0.70@95")
+    result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre", *options, out="pilot")
+    assert result.exit_code == 3
+    assert "centre=A label=tumour: p25" not in result.stderr
+    return tmp_path / "pilot"
+
+
+def test_bounds_that_were_asked_for_are_columns(pilot):
+    table = read_csv(pilot / "strata.csv").set_index(["stratum", "label"])
+
+    assert table.loc[("A", "tumour"), "p25_low_95"] == 1
+    assert table.columns[-2:].tolist() == ["p25_low_95", "p5_low_95"]
+
+
+def test_plan_says_how_many_cases_and_the_chance_per_stratum(pilot):
+    result = run("plan", "label=tumour p5>=0.70@95", "--pilot", pilot, "--n", 40)
+
+    assert result.exit_code == 0, result.output
+    rows = [line.replace("(centre)", "").replace("%", "").split() for line in result.output.splitlines()]
+    assert ["59", "0"] in rows
+    assert ["153", "3"] in rows
+    assert any(row[:1] == ["40"] and "cannot" in row for row in rows)
+    (of_a,) = [row for row in rows if row[:2] == ["tumour", "A"]]
+    # The pilot's cases, those below, and the chance with 40 cases, which are too few.
+    assert of_a[2:5] == ["20", "0", "0"]
+    # With 59 cases none may be below: the beta-binomial probability of none among 59, given 0 of 20.
+    expected = stats.betabinom.pmf(0, 59, 0.5, 20.5)
+    assert of_a[5] == f"{100 * expected:.0f}"
+    (of_b,) = [row for row in rows if row[:2] == ["tumour", "B"]]
+    assert of_b[3:6] == ["5", "0", "0"]
+
+
+@pytest.mark.parametrize("share", [0.875, 0.5, 0.97])
+def test_so_many_of_the_collected_cases_have_the_label(share):
+    """The planned number of cases, none of them bad, passes as often as it says; that of before hardly ever did."""
+    rng = np.random.default_rng(0)
+    requirement = parse_requirement("p5>=0.70@95")
+    collected = cases_to_collect(59, share)
+
+    passed = {n: np.mean(rng.binomial(n, share, 4000) >= cases_needed(requirement)) for n in (59, collected)}
+
+    # 0.0004 for a share of 0.875.
+    assert passed[59] == pytest.approx(share**59, abs=0.02)
+    assert 0.94 <= passed[collected] <= 0.99
+    # One case less would be too few.
+    assert stats.binom.sf(58, collected, share) >= 0.95 > stats.binom.sf(58, collected - 1, share)
+    assert cases_with_label(collected, share) == 59 > cases_with_label(collected - 1, share)
+    assert [cases_with_label(0, share), cases_with_label(59, 1.0), cases_to_collect(59, 1.0)] == [0, 59, 59]
+
+
+def test_the_planned_cases_meet_the_requirement_as_often_as_promised():
+    rng = np.random.default_rng(1)
+    (n,) = {cases_to_collect(59, 0.875)}
+    met = 0
+    for _ in range(200):
+        values = np.where(rng.random(n) < 0.875, 0.8, np.nan)
+        met += outcome_of(values, "p5>=0.70@95").passed
+
+    assert n == 73
+    assert 180 <= met <= 200
+
+
+def test_plan_takes_the_share_of_cases_with_the_label():
+    result = run("plan", "label=tumour p5>=0.70@95", "--with-label", "0.875", "--n", 59)
+
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "with the label (95 % sure)" in text
+    assert "The label is in 87.5 % of the cases, and only those count." in text
+    rows = [line.split() for line in result.output.splitlines()]
+    assert ["73", "59", "0"] in rows
+    assert any(row[:2] == ["59", "47"] and "cannot" in row for row in rows)
+    without = run("plan", "label=tumour p5>=0.70@95")
+    assert "Only cases with the label count. If not all have it" in " ".join(without.output.split())
+
+
+def test_the_share_is_that_of_the_pilot(tmp_path):
+    write_study(tmp_path, shifts=[0] * 16)
+    for n in (0, 1):
+        for folder in ("reference", "prediction"):
+            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", bars(0))
+    cases = write_cases(tmp_path, centre=["A", "B"] + ["A"] * 3 + ["B"] * 11)
+    run_evaluate(tmp_path, "--cases", cases, "--by", "centre", out="pilot")
+
+    result = run("plan", "label=tumour centre=* p5>=0.70@95", "--pilot", tmp_path / "pilot", "--n", 100)
+
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    # Three of four cases of A, and eleven of twelve of B.
+    assert (
+        "The label is in 75 % of the cases of that stratum of the pilot that has least, and only those count." in text
+    )
+    (of_b,) = [line.replace("(centre)", "").split() for line in result.output.splitlines() if " B " in line]
+    assert of_b[2:4] == ["11", "0"]
+    rng = np.random.default_rng(2)
+    bad = rng.beta(0.5, 11.5, 20_000)
+    with_label = rng.binomial(100, 11 / 12, 20_000)
+    requirement = parse_requirement("p5>=0.70@95")
+    allowed = np.array([worse_allowed(requirement, n) for n in range(101)])
+    chance = np.mean(rng.binomial(with_label, bad) <= allowed[with_label])
+    sizes = planned_sizes(requirement, [100], share=0.75)
+    assert float(of_b[4 + 2 * sizes.index(100)]) == pytest.approx(100 * chance, abs=1.5)
+
+
+def test_patients_of_a_pilot_count_once(tmp_path):
+    """Ten patients with three cases each; one of them has a bad case, but a good mean, and one has no label at all."""
+    write_study(tmp_path, shifts=[1] + [0] * 29)
+    for n in (27, 28, 29):
+        for folder in ("reference", "prediction"):
+            write_map(tmp_path / folder / f"case_{n:02}.nii.gz", bars(0))
+    cases = write_cases(tmp_path, patient=[f"p{n // 3}" for n in range(30)])
+    run_evaluate(tmp_path, "--cases", cases, "--patient", "patient", out="pilot")
+
+    result = run("plan", "label=tumour p5>=0.80@95", "--pilot", tmp_path / "pilot")
+
+    text = " ".join(result.output.split())
+    assert "patients in each stratum" in text
+    assert "The label is in 90 % of the patients, and only those count." in text
+    (row,) = [line.split() for line in result.output.splitlines() if line.startswith("tumour")]
+    # The case has a Dice of 0.75, its patient 0.92.
+    assert row[3:5] == ["9", "0"]
+
+
+@pytest.mark.parametrize("share", ["0", "87.5", "-0.5", "nan"])
+def test_a_share_that_is_none_is_refused(share, tmp_path):
+    result = run("plan", "p5>=0.70@95", "--with-label", share)
+
+    check_refused(result, tmp_path, "`--with-label` must be a share, above 0 and up to 1", "Write 0.9")
+
+
+def test_a_plan_needs_a_confidence():
+    result = run("plan", "p5>=0.70")
+
+    assert result.exit_code == 2
+    assert "must have a confidence to be planned" in result.stderr

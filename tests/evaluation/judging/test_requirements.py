@@ -1,0 +1,390 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation.judging.outcomes import check_requirements
+from nnunet_dro.evaluation.judging.requirements import Requirement, parse_requirement, read_requirements
+
+COLUMNS = ["attribute", "stratum", "label", "metric", "n", "n_undefined", "mean", "p5", "p5_low"]
+
+ROWS = [
+    ("pathology", "spina_bifida", "cerebellum", "dice", 23, 0, 0.8, 0.612, 0.55),
+    ("pathology", "spina_bifida", "brain stem", "dice", 23, 2, 0.9, 0.75, 0.7),
+    ("pathology", "other, rare", "cerebellum", "dice", 1, 1, np.nan, np.nan, np.nan),
+    ("pathology", "other, rare", "brain stem", "dice", 1, 0, 0.7, 0.69996, 0.69996),
+    ("centre,pathology", "A,spina_bifida", "cerebellum", "dice", 10, 0, 0.9, 0.8, 0.7),
+    ("centre,pathology", "A,spina_bifida", "brain stem", "dice", 10, 0, 0.9, 0.8, 0.7),
+]
+
+STRATA = pd.DataFrame(ROWS, columns=COLUMNS)
+
+
+def check(text, strata=STRATA):
+    return check_requirements(strata, [parse_requirement(text)])
+
+
+def test_requirement_says_whether_the_statistic_keeps_the_bound():
+    (outcome,) = check("pathology=spina_bifida label=cerebellum p5>=0.70")
+
+    assert not outcome.passed
+    assert (outcome.value, outcome.n, outcome.statistic, outcome.metric) == (0.612, 23, "p5", "dice")
+    assert outcome.line == "pathology=spina_bifida label=cerebellum: p5 0.612 is not >= 0.70 (23 cases)"
+
+
+@pytest.mark.parametrize(
+    ("condition", "passed"),
+    [
+        ("p5>=0.612", True), ("p5>0.612", False), ("p5<=0.612", True), ("p5<0.612", False), ("p5>.6", True),
+        ("mean>=0.9", False), ("p5_low<0.65", True), ("n>=20", True), ("n>23", False), ("n_undefined<1", True),
+    ],
+)  # fmt: skip
+def test_every_comparison_and_statistic(condition, passed):
+    (outcome,) = check(f"label=cerebellum pathology=spina_bifida {condition}")
+
+    assert outcome.passed is passed
+
+
+@pytest.mark.parametrize("condition", ["p5>=0.70", "p5 >= 0.70", "p5>= 0.70", "p5 >=0.70"])
+def test_condition_may_have_spaces_and_any_place(condition):
+    for text in (f"pathology=a {condition} label='brain stem'", f"{condition} pathology=a label='brain stem'"):
+        assert parse_requirement(text) == Requirement(text, "p5", ">=", "0.70", "pathology", "a", "brain stem")
+
+
+def test_names_keep_their_odd_characters():
+    parsed = parse_requirement('"größe [mm]=<5 = klein" metric=hd95 p75<=12')
+
+    assert (parsed.attribute, parsed.stratum, parsed.metric) == ("größe [mm]", "<5 = klein", "hd95")
+
+
+def test_undefined_statistic_never_passes():
+    for condition in ("p5>=0", "p5<=1"):
+        (outcome,) = check(f"pathology='other, rare' label=cerebellum {condition}")
+        assert not outcome.passed
+        assert "p5 (undefined) is not" in outcome.line
+        assert outcome.line.endswith("(0 of 1 case with a value)")
+
+
+def test_rounding_never_contradicts_the_verdict():
+    (outcome,) = check("pathology='other, rare' label='brain stem' p5>=0.70")
+
+    assert outcome.line == 'pathology="other, rare" label="brain stem": p5 0.69996 is not >= 0.70 (1 case)'
+
+
+def test_n_counts_the_cases_with_a_value():
+    for text, passed in (("n>=21", True), ("n>=22", False)):
+        (outcome,) = check(f"pathology=spina_bifida label='brain stem' {text}")
+        assert outcome.passed is passed
+
+    assert outcome.line == (
+        'pathology=spina_bifida label="brain stem": n 21 is not >= 22 (21 of 23 cases with a value)'
+    )
+    (outcome,) = check("pathology='other, rare' label=cerebellum n>=1")
+    assert not outcome.passed
+
+
+def test_patients_can_be_required_and_are_told():
+    strata = STRATA.assign(n_patients=[12, 12, 1, 1, 3, 3])
+
+    lines = [(o.passed, o.line) for o in check("label=cerebellum pathology=* n_patients>=10", strata)]
+
+    assert lines == [
+        (True, "pathology=spina_bifida label=cerebellum: n_patients 12 is >= 10 (23 cases, 12 patients)"),
+        (
+            False,
+            'pathology="other, rare" label=cerebellum: n_patients 1 is not >= 10 (0 of 1 case with a value, 1 patient)',
+        ),
+    ]
+    (outcome,) = check("pathology=spina_bifida label=cerebellum p5>=0.6 n_patients>=13", strata)
+    assert outcome.line.endswith("; n_patients 12 is not >= 13")
+    with pytest.raises(ValueError, match=r"a reported statistic, not 'n_patients'.*--patient COLUMN"):
+        check("n_patients>=10")
+
+
+FEW = pd.DataFrame(
+    {"attribute": "all", "stratum": "all", "label": "tumour", "metric": "dice", "n": range(1, 61), "n_undefined": 0}
+).assign(**dict.fromkeys(("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max"), 0.8))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "enough"),
+    [("mean", 1), ("min", 1), ("max", 1), ("median", 2), ("p25", 4), ("p75", 4), ("iqr", 4), ("p10", 10), ("p5", 20)],
+)
+def test_a_percentile_without_a_case_beyond_it_cannot_tell(statistic, enough):
+    """A case has to lie beyond it: one in twenty beyond p5, one in four beyond p25."""
+    words = [outcome.verdict.word for outcome in check(f"{statistic}>=0.7", FEW)]
+
+    assert words == ["cannot tell"] * (enough - 1) + ["met"] * (60 - enough + 1)
+    assert not any(outcome.passed for outcome in check(f"{statistic}>=0.7", FEW)[: enough - 1])
+    # A number that misses the bound is no doubt.
+    assert {outcome.verdict.word for outcome in check(f"{statistic}>=0.9", FEW)} == {"not met"}
+
+
+def test_a_requirement_may_say_how_many_cases_are_enough():
+    lines = {outcome.n: outcome.line for outcome in check("p5>=0.7", FEW)}
+    assert lines[8] == (
+        "label=tumour: p5 0.800 is >= 0.7 (8 cases); of fewer than 20 cases none lies beyond p5; if 8 are enough, "
+        "add n>=8"
+    )
+
+    words = [outcome.verdict.word for outcome in check("p5>=0.7 n>=8", FEW)]
+
+    assert words == ["not met"] * 7 + ["met"] * 53
+    assert check("p5>=0.7 n>=8", FEW)[6].line.endswith("(7 cases); n 7 is not >= 8")
+    # More may be asked for than the percentile needs, and of any statistic.
+    assert [outcome.passed for outcome in check("mean>=0.7 n>=30", FEW)] == [False] * 29 + [True] * 31
+
+
+def test_with_patients_their_number_is_what_a_percentile_needs():
+    strata = FEW.assign(n=60, n_patients=FEW["n"])
+
+    words = [o.verdict.word for o in check("p5>=0.7", strata)]
+    assert words == ["cannot tell"] * 19 + ["met"] * 41
+    assert check("p5>=0.7", strata)[7].line.endswith(
+        "(60 cases, 8 patients); of fewer than 20 patients none lies beyond p5; if 8 are enough, add n_patients>=8"
+    )
+    assert [o.passed for o in check("p5>=0.7 n_patients>=8", strata)] == [False] * 7 + [True] * 53
+    # Sixty cases of eight patients are not sixty values.
+    assert not check("p5>=0.7 n>=8", strata)[7].passed
+
+
+@pytest.mark.parametrize(("text", "column"), [("mean_low>=0.7", "mean_low"), ("mean_high<=0.9", "mean_high")])
+def test_means_are_judged_by_the_bounds_that_assume_nothing(text, column):
+    to_read, sure = (0.75, 0.6) if column == "mean_low" else (0.85, 0.95)
+    strata = FEW.tail(1).assign(**{column: to_read, f"{column}_guaranteed": sure})
+
+    (outcome,) = check(text, strata)
+
+    assert (outcome.verdict.word, outcome.value) == ("not met", sure)
+    assert outcome.line.endswith("(60 cases); the bound assumes only that Dice lies between 0 and 1")
+    (without,) = check(text, strata.assign(**{f"{column}_guaranteed": np.nan}))
+    assert without.verdict.word == "cannot tell"
+    (distance,) = check(f"metric=hd95 {column}<=0.9", strata.assign(metric="hd95", **{f"{column}_guaranteed": np.nan}))
+    assert distance.verdict.word == "cannot tell"
+    assert distance.line.endswith("no bound of their mean is sure: ask for a percentile, p75<=4@95")
+
+
+def test_the_share_of_failures_can_be_bounded():
+    strata = FEW.assign(n_failed=0, failure_high=1 - 0.05 ** (1 / FEW["n"]))
+
+    passed = [o.n for o in check("failure_high<=10%", strata) if o.passed]
+
+    assert passed == list(range(29, 61))
+    assert check("failure_high<=10%", strata)[29].line == "label=tumour: failure_high 9.5% is <= 10% (30 cases)"
+    assert all(o.passed for o in check("n_failed<=0", strata))
+    unknown = check("n_failed<=0", strata.assign(n_failed=np.nan))[0]
+    assert (unknown.verdict.word, unknown.line.split("; ")[1]) == ("cannot tell", "it is not known of this metric")
+
+
+def test_references_without_a_prediction_leave_it_open():
+    absent = FEW.assign(n_absent=9)
+    (outcome,) = [o for o in check("mean>=0.7", absent) if o.n == 3]
+
+    assert outcome.verdict.word == "cannot tell"
+    assert outcome.line.endswith("(3 cases); 9 more references have no prediction; if 3 are enough, add n>=3")
+    for text in ("mean>=0.7 n>=3", "n>=3"):
+        assert [o.passed for o in check(text, absent)] == [False] * 2 + [True] * 58
+    assert {o.verdict.word for o in check("mean>=0.9", absent)} == {"not met"}
+
+
+def test_a_bound_is_never_met_where_the_number_itself_misses_it():
+    strata = STRATA.assign(mean_low=0.95, mean_high=0.1, p5_low_95=0.95)
+    for text in ("mean_low>=0.93", "mean_high<=0.5", "p5>=0.93@95"):
+        outcomes = check(f"pathology=spina_bifida {text}", strata)
+        assert [o.verdict.word for o in outcomes] == ["not met"] * 2
+    assert outcomes[0].line == (
+        "pathology=spina_bifida label=cerebellum: p5's lower 95 % bound 0.950 is >= 0.93 (23 cases); p5 itself is 0.612"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("p5>=61%", 0.61), ("p5>=61.2%", 0.612), ("p5 >= 61.2 %", 0.612), ("p5>=61.2pt", 0.612), ("p5>=6e-1", 0.6)],
+)
+def test_a_bound_of_a_fraction_may_have_a_unit(text, value):
+    (outcome,) = check(f"pathology=spina_bifida label=cerebellum {text}")
+
+    assert outcome.requirement.limit.value == value
+    assert outcome.passed
+
+
+def test_a_value_is_shown_in_the_unit_of_the_bound():
+    lines = [o.line for o in check("pathology=* label='brain stem' p5>=70% n>=1")]
+
+    assert lines == [
+        'pathology=spina_bifida label="brain stem": p5 75.0% is >= 70% (21 of 23 cases with a value); n 21 is >= 1',
+        # Rounding would say 70.0%.
+        'pathology="other, rare" label="brain stem": p5 69.996% is not >= 70% (1 case); n 1 is >= 1',
+    ]
+
+
+def test_distances_are_in_mm_with_or_without_the_unit():
+    distances = STRATA.assign(metric="hd95", p75=3.5)
+
+    for text in ("p75<=4mm", "p75<=4", "p75 <= 4 mm"):
+        (outcome,) = check(f"metric=hd95 pathology=spina_bifida label=cerebellum {text}", distances)
+        assert outcome.passed
+        assert "p75 3.500 mm is <= 4" in outcome.line
+
+
+def test_pixels_are_no_mm():
+    distances = STRATA.assign(metric="hd95", mean=3.5)
+    requirements = [parse_requirement(f"pathology=spina_bifida label=cerebellum mean<=4{unit}") for unit in ("", "mm")]
+
+    bare, in_mm = check_requirements(distances, requirements, in_pixels=True)
+
+    assert bare.passed
+    assert "mean 3.500 px is <= 4" in bare.line
+    assert in_mm.verdict.word == "cannot tell"
+    assert in_mm.line.endswith("distances are in pixels: write the bound without mm")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("p5>=95", r"compare dice with a fraction from 0 to 1, .* Write 95% or 0\.95\.$"),
+        ("p5>=1.5", r"Write 1\.5% or 0\.015\.$"),
+        ("p5>=7000%", r"a fraction from 0 to 1.*Write, for example, 70% or 0\.70\."),
+        ("p5>=-0.1", "a fraction from 0 to 1"),
+        ("p5>=4mm", r"compare dice with a fraction, .*Write 0\.70 or 70%"),
+        ("n>=20%", r"compare n with a number without a unit, not '20%', .* Write 20\."),
+        ("metric=hd95 p5<=4%", r"compare hd95 with mm, .* Write 4mm\."),
+        ("metric=hd95 p5<=4pt", r"compare hd95 with mm, .* Write 4mm\."),
+    ],
+)
+def test_a_bound_that_cannot_be_meant_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        check(text, STRATA.assign(metric="hd95") if "hd95" in text else STRATA)
+
+
+@pytest.mark.parametrize("text", ["p5>=1e99999", "p5>=1e", "p5>=70 %%", "p5>=70km", "p5>=%", "p5>=0x1", "p5>=٣"])
+def test_no_other_numbers_are_understood(text):
+    with pytest.raises(ValueError, match="`requirement` must"):
+        check(text)
+
+
+def test_intersection_is_named_with_commas():
+    (outcome,) = check("centre,pathology=A,spina_bifida label=cerebellum mean>=0.8")
+
+    assert outcome.passed
+    assert (outcome.attribute, outcome.stratum) == ("centre,pathology", "A,spina_bifida")
+
+
+def test_without_a_label_every_label_has_to_pass():
+    for text in ("pathology=spina_bifida p5>=0.7", "pathology=spina_bifida label=* p5>=0.7"):
+        assert [(o.label, o.passed) for o in check(text)] == [("cerebellum", False), ("brain stem", True)]
+
+
+def test_star_is_every_stratum_of_the_attribute():
+    outcomes = check("pathology=* label=cerebellum p5>=0.7")
+
+    assert [(o.attribute, o.stratum) for o in outcomes] == [("pathology", "spina_bifida"), ("pathology", "other, rare")]
+
+
+def test_without_a_stratum_every_row_has_to_pass():
+    assert len(check("p5>=0.7")) == 6
+    assert len(check("label=cerebellum p5>=0.7")) == 3
+
+
+def test_without_a_stratum_every_stratum_and_all_cases_are_meant():
+    strata = pd.DataFrame([*ROWS, ("all", "all", "cerebellum", "dice", 40, 0, 0.8, 0.75, 0.7)], columns=COLUMNS)
+    outcomes = check("p5>=0.7", strata)
+
+    assert len(outcomes) == 7
+    assert outcomes[-1].line == "label=cerebellum: p5 0.750 is >= 0.7 (40 cases)"
+
+
+def test_metric_is_dice_or_the_only_one():
+    distances = STRATA.assign(metric="hd95", p5=12.3456)
+    both = pd.concat([STRATA, distances])
+
+    assert {o.metric for o in check("p5>=0.7", both)} == {"dice"}
+    assert {o.metric for o in check("p5>=0.7", distances)} == {"hd95"}
+    lines = [o.line for o in check("pathology=spina_bifida label=cerebellum metric=hd95 p5<=12", both)]
+    assert lines == ["pathology=spina_bifida label=cerebellum metric=hd95: p5 12.346 mm is not <= 12 (23 cases)"]
+    with pytest.raises(ValueError, match=r"name one of the metrics hd95, nsd.*Add metric=NAME"):
+        check("p5>=0.7", pd.concat([distances, STRATA.assign(metric="nsd")]))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "pathology=trisomy p5>=0.7",
+            "reported stratum, not 'trisomy'.*: spina_bifida, other, rare, or [*]",
+        ),
+        ("label=liver p5>=0.7", "reported label, not 'liver'.*cerebellum, brain stem"),
+        ("metric=hd95 p5<=7", "reported metric, not 'hd95'.*choose from: dice"),
+        ("scanner=X p5>=0.7", "reported attribute, not 'scanner'.*Add --by scanner.*pathology, centre,pathology"),
+        ("mean_high>=0.7", "reported statistic, not 'mean_high'"),
+    ],
+)
+def test_requirement_about_what_is_not_there_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        check(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "one condition"),
+        ("pathology=a label=b", "one condition"),
+        ("p5>=0.7 mean>=0.8", "one condition"),
+        (
+            "p7>=0.7",
+            "statistic of strata.csv, not 'p7'.*Choose from: n, n_patients, n_undefined, n_missed, .* mean, std",
+        ),
+        ("p5>=70km", "a number, not '70km'"),
+        ("p5>=nan", "a number, not 'nan'"),
+        ("p5>=", "a number, not ''"),
+        ("p5=>0.7", "one condition"),
+        ("p5==0.7", "one condition"),
+        ("cerebellum p5>=0.7", "NAME=VALUE and a condition, not 'cerebellum'"),
+        ("label= p5>=0.7", "NAME=VALUE and a condition, not 'label='"),
+        ("centre=A pathology=b p5>=0.7", "one attribute at most.*centre,pathology=A,tumour"),
+        ("label=a label=b p5>=0.7", "one label at most"),
+        ("pathology='a p5>=0.7", "closing quote"),
+    ],
+)
+def test_requirement_written_otherwise_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_requirement(text)
+
+
+def test_file_has_a_requirement_a_line(tmp_path):
+    path = tmp_path / "requirements.txt"
+    path.write_text(
+        "\ufeff# don't\n\nmean>=0.8  # isn't much\r\n  label='stem #2' site=a#1 p5>=0.7\n", encoding="utf-8"
+    )
+
+    first, second = read_requirements(path)
+
+    assert (first.text, first.statistic, first.label) == ("mean>=0.8", "mean", None)
+    assert (second.label, second.stratum) == ("stem #2", "a#1")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# a comment\nmean>=0.8\np7>=0.7\n", r"Line 3 of '.*wanted\.txt': `requirement` must be about a statistic"),
+        ("mean>=0.8\nlabel='a p5>=0.7 # it\n", r"Line 2 of '.*wanted\.txt': .* closing quote"),
+        ("# nothing\n", r"at least one requirement, got none in '.*wanted\.txt'"),
+    ],
+)
+def test_unusable_file_is_refused(tmp_path, text, message):
+    (tmp_path / "wanted.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_requirements(tmp_path / "wanted.txt")
+
+
+def test_absent_or_binary_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"wanted\.txt"):
+        read_requirements(tmp_path / "wanted.txt")
+    (tmp_path / "wanted.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="UTF-8"):
+        read_requirements(tmp_path / "wanted.txt")
+
+
+def test_strata_with_categories_or_numbers_are_matched_as_text():
+    strata = STRATA.assign(stratum=[1, 1, 2, 2, 3, 3]).astype({"attribute": "category", "label": "category"})
+
+    assert [o.passed for o in check("pathology=1 p5>=0.7", strata)] == [False, True]

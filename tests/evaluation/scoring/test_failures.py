@@ -1,0 +1,233 @@
+"""Labels that were missed or invented count: in tables, requirements and comparisons."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation.comparing.comparison import compare
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.judging.outcomes import check_requirements
+from nnunet_dro.evaluation.judging.requirements import parse_requirement
+from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+from tests.evaluation.made_folders import bars, read_csv, run, run_evaluate, write_dataset_json, write_map, write_study
+
+NAN = float("nan")
+REQUIREMENT = "metric=hd95 label=tumour p75<=4"
+
+
+def study_with_failures(root, *, n_missed=2, n_invented=1):
+    """Ten cases; the tumour of the first is missed, the last have none in the reference but one in the prediction."""
+    write_study(root, [0] * 10)
+    for n in range(n_missed):
+        write_map(root / "prediction" / f"case_{n:02}.nii.gz", bars(0))
+    for n in range(10 - n_invented, 10):
+        write_map(root / "reference" / f"case_{n:02}.nii.gz", bars(0))
+    write_dataset_json(root / "reference")
+    return root
+
+
+def row_of(folder, metric="hd95", label="tumour"):
+    table = read_csv(folder / "strata.csv")
+    return table[(table["metric"] == metric) & (table["label"] == label)].iloc[0]
+
+
+def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(tmp_path):
+    study_with_failures(tmp_path)
+
+    result = run_evaluate(tmp_path, "--metrics", "dice,hd95", "--require", REQUIREMENT)
+
+    assert result.exit_code == 3
+    (line,) = [line for line in result.output.splitlines() if "requirement not met" in line]
+    assert "p75 0.000 mm is <= 4 (7 of 10 cases with a value)" in line
+    assert "leaves out 2 cases in which the label was missed (allow that with n_missed<=2, or" in line
+    assert "leaves out 1 case in which the label was predicted where the reference lacks it" in line
+    row = row_of(tmp_path / "out")
+    assert (row["n"], row["n_undefined"], row["n_missed"], row["n_invented"], row["n_left_out"]) == (10, 3, 2, 1, 3)
+    dice = row_of(tmp_path / "out", "dice")
+    assert (dice["n_undefined"], dice["n_missed"], dice["n_invented"], dice["n_left_out"]) == (0, 2, 1, 0)
+
+
+def test_the_diagonal_of_the_image_is_the_distance_of_a_failure(tmp_path):
+    study_with_failures(tmp_path)
+
+    result = run_evaluate(tmp_path, "--metrics", "hd95", "--require", REQUIREMENT, "--empty", "diagonal")
+
+    assert result.exit_code == 3
+    # Three of ten cases have the diagonal of 8 x 8 x 8 voxels of 1 mm; p75 lies between the 7th case and the 8th.
+    assert row_of(tmp_path / "out")["p75"] == pytest.approx(0.75 * 7 * 3**0.5)
+    assert "p75 9.093 mm is not <= 4 (10 cases)" in result.output
+
+
+def test_diagonal_leaves_a_label_that_both_lack_undefined(tmp_path):
+    study_with_failures(tmp_path, n_missed=0, n_invented=1)
+    write_map(tmp_path / "prediction" / "case_09.nii.gz", bars(0))
+
+    run_evaluate(tmp_path, "--metrics", "dice,hd95", "--empty", "diagonal")
+
+    for metric in ("dice", "hd95"):
+        row = row_of(tmp_path / "out", metric)
+        assert (row["n_undefined"], row["n_invented"], row["n_left_out"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("report", ["report.html", "report.md", "report.tex", "terminal"])
+def test_every_report_counts_failures_in_its_table(tmp_path, report):
+    study_with_failures(tmp_path)
+    result = run_evaluate(tmp_path, "--metrics", "dice,hd95")
+    text = result.output if report == "terminal" else (tmp_path / "out" / report).read_text(encoding="utf-8")
+
+    row = {
+        "report.html": '<td class="num"><b>2</b></td><td class="num"><b>1</b></td>',
+        "report.md": "| all cases | tumour | 10 | 3 | 2 | 1 | 0.0‡",
+        "report.tex": r"tumour & out & 2 & 1 & 0.0\textsuperscript{\textdaggerdbl}",
+        "terminal": "0.0‡",
+    }[report]
+    text = text.replace("prediction", "out")
+    assert row in text, text[-3000:]
+    assert "Without the cases in which the label was missed or invented" in text.replace("\n", " ")
+    # The organ was never missed, but its row has the columns of the table.
+    if report == "report.md":
+        assert "| all cases | organ | 10 | 0 | 0 | 0 | 0.0 |" in text
+
+
+def strata_of(values, n_reference, n_prediction, metric="hd95"):
+    return summarise(scores_of(values, n_reference, n_prediction, metric), metrics=[metric], n_resamples=0)
+
+
+def scores_of(values, n_reference, n_prediction, metric="hd95"):
+    cases = [f"c{n}" for n in range(len(values))]
+    table = {"case": cases, "label": "tumour", metric: values, "n_reference": n_reference, "n_prediction": n_prediction}
+    return pd.DataFrame(table).assign(prediction_ml=1.0)
+
+
+@pytest.mark.parametrize(
+    ("condition", "passed"),
+    [
+        ("mean<=4", False),
+        ("mean<=4 n_missed<=1", True),
+        ("n_missed<=1 mean<=4", True),
+        ("mean<=4 n_missed<=0", False),
+        ("mean<=4 n_invented<=5", False),
+        ("mean<=1 n_missed<=1", False),
+        ("n_missed<=1", True),
+        ("n_missed<1", False),
+        ("n_left_out<=1 n_missed<=1", True),
+        ("n>=2", True),
+        ("n>=3", False),
+    ],
+)
+def test_a_requirement_may_allow_failures(condition, passed):
+    strata = strata_of([1.0, 2.0, NAN], [5, 5, 5], [5, 5, 0])
+
+    (outcome,) = check_requirements(strata, [parse_requirement(f"metric=hd95 {condition}")])
+
+    assert outcome.passed is passed
+
+
+@pytest.mark.parametrize("text", ["n_missed<=1 n_missed<=2 mean<=4", "mean<=4 n_missed<=x", "mean<=4 n_missed<=0.5"])
+def test_an_allowance_is_a_number_of_cases_given_once(text):
+    with pytest.raises(ValueError, match="name a number of cases, once"):
+        parse_requirement(text)
+
+
+def test_a_label_that_both_lack_is_no_failure():
+    strata = strata_of([1.0, 2.0, NAN], [5, 5, 0], [5, 5, 0])
+
+    (outcome,) = check_requirements(strata, [parse_requirement("metric=hd95 mean<=4")])
+
+    assert outcome.passed
+    assert outcome.line.endswith("(2 of 3 cases with a value)")
+
+
+def test_sensitivity_leaves_out_invented_labels_only():
+    strata = strata_of([1.0, 0.0, NAN], [5, 5, 0], [5, 0, 5], "sensitivity")
+
+    for text, passed in (("mean>=0.5", False), ("mean>=0.5 n_invented<=1", True)):
+        (outcome,) = check_requirements(strata, [parse_requirement(f"metric=sensitivity {text}")])
+        assert outcome.passed is passed
+
+
+def test_dice_of_a_missed_label_is_0_and_hides_nothing():
+    strata = strata_of([1.0, 0.9, 0.0], [5, 5, 5], [5, 5, 0], "dice")
+
+    (outcome,) = check_requirements(strata, [parse_requirement("median>=0.9")])
+
+    assert outcome.passed
+
+
+def evaluation_of(scores, metric="hd95"):
+    of_case = pd.Series(pd.Categorical(["all"] * len(scores), ordered=True), index=scores["case"], name="all")
+    table = summarise(scores, {"all": of_case}, metrics=[metric], n_resamples=0)
+    return Evaluation("m", scores, table, {"all": of_case}, worst_strata(table), false_positives(scores))
+
+
+def compare_two(before, after, metric="hd95"):
+    return compare({"ERM": evaluation_of(before, metric), "DRO": evaluation_of(after, metric)}, n_resamples=0)
+
+
+def test_a_method_that_misses_the_label_is_not_better_for_it():
+    n_reference = [5] * 8
+    before = scores_of([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 30.0], n_reference, [5] * 8)
+    # A little better everywhere, but the worst case is missed.
+    after = scores_of([0.9, 1.9, 2.9, 3.9, 4.9, 5.9, 6.9, NAN], n_reference, [5] * 7 + [0])
+
+    comparison = compare_two(before, after)
+    row = comparison.table.iloc[0]
+
+    # Missed counts as 30 mm, the largest distance of any method, instead of being left out.
+    assert (row["n"], row["n_undefined"], row["n_worst_baseline"], row["n_worst_method"]) == (8, 0, 0, 1)
+    assert row["mean_difference"] == pytest.approx(-0.7 / 8)
+    assert row["max_method"] == 30
+    assert (row["wins"], row["ties"], row["losses"]) == (7, 0, 1)
+    # The failure has the largest rank.
+    changes = (after["hd95"] - before["hd95"]).to_numpy()[:7]
+    assert row["wilcoxon_p"] == wilcoxon_p(np.append(changes, 99.0))
+    (note,) = [note for note in comparison.notes if "one method only" in note]
+    assert "missed or invented the label and counts as the largest distance" in note
+    assert "DRO in c7 (tumour)" in note
+    methods = comparison.strata.set_index("method")
+    assert methods.loc["DRO", ["n_missed", "n_left_out", "max"]].tolist() == [1, 0, 30]
+
+
+def test_an_invented_label_counts_against_the_method_that_invented_it():
+    before = scores_of([0.5, NAN], [5, 0], [5, 0], "dice")
+    after = scores_of([0.5, 0.0], [5, 0], [5, 4], "dice")
+
+    comparison = compare_two(before, after, "dice")
+    row = comparison.table.iloc[0]
+
+    assert (row["n_undefined"], row["mean_baseline"], row["mean_method"], row["losses"]) == (0, 0.75, 0.25, 1)
+    assert "rightly left out the label and counts as 1: ERM in c1 (tumour)" in " ".join(comparison.notes)
+
+
+def test_distances_of_an_invented_label_are_those_of_the_worst_and_the_best():
+    before = scores_of([9.0, NAN], [5, 0], [5, 0])
+    after = scores_of([9.0, NAN], [5, 0], [5, 4])
+
+    row = compare_two(before, after).table.iloc[0]
+
+    assert (row["mean_baseline"], row["mean_method"], row["losses"]) == (4.5, 9.0, 1)
+
+
+def test_pairs_that_both_methods_fail_are_left_out():
+    before, after = (scores_of([2.0, NAN], [5, 5], [5, 0]) for _ in range(2))
+
+    row = compare_two(before, after).table.iloc[0]
+
+    assert (row["n_undefined"], row["n_worst_baseline"], row["n_worst_method"], row["ties"]) == (1, 0, 0, 1)
+
+
+@pytest.mark.parametrize("report", ["report.html", "report.md", "terminal"])
+def test_reports_of_a_comparison_say_what_counts_as_the_worst(tmp_path, report):
+    study_with_failures(tmp_path)
+    run_evaluate(tmp_path, "--metrics", "hd95", out="missing")
+    for n in range(2):
+        write_map(tmp_path / "prediction" / f"case_{n:02}.nii.gz", bars(4, 1))
+    run_evaluate(tmp_path, "--metrics", "hd95", out="found")
+    folders = [f"{name}={tmp_path / name}" for name in ("missing", "found")]
+
+    result = run("compare", *folders, "-o", tmp_path / "both", "--bootstrap", 10)
+
+    assert result.exit_code == 0, result.output
+    text = result.output if report == "terminal" else (tmp_path / "both" / report).read_text(encoding="utf-8")
+    assert "2 as worst" in text

@@ -1,0 +1,263 @@
+"""Finished cases are kept until the results are written: an interrupted run goes on, and scores nothing twice."""
+
+import json
+import math
+
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation.scoring import kept_scores, score_files
+from nnunet_dro.evaluation.scoring.instances import Instances
+from nnunet_dro.evaluation.scoring.kept_scores import KeptScores, keeping
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.evaluation.scoring.score_files import ScoredPair, score_pair
+from tests.evaluation.made_folders import (
+    bars,
+    check_refused,
+    names_in,
+    run_evaluate,
+    scores_of,
+    summary_of,
+    write_map,
+    write_study,
+)
+
+LABELS, SCORING = Labels({"tumour": (1,)}), Scoring(("dice", "hd95"))
+
+
+def scored(case, dice=1 / 3):
+    row = {"label": "tumour", "dice": dice, "hd95": math.nan, "n_reference": 3, "reference_ml": 0.1 + 0.2}
+    return ScoredPair(case, [row], (1, 2), {"dice": math.nan}, ("a" * 64, ""))
+
+
+def keep(path, *cases, labels=LABELS, scoring=SCORING):
+    kept = KeptScores(path)
+    kept.known(labels, scoring)
+    for case in cases:
+        kept.add(scored(case))
+    kept.close()
+
+
+def known(path, labels=LABELS, scoring=SCORING):
+    return KeptScores(path, resume=True).known(labels, scoring)
+
+
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch):
+    """A study of five cases, whose first run was interrupted when three were scored."""
+    study = write_study(tmp_path, shifts=(0, 1, 2, 3, 4))
+    done = []
+
+    def stop(pair, *options):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(pair.case)
+        return score_pair(pair, *options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(score_files, "score_pair", stop)
+        patch.setattr(kept_scores, "_WORTH_KEEPING_S", 0.0)
+        result = run_evaluate(study, "--jobs", 1)
+    assert result.exit_code == 130
+    assert "--resume" in result.stderr
+    assert not (study / "out").exists()
+    return study, done
+
+
+@pytest.fixture
+def scored_again(monkeypatch):
+    """The cases that are scored from here on."""
+    cases = []
+
+    def count(pair, *options):
+        cases.append(pair.case)
+        return score_pair(pair, *options)
+
+    monkeypatch.setattr(score_files, "score_pair", count)
+    return cases
+
+
+def test_scores_are_read_as_they_were(tmp_path):
+    keep(tmp_path / "kept", "a", "b\udcff")
+
+    found = known(tmp_path / "kept")
+
+    assert list(found) == ["a", "b\udcff"]
+    assert math.isnan(found["a"].rows[0].pop("hd95"))
+    assert math.isnan(found["a"].absent["dice"])
+    assert found["a"].rows == [{"label": "tumour", "dice": 1 / 3, "n_reference": 3, "reference_ml": 0.1 + 0.2}]
+    assert found["a"].sha256 == ("a" * 64, "")
+    assert found["a"].reference_values == (1, 2)
+
+
+def test_lesions_are_kept_as_they_are_scored(tmp_path):
+    study = write_study(tmp_path, shifts=(3,))
+    files = (study / which / "case_00.nii.gz" for which in ("reference", "prediction"))
+    pair = score_files.PairOfFiles("case_00", *files)
+    labels = Labels({"tumour": (1,), "organ": (2,)})
+    scoring = Scoring(("dice", "lesion_f1"), instances=Instances(("tumour",)))
+    one = score_pair(pair, labels, scoring)
+    assert one.lesions
+    kept = KeptScores(tmp_path / "kept")
+    kept.known(labels, scoring)
+    kept.add(one)
+    kept.close()
+
+    found = known(tmp_path / "kept", labels, scoring)["case_00"]
+
+    assert repr(found.lesions) == repr(one.lesions)
+    assert repr(found.rows) == repr(one.rows)
+
+
+@pytest.mark.parametrize("n_lost", [1, 2, 40, 200])
+def test_a_line_that_was_cut_short_is_left_out_and_the_next_begins_a_line(tmp_path, n_lost):
+    path = tmp_path / "kept"
+    keep(path, "a", "b")
+    path.write_bytes(path.read_bytes()[:-n_lost])
+
+    kept = KeptScores(path, resume=True)
+    assert list(kept.known(LABELS, SCORING)) == ["a"]
+    kept.add(scored("c"))
+    kept.close()
+
+    assert list(known(path)) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "scoring"),
+    [
+        (Labels({"tumour": (2,)}), SCORING),
+        (None, SCORING),
+        (LABELS, Scoring(("dice",))),
+        (LABELS, Scoring(("dice", "hd95"), 2.0)),
+    ],
+)
+def test_scores_with_other_options_are_not_used(tmp_path, labels, scoring):
+    keep(tmp_path / "kept", "a")
+
+    assert known(tmp_path / "kept", labels, scoring) == {}
+
+
+def test_a_file_that_is_something_else_is_not_used(tmp_path):
+    for content in (b"", b"\n", b"[]\n", b"{}\n{}\n", b"\xff\xfe\n"):
+        (tmp_path / "kept").write_bytes(content)
+        assert known(tmp_path / "kept") == {}
+
+
+def test_an_interrupted_run_goes_on(interrupted, scored_again):
+    study, done = interrupted
+
+    resumed = run_evaluate(study, "--resume")
+    n_scored = sorted(scored_again)
+    whole = run_evaluate(study, out="whole")
+
+    assert (resumed.exit_code, whole.exit_code) == (0, 0), resumed.output
+    assert n_scored == sorted({f"case_{n:02}" for n in range(5)} - set(done))
+    assert "Scores of 3 of 5 cases were taken over" in " ".join(resumed.stdout.split())
+    pd.testing.assert_frame_equal(scores_of(study / "out"), scores_of(study / "whole"))
+    inputs = [summary_of(study / out)["inputs"] for out in ("out", "whole")]
+    assert inputs[0] == inputs[1]
+    # Nothing is left beside the results.
+    assert names_in(study) == ["out", "prediction", "reference", "whole"]
+
+
+def test_a_file_that_changed_is_scored_again(interrupted, scored_again):
+    study, done = interrupted
+    write_map(study / "prediction" / f"{done[0]}.nii.gz", bars(4, 3))
+
+    result = run_evaluate(study, "--resume")
+
+    assert result.exit_code == 0, result.output
+    assert done[0] in scored_again
+    assert "Scores of 2 of 5 cases" in " ".join(result.stdout.split())
+
+
+def test_other_options_score_everything_again(interrupted, scored_again):
+    study, _ = interrupted
+
+    result = run_evaluate(study, "--resume", "--metrics", "dice,iou")
+
+    assert result.exit_code == 0, result.output
+    assert len(scored_again) == 5
+    assert "Scores of 0 of 5 cases" in " ".join(result.stdout.split())
+
+
+def test_without_resume_a_run_starts_anew(interrupted, scored_again):
+    study, _ = interrupted
+
+    assert run_evaluate(study).exit_code == 0
+
+    assert len(scored_again) == 5
+    assert names_in(study) == ["out", "prediction", "reference"]
+
+
+def test_bad_input_leaves_nothing_behind_early_on(tmp_path):
+    study = write_study(tmp_path, shifts=(0, 1))
+    (study / "prediction" / "case_01.nii.gz").write_text("no label map")
+
+    check_refused(run_evaluate(study, "--jobs", 1, out="new/folder"), study, "case_01", out="new/folder")
+
+    assert names_in(study) == ["prediction", "reference"]
+
+
+def test_bad_input_after_a_minute_keeps_the_scores_and_says_so(tmp_path):
+    times = iter([0.0, 61.0])
+    path = tmp_path / "new" / "kept"
+
+    def run():
+        with keeping(path, resume=False, seconds=lambda: next(times)) as kept:
+            kept.known(LABELS, SCORING)
+            kept.add(scored("a"))
+            raise ValueError("Wrong.")
+
+    with pytest.raises(ValueError, match=r"^Wrong\. .* --resume\.$"):
+        run()
+
+    assert list(known(path)) == ["a"]
+
+
+def interrupt(path, seconds):
+    """Interrupt a run that has scored a case, when it has run for some seconds."""
+    times = iter([0.0, seconds])
+    with keeping(path, resume=False, seconds=lambda: next(times)) as kept:
+        kept.known(LABELS, SCORING)
+        kept.add(scored("a"))
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_within_a_minute_leaves_nothing_behind(tmp_path):
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        interrupt(tmp_path / "new" / "kept", seconds=59)
+    assert names_in(tmp_path) == []
+
+
+def test_an_interruption_after_a_minute_keeps_the_scores_and_says_so(tmp_path):
+    with pytest.raises(KeyboardInterrupt, match=r"--resume\.$"):
+        interrupt(tmp_path / "kept", seconds=61)
+    assert list(known(tmp_path / "kept")) == ["a"]
+
+
+def test_where_nothing_can_be_kept_the_run_goes_on(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+
+    with keeping(tmp_path / "file" / "kept", resume=False) as kept:
+        kept.known(LABELS, SCORING)
+        kept.add(scored("a"))
+        kept.add(scored("b"))
+
+    assert caplog.text.count("Finished cases are not kept") == 1
+
+
+def test_the_voxel_size_beside_a_tiff_may_have_changed(tmp_path, scored_again):
+    pair = score_files.PairOfFiles("a", tmp_path / "a.tif", tmp_path / "b.tif")
+    for path in (pair.reference, pair.prediction):
+        write_map(path, bars(4))
+    first = score_pair(pair, LABELS.of_values([1, 2]), SCORING)
+    (tmp_path / "a.json").write_text(json.dumps({"spacing": [2, 2, 2]}))
+    (tmp_path / "b.json").write_text(json.dumps({"spacing": [2, 2, 2]}))
+
+    again, was_known = score_files.score_unless_known((pair, first), LABELS.of_values([1, 2]), SCORING)
+
+    assert not was_known
+    assert again.rows[0]["reference_ml"] == pytest.approx(4 * 0.008)

@@ -1,0 +1,237 @@
+"""The two kinds of intervals: which method each statistic has to be read, and what a verdict can rest on."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from nnunet_dro.evaluation.statistics import mean_bounds
+from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
+from nnunet_dro.evaluation.statistics.intervals import (
+    FEWEST,
+    TAIL,
+    difference_intervals,
+    guaranteed_means,
+    intervals,
+    one_sided_bound,
+)
+from nnunet_dro.evaluation.statistics.mean_bounds import MOST_DRAWN, bounded_mean, mean_by_skewed_t, mean_by_students_t
+from nnunet_dro.evaluation.statistics.order_statistics import bound_ranks, percentile_bounds
+from nnunet_dro.evaluation.statistics.stratum_statistics import describe
+
+NAN = float("nan")
+MEAN = list(STATISTICS).index("mean")
+
+
+def interval(values, statistic, *, bounded=True):
+    (found,) = intervals([np.asarray(values, dtype=float)], bounded=[bounded])
+    return tuple(found[list(STATISTICS).index(statistic)])
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 12, 58, 59, 100, 1000])
+@pytest.mark.parametrize("percent", [5, 10, 25, 50, 75])
+@pytest.mark.parametrize("tail", [0.025, 0.05])
+def test_bounds_of_percentiles_are_those_of_scipy(n, percent, tail):
+    sample = np.arange(n, dtype=float)
+    expected = []
+    for alternative, end in (("greater", "low"), ("less", "high")):
+        test = stats.quantile_test(sample, q=0, p=percent / 100, alternative=alternative)
+        expected.append(getattr(test.confidence_interval(1 - tail), end))
+
+    (found,) = percentile_bounds(sample[None], percent, tail=tail)
+
+    # scipy writes -inf and inf, or NaN, where there is no bound.
+    expected = [value if np.isfinite(value) else NAN for value in expected]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_p5_has_a_one_sided_bound_from_59_cases_on():
+    assert [bound_ranks(n, 5, tail=0.05)[0] for n in (58, 59, 93, 124, 153)] == [0, 1, 2, 3, 4]
+    assert [bound_ranks(n, 10, tail=0.05)[0] for n in (28, 29, 46, 61)] == [0, 1, 2, 3]
+
+
+def test_the_lower_bound_of_p5_holds():
+    rng = np.random.default_rng(0)
+    true = stats.beta.ppf(0.05, 8, 2)
+    for n in (72, 100, 200):
+        low, high = percentile_bounds(np.sort(rng.beta(8, 2, size=(4000, n)), axis=1), 5, tail=TAIL).T
+        assert (low <= true).mean() >= 0.97
+        assert (high >= true).mean() >= 0.97
+
+
+def test_a_bound_that_the_sample_is_too_small_for_is_missing():
+    low, high = interval(np.linspace(0.5, 1, 12), "p5")
+
+    assert np.isnan(low)
+    assert high == np.linspace(0.5, 1, 12)[2]
+
+
+def test_bounds_and_intervals_lie_around_the_estimate():
+    # So a requirement with confidence is never met where the estimate itself misses it.
+    for n in (*range(1, 60), 99, 100, 101, 400, 1001):
+        sample = np.arange(n) / n
+        estimates = describe(sample)
+        for name, percent in PERCENTILES.items():
+            for confidence in (50, 60, 80, 95, 97.5, 99.9):
+                low, high = (one_sided_bound(sample, percent, end=e, confidence=confidence) for e in ("low", "high"))
+                assert not low > estimates[name], (n, name, confidence)
+                assert not high < estimates[name], (n, name, confidence)
+
+
+def test_fewer_than_six_values_have_no_interval_to_read():
+    values = np.random.default_rng(0).random(FEWEST)
+
+    assert np.isnan(intervals([values[1:]], bounded=[True])).all()
+    assert np.isnan(difference_intervals([(values[1:], values[1:] / 2)], bounded=[True])).all()
+    assert np.isfinite(interval(values, "mean")).all()
+    assert np.isfinite(interval(values, "median")).all()
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda x: intervals([x], bounded=[True])[0, MEAN],
+        lambda x: intervals([x], bounded=[False])[0, MEAN],
+        lambda x: difference_intervals([(x, x**2)], bounded=[True])[0, MEAN],
+        lambda x: guaranteed_means([x], bounded=[True], n_resamples=4000)[0],
+        lambda x: guaranteed_means([x**2 - x], bounded=[True], low=-1, n_resamples=4000)[0],
+    ],
+)
+def test_no_interval_of_a_mean_changes_its_width_in_a_step(find):
+    sizes = [*range(6, 70), *range(495, 505)]
+    widths = np.array([np.ptp(find(stats.beta.ppf((np.arange(n) + 0.5) / n, 8, 2))) for n in sizes])
+
+    ratios = (widths[1:] / widths[:-1])[np.diff(sizes) == 1]
+    assert ratios.min() > 0.8
+    assert ratios.max() < 1.06
+
+
+def test_the_mean_to_read_is_students_t_where_nothing_is_skewed():
+    quantiles = stats.norm.ppf((np.arange(200) + 0.5) / 200)
+    low, high = interval(quantiles, "mean", bounded=False)
+    expected = stats.ttest_1samp(quantiles, 0).confidence_interval(0.95)
+
+    assert (low, high) == pytest.approx((expected.low, expected.high), rel=0.01)
+
+
+def test_the_mean_to_read_reaches_farther_on_the_side_of_the_long_tail():
+    x = np.random.default_rng(0).lognormal(size=80)
+    (low, high), mean = interval(x, "mean", bounded=False), x.mean()
+
+    assert high - mean > 1.2 * (mean - low) > 0
+    assert interval(np.full(60, 0.3), "mean") == pytest.approx((0.3, 0.3), abs=1e-15)
+    assert interval([0.0] + [1.0] * 9, "mean")[1] <= 1
+
+
+def test_the_skewed_t_is_the_limit_of_bootstrap_t():
+    rng = np.random.default_rng(5)
+    for x in (rng.lognormal(1, 0.8, 600), np.where(rng.random(600) < 0.1, 200, 2.0), rng.beta(8, 2, 600)):
+        weights = rng.multinomial(600, np.full(600, 1 / 600), size=5000) / 600
+        first, second = weights @ (x - x.mean()), weights @ (x - x.mean()) ** 2
+        ratios = first / np.sqrt((second - first**2) / 599)
+        drawn = x.mean() - np.quantile(ratios, [1 - TAIL, TAIL]) * x.std(ddof=1) / np.sqrt(600)
+
+        (found,) = mean_by_skewed_t(x[None], tail=TAIL)
+
+        assert np.abs(found - drawn).max() < 0.04 * np.ptp(drawn)
+
+
+def test_differences_of_means_have_students_t_of_the_pairs():
+    rng = np.random.default_rng(0)
+    for n in (6, 49, 50, 60):
+        before, after = rng.random((2, n)) / 2
+        (found,) = difference_intervals([(before, after)], bounded=[True])
+        expected = stats.ttest_rel(after, before).confidence_interval(0.95)
+        np.testing.assert_allclose(found[MEAN], [expected.low, expected.high])
+    assert difference_intervals([(np.zeros(7), np.zeros(7))], bounded=[True])[0, MEAN].tolist() == [0, 0]
+
+
+def test_the_bound_of_the_mean_counts_one_more_case_at_each_limit():
+    # With one value x the bounds are the quantiles of D x and D + (1 - D) x, D uniform between 0 and 1.
+    (mean,) = bounded_mean(np.array([[0.6]]), low=0, high=1, tail=0.05, n_resamples=200_000, seed=0)
+
+    assert mean == pytest.approx([0.05 * 0.6, 0.6 + 0.95 * 0.4], abs=2e-3)
+
+
+@pytest.mark.parametrize("n", [20, 1000])
+def test_the_bound_of_perfect_scores_is_that_of_unseen_failures(n):
+    low, high = guaranteed_means([np.ones(n)], bounded=[True])[0]
+
+    # A share of failures that 97.5 % of such samples would show.
+    assert low == pytest.approx(TAIL ** (1 / n), abs=0.01)
+    assert high == 1
+
+
+def test_bounds_of_differences_reach_twice_as_far():
+    x = np.random.default_rng(0).random(30)
+    options = {"bounded": [True], "n_resamples": 500, "seed": 1}
+
+    np.testing.assert_allclose(
+        guaranteed_means([2 * x - 1], low=-1, **options), 2 * guaranteed_means([x], **options) - 1
+    )
+    assert np.isnan(guaranteed_means([x, x], bounded=[False, True], n_resamples=100)[:, 0]).tolist() == [True, False]
+    assert np.isnan(guaranteed_means([x], bounded=[True], n_resamples=0)).all()
+    assert np.isfinite(guaranteed_means([x[:1]], bounded=[True])).all()
+    assert np.isnan(guaranteed_means([x[:0]], bounded=[True])).all()
+
+
+@pytest.mark.parametrize("shape", ["beta", "failures", "two values", "equal"])
+def test_bounds_of_large_samples_are_the_limits_of_many_draws(shape, monkeypatch):
+    rng = np.random.default_rng(5)
+    failed = np.where(rng.random((2, 600)) < 0.1, 0, rng.beta(8, 2, (2, 600)))
+    two = np.where(rng.random((2, 600)) < 0.3, 0.2, 0.8)
+    samples = {"beta": rng.beta(8, 2, (2, 600)), "failures": failed, "two values": two, "equal": np.full((2, 600), 1.0)}
+    ascending = np.sort(samples[shape], axis=1)
+    options = {"low": 0.0, "high": 1.0, "tail": TAIL, "seed": 0}
+
+    found = bounded_mean(ascending, **options, n_resamples=1)
+    monkeypatch.setattr(mean_bounds, "MOST_DRAWN", 1000)
+    drawn = bounded_mean(ascending, **options, n_resamples=50_000)
+
+    assert MOST_DRAWN < 600
+    assert np.abs(found - drawn).max() < 0.03 * np.ptp(drawn, axis=1).max() / 2 + 1e-4
+
+
+def test_students_t_is_scipys():
+    x = np.random.default_rng(0).normal(size=(1, 60))
+    expected = stats.ttest_1samp(x[0], 0).confidence_interval(0.95)
+
+    np.testing.assert_allclose(mean_by_students_t(x, tail=0.025)[0], [expected.low, expected.high])
+
+
+@pytest.mark.parametrize("statistic", ["min", "max", "std"])
+def test_extremes_and_the_standard_deviation_have_no_interval(statistic):
+    assert np.isnan(interval(np.random.default_rng(0).random(100), statistic)).all()
+
+
+def test_differences_of_percentiles_reach_from_bound_to_bound():
+    rng = np.random.default_rng(0)
+    before, after = rng.random(100), rng.random(100)
+    (found,) = difference_intervals([(before, after)], bounded=[True])
+
+    for name in PERCENTILES:
+        (low, high), (later_low, later_high) = (interval(v, name) for v in (before, after))
+        assert tuple(found[list(STATISTICS).index(name)]) == (later_low - high, later_high - low)
+
+
+def test_intervals_do_not_depend_on_order_company_or_undefined_values():
+    rng = np.random.default_rng(0)
+    values, others = rng.random(30), [rng.random(30), rng.random(7)]
+    for find in (intervals, guaranteed_means):
+        (alone,) = find([values], bounded=[True])
+        together = find([others[0], np.append(values[::-1], NAN), others[1]], bounded=[True] * 3)
+        np.testing.assert_allclose(together[1], alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"n_resamples": -1}, "n_resamples"), ({"seed": -1}, "seed")],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        guaranteed_means([np.array([0.5, 0.6])], bounded=[True], **options)
+
+
+@pytest.mark.parametrize(("value", "message"), [(np.inf, "finite"), (70.0, "between 0 and 1")])
+def test_values_out_of_range_are_refused(value, message):
+    with pytest.raises(ValueError, match=message):
+        intervals([np.array([0.5, value])], bounded=[True])

@@ -1,0 +1,209 @@
+"""With patients, every patient counts once: in the number, its bounds, the requirement and the test."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation.judging.outcomes import check_requirements
+from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
+from nnunet_dro.evaluation.statistics.columns import INTERVALS, PERCENTILES, STATISTICS
+from nnunet_dro.evaluation.statistics.intervals import TAIL
+from nnunet_dro.evaluation.statistics.mean_bounds import bounded_mean
+from nnunet_dro.evaluation.statistics.order_statistics import percentile_bounds
+from nnunet_dro.evaluation.statistics.patients import clustered_mean, note_on_repeated_patients, patient_values
+from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from tests.evaluation.made_folders import (
+    bars,
+    read_csv,
+    run,
+    run_evaluate,
+    summary_of,
+    write_cases,
+    write_map,
+    write_study,
+)
+
+NAN = float("nan")
+
+
+def described(values, patients, **options):
+    """The row of one stratum, with patients or without (None)."""
+    cases = [f"c{n:04}" for n in range(len(values))]
+    of_case = None if patients is None else pd.Series([f"p{n}" for n in patients], index=cases)
+    scores = pd.DataFrame({"case": cases, "label": "one", "dice": values})
+    return summarise(scores, patient_of_case=of_case, **options)
+
+
+def test_patient_values_are_means_of_the_cases_that_have_a_value():
+    values, patients = np.array([1.0, 3.0, NAN, 5.0, NAN]), np.array([4, 4, 4, 0, 7])
+
+    assert patient_values(values, patients)[:2].tolist() == [5, 2]
+    assert np.isnan(patient_values(values, patients)[2])
+    assert patient_values(np.stack([values, values]), patients).shape == (2, 3)
+    assert patient_values(values[:2], np.array([1, 0])).tolist() == [3, 1]
+
+
+def test_one_case_per_patient_is_as_without_patients():
+    values = np.random.default_rng(0).random(60)
+    alone, together = described(values, None), described(values, np.random.default_rng(1).permutation(60))
+
+    pd.testing.assert_frame_equal(together.drop(columns="n_patients"), alone)
+
+
+def test_copies_of_a_patient_say_nothing_new():
+    values = np.random.default_rng(0).random(100)
+    once, copied = described(values, None), described(np.repeat(values, 2), np.repeat(np.arange(100), 2))
+
+    np.testing.assert_allclose(copied[[*STATISTICS]], once[[*STATISTICS]])
+    np.testing.assert_allclose(copied[[*INTERVALS]], once[[*INTERVALS]])
+    assert copied[["n", "n_patients"]].to_numpy().tolist() == [[200, 100]]
+
+
+def test_a_patient_with_many_bad_cases_counts_once_everywhere():
+    # Five bad patients with six cases each, and 55 good ones with one.
+    values, patients = np.r_[np.full(30, 0.46), np.full(55, 0.947)], np.r_[np.repeat(np.arange(5), 6), np.arange(5, 60)]
+    requirements = [parse_requirement(text) for text in ("p25>=0.70@95", "p25>=0.70", "p5>=0.70@95", "p5>=0.70")]
+    table = described(values, patients, one_sided=one_sided_of(requirements))
+
+    assert [outcome.passed for outcome in check_requirements(table, requirements)] == [True, True, False, False]
+    row = table.iloc[0]
+    assert row["p25"] == pytest.approx(0.947)
+    assert row["p5"] == pytest.approx(0.46)
+    assert row["mean"] == pytest.approx((5 * 0.46 + 55 * 0.947) / 60)
+    # A patient fails if any case does.
+    assert row["n_failed"] == 5
+    assert described(np.r_[0.4, np.full(9, 0.9)], np.repeat(np.arange(5), 2))["n_failed"].tolist() == [1]
+
+
+def population(rng, n_patients, *, soft):
+    """Cases and their patients: the bad patients have more cases, and cases of a patient are alike."""
+    skill = rng.beta(6, 2, n_patients) if soft else np.where(rng.random(n_patients) < 0.25, 0.46, 0.947)
+    sizes = 1 + rng.binomial(8, np.clip(1 - skill, 0, 1)) if soft else np.where(skill < 0.5, 6, 1)
+    patients = np.repeat(np.arange(n_patients), sizes)
+    noise = rng.normal(0, 0.05 if soft else 0, len(patients))
+    return np.clip(skill[patients] + noise, 0, 1), patients
+
+
+@pytest.mark.parametrize("soft", [True, False])
+def test_verdicts_pass_falsely_in_at_most_5_percent(soft):
+    rng = np.random.default_rng(0)
+    every = patient_values(*population(rng, 200_000, soft=soft))
+    # Samples of 60 patients.
+    ascending = np.sort(every[:120_000].reshape(2000, 60), axis=1)
+    for percent in PERCENTILES.values():
+        low = percentile_bounds(ascending, percent, tail=0.05)[:, 0]
+        # A hair above the truth, so that meeting it is wrong.
+        assert (low > np.quantile(every, percent / 100)).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
+        assert not (low > np.quantile(ascending, percent / 100, axis=1)).any()
+
+
+def test_clusters_of_one_value_are_a_sample():
+    values = np.random.default_rng(0).random(60)
+    options = {"low": 0, "high": 1, "tail": TAIL, "n_resamples": 2000, "seed": 3}
+
+    (alone,) = bounded_mean(np.sort(values)[None], **options)
+
+    # The weights meet the values in another order, so the ends agree as two draws do.
+    np.testing.assert_allclose(clustered_mean(values, np.arange(60), **options), alone, atol=0.01)
+
+
+def test_the_mean_of_clusters_holds():
+    rng = np.random.default_rng(0)
+    sizes = np.tile([1, 2, 4], 10)
+    clusters = np.repeat(np.arange(30), sizes)
+    held = 0
+    for _ in range(300):
+        # Size and score do not depend on each other.
+        values = np.clip(np.repeat(rng.beta(8, 2, 30), sizes) + rng.normal(0, 0.01, len(clusters)), 0, 1)
+        ends = clustered_mean(values, clusters, low=0, high=1, tail=TAIL, n_resamples=400, seed=0)
+        held += ends[0] <= 0.8 <= ends[1]
+
+    assert held >= 0.93 * 300
+
+
+@pytest.mark.parametrize(
+    ("cases", "is_noted"),
+    [
+        (["p01_left", "p01_right", "p02_left", "p02_right"], True),
+        (["sub-01_ses-1", "sub-01_ses-2", "sub-02_ses-1"], True),
+        ([f"Image_{n:02}{side}" for n in range(1, 15) for side in "LR"], True),
+        (["eye12od", "eye12os"], True),
+        (["hippocampus_001", "hippocampus_002"], False),
+        (["modelL", "modelR"], False),
+        ([f"case_{n:02}" for n in range(30)], False),
+        ([f"site1_{n:02}" for n in range(30)] + [f"site2_{n:02}" for n in range(30)], False),
+        (["p01", "p02", "p03_left"], False),
+        ([], False),
+    ],
+)
+def test_names_that_look_like_repeated_patients_are_noted(cases, is_noted):
+    assert bool(note_on_repeated_patients(cases)) is is_noted
+
+
+@pytest.fixture
+def two_evaluations(tmp_path):
+    """Eight cases of four patients, with shifts that a second method halves."""
+    write_study(tmp_path, shifts=(0, 0, 2, 2, 4, 4, 2, 4))
+    cases = write_cases(tmp_path, centre=["A"] * 4 + ["B"] * 4, who=["p", "p", "q", "q", "r", "r", "s", "s"])
+    options = ("--cases", cases, "--by", "centre", "--patient", "who")
+    assert run_evaluate(tmp_path, *options, out="erm", bootstrap=100).exit_code == 0
+    for n, shift in enumerate((0, 0, 1, 1, 2, 2, 1, 2)):
+        write_map(tmp_path / "prediction" / f"case_{n:02}.nii.gz", bars(4, shift))
+    assert run_evaluate(tmp_path, *options, out="dro", bootstrap=100).exit_code == 0
+    return tmp_path
+
+
+def test_counts_say_cases_and_patients(two_evaluations):
+    table = read_csv(two_evaluations / "erm" / "strata.csv")
+
+    assert table.columns[4:7].tolist() == ["n", "n_patients", "n_undefined"]
+    assert table[["n", "n_patients"]].drop_duplicates().to_numpy().tolist() == [[4, 2], [8, 4]]
+    assert "| A | tumour | 4 | 2 | 0 |" in (two_evaluations / "erm" / "report.md").read_text(encoding="utf-8")
+    assert any(
+        "8 cases are of 4 patients (who). Every patient counts once" in note
+        for note in summary_of(two_evaluations / "erm")["notes"]
+    )
+
+
+def test_wilcoxon_is_of_patients(two_evaluations):
+    folders = [f"{name}={two_evaluations / name.lower()}" for name in ("ERM", "DRO")]
+
+    result = run("compare", *folders, "-o", two_evaluations / "both", "--bootstrap", 50)
+
+    assert result.exit_code == 0, result.output
+    table = read_csv(two_evaluations / "both" / "comparison.csv").set_index(["stratum", "label"])
+    row = table.loc[("all", "tumour")]
+    assert row["wilcoxon_p"] == pytest.approx(wilcoxon_p(np.array([0, 0.25, 0.5, 0.375])))
+    assert row[["n", "n_patients", "wins", "ties", "losses"]].tolist() == [8, 4, 3, 1, 0]
+    assert row["mean_difference"] == pytest.approx(np.mean([0, 0.25, 0.5, 0.375]))
+    assert summary_of(two_evaluations / "both")["about"]["options"]["patient"] == "who"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--patient", "who"), "column `who` must name a patient for every case, got none for case_01"),
+        (("--cases", "cases.csv", "--patient", "what"), "`--patient` must be a column of the case table, got 'what'"),
+        (
+            ("--cases", "cases.csv", "--patient", "who"),
+            "`who` must name a patient for every case, got none for case_01",
+        ),
+    ],
+)
+def test_a_patient_is_needed_for_every_case(tmp_path, monkeypatch, options, message):
+    write_study(tmp_path, shifts=(0, 1))
+    write_cases(tmp_path, who=["p", ""])
+    monkeypatch.chdir(tmp_path)
+
+    result = run_evaluate(tmp_path, *options)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_scores_read_from_a_folder_keep_the_patients(two_evaluations):
+    scores = pd.read_csv(two_evaluations / "dro" / "scores.csv")
+
+    assert scores.groupby("who")["case"].nunique().tolist() == [2, 2, 2, 2]

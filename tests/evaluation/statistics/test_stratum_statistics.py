@@ -1,0 +1,288 @@
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED, INTERVALS, STATISTICS
+from nnunet_dro.evaluation.statistics.intervals import guaranteed_means, intervals
+from nnunet_dro.evaluation.statistics.stratum_statistics import (
+    false_positives,
+    percentile_notes,
+    summarise,
+    worst_strata,
+)
+
+
+def scores(values, label="one", **columns):
+    cases = [f"c{n}" for n in range(len(values))]
+    return pd.DataFrame({"case": cases, "label": label, "dice": np.asarray(values, dtype=float), **columns})
+
+
+def test_statistics_of_eleven_values_by_hand():
+    row = summarise(scores(np.arange(11) / 10)).iloc[0].to_dict()
+
+    expected = {
+        "mean": 0.5, "std": np.sqrt(0.11), "median": 0.5, "iqr": 0.5, "p75": 0.75, "p25": 0.25, "p10": 0.1, "p5": 0.05,
+        "min": 0.0, "max": 1.0,
+    }  # fmt: skip
+    assert {name: row[name] for name in STATISTICS} == pytest.approx(expected)
+    assert (row["attribute"], row["stratum"], row["label"], row["metric"]) == ("all", "all", "one", "dice")
+    assert (row["n"], row["n_undefined"]) == (11, 0)
+
+
+def test_columns_are_in_the_documented_order():
+    statistics = "mean,std,median,iqr,p75,p25,p10,p5,min,max"
+    bounds = ",".join(f"{name}_low,{name}_high" for name in statistics.split(","))
+    counts = "n,n_undefined,n_missed,n_invented,n_left_out,n_failed"
+    columns = f"attribute,stratum,label,metric,{counts},{statistics},{bounds}"
+    columns += ",mean_low_guaranteed,mean_high_guaranteed,failure_high"
+    assert ",".join(summarise(scores([1.0])).columns) == columns
+
+
+def test_failures_are_counted_with_the_most_that_there_may_be():
+    rows = scores(np.r_[np.full(30, 0.9), 0.2, np.nan], n_reference=10.0, n_prediction=10.0)
+    dice, iou = (summarise(rows.assign(iou=rows["dice"]), metrics=("dice", "iou")).iloc[n] for n in (0, 1))
+
+    assert (dice["n_failed"], dice["failure_high"]) == (1, pytest.approx(stats.beta.ppf(0.95, 2, 30)))
+    assert iou[["n_failed", "failure_high"]].isna().all()
+    none = summarise(rows, failure="dice<0.1").iloc[0]
+    assert (none["n_failed"], none["failure_high"]) == (0, pytest.approx(1 - 0.05 ** (1 / 31)))
+    # Without a value because it was missed: the worst failure.
+    rows.loc[31, "n_prediction"] = 0
+    missed = summarise(rows).iloc[0]
+    assert (missed["n_failed"], missed["failure_high"]) == (2, pytest.approx(stats.beta.ppf(0.95, 3, 30)))
+    assert summarise(rows, failure="dice>=0").iloc[0]["failure_high"] == 1
+
+
+@pytest.mark.parametrize("text", ["dice", "dice<50", "dice<0.5@95", "volume<1", "hd95>20 mm", "dice<-1"])
+def test_a_failure_is_a_condition_on_one_metric(text):
+    with pytest.raises(ValueError, match="`failure` must"):
+        summarise(scores([0.5]), failure=text)
+
+
+def test_undefined_values_are_counted_and_left_out():
+    row = summarise(scores([0.5, np.nan, 1.0])).iloc[0]
+
+    assert (row["n"], row["n_undefined"], row["mean"]) == (3, 1, 0.75)
+
+
+def test_stratum_without_values_has_no_statistics():
+    row = summarise(scores([np.nan])).iloc[0]
+
+    assert (row["n"], row["n_undefined"]) == (1, 1)
+    assert row[list(STATISTICS)].isna().all()
+
+
+def test_single_value_has_no_standard_deviation():
+    row = summarise(scores([0.5])).iloc[0]
+
+    assert np.isnan(row["std"])
+    assert (row["iqr"], row["p5"]) == (0, 0.5)
+
+
+def test_strata_divide_the_cases():
+    rows = pd.concat([scores([0.0, 0.5, 1.0]), scores([1.0, 1.0, 1.0], label="two")])
+    centre = pd.Series({"c0": "B", "c1": "A", "c2": "B", "elsewhere": "C"})
+
+    table = summarise(rows, {"centre": centre}).set_index(["stratum", "label"])
+
+    assert table.index.tolist() == [("A", "one"), ("A", "two"), ("B", "one"), ("B", "two")]
+    assert table["mean"].tolist() == [0.5, 1.0, 0.5, 1.0]
+    assert table["n"].tolist() == [1, 1, 2, 2]
+
+
+def test_every_metric_and_attribute_has_its_rows():
+    strata = pd.Series({"c0": "x", "c1": "y"})
+    table = summarise(scores([0.0, 1.0], iou=[0.0, 1.0]), {"a": strata, "b": strata}, metrics=("dice", "iou"))
+
+    assert table["attribute"].tolist() == ["a"] * 4 + ["b"] * 4
+    assert table["metric"].tolist() == ["dice", "iou"] * 4
+
+
+def test_unknown_metric_and_case_are_refused():
+    with pytest.raises(ValueError, match="got 'hd95'"):
+        summarise(scores([1.0]), metrics=("hd95",))
+    with pytest.raises(ValueError, match="got none in 'centre' for c1"):
+        summarise(scores([1.0, 1.0]), {"centre": pd.Series({"c0": "A"})})
+
+
+def test_intervals_are_those_of_the_stratum_alone():
+    values = np.random.default_rng(0).random(60)
+    centre = pd.Series(["A", "B"] * 30, index=[f"c{n}" for n in range(60)])
+    table = summarise(scores(values), {"centre": centre}, n_resamples=300, seed=3).set_index("stratum")
+
+    expected = intervals([values[1::2]], bounded=[True]).ravel()
+    surely = guaranteed_means([values[1::2]], bounded=[True], n_resamples=300, seed=3)[0]
+    assert table.loc["B", list(GUARANTEED[:2])].tolist() == pytest.approx(surely)
+    assert table.loc["B", list(INTERVALS)].to_numpy(dtype=float) == pytest.approx(expected, rel=1e-11, nan_ok=True)
+
+
+def test_no_resamples_give_no_intervals():
+    assert summarise(scores([0.1, 0.5]), n_resamples=0)[[*INTERVALS, *GUARANTEED]].isna().all(axis=None)
+
+
+def test_order_of_rows_does_not_matter():
+    rows = scores(np.random.default_rng(0).random(30), volume=1.0)
+    centre = pd.Series(["A", "B", "C"] * 10, index=rows["case"])
+    expected, shuffled = (summarise(r, {"centre": centre}) for r in (rows, rows.sample(frac=1, random_state=1)))
+
+    pd.testing.assert_frame_equal(shuffled, expected)
+
+
+@pytest.mark.parametrize(
+    ("strata", "expected"),
+    [
+        (["site10", "missing", "site2"], ["site2", "site10", "missing"]),
+        (["10", "2", "missing"], ["2", "10", "missing"]),
+        (["[red]b[/]", "ä,é", "a"], ["[red]b[/]", "a", "ä,é"]),
+        (
+            pd.Categorical(["old", "young", "old"], categories=["young", "middle", "old"], ordered=True),
+            ["young", "old"],
+        ),
+    ],
+)
+def test_strata_are_in_their_order(strata, expected):
+    stratum_of_case = pd.Series(strata, index=["c0", "c1", "c2"])
+
+    assert summarise(scores([0.0, 0.5, 1.0]), {"age": stratum_of_case})["stratum"].tolist() == expected
+
+
+def test_one_case_in_a_stratum_and_nothing_but_undefined_values():
+    table = summarise(scores([0.5, np.nan]), {"centre": pd.Series({"c0": "A", "c1": "B"})})
+
+    assert table["n"].tolist() == [1, 1]
+    assert table[list(INTERVALS)].isna().all(axis=None)
+    assert table["mean"].isna().tolist() == [False, True]
+
+
+def test_five_thousand_cases_are_summarised_in_reasonable_time():
+    cases, labels = [f"c{n:04}" for n in range(5000)], [f"l{n}" for n in range(20)]
+    rows = pd.MultiIndex.from_product([cases, labels], names=["case", "label"]).to_frame(index=False)
+    rows["dice"] = np.random.default_rng(0).random(len(rows))
+    centre = pd.Series([f"site{n % 30}" for n in range(5000)], index=cases)
+
+    start = time.perf_counter()
+    table = summarise(rows, {"centre": centre}, n_resamples=200)
+    # A search through all rows for each of the 600 groups takes several times as long.
+    assert time.perf_counter() - start < 10
+    assert len(table) == 600
+    assert table["n"].sum() == len(rows)
+
+
+def test_wrong_scores_are_refused():
+    with pytest.raises(ValueError, match="`dice` must be finite or NaN, got an infinite value for 'c1', 'one'"):
+        summarise(scores([1.0, np.inf]))
+    with pytest.raises(ValueError, match="got two for 'c0', 'one'"):
+        summarise(pd.concat([scores([1.0]), scores([0.5])]))
+    with pytest.raises(ValueError, match="got two in 'centre' for 'c0'"):
+        summarise(scores([1.0]), {"centre": pd.Series(["A", "B"], index=["c0", "c0"])})
+
+
+def test_worst_strata_by_hand():
+    rows = scores([0.2, 0.4, 0.8, 1.0, np.nan], hd95=[9.0, 7.0, 1.0, 1.0, np.nan])
+    centre = pd.Series(["A", "A", "B", "B", "C"], index=rows["case"])
+    worst = worst_strata(summarise(rows, {"centre": centre}, metrics=("dice", "hd95"), n_resamples=0))
+
+    columns = "attribute,label,metric,statistic,worst_stratum,worst,best_stratum,best,gap,gap_low,gap_high"
+    assert ",".join(worst.columns) == columns
+    by_statistic = worst.set_index(["metric", "statistic"])
+    assert by_statistic.index.tolist() == [("dice", "mean"), ("dice", "p5"), ("hd95", "mean"), ("hd95", "p75")]
+    assert by_statistic["worst_stratum"].tolist() == ["A"] * 4
+    assert by_statistic["best_stratum"].tolist() == ["B"] * 4
+    assert by_statistic["worst"].tolist() == pytest.approx([0.3, 0.21, 8.0, 8.5])
+    assert by_statistic["gap"].tolist() == pytest.approx([0.6, 0.6, 7.0, 7.5])
+
+
+def test_worst_strata_of_one_stratum_and_of_none_with_a_value():
+    alone = worst_strata(summarise(scores([0.5, 0.7]), n_resamples=0))
+    assert alone[["worst_stratum", "best_stratum", "gap"]].to_numpy().tolist() == [["all", "all", 0.0]] * 2
+    assert worst_strata(summarise(scores([np.nan]), n_resamples=0)).empty
+
+
+def test_false_positives_by_hand():
+    rows = scores(
+        [0, 0, 0, np.nan, 0.9],
+        n_reference=[0, 0, 5, 0, 5],
+        n_prediction=[10, 30, 0, 0, 5],
+        prediction_ml=[1.0, 3.0, 0.0, 0.0, 0.5],
+    )
+    two = rows.assign(label="two", n_reference=5)
+
+    table = false_positives(pd.concat([rows, two]))
+    assert ",".join(table.columns) == "label,n_empty_references,n_false_positives,mean_ml,max_ml,max_case"
+    assert table.iloc[0].tolist() == ["one", 3, 2, 2.0, 3.0, "c1"]
+    assert table.iloc[1, :3].tolist() == ["two", 0, 0]
+    assert table.iloc[1, 3:5].isna().all()
+    assert table.iloc[1, 5] == ""
+
+
+def test_false_positives_without_volumes_are_ranked_by_voxels():
+    rows = scores([0, 0], n_reference=0, n_prediction=[10, 30], prediction_ml=np.nan)
+
+    row = false_positives(rows).iloc[0]
+    assert (row["n_false_positives"], row["max_case"]) == (2, "c1")
+    assert np.isnan(row["max_ml"])
+
+
+def test_notes_name_the_strata_with_too_few_cases():
+    values = np.full(36, 0.5)
+    values[:2] = np.nan
+    centre = pd.Series(["A"] * 5 + ["B"] * 11 + ["C"] * 20, index=[f"c{n}" for n in range(36)])
+    table = summarise(scores(values), {"centre": centre}, n_resamples=0)
+
+    assert percentile_notes(table) == [
+        "p75, p25 and iqr are uncertain in A (3) of centre: with fewer than 4 cases no case lies beyond.",
+        "p10 is uncertain in A (3) of centre: with fewer than 10 cases no case lies beyond.",
+        "p5 is uncertain in A (3), B (11) of centre: with fewer than 20 cases no case lies beyond.",
+    ]
+    assert percentile_notes(summarise(scores([np.nan]), n_resamples=0)) == []
+    assert percentile_notes(summarise(scores(np.zeros(20)), n_resamples=0)) == []
+
+
+def two_strata(n=200, *, by=("A", "B", "C")):
+    rng = np.random.default_rng(0)
+    levels = {"A": 0.9, "B": 0.5, "C": 0.7}
+    names = np.repeat(by, n)
+    values = np.clip(np.array([levels[s] for s in names]) + rng.uniform(-0.05, 0.05, len(names)), 0, 1)
+    frame = scores(values)
+    return summarise(frame, {"centre": pd.Series(names, index=frame["case"])}, n_resamples=500)
+
+
+def test_the_gap_reaches_from_bound_to_bound():
+    table = two_strata()
+    of_stratum = table.set_index("stratum")
+    row = worst_strata(table).iloc[0]
+
+    assert (row["worst_stratum"], row["best_stratum"]) == ("B", "A")
+    assert row["gap_low"] == of_stratum.loc["A", "mean_low"] - of_stratum.loc["B", "mean_high"]
+    assert row["gap_high"] == of_stratum.loc["A", "mean_high"] - of_stratum.loc["B", "mean_low"]
+    assert 0.3 < row["gap_low"] < row["gap"] < row["gap_high"] < 0.5
+
+
+def test_the_worst_is_compared_with_the_reference_stratum():
+    table = two_strata()
+
+    row = worst_strata(table, reference="C").iloc[0]
+    assert (row["worst_stratum"], row["best_stratum"]) == ("B", "C")
+    assert row["gap"] == pytest.approx(0.2, abs=0.02)
+    below = worst_strata(table, reference="B").iloc[0]
+    assert (below["worst_stratum"], below["best_stratum"]) == ("C", "B")
+    assert below["gap"] == pytest.approx(-0.2, abs=0.02)
+    assert below["gap_low"] < below["gap"] < below["gap_high"] < 0
+    assert worst_strata(table, reference="other").equals(worst_strata(table))
+
+
+def test_the_gap_of_distances_is_positive_where_the_worst_is_farther():
+    frame = scores(np.concatenate([np.full(60, 1.0), np.full(60, 4.0)])).rename(columns={"dice": "hd95"})
+    centre = pd.Series(["A"] * 60 + ["B"] * 60, index=frame["case"])
+    row = worst_strata(summarise(frame, {"centre": centre}, metrics=["hd95"], n_resamples=50)).iloc[-1]
+
+    assert (row["statistic"], row["worst_stratum"], row["gap"], row["gap_low"], row["gap_high"]) == (
+        "p75",
+        "B",
+        3,
+        3,
+        3,
+    )

@@ -1,0 +1,392 @@
+import json
+import sys
+from collections import Counter
+
+import openpyxl
+import pandas as pd
+import pytest
+
+from nnunet_dro.evaluation import check_cases, read_cases, strata
+from nnunet_dro.evaluation.stratifying.stratify import Part, parse_by, stratify, stratify_all
+
+
+@pytest.fixture
+def table_of(tmp_path):
+    def read(content, name="cases.csv"):
+        text = content if isinstance(content, str) else json.dumps(content)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return read_cases(tmp_path / name)
+
+    return read
+
+
+@pytest.fixture
+def sheet_of(tmp_path):
+    def read(*rows, name="cases.xlsx"):
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.active.append(row)
+        book.save(tmp_path / name)
+        return read_cases(tmp_path / name)
+
+    return read
+
+
+def table(**columns):
+    n = len(next(iter(columns.values())))
+    return pd.DataFrame({"case": [f"c{i}" for i in range(n)], **columns})
+
+
+def order(series):
+    assert series.cat.ordered
+    return series.cat.categories.tolist()
+
+
+# Reading
+
+
+def test_identifiers_stay_text(table_of):
+    assert table_of("case,age\n001,07\n1e3,5\n")["case"].tolist() == ["001", "1e3"]
+    assert table_of("case,age\n001,07\n")["age"].tolist() == ["07"]
+
+
+def test_byte_order_mark_spaces_and_tabs_are_read(table_of):
+    table = table_of("\ufeffcase\t centre \n a \t Paris\n", "cases.TSV")
+
+    assert strata(table, "centre").to_dict() == {"a": "Paris"}
+
+
+def test_semicolons_of_a_spreadsheet_are_read(table_of):
+    assert table_of("case;age\na;0,5\n").iloc[0].tolist() == ["a", "0,5"]
+
+
+def test_quoted_entries_and_blank_lines_are_read(table_of):
+    table = table_of('case,"centre, city"\n\na,"Köln, ""Süd"" [1]"\n,\n')
+
+    assert table.to_dict("list") == {"case": ["a"], "centre, city": ['Köln, "Süd" [1]']}
+
+
+def test_columns_without_name_and_entries_are_left_out(table_of):
+    assert table_of("case,centre,\na,A,\n").columns.tolist() == ["case", "centre"]
+
+
+@pytest.mark.parametrize("entry", ["", " ", "n/a", "NaN"])
+def test_missing_values_are_their_own_stratum(table_of, entry):
+    assert strata(table_of(f"case,centre\na,A\nb,{entry}\n"), "centre").to_dict() == {"a": "A", "b": "missing"}
+
+
+def test_sheet_gives_text(sheet_of):
+    table = sheet_of(["case", "age", "site", 2], ["001", 1.0, None, True], [2, 0.5, "n/a", pd.Timestamp("2020-01-31")])
+
+    assert table["case"].tolist() == ["001", "2"]
+    assert table["age"].tolist() == ["1", "0.5"]
+    assert table["site"].tolist() == ["missing", "missing"]
+    assert table["2"].tolist() == ["true", "2020-01-31"]
+
+
+JSON = {
+    "records": [{"case": 1, "x": 0.5}, {"case": "002", "x": True, "y": None}, {"case": "c", "y": "z"}],
+    "mapping": {"1": {"x": 0.5}, "002": {"x": True, "y": None}, "c": {"y": "z"}},
+    "columns": {"case": [1, "002", "c"], "x": [0.5, True, None], "y": [None, None, "z"]},
+}
+
+
+@pytest.mark.parametrize("form", JSON)
+def test_json_in_every_form_gives_the_same_table(table_of, form):
+    expected = {"case": ["1", "002", "c"], "x": ["0.5", "true", "missing"], "y": ["missing", "missing", "z"]}
+
+    assert table_of(JSON[form], "cases.json").to_dict("list") == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("participant_id,age", ["case", "age"]),
+        ("age,participant_id,case_id", ["age", "participant_id", "case"]),
+        ("participant_id,case,case_id", ["participant_id", "case", "case_id"]),
+    ],
+)
+def test_identifier_column_is_found(table_of, header, columns):
+    assert table_of(f"{header}\n{','.join('sub-01' for _ in columns)}\n").columns.tolist() == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name,centre\na,A\n", "must have a column `case`, got name, centre in "),
+        ("case,centre\n", "a row per case, got none"),
+        ("", "readable table"),
+        ("\n\n", "readable table"),
+        ("case,centre\na,A\na,B\nb,B\n", "every case once, got a twice"),
+        ("case,centre,centre\na,A,B\n", "every column once, got centre twice"),
+        ("case,centre\n\na,A\n,B\n", "empty name in row 4"),
+        ("case,centre\na,A,surplus\nb,B,surplus\n", "a name for every column, got 2 for 3 entries in row 2"),
+        ("case,centre\na,A\nb\n", "an entry for every column, got 1 for 2 columns in row 3"),
+        (",case\n0,a\n", "a name for every column, got none for column 1"),
+        ('case,centre\na,A\n"b,B\n', "readable table"),
+    ],
+)
+def test_unusable_table_is_refused(table_of, text, message):
+    with pytest.raises(ValueError, match=message):
+        table_of(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "readable table"),
+        ('[{"case": "a"', "readable table"),
+        ("[" * 100_000, "readable table"),
+        ("[]", "got nothing"),
+        ("{}", "row per case"),
+        ("3", "must be a list of records"),
+        ("[1, 2]", "must be a list of records"),
+        ('{"case": ["a", "b"], "x": [1]}', "differ in length"),
+        ('{"a": {"x": 1}, "a": {"x": 2}}', "'a' is duplicated"),
+        ('{"a": {"case": "b"}}', "every column once, got case twice"),
+        ('[{"case": "a", "x": [1, 2]}]', "several values"),
+        ('[{"case": "a"}, {"case": null, "x": 1}]', "empty name in row 2"),
+    ],
+)
+def test_unusable_json_is_refused(table_of, content, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        table_of(content, "cases.json")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 truncated", b"case,centre\na,A\n"])
+def test_damaged_spreadsheet_is_refused_in_one_line(tmp_path, content):
+    (tmp_path / "cases.xlsx").write_bytes(content)
+
+    with pytest.raises(ValueError, match=r"readable table, got .*cases\.xlsx.*complete spreadsheet") as raised:
+        read_cases(tmp_path / "cases.xlsx")
+    assert "\n" not in str(raised.value)
+
+
+def test_binary_and_other_endings_are_refused(tmp_path):
+    (tmp_path / "cases.csv").write_bytes(b"case\n\xff\xfe\x00")
+    with pytest.raises(ValueError, match="readable table"):
+        read_cases(tmp_path / "cases.csv")
+    (tmp_path / "cases.ods").write_text("case\na\n")
+    with pytest.raises(ValueError, match=r"end in \.csv, \.tsv, \.xlsx or \.json, got '.*cases\.ods'"):
+        read_cases(tmp_path / "cases.ods")
+
+
+def test_missing_openpyxl_says_what_to_install(sheet_of, tmp_path, monkeypatch):
+    sheet_of(["case"], ["a"])
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+
+    with pytest.raises(ValueError, match="pip install openpyxl"):
+        read_cases(tmp_path / "cases.xlsx")
+
+
+def test_absent_table_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"cases\.csv"):
+        read_cases(tmp_path / "cases.csv")
+
+
+def test_cases_without_a_row_are_named(table_of):
+    table = table_of("case,centre\na,A\nb,B\n")
+
+    check_cases(table, {"a", "b"})
+    check_cases(table, {"a"})
+    with pytest.raises(ValueError, match=r"a row for every case, got none for c1, c2, c3, c4, c5 and 1 more\."):
+        check_cases(table, {"a", "b", *(f"c{n}" for n in range(1, 7))})
+
+
+@pytest.mark.parametrize("column", ["scanner", "case"])
+def test_absent_column_names_those_there_are(table_of, column):
+    table = table_of("case,centre,age\na,A,1\n")
+
+    for of_column in (strata, stratify):
+        with pytest.raises(ValueError, match=f"got '{column}'. Choose from: centre, age"):
+            of_column(table, column)
+
+
+# Strata
+
+
+@pytest.mark.parametrize(
+    ("spec", "parts"),
+    [
+        ("centre", [Part("centre")]),
+        ("centre, age", [Part("centre"), Part("age")]),
+        ("age:0,18,65", [Part("age", ("0", "18", "65"))]),
+        ("centre,age:-1e1,.5,inf,stage", [Part("centre"), Part("age", ("-1e1", ".5", "inf")), Part("stage")]),
+        ("age:q3,centre", [Part("age", n_quantiles=3), Part("centre")]),
+        ("a,b:1", [Part("a,b:1")]),
+        ("t:2:0,5", [Part("t:2", ("0", "5"))]),
+        ("18,age", [Part("18"), Part("age")]),
+    ],
+)
+def test_by_is_read(spec, parts):
+    columns = ["case", "centre", "age", "stage", "a,b:1", "t:2", "18"]
+
+    assert list(parse_by(spec, columns)) == parts
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("", "got ''"),
+        ("centre,", "got ''"),
+        ("scanner:0,5", "got 'scanner:0,5'|got 'scanner:0'"),
+        ("age:0,18,sixty", "got 'sixty'. Choose from: centre, age"),
+        ("age:", "two or more increasing numbers, got 'age:'"),
+        ("age:5", "two or more increasing numbers, got 'age:5'"),
+        ("age:0,18,18", "two or more increasing numbers, got 'age:0,18,18'"),
+        ("age:young,18", "two or more increasing numbers, got 'age:young'|got 'age:young,18'"),
+        ("age:0,nan", "got 'nan'"),
+        ("age:q1", "got 'age:q1'"),
+        ("age:q3,5", "got 'age:q3,5'"),
+        ("age:0,5,age:q2", "every column once"),
+        ("centre,centre", "every column once"),
+    ],
+)
+def test_unusable_by_is_refused(spec, message):
+    with pytest.raises(ValueError, match=message):
+        parse_by(spec, ["case", "centre", "age"])
+
+
+def test_strata_of_a_column_are_in_natural_order():
+    attribute, series = stratify(table(site=["site10", "missing", "site2", "Site1", "site2"]), "site")
+
+    assert attribute == "site"
+    assert order(series) == ["Site1", "site2", "site10", "missing"]
+    assert series.to_dict() == {"c0": "site10", "c1": "missing", "c2": "site2", "c3": "Site1", "c4": "site2"}
+
+
+def test_numbers_are_in_the_order_of_their_values():
+    assert order(stratify(table(tesla=["3", "0.6", "10", "0.55", "-1"]), "tesla")[1]) == [
+        "-1",
+        "0.55",
+        "0.6",
+        "3",
+        "10",
+    ]
+
+
+def test_intersections_that_occur_are_in_the_order_of_their_parts():
+    rows = table(centre=["B", "A", "A", "missing", "A"], pathology=["x", "y", "missing", "x", "x"])
+    attribute, series = stratify(rows, "centre,pathology")
+
+    assert attribute == "centre,pathology"
+    assert order(series) == ["A,x", "A,y", "A,missing", "B,x", "missing,x"]
+    assert series["c0"] == "B,x"
+
+
+def test_intersections_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="a name of its own, got 'A,B,C' twice"):
+        stratify(table(a=["A,B", "A"], b=["C", "B,C"]), "a,b")
+
+
+def test_edges_are_in_the_stratum_above_and_the_last_in_the_last():
+    ages = ["0", "17.9", "18", "64", "65", "120", "missing"]
+    attribute, series = stratify(table(age=ages), "age:0,18,65,120")
+
+    young, middle, old = "0 to 18", "18 to 65", "65 to 120"
+    assert series.tolist() == [young, young, middle, middle, old, old, "missing"]
+    assert (attribute, order(series)) == ("age", [young, middle, old, "missing"])
+
+
+def test_empty_intervals_are_left_out():
+    assert order(stratify(table(age=["70", "1"]), "age:0,18,65,inf")[1]) == ["0 to 18", "65 to inf"]
+
+
+def test_intersection_with_a_cut_column():
+    rows = table(centre=["B", "A"], age=["70", "1"], sex=["f", "m"])
+    attribute, series = stratify(rows, "centre,age:0,18,120,sex")
+
+    assert attribute == "centre,age,sex"
+    assert order(series) == ["A,0 to 18,m", "B,18 to 120,f"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("old", "`age` must be a finite number to be cut, got 'old' for 'c1'"),
+        ("inf", "`age` must be a finite number to be cut, got 'inf' for 'c1'"),
+        ("120.5", "`age` must be between the edges 0 and 120, got '120.5' for 'c1'. Widen the edges"),
+        ("-1", "between the edges 0 and 120, got '-1' for 'c1'"),
+    ],
+)
+def test_entries_that_cannot_be_cut_are_named(entry, message):
+    with pytest.raises(ValueError, match=message):
+        stratify(table(age=["5", entry]), "age:0,18,120")
+
+
+def test_quantiles_have_equal_counts_and_name_their_range():
+    volumes = ["1.2", "0.4", "missing", "5", "1.5", "30", "0.8"]
+    attribute, series = stratify(table(volume=volumes), "volume:q3")
+
+    assert attribute == "volume"
+    assert order(series) == ["q1: 0.4 to 0.8", "q2: 1.2 to 1.5", "q3: 5 to 30", "missing"]
+    assert Counter(series) == dict.fromkeys(order(series)[:3], 2) | {"missing": 1}
+    assert series["c1"] == "q1: 0.4 to 0.8"
+
+
+def test_equal_entries_stay_in_one_quantile():
+    series = stratify(table(volume=["0"] * 90 + [str(n) for n in range(1, 11)]), "volume:q3")[1]
+
+    assert dict(Counter(series)) == {"q1: 0": 90, "q2: 1 to 5": 5, "q3: 6 to 10": 5}
+
+
+@pytest.mark.parametrize(("n", "q"), [(10, 3), (11, 3), (5000, 7), (7, 7)])
+def test_quantiles_without_ties_differ_by_one_case_at_most(n, q):
+    sizes = Counter(stratify(table(volume=[str(i * 1.25) for i in range(n)]), f"volume:q{q}")[1]).values()
+
+    assert len(sizes) == q
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_long_numbers_are_shown_short():
+    rows = table(volume=["0.123456789", "1234567.891", "-12.3456789012", "1e-7"])
+
+    assert order(stratify(rows, "volume:q2")[1]) == ["q1: -12.346 to 1e-7", "q2: 0.12346 to 1234568"]
+
+
+def test_too_few_different_numbers_are_refused():
+    for volumes in (["1", "1.0", "2"], ["missing", "missing"]):
+        with pytest.raises(ValueError, match="`volume` must have at least 3 different numbers"):
+            stratify(table(volume=volumes), "volume:q3")
+
+
+def test_without_by_all_cases_are_one_stratum():
+    strata_of_all = stratify_all(None, [], ["b", "a"])
+
+    assert list(strata_of_all) == ["all"]
+    assert strata_of_all["all"].to_dict() == {"b": "all", "a": "all"}
+    assert order(strata_of_all["all"]) == ["all"]
+
+
+def test_only_the_evaluated_cases_play_a_part():
+    rows = table(centre=["A", "B", "C"], volume=["1", "2", "99"])
+    result = stratify_all(rows, ["centre", "volume:q2"], ["c1", "c0"])
+
+    assert result["centre"].index.tolist() == ["c1", "c0"]
+    assert order(result["centre"]) == ["A", "B"]
+    assert order(result["volume"]) == ["q1: 1", "q2: 2"]
+
+
+def test_another_way_to_cut_a_column_is_named_by_its_spec():
+    rows = table(age=["1", "70"], centre=["A", "B"])
+    specs = ["age:0,18,120", "age:q2", "centre", "centre", "age:0,18,120"]
+
+    assert list(stratify_all(rows, specs, ["c0", "c1"])) == ["age", "age:q2", "centre"]
+    assert list(stratify_all(rows, ["age:q2", "age"], ["c0", "c1"])) == ["age:q2", "age"]
+    assert order(stratify_all(rows, ["age:q2", "age"], ["c0", "c1"])["age"]) == ["1", "70"]
+
+
+def test_by_without_a_table_or_a_row_is_refused():
+    with pytest.raises(ValueError, match="--cases"):
+        stratify_all(None, ["centre"], ["a"])
+    with pytest.raises(ValueError, match="a row for every case, got none for b"):
+        stratify_all(table(centre=["A"]), ["centre"], ["c0", "b"])
+
+
+def test_stratify_leaves_its_input_alone():
+    rows = table(age=["1", "70"])
+    before = rows.copy()
+    stratify_all(rows, ["age:0,18,120", "age"], ["c0"])
+
+    pd.testing.assert_frame_equal(rows, before)
