@@ -43,7 +43,7 @@ from nnunet_dro.evaluation.report import (
 from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files, read_evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.output_folder import write_files
+from nnunet_dro.files.output_folder import write_files
 
 METRICS = ("dice", "hd95")
 

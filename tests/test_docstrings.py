@@ -23,5 +23,10 @@ def test_examples_run(module, tmp_path, monkeypatch):
 
 
 def test_what_users_call_has_an_example():
-    called = ("evaluation.evaluation", "evaluation.comparison", "evaluation.splits", "sampling.divergences")
+    called = (
+        "evaluation.evaluation",
+        "evaluation.comparing.comparison",
+        "evaluation.stratifying.splits",
+        "sampling.divergences",
+    )
     assert {f"nnunet_dro.{name}" for name in called} <= set(WITH_EXAMPLES)

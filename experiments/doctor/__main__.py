@@ -16,8 +16,8 @@ import pandas as pd
 
 from experiments.doctor.recorded import EXPERIMENTS, Recorded
 from experiments.doctor.table import END, START, markdown, row_of
-from nnunet_dro.atomic import replacing
 from nnunet_dro.doctor import Answer, examine
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.progress_bar import progress_bar
 
 _DOCS = Path(__file__).parents[2] / "docs"

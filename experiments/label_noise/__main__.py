@@ -26,7 +26,7 @@ from experiments.nnunet_runs.whole_study import baseline_first, run_study
 from experiments.record import result_folder, write_result, write_table
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.separation import separation_table
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 
 #: Seeds of the data and the trainings.
 SEEDS = tuple(range(5))

@@ -18,11 +18,11 @@ from filelock import FileLock
 from experiments.device import device_name
 from experiments.nnunet_runs.plans import PLANS_NAME, experiment_plans
 from experiments.nnunet_runs.study import Study
-from nnunet_dro.atomic import replacing
 from nnunet_dro.evaluation import Evaluation, evaluate
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.nnunet.command import run_command
-from nnunet_dro.output_folder import write_files
 from nnunet_dro.trainers.installation import FOLDER
 
 _EPOCH = re.compile(rb": Epoch (\d+) *\r?$", re.MULTILINE)

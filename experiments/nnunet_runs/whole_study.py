@@ -13,7 +13,7 @@ from rich.console import Console
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record.side_by_side import Piece, side_by_side
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.nnunet.command import CommandError
 
 

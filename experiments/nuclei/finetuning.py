@@ -31,7 +31,7 @@ from experiments.record import (
     write_result,
     write_table,
 )
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 
 #: The method that is trained anew, too.
 DRO = "share0.5"

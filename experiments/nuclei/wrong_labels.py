@@ -35,7 +35,7 @@ from experiments.record import (
 )
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.separation import separation_table
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 
 ITERATIONS = 2000
 NAME = "nuclei-wrong-labels"

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from experiments.record.side_by_side import Piece, side_by_side
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 
 
 def cache_folder(name: str) -> Path:

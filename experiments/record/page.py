@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 import nnunet_dro
 from experiments.record.duration import shown_duration
 from experiments.record.templates import render
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 
 
 def write_result(

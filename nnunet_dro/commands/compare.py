@@ -38,7 +38,7 @@ def compare(options: CompareOptions) -> None:
     from nnunet_dro.evaluation.judging.requirements import COMPARISON, parse_requirement, read_requirements
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
     from nnunet_dro.evaluation.result_files import comparison_files, named_trainings, read_evaluation
-    from nnunet_dro.output_folder import check_output, write_files
+    from nnunet_dro.files.output_folder import check_output, write_files
 
     requirements = [parse_requirement(text, COMPARISON) for text in options.require]
     requirements += read_requirements(options.require_file, COMPARISON) if options.require_file else []

@@ -47,7 +47,7 @@ def complete_column(ctx: Any, incomplete: str) -> list[str]:
         ctx: The context of the command, with its parameters so far.
         incomplete: The word so far.
     """
-    from nnunet_dro.case_table import attributes_of, read_cases
+    from nnunet_dro.files.case_table import attributes_of, read_cases
     from nnunet_dro.nnunet.raw_dataset import case_table_of
 
     path, reference = ctx.params.get("cases"), ctx.params.get("evaluate") or _first_argument(ctx, "reference")

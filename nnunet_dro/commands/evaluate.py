@@ -92,7 +92,7 @@ def evaluate(options: EvaluateOptions) -> None:
     from nnunet_dro.evaluation.result_files import OF_LESIONS, evaluation_files
     from nnunet_dro.evaluation.scoring.instances import Instances
     from nnunet_dro.evaluation.scoring.kept_scores import keeping
-    from nnunet_dro.output_folder import check_output, write_files
+    from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 
     requirements = [parse_requirement(text) for text in options.require]

@@ -61,7 +61,7 @@ def explore(options: ExploreOptions) -> None:
     from nnunet_dro.exploration.exploration import explore_evaluation
     from nnunet_dro.exploration.files import exploration_files
     from nnunet_dro.exploration.terminal import exploration_table
-    from nnunet_dro.output_folder import check_output, write_files
+    from nnunet_dro.files.output_folder import check_output, write_files
 
     check_output(options.output, overwrite=options.overwrite)
     evaluation = read_evaluation(options.results)

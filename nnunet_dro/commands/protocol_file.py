@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nnunet_dro.atomic import replacing
 from nnunet_dro.commands.locked_options import LockedComparison, LockedEvaluation, kinds_in
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -22,6 +21,7 @@ from nnunet_dro.evaluation.judging.requirements import COMPARISON, STRATA, parse
 from nnunet_dro.evaluation.scoring.failures import failure_of
 from nnunet_dro.evaluation.scoring.instances import Instances
 from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.naming import name_some
 
 if sys.version_info >= (3, 11):

@@ -128,7 +128,7 @@ def rank(options: RankOptions) -> None:
 
     from nnunet_dro.evaluation.result_files import named_evaluations, read_evaluation
     from nnunet_dro.evaluation.stratifying.division import default_case_table
-    from nnunet_dro.output_folder import check_output, write_files
+    from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.ranking.files import ranking_files
     from nnunet_dro.ranking.ranking import rank_evaluations
     from nnunet_dro.ranking.submissions import ScoringOptions, named_submissions, score_submissions

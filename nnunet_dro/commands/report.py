@@ -51,7 +51,7 @@ def report(options: ReportOptions) -> None:
     """Make the reports of an evaluation again, with pictures of the worst cases."""
     from nnunet_dro.evaluation.report import evaluation_reports, pictures_of
     from nnunet_dro.evaluation.result_files import read_evaluation
-    from nnunet_dro.output_folder import check_output, write_files
+    from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import MOST_MB, PAGE, viewer_page
 
     if options.pack is not None:

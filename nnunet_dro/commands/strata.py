@@ -42,9 +42,9 @@ def strata(options: StrataOptions) -> None:
     from joblib import cpu_count
     from rich.console import Console
 
-    from nnunet_dro.atomic import replacing
     from nnunet_dro.evaluation.report.columns import columns_table
     from nnunet_dro.evaluation.stratifying.strata_table import strata_table
+    from nnunet_dro.files.atomic import replacing
 
     output = options.output
     if output.suffix.lower() != ".csv":

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.case_table import attributes_of
 from nnunet_dro.evaluation import strata
+from nnunet_dro.files.case_table import attributes_of
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.raw_dataset import RawDataset
 

@@ -7,7 +7,7 @@ from nnunet_dro.demo.progress import StepProgress
 from nnunet_dro.evaluation import Comparison, compare, evaluate
 from nnunet_dro.evaluation.report import comparison_reports, evaluation_reports, pictures_of
 from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files
-from nnunet_dro.output_folder import write_files
+from nnunet_dro.files.output_folder import write_files
 
 
 def metrics_for(ending: str) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ import pandas as pd
 from joblib import cpu_count
 from rich.console import Console
 
-from nnunet_dro.atomic import replacing
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
 from nnunet_dro.demo.division import Division, divide, strata_by
 from nnunet_dro.demo.plans import PLANS_NAME, small_plans
@@ -24,6 +23,7 @@ from nnunet_dro.demo.settings import Settings, claim
 from nnunet_dro.demo.steps import Step, carry_out, together
 from nnunet_dro.demo.table import render_table
 from nnunet_dro.evaluation import Labels
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.nnunet.command import Device
 from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset

@@ -11,7 +11,7 @@ from nnunet_dro.doctor.inputs import find_inputs, read_strata
 from nnunet_dro.doctor.measurements import HARDNESS, LOSS, Measurements
 from nnunet_dro.doctor.page import doctor_html
 from nnunet_dro.doctor.rules import TRAINING, VALIDATION
-from nnunet_dro.output_folder import check_output, write_files
+from nnunet_dro.files.output_folder import check_output, write_files
 
 if TYPE_CHECKING:
     from nnunet_dro.doctor.model import FinishedModel

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.atomic import replacing
-from nnunet_dro.json_file import read_json
+from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.json_file import read_json
 
 CASES_FILE = "doctor.csv"
 SETTINGS_FILE = "doctor.json"

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
     from nnunet_dro.evaluation.comparing.comparison import Comparison, compare
     from nnunet_dro.evaluation.evaluation import evaluate
     from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
     from nnunet_dro.evaluation.stratifying.splits import make_splits
     from nnunet_dro.evaluation.stratifying.stratify import strata, stratify
+    from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
 
 __all__ = [
     "LABEL_MAP_ENDINGS",

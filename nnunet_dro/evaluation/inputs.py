@@ -14,7 +14,7 @@ from nnunet_dro.evaluation.scoring.labels import Labels
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.scoring.score_arrays import COUNTS, Scoring
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
-from nnunet_dro.json_file import read_json
+from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.nnunet.folders import FOLD_NAME
 

@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.scoring.score_arrays import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
 from nnunet_dro.evaluation.statistics.lesion_sizes import NUMBERS as LESION_NUMBERS
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
-from nnunet_dro.json_file import read_json
+from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 
 #: The name of the format of summary.json; its number changes with the format.

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.evaluation.comparing.common_ground import case_table_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.auto_strata import MOST_GROUPS
 from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, parse_by, stratify
 from nnunet_dro.exploration.rank_sums import CodeArray
 from nnunet_dro.exploration.search import Attribute
+from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some
 
 #: What `--by auto:size` and the like begin with.

@@ -10,7 +10,7 @@ from typing import Any
 from nnunetv2.utilities.plans_handling.plans_handler import PlansManager
 from torch import Tensor
 
-from nnunet_dro.json_file import read_json
+from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_dataset_json, read_if_usable
 from nnunet_dro.nnunet.target import Target

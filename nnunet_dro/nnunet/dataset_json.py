@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nnunet_dro.json_file import read_json
+from nnunet_dro.files.json_file import read_json
 
 DATASET_JSON = "dataset.json"
 

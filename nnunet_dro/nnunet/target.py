@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnunet_dro.case_table import find_case_table
-from nnunet_dro.json_file import read_json
+from nnunet_dro.files.case_table import find_case_table
+from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import read_dataset_json
 from nnunet_dro.nnunet.folders import SPLITS_FILE, dataset_folder, find_dataset, fold_folder, folder_of

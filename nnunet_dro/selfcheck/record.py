@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import nnunet_dro
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.selfcheck.checks import Number, check_numbers
 
 _PACKAGES = ("nnunetv2", "torch", "numpy", "scipy", "pandas", "SimpleITK")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from nnunet_dro.json_file import read_json
+from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold
 from nnunet_dro.pages.wording import count

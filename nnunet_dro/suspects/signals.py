@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING, case_table_places, read_cases
 from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.files.case_table import MISSING, case_table_places, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import Fold
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
+from nnunet_dro.files.output_folder import check_output, write_files
 from nnunet_dro.nnunet.folders import SPLITS_FILE, folds_of
-from nnunet_dro.output_folder import check_output, write_files
 from nnunet_dro.suspects.exclusions import (
     EXCLUSIONS_FILE,
     check_apart,

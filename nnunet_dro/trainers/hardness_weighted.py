@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import distributed as dist
 from torch import nn
 
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, PooledHardness
 from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import Step

@@ -9,11 +9,11 @@ from typing import Literal
 import pandas as pd
 from joblib import cpu_count
 
-from nnunet_dro.case_table import read_cases
 from nnunet_dro.evaluation.evaluation import evaluate
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all
+from nnunet_dro.files.case_table import read_cases
 
 _FORM = re.compile(r"(\S+)(?:\s+of\s+(\S+))?(?:\s+by\s+(.+?)\s+(worst|mean))?")
 

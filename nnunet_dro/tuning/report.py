@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 from rich.markup import escape
 from rich.table import Table
 
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.pages.page import page_environment
 from nnunet_dro.pages.wording import NO_VALUE, count
 from nnunet_dro.tuning.repeats import Repeated, chosen_trial, repeated

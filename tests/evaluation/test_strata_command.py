@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import SimpleITK
 
-from nnunet_dro.case_table import read_cases
+from nnunet_dro.files.case_table import read_cases
 from tests.evaluation.made_folders import (
     check_refused,
     run,

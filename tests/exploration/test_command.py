@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.result_files import evaluation_files
-from nnunet_dro.output_folder import write_files
+from nnunet_dro.files.output_folder import write_files
 from tests.evaluation.made_folders import check_refused, names_in, read_csv, run, summary_of
 from tests.exploration.made import made
 

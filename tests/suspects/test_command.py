@@ -176,5 +176,5 @@ def test_output_that_is_a_file_or_may_not_be_written_is_refused(nowhere, monkeyp
     write_log(folder, "hardness.csv", [{"a": 1.0}])
     (nowhere / "file").touch()
     check_refused(run(folder, "-o", nowhere / "file"), nowhere / "file", "must be a folder")
-    monkeypatch.setattr("nnunet_dro.output_folder.os.access", lambda *_: False)
+    monkeypatch.setattr("nnunet_dro.files.output_folder.os.access", lambda *_: False)
     check_refused(run(folder), folder, "must be writable")

@@ -138,7 +138,7 @@ def test_other_ranks_leave_the_file_that_the_first_is_writing(make_trainer):
 
 _SAVE_FOREVER = """
 import sys, torch
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 weights = torch.zeros(2_000_000)
 for i in range(10**6):
     with replacing(sys.argv[1]) as partial:

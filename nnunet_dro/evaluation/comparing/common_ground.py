@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import divide, parse_by, stratify
+from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
 
 #: Options that change what a number means.

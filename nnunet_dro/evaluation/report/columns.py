@@ -5,7 +5,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nnunet_dro.case_table import MISSING, attributes_of
+from nnunet_dro.files.case_table import MISSING, attributes_of
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.wording import plain
 

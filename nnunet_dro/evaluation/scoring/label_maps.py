@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.nifti import UnusualNiftiError, read_nifti
-from nnunet_dro.json_file import read_json
+from nnunet_dro.files.json_file import read_json
 
 #: The endings of the formats that nnU-Net reads; the first that fits a file's name is cut off to name the case.
 LABEL_MAP_ENDINGS = (".nii.gz", ".nii", ".nrrd", ".mha", ".png", ".bmp", ".tiff", ".tif")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING
 from nnunet_dro.evaluation.cluster import done_on_cluster
 from nnunet_dro.evaluation.stratifying.attributes import ATTRIBUTES, CaseFiles, measure_files
+from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
 
 _PREFIX = "auto:"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.stratifying.auto_strata import names_columns
 from nnunet_dro.evaluation.stratifying.stratify import strata_of_others, stratify_all
+from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.raw_dataset import case_table_of
 

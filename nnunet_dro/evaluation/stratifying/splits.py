@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.atomic import replacing
-from nnunet_dro.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
 from nnunet_dro.evaluation.stratifying.stratify import strata, stratify_all
+from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
 from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases

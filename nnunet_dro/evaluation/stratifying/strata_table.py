@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.evaluation.scoring.label_maps import list_label_maps
 from nnunet_dro.evaluation.scoring.labels import read_labels
 from nnunet_dro.evaluation.stratifying.acquisition import FIELDS, of_dicom, of_sidecar
 from nnunet_dro.evaluation.stratifying.attributes import ATTRIBUTES, CaseFiles
 from nnunet_dro.evaluation.stratifying.auto_strata import measure_cases, written
 from nnunet_dro.evaluation.stratifying.images import find_image
+from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import find_dataset_json
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.case_table import MISSING, NO_TABLE, attributes_of, check_cases
+from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases
 from nnunet_dro.naming import name_some, repeated
 
 #: Attribute and stratum where nothing divides the cases.

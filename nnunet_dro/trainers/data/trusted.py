@@ -7,7 +7,7 @@ from batchgenerators.dataloading.nondet_multi_threaded_augmenter import NonDetMu
 from batchgenerators.dataloading.single_threaded_augmenter import SingleThreadedAugmenter
 from nnunetv2.utilities.default_n_proc_DA import get_allowed_n_proc_DA
 
-from nnunet_dro.case_table import MISSING, case_table_places, find_case_table, read_cases
+from nnunet_dro.files.case_table import MISSING, case_table_places, find_case_table, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import UNIFORM, HardnessTable
 from nnunet_dro.trainers.data.case_groups import dataset_folders

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 
 
 def append_rows(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

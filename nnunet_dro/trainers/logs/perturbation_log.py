@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
 from nnunet_dro.trainers.logs.epoch_summary import PerturbationSummary
 from nnunet_dro.trainers.logs.perturbation_plot import Example, plot_example

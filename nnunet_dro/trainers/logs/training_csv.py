@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.sampling import GroupRule, HardnessTable, RuleWithBeta
 from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from nnunet_dro.case_table import find_case_table
+from nnunet_dro.files.case_table import find_case_table
 from nnunet_dro.trainers.data.case_groups import dataset_folders, groups_of, watched_groups
 from nnunet_dro.trainers.registry import trainer_class
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.json_file import read_json
+from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 
 #: Name of the case table in the folders of a dataset.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from nnunet_dro.atomic import replacing
+from nnunet_dro.files.atomic import replacing
 
 
 def check_output(folder: Path, *, overwrite: bool) -> None:
