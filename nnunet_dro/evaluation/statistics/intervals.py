@@ -162,7 +162,9 @@ def _own(ascending: FloatArray, *, bounded: bool) -> dict[str, FloatArray]:
     found = {name: percentile_bounds(ascending, percent, tail=TAIL) for name, percent in PERCENTILES.items()}
     spread = found["p75"] - found["p25"][:, ::-1]
     found["iqr"] = np.where(np.isnan(spread), np.nan, np.maximum(spread, 0))
-    return found | {"mean": _within(mean_by_skewed_t(ascending, tail=TAIL), bounded, 0.0)}
+    mean = _within(mean_by_skewed_t(ascending, tail=TAIL), bounded, 0.0)
+    # Distances have no upper limit, but a lower one.
+    return found | {"mean": np.where(ascending[:, :1] < 0, mean, np.maximum(mean, 0.0))}
 
 
 def _within(bounds: FloatArray, bounded: bool, low: float) -> FloatArray:

@@ -122,6 +122,15 @@ def test_the_mean_to_read_reaches_farther_on_the_side_of_the_long_tail():
     assert interval([0.0] + [1.0] * 9, "mean")[1] <= 1
 
 
+def test_the_mean_of_distances_has_no_bound_below_0():
+    distances = np.array([3.0, 3.2, 4.1, 5.0, 4.0, 7.1, 6.0, 245.6])
+    low, high = interval(distances, "mean", bounded=False)
+
+    assert low == 0
+    assert high > distances.mean()
+    assert interval(distances - 5, "mean", bounded=False)[0] < 0
+
+
 def test_the_skewed_t_is_the_limit_of_bootstrap_t():
     rng = np.random.default_rng(5)
     for x in (rng.lognormal(1, 0.8, 600), np.where(rng.random(600) < 0.1, 200, 2.0), rng.beta(8, 2, 600)):
