@@ -32,7 +32,16 @@ from nnunet_dro.evaluation.report.page_limits import (
     most_changed_labels,
     worst_labels,
 )
-from nnunet_dro.evaluation.report.strata_tables import FEW, FOOTNOTES, INTERVAL, LEFT_OUT, Table, strata_tables
+from nnunet_dro.evaluation.report.strata_tables import (
+    FEW,
+    FOOTNOTES,
+    INTERVAL,
+    LEFT_OUT,
+    N_OF_FEW,
+    Row,
+    Table,
+    strata_tables,
+)
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
 from nnunet_dro.evaluation.stratifying.stratify import ALL
@@ -43,6 +52,9 @@ if TYPE_CHECKING:
 
 #: With more methods, the baseline among them, the differences are counted: nobody reads hundreds of rows.
 _MOST_METHODS = 5
+
+#: With more columns, one space is between them, not two.
+_MOST_SPACED = 10
 
 #: The most findings that are told where the tables are cut short, too.
 _MOST_FINDINGS = 20
@@ -170,37 +182,57 @@ def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableTy
 
 
 def _strata_table(table: Table) -> RichTable:
-    title = f"{attribute_title(table.attribute)}: {table.metric.title} ({unit_sign(table.metric)})"
-    shown = _titled(title)
-    shown.add_column("label", overflow="fold")
-    if table.attribute != ALL:
-        shown.add_column("stratum", overflow="fold")
+    shown = _titled(f"{attribute_title(table.attribute)}: {table.metric.title} ({unit_sign(table.metric)})")
+    for heading in ("label", *(["stratum"] if table.attribute != ALL else [])):
+        shown.add_column(heading, overflow="fold", min_width=6)
     for name in ("n", *(["patients"] if table.has_patients else []), *table.headings):
         shown.add_column(name, justify="right", no_wrap=True)
-    for heading in table.further:
-        shown.add_column(heading, justify="right", no_wrap=heading == table.failure)
-    undefined = any(row.n_undefined for row in table.rows)
-    for heading in (*(["undefined"] if undefined else []), *(["missed", "invented"] if table.has_failures else [])):
+    # A column of values has room only where few cases leave few statistics.
+    beside = len(table.headings) <= N_OF_FEW
+    further = [heading for heading in table.further if beside or heading == table.failure]
+    for heading in further:
+        shown.add_column(heading, justify="right", min_width=6)
+    # Columns of zeros are left out.
+    counts = {"undef.": "n_undefined", "missed": "n_missed", "inv.": "n_invented"}
+    counts = {name: field for name, field in counts.items() if any(getattr(row, field) for row in table.rows)}
+    for heading in counts:
         shown.add_column(heading, justify="right", no_wrap=True)
+    if len(shown.columns) > _MOST_SPACED:
+        shown.padding = (0, 1, 0, 0)
     rows = [row for label in dict.fromkeys(r.label for r in table.rows) for row in table.rows if row.label == label]
     for place, row in enumerate(rows):
-        names = [Text(plain(row.label))]
-        if table.attribute != ALL:
-            names.append(Text(plain(stratum_title(table.attribute, row.stratum))))
+        names = [row.label, *([stratum_title(table.attribute, row.stratum)] if table.attribute != ALL else [])]
+        sizes = [row.n, *([row.n_patients] if table.has_patients else [])]
         # Too few cases are dim here; the other mark stays.
         cells = [
             Text(cell.text + cell.marks.replace(FEW, ""), style="dim" if cell.too_few or cell.text == NO_VALUE else "")
             for cell in row.cells
         ]
-        counts = [Text(str(row.n_undefined))] if undefined else []
-        counts += [Text(str(n), style="red" if n else "") for n in (row.n_missed, row.n_invented) if table.has_failures]
-        sizes = [Text(str(n)) for n in (row.n, *([row.n_patients] if table.has_patients else []))]
+        more = table.further_of(row)[-len(further) :] if further else []
+        bad = [
+            Text(str(n), style="red" if n and f != "n_undefined" else "")
+            for f in counts.values()
+            for n in [getattr(row, f)]
+        ]
         last = place + 1 == len(rows) or rows[place + 1].label != row.label
-        shown.add_row(*names, *sizes, *cells, *map(Text, table.further_of(row)), *counts, end_section=last)
-    left_out = any(cell.left_out for row in rows for cell in row.cells)
-    if below := [*table.on_failures, *([f"{LEFT_OUT} {FOOTNOTES[LEFT_OUT]}"] if left_out else [])]:
-        shown.caption, shown.caption_justify = Text(" ".join(below), style="dim"), "left"
+        shown.add_row(
+            *map(Text, map(plain, names)), *map(Text, map(str, sizes)), *cells, *map(Text, more), *bad, end_section=last
+        )
+    if below := _below(table, rows, with_values=not beside):
+        shown.caption, shown.caption_justify = Text(below, style="dim"), "left"
     return shown
+
+
+def _below(table: Table, rows: Sequence[Row], *, with_values: bool) -> str:
+    """What stands below a table of strata: the values of few cases, a line each, and what its columns and marks say."""
+    lines = []
+    for row in rows:
+        if row.values and with_values:
+            where = f" in {stratum_title(table.attribute, row.stratum)}" if table.attribute != ALL else ""
+            lines.append(plain(f"Values of {row.label}{where}: {row.values}"))
+    left_out = any(cell.left_out for row in rows for cell in row.cells)
+    lines.append(" ".join([*table.on_failures, *([f"{LEFT_OUT} {FOOTNOTES[LEFT_OUT]}"] if left_out else [])]))
+    return "\n".join(line for line in lines if line)
 
 
 def _lesion_table(table: LesionTable) -> RichTable:

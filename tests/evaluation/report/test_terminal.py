@@ -1,5 +1,8 @@
 import io
+import re
+from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from nnunet_dro.evaluation.report import comparison_table, evaluation_table
@@ -87,3 +90,35 @@ def test_three_methods_fit_a_narrow_terminal():
 def test_table_fits_a_narrow_terminal():
     text = printed(evaluation_table(evaluation_of(*scores_of(60))), width=80)
     assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def photographs(*, patients=False):
+    """Cameras of names that fit no narrow column, few cases in one, failures and distances."""
+    cameras = ("fluorescence", "gray_smear_of_a_long_name", "purple_white")
+    of_case = ["gray_smear" if n < 5 else cameras[n % 3] for n in range(244)]
+    metrics = ("dice", "hd95")
+    scores, strata = scores_of(244, ("nucleus",), metrics=metrics, attributes={"camera": of_case})
+    evaluation = evaluation_of(scores, strata, metrics)
+    counts = evaluation.strata.assign(n_missed=1, n_invented=0, n_failed=1, failure_high=0.657)
+    return replace(evaluation, strata=counts.assign(n_patients=counts["n"]) if patients else counts)
+
+
+@pytest.mark.parametrize("patients", [False, True])
+def test_narrow_terminal_cuts_no_name_and_no_number(patients):
+    evaluation = photographs(patients=patients)
+    lines = printed(evaluation_table(evaluation), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if "…" in line]
+    assert any("fluore" in line for line in lines)
+    assert any("65.7 %)" in line for line in lines)
+
+
+def test_values_of_few_cases_stand_below_the_table():
+    text = " ".join(printed(evaluation_table(photographs()), width=80).split())
+    assert re.search(r"gray_smear: [\d.]+, [\d.]+, [\d.]+, [\d.]+, [\d.]+", text)
+
+
+def test_columns_without_a_count_are_left_out():
+    text = printed(evaluation_table(photographs()), width=80)
+    assert "missed" in text
+    assert "inv." not in text
