@@ -18,9 +18,11 @@ _DEFINITIONS = {
     "std": "sample standard deviation (n - 1)",
     "percentiles": "linear interpolation between order statistics; p5 is the value that 5 % of the cases lie below",
     "iqr": "p75 - p25",
-    "interval": "95 % interval. Percentiles: exact order statistics. iqr: the bounds of p75 and p25. Mean and std of "
-    "fractions: random weights on the cases and on one more case that is as bad or as good as can be. Mean of "
-    "distances: bootstrap of Student's t, from 50 cases on",
+    "interval": "95 % interval, from six values on. Percentiles: exact order statistics. iqr: the bounds of p75 and "
+    "p25. Mean: Student's t, corrected for skewness",
+    "guaranteed": "mean_low_guaranteed and mean_high_guaranteed, of fractions: random weights on the cases and on one "
+    "more case that is as bad or as good as can be; each holds with 97.5 %. failure_high: exact, with 95 % "
+    "(Clopper-Pearson)",
 }
 
 #: How a label is scored that reference or prediction lacks.

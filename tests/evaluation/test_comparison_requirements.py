@@ -103,6 +103,13 @@ def test_a_method_that_fails_in_few_cases_is_hardly_ever_let_through(n):
     assert all("assumes only that Dice lies between 0 and 1" in outcome.line for outcome in outcomes)
 
 
+@pytest.mark.parametrize("test", ["wilcoxon_p", "holm_p"])
+def test_a_p_value_is_no_per_cent(test):
+    with pytest.raises(ValueError, match=rf"compare {test} with a fraction from 0 to 1, .* Write 5% or 0\.05\.$"):
+        required(f"{test}<=5")
+    assert {o.value < 0.05 for o in required(f"pathology=rare {test}<=5%").outcomes} == {True}
+
+
 def test_confidence_is_that_of_the_interval_s_end():
     low, same = required("pathology=rare mean_difference_low>=0", "pathology=rare mean_difference>=0@97.5").outcomes
 

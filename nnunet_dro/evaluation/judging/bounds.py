@@ -1,9 +1,8 @@
 """The bounds of requirements: numbers, with the unit that they are written in, that can be meant for a metric."""
 
+import math
 import re
 from dataclasses import dataclass
-
-from nnunet_dro.evaluation.scoring.metrics import Metric
 
 _BOUND = re.compile(r"(?P<number>([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4}))?)(?P<unit>%|pt|mm)?", re.ASCII)
 
@@ -33,22 +32,27 @@ class Bound:
         """The number per value."""
         return 100 if self.unit in ("%", "pt") else 1
 
-    def doubt(self, metric: Metric, *, is_difference: bool, tolerates: bool) -> tuple[str, str] | None:
-        """The rule that the bound breaks if it is that of a metric, and what to write instead; None if it can be meant.
+    def doubt(self, name: str, unit: str, *, is_difference: bool, end: str) -> tuple[str, str] | None:
+        """The rule that a bound of a quantity breaks, and what to write instead; None if it can be meant.
 
         Args:
-            metric: The metric.
+            name: The quantity: a metric, or a statistic that has a unit of its own.
+            unit: Its unit: ``fraction`` or ``mm``.
             is_difference: Whether it bounds a difference of two methods.
-            tolerates: Whether it is a loss that is allowed, and not a gain that is asked for.
+            end: ``low`` if that much is asked for at least, ``high`` at most.
         """
-        if _FITS.get(self.unit, metric.unit) != metric.unit:
-            cure = "Write 0.70 or 70%, or points: -0.5pt." if metric.unit == "fraction" else f"Write {self.number}mm."
-            return f"compare {metric.name} with {'a fraction' if metric.unit == 'fraction' else 'mm'}", cure
-        if metric.unit != "fraction":
+        if _FITS.get(self.unit, unit) != unit:
+            cure = "Write 0.70 or 70%, or points: -0.5pt." if unit == "fraction" else f"Write {self.number}mm."
+            return f"compare {name} with {'a fraction' if unit == 'fraction' else 'mm'}", cure
+        if unit != "fraction":
             return None
         least, what = (-1, "a difference of fractions") if is_difference else (0, "a fraction")
         if not least <= self.value <= 1:
-            return f"compare {metric.name} with {what} from {least} to 1", self._spelled(is_difference)
+            return f"compare {name} with {what} from {least} to 1", self._spelled(is_difference)
+        if not is_difference and self.unit and end == "low" and 0 < self.value < 0.01:
+            meant = f"Write {100 * float(self.number):g}{self.unit} or {float(self.number):g}."
+            return f"ask for 1{self.unit} or more where it has a unit", meant
+        tolerates = self.value < 0 if end == "low" else self.value > 0
         if is_difference and tolerates and not self.unit and abs(self.value) >= _DOUBTFUL:
             return f"have a unit if it allows a loss of {abs(self.value):g}", self._spelled(is_difference)
         return None
@@ -75,4 +79,5 @@ def parse_bound(text: str) -> Bound | None:
     unit = found["unit"] or ""
     # In decimals: a division would turn 0.1pt into a neighbour of 0.001.
     exponent = int(found[3] or 0) - (2 if unit in ("%", "pt") else 0)
-    return Bound(found["number"], unit, float(f"{found[2]}e{exponent}"))
+    value = float(f"{found[2]}e{exponent}")
+    return Bound(found["number"], unit, value) if math.isfinite(value) else None

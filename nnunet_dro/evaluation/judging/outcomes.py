@@ -9,7 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.requirements import Requirement, refusal
-from nnunet_dro.evaluation.judging.verdicts import MET, NUMBERS, Verdict, in_mm, verdict_of, whole
+from nnunet_dro.evaluation.judging.verdicts import MET, NUMBERS, Verdict, in_mm, is_share, verdict_of, whole
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import name_some
@@ -98,7 +98,7 @@ class Outcome:
             return str(int(self.value))
         limit = self.requirement.limit
         length = " px" if self.in_pixels else " mm"
-        unit = length if in_mm(self.metric) and not self.statistic.endswith("_p") else limit.unit
+        unit = length if in_mm(self.metric) and not is_share(self.statistic) else limit.unit
         # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
         scaled = self.value * limit.scale
         shown = (f"{scaled:.{digits}f}" for digits in range(1 if limit.scale > 1 else 3, 18))
@@ -198,14 +198,11 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
 
 def _check_bound(requirement: Requirement, metric: str) -> None:
     """Check that the bound can be meant for a metric."""
-    if requirement.statistic in NUMBERS or requirement.statistic.endswith("_p") or metric not in METRICS:
+    statistic = requirement.statistic
+    if statistic in NUMBERS or (metric not in METRICS and not is_share(statistic)):
         return
-    limit = requirement.limit
-    doubt = limit.doubt(
-        METRICS[metric],
-        is_difference="_difference" in requirement.statistic,
-        tolerates=limit.value < 0 if requirement.end == "low" else limit.value > 0,
-    )
+    name, unit = (statistic, "fraction") if is_share(statistic) else (metric, METRICS[metric].unit)
+    doubt = requirement.limit.doubt(name, unit, is_difference="_difference" in statistic, end=requirement.end)
     if doubt:
         raise refusal(doubt[0], requirement.text, doubt[1])
 

@@ -18,6 +18,9 @@ MET, NOT_MET, CANNOT_TELL = "met", "not met", "cannot tell"
 #: The statistics that are numbers of things; the others are fractions, p values or mm.
 NUMBERS = frozenset((*STRATA_COUNTS, *COMPARISON_COUNTS))
 
+#: Those that say how many cases there are, and not what is wrong or right with them.
+_OF_CASES = ("n", "n_patients", "n_undefined")
+
 #: A statistic of a stratum, in a comparison of one method or of the difference; not a bound of it.
 _ESTIMATE = re.compile(rf"({'|'.join(STATISTICS)})(_baseline|_method|_difference)?")
 
@@ -48,8 +51,9 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
     Returns:
         ``not met`` if the value misses the bound, or if the number that it bounds does, if failures are left out that
         are not allowed, or if there are fewer cases than were asked for. Otherwise ``cannot tell`` if there is no bound
-        with so few cases, no case lies beyond a percentile, or references have no prediction, unless the requirement
-        says how many cases are enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
+        with so few cases, no case lies beyond a percentile, failures are counted where no case has a value, or
+        references have no prediction, unless the requirement says how many cases are enough, or if distances in pixels
+        are compared with mm; and ``met`` in all other cases.
     """
     value = _value(row, requirement)
     sides = list(_sides(row, requirement))
@@ -75,6 +79,11 @@ def whole(row: "pd.Series[Any]", column: str) -> int:
 def in_mm(metric: str) -> bool:
     """Whether a metric is a distance."""
     return metric in METRICS and METRICS[metric].unit == "mm"
+
+
+def is_share(statistic: str) -> bool:
+    """Whether a statistic is a fraction whatever the metric: a p value, or the share of failures."""
+    return statistic == "failure_high" or statistic.endswith("_p")
 
 
 def _with_value(row: "pd.Series[Any]") -> int:
@@ -117,7 +126,7 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
         value = float(row[estimate])
         if value == value and not requirement.holds_for(value):
             yield f"{estimate} itself is {value:.6g}"
-    if requirement.statistic in NUMBERS or not whole(row, "n_left_out"):
+    if requirement.statistic in NUMBERS or is_share(requirement.statistic) or not whole(row, "n_left_out"):
         return
     metric, allowed = METRICS.get(str(row["metric"])), dict(requirement.allowed)
     for kind in metric.undefined_if if metric else KINDS[:0]:
@@ -140,6 +149,9 @@ def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> It
     if estimate and n and value == value and not enough_cases(estimate[1], n):
         beyond = "p25 and p75" if estimate[1] == "iqr" else estimate[1]
         yield f"of fewer than {STATISTICS[estimate[1]].n_needed} {noun} none lies beyond {beyond}; {cure}"
+    counts_anything = requirement.statistic in NUMBERS and requirement.statistic not in _OF_CASES
+    if whole(row, "n") and not n and not value and counts_anything:
+        yield f"no {noun[:-1]} has a value; {cure}"
     if (n_absent := whole(row, "n_absent")) and requirement.statistic not in ("n", "n_patients"):
         yield f"{n_absent} more reference{' has' if n_absent == 1 else 's have'} no prediction; {cure}"
 

@@ -175,6 +175,29 @@ def test_the_share_of_failures_can_be_bounded():
     assert (unknown.verdict.word, unknown.line.split("; ")[1]) == ("cannot tell", "it is not known of this metric")
 
 
+def test_the_share_of_failures_is_no_distance():
+    strata = FEW.assign(metric="hd95", n_failed=1, n_missed=1, n_left_out=1, failure_high=0.216)
+
+    (outcome,) = check("metric=hd95 failure_high<=40%", strata.tail(1))
+
+    # Cases that have no distance, because their label was missed, are among the failures.
+    assert (outcome.passed, outcome.line) == (True, "label=tumour metric=hd95: failure_high 21.6% is <= 40% (60 cases)")
+    with pytest.raises(ValueError, match=r"compare failure_high with a fraction from 0 to 1, .* Write 10% or 0\.1\.$"):
+        check("metric=hd95 failure_high<=10", strata)
+
+
+@pytest.mark.parametrize("count", ["n_failed", "n_missed", "n_invented", "n_left_out"])
+def test_no_failure_among_no_cases_says_nothing(count):
+    strata = FEW.tail(1).assign(**{count: 0}, n_undefined=60)
+
+    (outcome,) = check(f"{count}<=0", strata)
+
+    assert outcome.verdict.word == "cannot tell"
+    assert outcome.line.endswith("(0 of 60 cases with a value); no case has a value; if 0 are enough, add n>=0")
+    assert check(f"{count}<=0 n>=0", strata)[0].passed
+    assert check("n_undefined<=60", strata)[0].passed
+
+
 def test_references_without_a_prediction_leave_it_open():
     absent = FEW.assign(n_absent=9)
     (outcome,) = [o for o in check("mean>=0.7", absent) if o.n == 3]
@@ -245,6 +268,8 @@ def test_pixels_are_no_mm():
         ("p5>=1.5", r"Write 1\.5% or 0\.015\.$"),
         ("p5>=7000%", r"a fraction from 0 to 1.*Write, for example, 70% or 0\.70\."),
         ("p5>=-0.1", "a fraction from 0 to 1"),
+        ("p5>=0.70%", r"ask for 1% or more where it has a unit, .* Write 70% or 0\.7\.$"),
+        ("p5>0.70pt", r"ask for 1pt or more where it has a unit, .* Write 70pt or 0\.7\.$"),
         ("p5>=4mm", r"compare dice with a fraction, .*Write 0\.70 or 70%"),
         ("n>=20%", r"compare n with a number without a unit, not '20%', .* Write 20\."),
         ("metric=hd95 p5<=4%", r"compare hd95 with mm, .* Write 4mm\."),
@@ -256,7 +281,9 @@ def test_a_bound_that_cannot_be_meant_is_refused(text, message):
         check(text, STRATA.assign(metric="hd95") if "hd95" in text else STRATA)
 
 
-@pytest.mark.parametrize("text", ["p5>=1e99999", "p5>=1e", "p5>=70 %%", "p5>=70km", "p5>=%", "p5>=0x1", "p5>=٣"])
+@pytest.mark.parametrize(
+    "text", ["p5>=1e99999", "p5<=1e999", "p5>=1e", "p5>=70 %%", "p5>=70km", "p5>=%", "p5>=0x1", "p5>=٣"]
+)
 def test_no_other_numbers_are_understood(text):
     with pytest.raises(ValueError, match="`requirement` must"):
         check(text)
