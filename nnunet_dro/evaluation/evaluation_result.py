@@ -60,6 +60,11 @@ class Evaluation:
         return EvaluationOptions.of(self.about)
 
     @property
+    def absent(self) -> tuple[str, ...]:
+        """The references without a prediction that were to be expected."""
+        return tuple(self.about.get("inputs", {}).get("references_without_prediction", ()))
+
+    @property
     def case_table(self) -> pd.DataFrame:
         """The other columns of the case table, a row per case with the index ``case``."""
         own = {"case", "label", *NUMBERS}

@@ -76,6 +76,7 @@ def about_evaluation(
         "inputs": {
             "n_cases": len(inputs.pairs),
             "missing_predictions": inputs.missing,
+            "references_without_prediction": list(inputs.lacking),
             "reference_names_sha256": _digest(pair.reference.name for pair in inputs.pairs),
             "prediction_names_sha256": _digest(pair.prediction.name for pair in inputs.pairs if pair.prediction),
             # Of a list with a line per case, so that one number stands for all files.

@@ -1,6 +1,7 @@
 """Requirements on the differences of methods."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,23 @@ def test_a_method_that_fails_in_few_cases_is_hardly_ever_let_through(n):
     # With 2.5 %, more than 7 of 100 have a probability of 0.3 %; Student's t let 20 through with 50 cases.
     assert max(passed) <= 7, passed
     assert all("assumes only that Dice lies between 0 and 1" in outcome.line for outcome in outcomes)
+
+
+def test_cases_that_are_not_compared_leave_it_open():
+    few = evaluation([0.9] * 10)
+    short = replace(few, about=few.about | {"inputs": {"references_without_prediction": ["c10", "c11"]}})
+    for evaluations, n_absent in (
+        ({"ERM": evaluation([0.8] * 30), "DRO": few}, 20),
+        ({"ERM": evaluation([0.8] * 10), "DRO": short}, 2),
+    ):
+        texts = ("mean_difference>=0pt", "mean_difference>=0pt n>=10", "n>=10", "mean_difference>=20pt")
+        requirements = [parse_requirement(text, COMPARISON) for text in texts]
+
+        outcomes = compare(evaluations, requirements=requirements, intersect=True, n_resamples=0).outcomes
+
+        assert [outcome.verdict.word for outcome in outcomes] == ["cannot tell", "met", "met", "not met"]
+        rest = f"(10 cases); {n_absent} more cases are not in every evaluation; if 10 are enough, add n>=10"
+        assert outcomes[0].line.endswith(rest)
 
 
 @pytest.mark.parametrize("test", ["wilcoxon_p", "holm_p"])

@@ -143,6 +143,13 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
 
     assert (code, words) == (3, ["cannot tell", "cannot tell"])
     assert "mean 1.000 is >= 0.9 (3 cases); 9 more references have no prediction; if 3 are enough, add n>=3" in errors
+    absent = summary_of(few_of_a_model / "out")["inputs"]["references_without_prediction"]
+    assert absent == [f"case_{n:02}" for n in range(3, 12)]
+    # Nor does a comparison.
+    out = few_of_a_model / "out"
+    compared = run("compare", f"a={out}", f"b={out}", "-o", out.with_name("c"), "--require", "mean_difference>=0pt")
+    assert compared.exit_code == 3
+    assert "9 more cases are not in every evaluation; if 3 are enough, add n>=3" in compared.stderr
     assert requirements_on(few_of_a_model, model, "label=tumour mean>=0.9 n>=3", "label=tumour n>=3")[0] == 0
     # Whoever names a fold asks for its cases, and those that count as failed are not absent.
     assert requirements_on(few_of_a_model, model / "fold_0", "label=tumour mean>=0.9")[0] == 0

@@ -28,6 +28,7 @@ class CommonGround:
         metrics: In the first evaluation's order.
         notes: Sentences on what was left out.
         with_lesions: The labels that were compared lesion by lesion.
+        n_absent: Number of the cases that are not in every evaluation, references without a prediction among them.
     """
 
     cases: tuple[str, ...]
@@ -35,6 +36,7 @@ class CommonGround:
     metrics: tuple[str, ...]
     notes: tuple[str, ...]
     with_lesions: tuple[str, ...] = ()
+    n_absent: int = 0
 
     def reports(self, label: str, metric: str) -> bool:
         """Whether the metric was computed for the label; metrics on lesions are those of some labels only."""
@@ -89,7 +91,11 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
         notes.append(f"Compared: {_count(len(common_cases))}; left out: {_count(n_left_out)} ({differing}).")
     first = next(iter(evaluations))
     with_lesions = tuple(labels_with_lesions(evaluations[first].scores))
-    ground = CommonGround(tuple(common_cases), tuple(labels[first]), common_metrics, tuple(notes), with_lesions)
+    expected = set().union(*cases.values(), *(evaluation.absent for evaluation in evaluations.values()))
+    n_absent = len(expected - set(common_cases))
+    ground = CommonGround(
+        tuple(common_cases), tuple(labels[first]), common_metrics, tuple(notes), with_lesions, n_absent
+    )
     _check_references(evaluations, ground)
     return ground
 

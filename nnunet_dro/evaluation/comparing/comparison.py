@@ -144,7 +144,8 @@ def _compared(
     draws = {name: int(options[name]) for name in ("n_resamples", "seed")}
     table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
     scores = scores_of_methods(trainings, ground)
-    outcomes = _outcomes(table, requirements, scores, with_intervals=draws["n_resamples"] > 0)
+    checked = table.assign(n_absent=ground.n_absent)
+    outcomes = _outcomes(checked, requirements, scores, with_intervals=draws["n_resamples"] > 0)
     return Comparison(
         methods=tuple(trainings.of_method),
         table=table if margin is None else table.assign(margin=margin_verdicts(table, margin)),

@@ -52,8 +52,8 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
         ``not met`` if the value misses the bound, or if the number that it bounds does, if failures are left out that
         are not allowed, or if there are fewer cases than were asked for. Otherwise ``cannot tell`` if there is no bound
         with so few cases, no case lies beyond a percentile, failures are counted where no case has a value, or
-        references have no prediction, unless the requirement says how many cases are enough, or if distances in pixels
-        are compared with mm; and ``met`` in all other cases.
+        references have no prediction (or cases are not in every evaluation of a comparison), unless the requirement
+        says how many cases are enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
     """
     value = _value(row, requirement)
     sides = list(_sides(row, requirement))
@@ -153,7 +153,10 @@ def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> It
     if whole(row, "n") and not n and not value and counts_anything:
         yield f"no {noun[:-1]} has a value; {cure}"
     if (n_absent := whole(row, "n_absent")) and requirement.statistic not in ("n", "n_patients"):
-        yield f"{n_absent} more reference{' has' if n_absent == 1 else 's have'} no prediction; {cure}"
+        more = f"reference{' has' if n_absent == 1 else 's have'} no prediction"
+        if "baseline" in row.index:
+            more = f"case{' is' if n_absent == 1 else 's are'} not in every evaluation"
+        yield f"{n_absent} more {more}; {cure}"
 
 
 def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
