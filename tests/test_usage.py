@@ -90,6 +90,13 @@ def test_an_error_names_the_flag_that_was_typed(run, tmp_path, monkeypatch, word
     assert result.stderr.startswith(f"nnunet-dro: `{flag}` must "), result.stderr
 
 
+def test_an_error_of_a_choice_is_one_plain_sentence(run):
+    result = run("rank", "a=r", "b=s", "-o", "out", "--scheme", "meen")
+    assert result.exit_code == 2
+    assert "Value error" not in result.stderr
+    assert "'meen' is not one of" in result.stderr
+
+
 def test_an_error_leaves_columns_and_arguments_their_names():
     commands = typer.main.get_command(app).commands
     message = "`from` must be a model of `fold`, and column `from` be a number."

@@ -125,6 +125,8 @@ def _one_line() -> Iterator[None]:
         yield
     except _UsageError as error:
         message: str = error.format_message()  # type: ignore[attr-defined]
+        # With an enum, some versions of typer begin the reason so.
+        message = message.replace("Value error, ", "")
         ctx = getattr(error, "ctx", None)
         # Those that a command raises itself say the cure, and know no context.
         stop(message if ctx is None else f"{message.rstrip('.')}. See `{ctx.command_path} --help`.", BAD_INPUT)

@@ -90,6 +90,14 @@ def _usable(
     if small and large:
         left_out = name_some([attribute.name for attribute in small])
         notes.append(f"Left out, because no stratum has {min_cases} cases: {left_out}.")
+    scarce = [
+        f"{stratum} ({n}) of {attribute.name}"
+        for attribute in large
+        for stratum, n in zip(attribute.strata, np.bincount(attribute.codes), strict=True)
+        if n < min_cases
+    ]
+    if scarce:
+        notes.append(f"Too few cases to be looked at, fewer than {min_cases}: {name_some(scarce)}.")
     # Without a large one, the search says that there are too few cases.
     return large or small
 

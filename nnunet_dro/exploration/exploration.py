@@ -34,7 +34,8 @@ DEFINITIONS = {
     "missed": "a label that was missed or invented and has no value has the worst rank; in means 0, or the largest "
     "distance of any case for the label",
     "power": "of random groups of whole patients as large as the median stratum, how many are confirmed if their cases "
-    "score 10 points (or 10 mm) worse; an upper bound, because the search has to find them among all others",
+    "score 10 points (distances: 10 mm or 10 pixels) worse; an upper bound, because the search has to find them among "
+    "all others",
     "lower": "how often a case of the combination scores lower than one of the rest, in the half that was tested; "
     "equal scores count one half",
 }

@@ -84,6 +84,13 @@ def test_the_patient_is_no_attribute(tmp_path):
     assert patient_numbers(made(4), ["case_000", "case_001"])[1] is None
 
 
+def test_strata_that_are_too_small_to_be_looked_at_are_named(evaluation, tmp_path):
+    cameras = ["rare"] * 4 + ["A", "B"] * 13
+    table = write_table(tmp_path / "t.csv", evaluation, camera=cameras)
+    _, notes = find_attributes(evaluation, cases_of(evaluation), table=table, by=["camera"], min_cases=10)
+    assert notes == ["Too few cases to be looked at, fewer than 10: rare (4) of camera."]
+
+
 def test_identifiers_are_left_out(evaluation, tmp_path):
     table = write_table(tmp_path / "t.csv", evaluation, series=[f"uid.{n}" for n in range(30)])
     attributes, notes = find_attributes(evaluation, cases_of(evaluation), table=table, min_cases=6)

@@ -1,5 +1,6 @@
 """What stands out is found and confirmed on other cases, and nothing is claimed where there is nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -246,3 +247,5 @@ def test_distances_are_made_larger():
     exploration = explore_evaluation(made(60, seed=2, metric="hd95"), metric="hd95", min_cases=3)
     assert exploration.confirmed.empty
     assert "whose HD95 is 10 mm larger is confirmed" in findings(exploration)[1]
+    in_pixels = replace(exploration, about={**exploration.about, "in_pixels": True})
+    assert "whose HD95 is 10 px larger is confirmed" in findings(in_pixels)[1]
