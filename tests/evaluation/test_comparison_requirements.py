@@ -121,11 +121,37 @@ def test_cases_that_are_not_compared_leave_it_open():
         assert outcomes[0].line.endswith(rest)
 
 
+def test_pairs_that_both_methods_fail_leave_it_open():
+    distances = [2.0] * 20 + [np.nan] * 10
+    missed = evaluation([0.9] * 20 + [0.0] * 10, hd95=distances)
+    missed.scores["n_prediction"] = [10] * 20 + [0] * 10
+    texts = ("p75_method<=5mm", "p75_method<=5mm n>=20", "p75_method<=1mm", "losses<=0")
+    requirements = [parse_requirement(f"metric=hd95 {text}", COMPARISON) for text in texts]
+
+    outcomes = compare({"ERM": missed, "DRO": missed}, requirements=requirements, n_resamples=0).outcomes
+
+    assert [outcome.verdict.word for outcome in outcomes] == ["cannot tell", "met", "not met", "met"]
+    rest = "(20 of 30 cases with a value); it leaves out 10 cases in which the label was missed or invented; if 20 are"
+    assert outcomes[0].line.endswith(f"{rest} enough, add n>=20")
+
+
 @pytest.mark.parametrize("test", ["wilcoxon_p", "holm_p"])
 def test_a_p_value_is_no_per_cent(test):
     with pytest.raises(ValueError, match=rf"compare {test} with a fraction from 0 to 1, .* Write 5% or 0\.05\.$"):
         required(f"{test}<=5")
     assert {o.value < 0.05 for o in required(f"pathology=rare {test}<=5%").outcomes} == {True}
+
+
+def test_several_trainings_have_no_p_value_to_require():
+    seeds = [evaluation([0.5, 0.6, 0.7]), evaluation([0.6, 0.7, 0.8])]
+
+    comparison = compare(
+        {"ERM": seeds, "DRO": seeds}, requirements=[parse_requirement("holm_p<=0.05", COMPARISON)], n_resamples=0
+    )
+
+    (outcome,) = comparison.outcomes
+    assert outcome.verdict.word == "cannot tell"
+    assert outcome.line.endswith("; there is no p value where a method has several trainings")
 
 
 def test_confidence_is_that_of_the_interval_s_end():

@@ -38,12 +38,13 @@ class Comparison:
     Attributes:
         methods: Their names, the baseline first.
         table: A row per attribute, stratum, label, metric and method, with `COLUMNS`. Differences are method minus
-            baseline, over the ``n`` cases of the stratum less the ``n_undefined`` without a value; their bounds are
-            95 % intervals (see `intervals`). A method that missed or invented the label, while the other did not,
-            counts as the worst where it has no value: in ``n_worst_baseline`` or ``n_worst_method`` cases (see
-            `one_sided.completed`). ``wins``, ``ties`` and ``losses`` count the cases where the method is better, equal
-            and worse. With several trainings of a method the numbers are means over them, `TRAINING_COLUMNS` follow,
-            intervals hold for other trainings as well (see `differences_over_trainings`), and there are no p values.
+            baseline, over the ``n`` cases of the stratum less the ``n_undefined`` without a value (in ``n_left_out`` of
+            them the label was missed or invented); their bounds are 95 % intervals (see `intervals`). A method that
+            missed or invented the label, while the other did not, counts as the worst where it has no value: in
+            ``n_worst_baseline`` or ``n_worst_method`` cases (see `one_sided.completed`). ``wins``, ``ties`` and
+            ``losses`` count the cases where the method is better, equal and worse. With several trainings of a method
+            the numbers are means over them, `TRAINING_COLUMNS` follow, intervals hold for other trainings as well (see
+            `differences_over_trainings`), and there are no p values.
         strata: As from `summarise` for each method, over the cases with a value in *every* method (completed in the
             same way), with the column ``method`` first. (With three or more methods ``table`` can rest on more cases.)
         changed: The cases that changed most: for each method, metric and label up to `N_CHANGED` improvements, the

@@ -27,7 +27,7 @@ TYPICAL = ("typical_difference", "typical_difference_low", "typical_difference_h
 #: The columns of the comparison's table.
 COLUMNS = (
     *("attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"),
-    *("n_worst_baseline", "n_worst_method"),
+    *("n_left_out", "n_worst_baseline", "n_worst_method"),
     *(
         f"{statistic}_{what}"
         for statistic in STATISTICS
@@ -199,6 +199,8 @@ def _counts(pair: _Pair) -> dict[str, Any]:
     """The key of a row, and its numbers of cases."""
     defined = pair.defined
     row = pair.key | {"n": len(defined), "n_undefined": int((~defined).sum()), "n_patients": pair.values[0].shape[1]}
+    any_failed = np.concatenate(pair.failed).any(axis=0)
+    row["n_left_out"] = int(np.count_nonzero(any_failed & ~defined))
     for which, failed in zip(("baseline", "method"), pair.failed, strict=True):
         row[f"n_worst_{which}"] = int(np.count_nonzero(failed[:, defined].any(axis=0)))
     return row

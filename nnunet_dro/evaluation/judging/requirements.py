@@ -30,7 +30,7 @@ STRATA_COUNTS = (COUNTS[0], "n_patients", *COUNTS[1:])
 
 #: The numbers of cases and of trainings in a row of a comparison.
 COMPARISON_COUNTS = (
-    *("n", "n_patients", "n_undefined", "n_worst_baseline", "n_worst_method", "wins", "ties", "losses"),
+    *("n", "n_patients", "n_undefined", "n_left_out", "n_worst_baseline", "n_worst_method", "wins", "ties", "losses"),
     *("n_trainings_baseline", "n_trainings_method"),
 )
 

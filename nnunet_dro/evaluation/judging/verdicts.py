@@ -52,7 +52,7 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
         ``not met`` if the value misses the bound, or if the number that it bounds does, if failures are left out that
         are not allowed, or if there are fewer cases than were asked for. Otherwise ``cannot tell`` if there is no bound
         with so few cases, no case lies beyond a percentile, failures are counted where no case has a value, or
-        references have no prediction (or cases are not in every evaluation of a comparison), unless the requirement
+        references have no prediction (or a comparison leaves out cases or failures), unless the requirement
         says how many cases are enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
     """
     value = _value(row, requirement)
@@ -152,6 +152,10 @@ def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> It
     counts_anything = requirement.statistic in NUMBERS and requirement.statistic not in _OF_CASES
     if whole(row, "n") and not n and not value and counts_anything:
         yield f"no {noun[:-1]} has a value; {cure}"
+    counted = requirement.statistic in NUMBERS or is_share(requirement.statistic)
+    if "baseline" in row.index and not counted and (n_lost := whole(row, "n_left_out")):
+        cases = f"{n_lost} case{'' if n_lost == 1 else 's'}"
+        yield f"it leaves out {cases} in which the label was missed or invented; {cure}"
     if (n_absent := whole(row, "n_absent")) and requirement.statistic not in ("n", "n_patients"):
         more = f"reference{' has' if n_absent == 1 else 's have'} no prediction"
         if "baseline" in row.index:
@@ -163,6 +167,8 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
     """Why there is nothing to compare in spite of some cases with a value."""
     if requirement.statistic in NUMBERS or requirement.statistic == "failure_high":
         return "it is not known of this metric"
+    if requirement.statistic.endswith("_p"):
+        return "there is no p value where a method has several trainings"
     if requirement.confidence is not None and requirement.statistic in PERCENTILES:
         return f"there is a bound from {cases_needed(requirement)} {_counted(row)[1]} on"
     if in_mm(str(row["metric"])) and requirement.column.startswith("mean_"):

@@ -63,7 +63,7 @@ def test_columns_are_in_the_documented_order():
     parts = ("baseline", "method", "difference", "difference_low", "difference_high")
     statistics = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
     expected = ["attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"]
-    expected += ["n_worst_baseline", "n_worst_method"]
+    expected += ["n_left_out", "n_worst_baseline", "n_worst_method"]
     expected += [f"{s}_{part}" for s in statistics for part in parts]
     expected += ["wilcoxon_p", "holm_p", "wins", "ties", "losses"]
     expected += ["mean_difference_low_guaranteed", "mean_difference_high_guaranteed"]

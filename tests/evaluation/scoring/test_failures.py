@@ -215,6 +215,10 @@ def test_pairs_that_both_methods_fail_are_left_out():
     row = compare_two(before, after).table.iloc[0]
 
     assert (row["n_undefined"], row["n_worst_baseline"], row["n_worst_method"], row["ties"]) == (1, 0, 0, 1)
+    assert row["n_left_out"] == 1
+    # A label that neither reference nor prediction has is no failure.
+    right = [scores_of([2.0, NAN], [5, 0], [5, 0]) for _ in range(2)]
+    assert compare_two(*right).table[["n_undefined", "n_left_out"]].to_numpy().tolist() == [[1, 0]]
 
 
 @pytest.mark.parametrize("report", ["report.html", "report.md", "terminal"])
