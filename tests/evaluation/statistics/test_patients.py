@@ -130,7 +130,7 @@ def test_the_mean_of_clusters_holds():
         ([f"Image_{n:02}{side}" for n in range(1, 15) for side in "LR"], True),
         (["eye12od", "eye12os"], True),
         (["hippocampus_001", "hippocampus_002"], False),
-        (["modelL", "modelR"], False),
+        (["markerL", "markerR"], False),
         ([f"case_{n:02}" for n in range(30)], False),
         ([f"site1_{n:02}" for n in range(30)] + [f"site2_{n:02}" for n in range(30)], False),
         (["p01", "p02", "p03_left"], False),
