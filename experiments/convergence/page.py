@@ -98,6 +98,8 @@ def verdict(rows: pd.DataFrame, last: int, *, converged: bool) -> dict[str, obje
     end = rows[rows["iteration"] == last].iloc[0]
     if end["low"] > 0:
         says = "something is left" if converged else "a gain at the end, where plain training has not converged"
+    elif end["high"] < 0:
+        says = "harm"
     else:
         says = "a gain of speed" if (rows["low"] > 0).any() else "no gain is shown"
     return {

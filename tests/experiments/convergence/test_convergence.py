@@ -43,6 +43,10 @@ def test_one_seed_shows_nothing():
     assert verdict(rows([1.0, 2.0], [(np.nan, np.nan)] * 2), last=1000, converged=True)["says"] == "no gain is shown"
 
 
+def test_a_loss_at_the_end_is_harm():
+    assert verdict(rows([1.0, -4.0], [(0.5, 1.5), (-6.0, -2.0)]), last=1000, converged=True)["says"] == "harm"
+
+
 def made_page(dice, *, long=False):
     """The page of three seeds where the rare cerebellum has this Dice by method, and everything else 0.9."""
     asked = phantoms(quick=False, long=long)
