@@ -84,6 +84,7 @@ experiments: install
 	$(BIN)/python -m experiments.convergence phantoms --work build/convergence --methods DRO IW cvar0.1
 	$(BIN)/python -m experiments.convergence long --work build/convergence --methods DRO --seeds 0 1 2
 	$(BIN)/python -m experiments.convergence slices --work build/convergence --methods DRO IW DRO_explore0.3 cvar0.1
+	$(BIN)/python -m experiments.convergence lesions-slices --work build/convergence --methods DRO DRO_earned IW
 	$(BIN)/python -m experiments.convergence.factorial --work build/convergence
 	$(BIN)/python -m experiments.label_noise --work build/experiments
 

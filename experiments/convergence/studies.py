@@ -155,7 +155,7 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
         parent="2d" if slices else PARENT,
         batch_size=16 if slices else 4,
     )
-    iterations = EPOCH if quick else 4000
+    iterations = EPOCH if quick else 2000
     seconds = 0.035 if slices else 0.06
     return Question(study, iterations, "centres", "rare centres", "Phantoms", seconds=seconds)
 

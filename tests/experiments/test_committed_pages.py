@@ -27,7 +27,7 @@ import experiments.nuclei.unseen_page
 import experiments.nuclei.wrong_labels
 import experiments.reweighting_limits.page
 import experiments.segmentation.page
-from experiments.convergence.studies import hippocampus, nuclei, phantoms
+from experiments.convergence.studies import hippocampus, lesions, nuclei, phantoms
 from experiments.curves import differences, results_table
 from experiments.digits.plan import planned_runs as digits_runs
 from experiments.digits.tables import quarters_table
@@ -164,9 +164,14 @@ def test_imbalanced_pair_at_the_published_settings():
     assert_page("imbalanced-pair-published", title, text, page.published_table(rows))
 
 
-@pytest.mark.parametrize("name", ["convergence", "convergence-long", "convergence-slices"])
+@pytest.mark.parametrize(
+    "name", ["convergence", "convergence-long", "convergence-slices", "convergence-lesions-slices"]
+)
 def test_convergence(name):
-    asked = phantoms(quick=False, slices=name.endswith("slices"), long=name.endswith("long"))
+    if "lesions" in name:
+        asked = lesions(quick=False, slices=True)
+    else:
+        asked = phantoms(quick=False, slices=name.endswith("slices"), long=name.endswith("long"))
     scores = read(f"{name}-all")
     found = differences(scores, asked.roles)
     text = experiments.convergence.page.page_text(found, scores, asked, seeds=list(scores["seed"].unique()))
