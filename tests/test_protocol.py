@@ -227,6 +227,9 @@ def test_show_tells_what_is_locked(study):
         (("--metrics", "dise"), "dise"),
         (("--margin", -1), "`--margin` must be 0 or more"),
         (("--require-file", "none.txt"), "which does not exist"),
+        (("--require", "p5>=95"), "Write 95% or 0.95."),
+        (("--require", "mean_difference>=-0.5"), "Write -0.5pt for 0.5 percentage points"),
+        (("--require", "metric=hd95 p75<=4@95"), "name a reported metric, not 'hd95'"),
     ],
 )
 def test_a_wrong_protocol_is_not_written(tmp_path, options, words):

@@ -33,7 +33,7 @@ def plan(options: PlanOptions) -> None:
     """Say how many cases a requirement with confidence needs, and the chance that it is met."""
     from rich.console import Console
 
-    from nnunet_dro.evaluation.judging.outcomes import rows_of
+    from nnunet_dro.evaluation.judging.outcomes import metric_meant, rows_of
     from nnunet_dro.evaluation.judging.planning import chances, check_share, least_share, pilot_values
     from nnunet_dro.evaluation.judging.requirements import parse_requirement
     from nnunet_dro.evaluation.report.plan import plan_table, planned_sizes
@@ -43,6 +43,7 @@ def plan(options: PlanOptions) -> None:
     check_share(options.with_label)
     share = options.with_label
     if options.pilot is None:
+        metric_meant(parsed, [parsed.metric or "dice"])
         table = plan_table(parsed, planned_sizes(parsed, options.n, share=share), share=share)
     else:
         evaluation = read_evaluation(options.pilot)

@@ -17,6 +17,7 @@ from nnunet_dro.commands.locked_options import LockedComparison, LockedEvaluatio
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.margins import check_margin
+from nnunet_dro.evaluation.judging.outcomes import metric_meant
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, STRATA, parse_requirement
 from nnunet_dro.evaluation.scoring.failures import failure_of
 from nnunet_dro.evaluation.scoring.instances import Instances
@@ -129,9 +130,13 @@ def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> No
         force: Whether to replace an existing file.
 
     Raises:
+        ValueError: If a requirement has a bound that cannot be meant, or a metric that is not computed.
         FileExistsError: If there is a file, and ``force`` is not set.
         NotADirectoryError: If the folder does not exist.
     """
+    for options, subject in ((protocol.evaluate, STRATA), (protocol.compare, COMPARISON)):
+        for text in options["require"]:
+            metric_meant(parse_requirement(text, subject), list(protocol.evaluate["metrics"]))
     if path.exists() and not force:
         raise FileExistsError(f"`protocol` must be a new file, got {str(path)!r}. Name another, or give --force.")
     if not path.absolute().parent.is_dir():

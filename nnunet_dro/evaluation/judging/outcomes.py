@@ -167,11 +167,8 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
     Raises:
         ValueError: As `check_requirements`.
     """
-    metrics = _names(strata, "metric")
-    metric = requirement.metric or ("dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None)
-    if metric is None:
-        raise refusal(f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME.")
-    rows = _matching(strata, "metric", metric, requirement, "Compute it with --metrics, or choose from: {}.")
+    metric = metric_meant(requirement, _names(strata, "metric"))
+    rows = strata[strata["metric"].astype(str) == metric]
     if not planned and requirement.column not in rows.columns:
         cure = "It needs bootstrap intervals, so do not switch them off."
         if requirement.column.startswith("n_trainings") or requirement.column.endswith("est"):
@@ -179,7 +176,6 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
         if requirement.column == "n_patients":
             cure = "Name the column of the patients: --patient COLUMN."
         raise refusal(f"be about a reported statistic, not {requirement.statistic!r}", requirement.text, cure)
-    _check_bound(requirement, metric)
     attribute = requirement.attribute
     if attribute is None:
         # Only a requirement that names an attribute is about strata without any case.
@@ -196,23 +192,35 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
     return rows
 
 
-def _check_bound(requirement: Requirement, metric: str) -> None:
-    """Check that the bound can be meant for a metric."""
+def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
+    """The metric that a requirement is about: the one that it names, Dice, or the only one.
+
+    Raises:
+        ValueError: If it is none of the metrics, or the bound cannot be meant for it.
+    """
+    metric = requirement.metric or ("dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None)
+    if metric is None:
+        raise refusal(f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME.")
+    _check_name(metric, metrics, "metric", requirement, "Compute it with --metrics, or choose from: {}.")
     statistic = requirement.statistic
     if statistic in NUMBERS or (metric not in METRICS and not is_share(statistic)):
-        return
+        return metric
     name, unit = (statistic, "fraction") if is_share(statistic) else (metric, METRICS[metric].unit)
     doubt = requirement.limit.doubt(name, unit, is_difference="_difference" in statistic, end=requirement.end)
     if doubt:
         raise refusal(doubt[0], requirement.text, doubt[1])
+    return metric
 
 
 def _matching(rows: pd.DataFrame, column: str, name: str, requirement: Requirement, cure: str) -> pd.DataFrame:
-    names = _names(rows, column)
-    if name not in names:
-        cure = cure.replace("{}", name_some(names, at_most=20))
-        raise refusal(f"name a reported {column}, not {name!r}", requirement.text, cure)
+    _check_name(name, _names(rows, column), column, requirement, cure)
     return rows[rows[column].astype(str) == name]
+
+
+def _check_name(name: str, names: Sequence[str], kind: str, requirement: Requirement, cure: str) -> None:
+    if name not in names:
+        cure = cure.replace("{}", name_some(list(names), at_most=20))
+        raise refusal(f"name a reported {kind}, not {name!r}", requirement.text, cure)
 
 
 def _names(rows: pd.DataFrame, column: str) -> list[str]:

@@ -240,3 +240,8 @@ def test_a_plan_needs_a_confidence():
 
     assert result.exit_code == 2
     assert "must have a confidence to be planned" in result.stderr
+
+
+def test_a_plan_is_for_a_bound_that_can_be_meant(tmp_path):
+    check_refused(run("plan", "p5>=70@95"), tmp_path, "compare dice with a fraction from 0 to 1", "Write 70% or 0.7.")
+    assert run("plan", "metric=hd95 p75<=70@95").exit_code == 0
