@@ -71,10 +71,10 @@ def _on_labels(share: float | None, chances: pd.DataFrame | None, noun: str) -> 
     """Which cases are counted."""
     if share is None:
         return f"Only {noun} with the label count. If not all have it, say how many do: --with-label 0.9."
-    where = (
-        "" if chances is None or (chances["share"] == share).all() else " of that stratum of the pilot that has least"
-    )
-    return f"The label is in {100 * share:.3g} % of the {noun}{where}, and only those count."
+    of_pilot = [] if chances is None else chances["share"].tolist()
+    where = " of that stratum of the pilot that has least" if any(one not in (0, share) for one in of_pilot) else ""
+    silent = " Where the pilot has none, it tells nothing." if 0 in of_pilot else ""
+    return f"The label is in {100 * share:.3g} % of the {noun}{where}, and only those count.{silent}"
 
 
 def planned_sizes(requirement: Requirement, given: list[int], *, share: float | None) -> list[int]:

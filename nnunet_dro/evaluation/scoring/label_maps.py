@@ -54,12 +54,13 @@ def read_label_map(path: Path) -> LabelMap:
     """
     if not path.is_file():
         raise FileNotFoundError(f"`path` must be a label map, got {str(path)!r}. Check the folder and the case's name.")
+    nifti = None
     try:
         if path.name.lower().endswith((".nii.gz", ".nii")):
-            voxels, grid = read_nifti(path)
-            return LabelMap(_as_integers(voxels, path), grid)
-        with path.open("rb"):
-            pass
+            nifti = read_nifti(path)
+        else:
+            with path.open("rb"):
+                pass
     except UnusualNiftiError:
         pass
     except PermissionError as error:
@@ -67,7 +68,10 @@ def read_label_map(path: Path) -> LabelMap:
     except ValueError as error:
         cure = "Write it again, as one volume of label values."
         raise ValueError(f"`path` must be a whole label map, got {str(path)!r}: {error}. {cure}") from error
-    return _read_with_itk(path)
+    if nifti is None:
+        return _read_with_itk(path)
+    voxels, grid = nifti
+    return LabelMap(_as_integers(voxels, path), grid)
 
 
 def _read_with_itk(path: Path) -> LabelMap:

@@ -1,14 +1,17 @@
 """Requirements with confidence, and the number of cases that they need."""
 
+from io import StringIO
+
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from scipy import stats
 
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.planning import cases_needed, cases_to_collect, cases_with_label, worse_allowed
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
-from nnunet_dro.evaluation.report.plan import planned_sizes
+from nnunet_dro.evaluation.report.plan import plan_table, planned_sizes
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.evaluation.made_folders import (
     bars,
@@ -245,3 +248,17 @@ def test_a_plan_needs_a_confidence():
 def test_a_plan_is_for_a_bound_that_can_be_meant(tmp_path):
     check_refused(run("plan", "p5>=70@95"), tmp_path, "compare dice with a fraction from 0 to 1", "Write 70% or 0.7.")
     assert run("plan", "metric=hd95 p75<=70@95").exit_code == 0
+
+
+def test_a_stratum_of_the_pilot_without_the_label_tells_nothing():
+    requirement = parse_requirement("p5>=0.70@95")
+    chances = pd.DataFrame({"attribute": "all", "stratum": "all", "label": ["a", "b"], "share": [1.0, 0.0]})
+    chances = chances.assign(n=[9, 0], n_worse=0, **{"59": 0.5})
+
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(plan_table(requirement, [59], chances, share=1.0))
+
+    text = console.export_text()
+    assert (
+        "The label is in 100 % of the cases, and only those count. Where the pilot has none, it tells nothing." in text
+    )

@@ -193,7 +193,7 @@ def test_a_voxel_that_is_no_number_is_never_background(tmp_path, stored, name):
         content[112:116] = struct.pack("<f", 2.0)
         path.write_bytes(content)
 
-    with pytest.raises(ValueError, match=rf"`path` must hold integers, got {name} in '.*{stored}'"):
+    with pytest.raises(ValueError, match=rf"^`path` must hold integers, got {name} in '.*{stored}'"):
         read_label_map(path)
 
 
