@@ -176,7 +176,7 @@ def evaluate(
         n_resamples=n_resamples,
         seed=seed,
     )
-    about = about_evaluation(options.record(), scoring, inputs, sha256_of_cases=scored.sha256, sha256_of_files=sha256)
+    about = about_evaluation(options.record(), scoring, inputs, scored, sha256_of_files=sha256)
     return _described(scored, cases_of, inputs, scoring, requirements, about, method=method)
 
 

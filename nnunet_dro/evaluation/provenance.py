@@ -9,8 +9,9 @@ from typing import Any
 from nnunet_dro import __version__
 from nnunet_dro.choices import EmptyRule
 from nnunet_dro.evaluation.inputs import Inputs
-from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
 
 #: What the statistics of a stratum are.
 _DEFINITIONS = {
@@ -42,8 +43,8 @@ def about_evaluation(
     options: Mapping[str, Any],
     scoring: Scoring,
     inputs: Inputs,
+    scored: ScoredPairs,
     *,
-    sha256_of_cases: Mapping[str, tuple[str, str]],
     sha256_of_files: Mapping[str, str],
 ) -> dict[str, Any]:
     """What is said of an evaluation.
@@ -52,16 +53,17 @@ def about_evaluation(
         options: The options that it was run with.
         scoring: The metrics and their options.
         inputs: The files.
-        sha256_of_cases: Case to the SHA-256 of its reference and of its prediction (empty where it is missing).
+        scored: The scores, which tell the unit of distances, and the SHA-256 of every reference and prediction.
         sha256_of_files: What the other files are to their SHA-256.
 
     Returns:
         ``versions``, ``options``, ``definitions`` and ``inputs``, for JSON.
     """
     definitions = {metric: METRICS[metric].definition for metric in scoring.metrics}
+    unit = METRICS["hd95"].measured(pixels=in_pixels(scored.table)).unit
     for metric in ("nsd", "lesion_nsd"):
         if metric in scoring.metrics:
-            definitions[metric] += f"; tolerance {scoring.nsd_tolerance_mm:g} mm"
+            definitions[metric] += f"; tolerance {scoring.nsd_tolerance_mm:g} {unit}"
     of_lesions = {"lesions": scoring.instances.definition} if scoring.instances else {}
     files = {
         pair.case: [str(path.absolute()) if path else "" for path in (pair.reference, pair.prediction)]
@@ -80,11 +82,11 @@ def about_evaluation(
             "reference_names_sha256": _digest(pair.reference.name for pair in inputs.pairs),
             "prediction_names_sha256": _digest(pair.prediction.name for pair in inputs.pairs if pair.prediction),
             # Of a list with a line per case, so that one number stands for all files.
-            "references_sha256": _digest(f"{c} {reference}" for c, (reference, _) in sha256_of_cases.items()),
-            "predictions_sha256": _digest(f"{c} {prediction}" for c, (_, prediction) in sha256_of_cases.items()),
+            "references_sha256": _digest(f"{c} {reference}" for c, (reference, _) in scored.sha256.items()),
+            "predictions_sha256": _digest(f"{c} {prediction}" for c, (_, prediction) in scored.sha256.items()),
             **{f"{name}_sha256": digest for name, digest in sha256_of_files.items()},
             "files": files,
-            "files_sha256": {case: list(digests) for case, digests in sha256_of_cases.items()},
+            "files_sha256": {case: list(digests) for case, digests in scored.sha256.items()},
         },
     }
 

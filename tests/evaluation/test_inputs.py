@@ -45,8 +45,9 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
     write_map(tmp_path / "reference" / f"a{ending}", bars(4)[1])
     write_map(tmp_path / "prediction" / f"a{ending}", bars(4, 1)[1])
 
-    result = run_evaluate(tmp_path, "--metrics", "dice,hd95")
+    result = run_evaluate(tmp_path, "--metrics", "dice,hd95,nsd")
     assert result.exit_code == 0
+    assert summary_of(tmp_path / "out")["definitions"]["nsd"].endswith("tolerance 1 px")
     run_evaluate(tmp_path, "--metrics", "dice,hd95", out="new")
     run_evaluate(tmp_path, out="dice")
     both = [f"{name}={tmp_path / name}" for name in ("out", "new")]

@@ -125,7 +125,7 @@ def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> 
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(str(row["label"]), []).append(_row(row, metric, statistics))
-    key = f"{INTERVAL} ≤, ≥: the one bound that so few cases give. "
+    key = f"{INTERVAL} Without brackets: too few cases for an interval. "
     if metric.unit == "fraction":
         key += "Blue with ▲: an improvement of 5 percentage points or more; orange with ▼: a loss of as much. "
     key += "W / T / L: cases better, equal, worse. † Too few cases for this statistic."

@@ -176,3 +176,11 @@ def test_reports_start_without_plotting_libraries():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def test_a_comparison_explains_only_bounds_that_it_can_have():
+    scores, strata = scores_of(30)
+    html = comparison_html(comparison_of({"ERM": scores, "DRO": scores}, strata))
+    # Both ends of a difference need all four bounds: it has two or none.
+    assert "the one bound" not in html
+    assert "Without brackets: too few cases for an interval." in html
