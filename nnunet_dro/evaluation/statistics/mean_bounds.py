@@ -37,7 +37,7 @@ def bounded_mean(
         high: The largest possible value.
         tail: The probability that each bound is wrong. That it is never exceeded is a conjecture which no known
             distribution violates.
-        n_resamples: Number of draws of the weights.
+        n_resamples: Number of draws of the weights; fewer than 1 / ``tail`` - 1 give the limits.
         seed: Random seed of the draws, which depend on it and on n alone.
 
     Returns:
@@ -61,7 +61,8 @@ def bounded_mean(
         for rows, weights in uniform_weights(n, n_resamples, seed=seed):
             extra[rows], drawn[rows] = weights[:, 0], (weights[:, 1:] @ deviations)[:, :n_samples]
         ends = [
-            np.quantile(drawn.T + extra * limit[:, None], p, axis=1)
+            # Fewer draws than that have no quantile: even the most extreme one is too often no bound.
+            limit if n_resamples + 1 < 1 / tail else np.quantile(drawn.T + extra * limit[:, None], p, axis=1)
             for limit, p in zip(limits, (tail, 1 - tail), strict=True)
         ]
     # Rounding must not push a bound over a limit.

@@ -244,3 +244,13 @@ def test_options_out_of_range_are_refused(options, message):
 def test_values_out_of_range_are_refused(value, message):
     with pytest.raises(ValueError, match=message):
         intervals([np.array([0.5, value])], bounded=[True])
+
+
+@pytest.mark.parametrize("n_resamples", [1, 10, 38])
+def test_few_draws_are_no_bound_of_a_mean(n_resamples):
+    bounds = [
+        guaranteed_means([np.linspace(0.7, 0.9, 60)], bounded=[True], n_resamples=n_resamples, seed=seed)[0].tolist()
+        for seed in range(5)
+    ]
+
+    assert bounds == [[0.0, 1.0]] * 5
