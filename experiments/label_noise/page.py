@@ -35,8 +35,10 @@ def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
 
 def shown_table(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the rare stratum's hard label; the means over the labels are in the text."""
-    rows = table[(table["label"] != ALL_LABELS) & table["stratum"].isin([table["stratum"].iloc[-1]])]
-    return rows.drop(columns=["label", "stratum"])
+    rows = table[table["stratum"].isin([table["stratum"].iloc[-1]])]
+    if "label" in rows:  # a table about one label has no such column
+        rows = rows[rows["label"] != ALL_LABELS].drop(columns="label")
+    return rows.drop(columns="stratum")
 
 
 def page_text(

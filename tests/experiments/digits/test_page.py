@@ -52,7 +52,6 @@ def test_page_says_first_what_is_left_at_the_end():
         "ERM has reached its plateau: from the third to the last quarter its accuracy on them changes by\n  +0.0"
         in text
     )
-    assert "| 3s          | 1 %     | beta 100 | +70.0 [+70.0, +70.0] |" in text
 
 
 def test_page_says_that_erm_still_rises():
