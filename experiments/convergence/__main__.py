@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="The raw dataset of hippocampus or nuclei in nnU-Net's format.")
     parser.add_argument("--seeds", type=int, nargs="+", help="Seeds to run (default: 0 to 4; with --quick 0).")
     parser.add_argument(
-        "--methods", nargs="+", choices=tuple(METHODS), default=["DRO", "IW"], help="Methods beside plain training."
+        "--methods", nargs="+", choices=tuple(METHODS), default=["DRO", "IW"], help="Methods beside plain training (with --add, all)."
     )
     add_more_seeds(parser)
     add_jobs(parser)
@@ -58,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.exit(2, f"{error}\n")
     study = asked.study
     work = (arguments.work / (f"quick-{arguments.name}" if arguments.quick else arguments.name)).absolute()
-    trainers = {method: METHODS[method].format(by=study.by) for method in dict.fromkeys([PLAIN, *arguments.methods])}
+    first = [] if arguments.add else [PLAIN]
+    trainers = {method: METHODS[method].format(by=study.by) for method in dict.fromkeys([*first, *arguments.methods])}
     runs = {
         f"{method}-seed{seed}": Run(trainer, seed, asked.iterations)
         for seed in seeds

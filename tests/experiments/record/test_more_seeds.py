@@ -37,6 +37,16 @@ def test_nothing_can_be_added_to_a_table_that_is_not_there(tmp_path):
         with_seeds_before(table([4]), tmp_path / "all.csv", add=True)
 
 
+def test_a_method_that_is_added_to_all_seeds_stays_beside_the_others(path):
+    more = with_seeds_before(table([0, 1, 3], method="IW", mean=0.9), path, add=True)
+    assert more.groupby("seed")["method"].agg(set).tolist() == [{"plain", "DRO", "IW"}] * 3
+
+
+def test_a_method_of_some_seeds_is_not_added(path):
+    with pytest.raises(ValueError, match="other methods"):
+        with_seeds_before(table([0, 1], method="IW"), path, add=True)
+
+
 @pytest.mark.parametrize("changed", [{"method": "IW"}, {"iteration": 5}])
 def test_seeds_of_other_trainings_are_not_added(path, changed):
     with pytest.raises(ValueError, match="other methods, moments or test cases"):
