@@ -45,7 +45,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="The raw dataset of hippocampus or nuclei in nnU-Net's format.")
     parser.add_argument("--seeds", type=int, nargs="+", help="Seeds to run (default: 0 to 4; with --quick 0).")
     parser.add_argument(
-        "--methods", nargs="+", choices=tuple(METHODS), default=["DRO", "IW"], help="Methods beside plain training (with --add, all)."
+        "--methods",
+        nargs="+",
+        choices=tuple(METHODS),
+        default=["DRO", "IW"],
+        help="Methods beside plain training; with --add, all that are trained.",
     )
     add_more_seeds(parser)
     add_jobs(parser)

@@ -54,6 +54,7 @@ def trainers(epochs: int) -> dict[str, str]:
         FINETUNED: f"{_PLAIN}_lr{FINETUNING_RATE}",
         "random": RANDOM_WEIGHTS,
         "DRO": "nnUNetTrainerDRO",
+        "DRO_earned": "nnUNetTrainerDRO_earned",
         "DORO_warm": f"nnUNetTrainerHWS_cvar0.5_doro{SHARE}_warmup{round(_WARMUP * epochs)}",
         "L2RW": "nnUNetTrainerL2RW",
     }

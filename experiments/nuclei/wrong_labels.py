@@ -44,6 +44,7 @@ NAME = "nuclei-wrong-labels"
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the experiment and write its page."""
     parser = nuclei_parser("nuclei.wrong_labels", str(__doc__).splitlines()[0])
+    parser.add_argument("--methods", nargs="+", choices=tuple(TRAININGS), default=list(TRAININGS), help="Trainings.")
     add_more_seeds(parser)
     argv = sys.argv[1:] if argv is None else argv
     arguments = parser.parse_args(argv)
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     def read(seed: int) -> NoisyImages:
         return noisy_images(arguments.data, table, seed, quick=arguments.quick)
 
-    images_of, runs = OfSeed(read), planned_runs(seeds, iterations)
+    images_of, runs = OfSeed(read), planned_runs(seeds, iterations, arguments.methods)
 
     def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
         return asdict(train_noisy(runs[name], images_of(runs[name].seed), progress=progress))
