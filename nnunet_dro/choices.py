@@ -34,16 +34,7 @@ _Choice = TypeVar("_Choice", bound=Enum)
 
 
 def choice_of(choices: type[_Choice], value: str, *, name: str) -> _Choice:
-    """The choice with a value.
-
-    Args:
-        choices: All of them.
-        value: As given by the user.
-        name: The name of the option, for the message.
-
-    Raises:
-        ValueError: If there is no such choice; the message names those there are.
-    """
+    """The choice with a value; the message of an error names all choices."""
     try:
         return choices(value)
     except ValueError:

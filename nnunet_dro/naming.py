@@ -8,13 +8,6 @@ from difflib import get_close_matches
 def name_some(names: Collection[str], *, at_most: int = 5) -> str:
     """List the first few names, and say how many more there are.
 
-    Args:
-        names: The names, in the order in which they are listed.
-        at_most: How many names to write out.
-
-    Returns:
-        The list as text; ``none`` if there are no names.
-
     Example:
         >>> name_some(["a", "b", "c"], at_most=2)
         'a, b and 1 more'
@@ -30,11 +23,6 @@ def repeated(names: Iterable[str]) -> list[str]:
 
 def nearest_names(name: str, known: Collection[str], *, at_most: int = 20) -> str:
     """List the known names, those that look like a wrong one first.
-
-    Args:
-        name: As given by the user.
-        known: The names there are.
-        at_most: How many names to write out.
 
     Example:
         >>> nearest_names("livr", ["organ", "liver"])

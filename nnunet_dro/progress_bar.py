@@ -17,26 +17,12 @@ class Progress(Protocol):
     """What shows progress."""
 
     def __call__(self, n_done: int, n_all: int, title: str = "") -> None:
-        """Show how many items of how many are finished; fewer than before begin another part of the work.
-
-        Args:
-            n_done: Number of finished items.
-            n_all: Number of all items.
-            title: What is going on; empty for what was said before.
-        """
+        """Show how many items of how many are finished; fewer than before begin another part of the work."""
 
 
 @contextmanager
 def progress_bar(title: str, *, console: "Console | None" = None) -> Iterator[Progress]:
-    """Show progress and the time left on standard error: a bar if that is a terminal, else a line every 30 seconds.
-
-    Args:
-        title: What is going on.
-        console: Console of standard error, for those who print lines above the bar; None for a new one.
-
-    Yields:
-        The function to call.
-    """
+    """Show progress and the time left on standard error: a bar if that is a terminal, else a line every 30 seconds."""
     from rich import progress as rich_progress
     from rich.console import Console
 

@@ -83,22 +83,6 @@ def share_model(
 
     The checkpoints get the name of nnU-Net's own trainer, whose network they are for. The file has what prediction
     needs: nothing of the training cases, neither names nor losses, and not the state of the optimiser.
-
-    Args:
-        model_folder: Folder ``TRAINER__PLANS__CONFIGURATION`` in nnUNet_results.
-        output: The zip file to write.
-        folds: Folds to share, each a number or ``all``; None for all numbered ones, or for ``all`` without them.
-        checkpoint: File name of the checkpoints to share.
-        overwrite: Whether ``output`` may be replaced.
-        progress: Function to call with the number of finished folds and of all folds.
-
-    Returns:
-        What was written and what was left out.
-
-    Raises:
-        FileNotFoundError: If the model folder, one of its files or the folder of ``output`` does not exist.
-        FileExistsError: If ``output`` exists and ``overwrite`` is not set.
-        ValueError: If a file is damaged, or the trainer is not one of this package.
     """
     if output.is_dir() or (output.exists() and not overwrite):
         raise FileExistsError(

@@ -9,13 +9,9 @@ _PREFIX = "nnUNetTrainer"
 
 
 def complete_trainer(incomplete: str) -> list[tuple[str, str]]:
-    """Names of trainers, or after an underscore the options that may follow.
+    """Names of trainers, or after an underscore the options that may follow, with their help.
 
-    Args:
-        incomplete: The word so far.
-
-    Returns:
-        Words to offer, each with a help text. Nothing heavy is imported: the shell waits for the answer.
+    Nothing heavy is imported: the shell waits for the answer.
     """
     names = sorted(path.stem for path in _TRAINERS.glob(f"{_PREFIX}*.py"))
     base = next((name for name in sorted(names, key=len, reverse=True) if incomplete.startswith(f"{name}_")), None)
@@ -41,12 +37,7 @@ def complete_trainer(incomplete: str) -> list[tuple[str, str]]:
 
 
 def complete_column(ctx: Any, incomplete: str) -> list[str]:
-    """Columns of the case table of ``--cases``, or of the dataset of the references; after a comma, one more column.
-
-    Args:
-        ctx: The context of the command, with its parameters so far.
-        incomplete: The word so far.
-    """
+    """Columns of the case table of ``--cases``, or of the dataset of the references; after a comma, one more column."""
     from nnunet_dro.files.case_table import attributes_of, read_cases
     from nnunet_dro.nnunet.raw_dataset import case_table_of
 
@@ -61,32 +52,17 @@ def complete_column(ctx: Any, incomplete: str) -> list[str]:
 
 
 def complete_metric(ctx: Any, incomplete: str) -> list[str]:
-    """Metrics of the evaluation that the words before name.
-
-    Args:
-        ctx: The context of the command, with its parameters so far.
-        incomplete: The word so far.
-    """
+    """Metrics of the evaluation that the words before name."""
     return _in_strata(ctx, "metric", incomplete)
 
 
 def complete_label(ctx: Any, incomplete: str) -> list[str]:
-    """Labels of the evaluation that the words before name.
-
-    Args:
-        ctx: The context of the command, with its parameters so far.
-        incomplete: The word so far.
-    """
+    """Labels of the evaluation that the words before name."""
     return _in_strata(ctx, "label", incomplete)
 
 
 def complete_attribute(ctx: Any, incomplete: str) -> list[str]:
-    """Attributes of the evaluation that the words before name, and columns of the case table.
-
-    Args:
-        ctx: The context of the command, with its parameters so far.
-        incomplete: The word so far.
-    """
+    """Attributes of the evaluation that the words before name, and columns of the case table."""
     found = [name for name in _in_strata(ctx, "attribute", incomplete) if name != "all"]
     return [*found, *(column for column in complete_column(ctx, incomplete) if column not in found)]
 

@@ -38,11 +38,7 @@ RequireFile = Annotated[
 
 
 def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
-    """Make a command of a function of a dataclass: the command takes its fields, those without a default first.
-
-    Args:
-        options: The dataclass. Its fields are annotated with their arguments and options of typer.
-    """
+    """Make a command of a function of a dataclass: the command takes its fields, those without a default first."""
     hints = get_type_hints(options, include_extras=True)
     parameters = []
     for field in fields(options):  # type: ignore[arg-type]

@@ -34,11 +34,7 @@ on small images."""
 
 
 def stop(message: str, code: int) -> None:
-    """End the program with one line on standard error.
-
-    Raises:
-        typer.Exit: Always.
-    """
+    """End the program with one line on standard error."""
     typer.echo(f"nnunet-dro: {' '.join(message.split())}", err=True)
     raise typer.Exit(code)
 

@@ -26,19 +26,9 @@ def evidence_pack(
     gallery: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Everything that one evaluation says, as files to put on record.
+    """Everything that one evaluation says, as the contents of files to put on record.
 
     Nothing in it says that a requirement of a law or a standard is met: it holds what was measured.
-
-    Args:
-        evaluation: The evaluation.
-        gallery: Pictures of the worst cases, for the page.
-        links: Case and label to the address that shows them in the viewer, for the page.
-
-    Returns:
-        Name to content: ``README.md`` (what is here, versions and hashes), ``table1.csv`` and ``table1.md``,
-        ``model_card.md`` (the form of Hugging Face, with the metrics of every stratum as ``model-index``),
-        ``claim.md`` (what CLAIM 2024 asks and the numbers answer), and the files and reports of the evaluation.
     """
     one = table_one(evaluation)
     files = evaluation_files(evaluation) | evaluation_reports(evaluation, gallery, links)
@@ -64,14 +54,7 @@ def evidence_pack(
 
 
 def performance(evaluation: Evaluation) -> pd.DataFrame:
-    """Mean with its interval, median, p10 and p5 of every metric by label and stratum, as text.
-
-    Args:
-        evaluation: The evaluation.
-
-    Returns:
-        Columns ``attribute``, ``stratum``, ``label``, ``metric``, ``n``, and a column for each of `STATISTICS`.
-    """
+    """Mean with its interval, median, p10 and p5 of every metric by label and stratum, as text."""
     rows = []
     for row in evaluation.strata.to_dict("records"):
         shown: dict[str, object] = {name: row[name] for name in ("attribute", "stratum", "label", "metric", "n")}
@@ -98,9 +81,6 @@ def model_index(evaluation: Evaluation) -> str:
     """The front matter of a model card, YAML: the metrics of every stratum, as Hugging Face reads them.
 
     JSON is YAML, and quotes every name safely, whatever is in it.
-
-    Args:
-        evaluation: The evaluation.
     """
     inputs = evaluation.about.get("inputs", {})
     results = []

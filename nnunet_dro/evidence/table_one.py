@@ -6,16 +6,7 @@ from nnunet_dro.evaluation import Evaluation
 
 
 def table_one(evaluation: Evaluation) -> pd.DataFrame:
-    """Cases and patients by stratum, and how much there is of each label.
-
-    Args:
-        evaluation: The evaluation.
-
-    Returns:
-        A row per attribute and stratum, all cases first: ``attribute``, ``stratum``, ``cases``, their ``share`` of all
-        cases, ``patients`` where the evaluation knows them, and for each label ``LABEL, cases with it`` and where the
-        voxel size is known ``LABEL, median ml`` with its first and third quartile, over the cases with it.
-    """
+    """Cases and patients by stratum, all cases first, and how many have each label and how much of it, in ml."""
     scores = evaluation.scores
     cases = pd.Index(scores["case"].unique())
     patient_of_case = evaluation.patient_of_case

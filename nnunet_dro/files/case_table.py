@@ -30,28 +30,12 @@ _IDENTIFIERS = ("case", "case_id", "participant_id")
 
 
 def case_table_places(preprocessed: Path, raw: Path | None) -> list[Path]:
-    """The files that may be the case table of a dataset, the preferred one first.
-
-    Args:
-        preprocessed: The dataset's folder in nnUNet_preprocessed.
-        raw: The dataset's folder in nnUNet_raw; None if it is unknown.
-
-    Returns:
-        ``cases.csv`` in each of the folders.
-    """
+    """The files that may be the case table of a dataset, the preferred one first."""
     return [folder / CASE_TABLE_FILE for folder in (preprocessed, raw) if folder is not None]
 
 
 def find_case_table(preprocessed: Path, raw: Path | None) -> Path | None:
-    """Find the case table of a dataset: ``cases.csv`` in its preprocessed folder, or else in its raw folder.
-
-    Args:
-        preprocessed: The dataset's folder in nnUNet_preprocessed.
-        raw: The dataset's folder in nnUNet_raw; None if it is unknown.
-
-    Returns:
-        The file; None if neither folder has one.
-    """
+    """The ``cases.csv`` of a dataset in its preprocessed folder, or else in its raw folder; None without one."""
     return next((path for path in case_table_places(preprocessed, raw) if path.is_file()), None)
 
 
@@ -194,15 +178,7 @@ def _checked_table(rows: list[tuple[int, list[str]]], path: Path) -> pd.DataFram
 
 
 def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
-    """Check that a case table has a row for each of these cases; it may have more rows.
-
-    Args:
-        table: The table, as `read_cases` returns it.
-        cases: Identifiers of the cases.
-
-    Raises:
-        ValueError: If the table lacks some of the cases; the message names them.
-    """
+    """Check that a case table has a row for each of these cases; it may have more rows."""
     known, listed = set(cases), set(table["case"])
     if missing := sorted(known - listed):
         others = f" (other rows: {name_some(sorted(listed - known), at_most=3)})" if listed - known else ""

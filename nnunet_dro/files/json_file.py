@@ -13,18 +13,7 @@ def read_json(
     errors: str = "strict",
     object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
 ) -> Any:
-    """Read a JSON file.
-
-    Args:
-        path: The file.
-        encoding: Of the file; ``utf-8-sig`` also reads those that begin with a byte order mark.
-        errors: What to do with bytes that the encoding does not have; see `open`.
-        object_pairs_hook: What to make of objects; see `json.loads`.
-
-    Raises:
-        OSError: If the file cannot be read.
-        ValueError: If it is not JSON; also where brackets are nested too deeply.
-    """
+    """Read a JSON file; brackets that are nested too deeply are a ValueError as well."""
     text = path.read_text(encoding=encoding, errors=errors)
     try:
         return json.loads(text, object_pairs_hook=object_pairs_hook)

@@ -11,17 +11,7 @@ from nnunet_dro.files.atomic import replacing
 
 
 def check_output(folder: Path, *, overwrite: bool) -> None:
-    """Check, before long work, that results can be written to a folder.
-
-    Args:
-        folder: Where to write; it need not exist.
-        overwrite: Whether files of an earlier run may be replaced.
-
-    Raises:
-        FileExistsError: If the folder holds files and ``overwrite`` is not set.
-        NotADirectoryError: If there is a file of that name.
-        PermissionError: If it, or the folder that would contain it, is not writable.
-    """
+    """Check, before long work, that results can be written to a folder."""
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not existing.is_dir():
         raise NotADirectoryError(f"`output` must be a folder, got the file {str(existing)!r}. Name another.")
@@ -37,14 +27,7 @@ def check_output(folder: Path, *, overwrite: bool) -> None:
 def write_files(folder: Path, files: Mapping[str, str], *, outdated: Collection[str] = ()) -> list[str]:
     """Write files into a folder: a new folder appears with all of them, an old one gets them once all are written.
 
-    Args:
-        folder: Where to write. Other files in it stay.
-        files: Name to content.
-        outdated: Names of files that an earlier run may have written; they are deleted unless they are in ``files``,
-            since they would contradict them.
-
-    Returns:
-        The names of the files that were deleted.
+    Files of an earlier run that would contradict them (``outdated``) are deleted; their names are returned.
     """
     folder = folder.absolute()
     if folder.is_dir():

@@ -23,9 +23,6 @@ class Watcher:
     """Watches over a process group for as long as this process lives.
 
     Where there are no process groups (on Windows), it does nothing.
-
-    Args:
-        group: Number of the process group to end if this process dies.
     """
 
     def __init__(self, group: int) -> None:

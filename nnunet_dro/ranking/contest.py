@@ -46,11 +46,10 @@ class Contest:
 
     @cached_property
     def unit_differences(self) -> tuple[FloatArray, CodeArray, CodeArray]:
-        """For each pair of teams i < j how much better i is, averaged over the cases of each unit.
+        """For each pair of teams i < j how much better i is, averaged over the cases of each unit; i and j.
 
-        Returns:
-            Differences, shape (n_tasks, n_pairs, n_units), NaN where no case counts, infinite where one of the two
-            failed and the other did not; the first and the second team of each pair.
+        Shape (n_tasks, n_pairs, n_units): NaN where no case counts, infinite where one of the two failed and the other
+        did not.
         """
         n_tasks, n_teams, n_cases = self.goodness.shape
         first, second = np.triu_indices(n_teams, 1)

@@ -15,16 +15,7 @@ FORMAT = "nnunet-dro ranking 1"
 
 
 def ranking_files(ranking: Ranking) -> dict[str, str]:
-    """The files by name.
-
-    Args:
-        ranking: The ranking.
-
-    Returns:
-        ``ranks.csv``, ``agreement.csv``, ``bootstrap.csv``, ``kendall_tau.csv``, ``tests.csv``, ``summary.json`` with
-        the overall ranks and all tables but the ranks per task, ``report.md`` and ``report.html``; ``cases.csv`` where
-        the ranking has cases.
-    """
+    """The content of each file by its name; ``cases.csv`` only where the ranking has cases."""
     tables = {
         "ranks": ranking.ranks,
         "agreement": ranking.agreement,

@@ -57,19 +57,7 @@ class Entries:
 def read_entries(
     evaluations: Mapping[str, Evaluation], *, by: Sequence[str] | None = None, intersect: bool = False
 ) -> Entries:
-    """Check that evaluations can be ranked together, and align their scores.
-
-    Args:
-        evaluations: Team to its evaluation.
-        by: Attributes of the first evaluation, or specs as for `parse_by`; None for the first one's attributes.
-        intersect: Whether to rank by the cases that all have, instead of refusing evaluations of different cases.
-
-    Returns:
-        The entries.
-
-    Raises:
-        ValueError: If the evaluations cannot be compared; see `find_common_ground` and `find_common_strata`.
-    """
+    """Check that evaluations can be ranked together, and align their scores; see `rank_evaluations`."""
     ground = find_common_ground(evaluations, intersect=intersect)
     strata = find_common_strata(evaluations, ground, by=by)
     first = next(iter(evaluations.values()))

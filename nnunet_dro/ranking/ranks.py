@@ -41,14 +41,7 @@ DEFINITIONS = {
 
 
 def ranks_of(scores: FloatArray) -> FloatArray:
-    """Ranks over the last axis, 1 for the largest score.
-
-    Args:
-        scores: Any shape; NaN stands for no score.
-
-    Returns:
-        One plus the number of teams that are better: equal teams share the smallest rank, and the next rank is left
-        out. NaN where the score is.
+    """Ranks over the last axis: one plus the number of teams that are better; NaN where the score is.
 
     Example:
         >>> ranks_of(np.array([0.7, 0.9, 0.7, 0.5])).tolist()
@@ -62,17 +55,10 @@ def ranks_of(scores: FloatArray) -> FloatArray:
 
 
 def task_scores(contest: Contest, scheme: RankingScheme, counts: IntArray | None = None) -> FloatArray:
-    """What a scheme ranks the teams by in each task.
+    """What a scheme ranks the teams by in each task, larger is better (ranks have a minus); NaN where no case counts.
 
-    Args:
-        contest: The scores.
-        scheme: The scheme.
-        counts: How often each unit (patient, or case) is in each resample, shape (n_resamples, n_units). None takes
-            every case once; then tests are exact where they can be.
-
-    Returns:
-        Shape (n_resamples, n_tasks, n_teams), larger is better; NaN where no case counts. Ranks have a minus, and
-        scores of which less is better, too.
+    Shape (n_resamples, n_tasks, n_teams). ``counts`` is how often each unit is in each resample, shape (n_resamples,
+    n_units); None takes every case once, and then tests are exact where they can be.
     """
     if scheme is RankingScheme.TEST:
         return _wins(contest, counts)
@@ -84,14 +70,7 @@ def task_scores(contest: Contest, scheme: RankingScheme, counts: IntArray | None
 
 
 def consensus(task_ranks: FloatArray) -> FloatArray:
-    """Minus the mean of the ranks over the tasks that have any.
-
-    Args:
-        task_ranks: Shape (..., n_tasks, n_teams).
-
-    Returns:
-        Shape (..., n_teams), larger is better; NaN where no task has ranks.
-    """
+    """Minus the mean of the ranks (..., n_tasks, n_teams) over the tasks that have any; NaN where none has."""
     counted = ~np.isnan(task_ranks)
     n = counted.sum(axis=-2)
     with np.errstate(invalid="ignore"):
@@ -99,26 +78,12 @@ def consensus(task_ranks: FloatArray) -> FloatArray:
 
 
 def overall_ranks(scores: FloatArray) -> FloatArray:
-    """The ranks over all tasks: those of the mean of the ranks per task.
-
-    Args:
-        scores: From `task_scores`, shape (..., n_tasks, n_teams).
-
-    Returns:
-        Shape (..., n_teams).
-    """
+    """The ranks (..., n_teams) over all tasks: those of the mean of the ranks per task, from `task_scores`."""
     return ranks_of(consensus(ranks_of(scores)))
 
 
 def worst_scores(of_strata: FloatArray) -> FloatArray:
-    """The score of each team in the stratum in which it is worst.
-
-    Args:
-        of_strata: Shape (n_strata, n_tasks, n_teams); NaN where a stratum has no case that counts.
-
-    Returns:
-        Shape (n_tasks, n_teams); NaN where no stratum has a score.
-    """
+    """The score of each team in its worst stratum, from shape (n_strata, n_tasks, n_teams); NaN where none has one."""
     worst = np.where(np.isnan(of_strata), np.inf, of_strata).min(axis=0)
     return np.where(np.isinf(worst) & np.isnan(of_strata).all(axis=0), np.nan, worst)
 
@@ -153,11 +118,7 @@ def _medians(values: FloatArray, contest: Contest, weights: IntArray) -> FloatAr
 
 
 def pairwise_p(contest: Contest) -> FloatArray:
-    """The p value of each team being better than each other one, not corrected.
-
-    Returns:
-        Shape (n_tasks, n_teams, n_teams): row better than column; NaN on the diagonal.
-    """
+    """The p value of each team (row) being better than each other one (column), by task, not corrected."""
     differences, first, second = contest.unit_differences
     n_tasks, n_teams = contest.goodness.shape[:2]
     p = np.full((n_tasks, n_teams, n_teams), np.nan)

@@ -20,14 +20,9 @@ def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
     """P values of the Wilcoxon signed-rank test, of each row, in both directions.
 
     Zero differences are left out (Wilcoxon 1945); infinite ones have the largest rank. Exact for up to `MOST_EXACT`
-    differences without ties, otherwise by the normal approximation with the correction for ties.
-
-    Args:
-        differences: Shape (n_rows, n); NaN is left out.
-
-    Returns:
-        For each row, the p value against "not greater than zero", and against "not less than zero"; 1 where no
-        difference is left, shapes (n_rows,).
+    differences without ties, otherwise by the normal approximation with the correction for ties. NaN is left out; where
+    no difference is left, p is 1. The first p value is against "not greater than zero", the second against "not less
+    than zero".
     """
     sizes = np.abs(differences)
     sizes[sizes == 0] = np.nan
@@ -88,14 +83,8 @@ def resampled_p(differences: FloatArray, counts: IntArray) -> tuple[FloatArray, 
 
     The sum of the positive ranks is the number of pairs of differences (each with itself, too) whose sum is positive,
     those with the sum zero counted half (Tukey 1949). So a resample's sum is a quadratic form of how often it has each
-    difference, and one matrix product serves all resamples and rows.
-
-    Args:
-        differences: Shape (n_rows, n); NaN is left out.
-        counts: How often each column is in each resample, shape (n_resamples, n).
-
-    Returns:
-        As `one_sided_p`, shapes (n_resamples, n_rows).
+    difference, and one matrix product serves all resamples and rows. ``counts``, shape (n_resamples, n), is how often
+    each column is in each resample; the p values have the shapes (n_resamples, n_rows).
     """
     # Infinite differences are larger than all others, and two of them cancel out.
     kept = np.clip(np.where(differences == 0, np.nan, differences), -_LARGEST, _LARGEST)
@@ -135,14 +124,8 @@ def _more_ties(sizes: FloatArray, weights: FloatArray) -> FloatArray | float:
 def holm_rejected(p_values: FloatArray, *, level: float) -> BoolArray:
     """Which hypotheses Holm's step-down method rejects, in each row.
 
-    The i-th smallest of m p values is rejected if, for all j <= i, the j-th is at most level / (m - j + 1).
-
-    Args:
-        p_values: Shape (n_rows, m).
-        level: The family-wise error rate.
-
-    Returns:
-        Same shape. The same as `holm` (p values adjusted) at most ``level``, for many rows at once.
+    The i-th smallest of m p values is rejected if, for all j <= i, the j-th is at most level / (m - j + 1):
+    those that `holm` adjusts to at most ``level``, for many rows at once.
     """
     m = p_values.shape[1]
     order = np.argsort(p_values, axis=1, kind="stable")

@@ -35,16 +35,7 @@ def draw_units(n_units: int, n_samples: int, rng: np.random.Generator) -> IntArr
 
 
 def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -> Stability:
-    """Rank every bootstrap sample.
-
-    Args:
-        contest: The scores.
-        scheme: The ranking scheme.
-        counts: From `draw_units`.
-
-    Returns:
-        The distribution of each overall rank. A sample in which no case counts has no ranks and is left out.
-    """
+    """Rank every bootstrap sample; one in which no case counts has no ranks and is left out."""
     full = overall_ranks(task_scores(contest, scheme))[0]
     sampled = overall_ranks(task_scores(contest, scheme, counts))
     sampled = sampled[~np.isnan(sampled).any(axis=1)]
@@ -59,14 +50,9 @@ def bootstrap_ranks(contest: Contest, scheme: RankingScheme, counts: IntArray) -
 def kendall_tau(rankings: FloatArray, reference: FloatArray) -> FloatArray:
     """Kendall's tau-b of each ranking and a reference.
 
-    tau = (concordant - discordant) / sqrt((pairs not tied in one) (pairs not tied in the other))
+    tau = (concordant - discordant) / sqrt((pairs not tied in one) (pairs not tied in the other)),
 
-    Args:
-        rankings: Shape (n, n_teams).
-        reference: Shape (n_teams,).
-
-    Returns:
-        Shape (n,), -1 to 1; NaN where one of the two has only ties or no ranks.
+    NaN where one of the two has only ties or no ranks. From shapes (n, n_teams) and (n_teams,), shape (n,).
     """
     first, second = np.triu_indices(len(reference), 1)
     signs = np.sign(rankings[:, first] - rankings[:, second])

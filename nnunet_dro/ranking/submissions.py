@@ -35,12 +35,7 @@ class ScoringOptions:
 
 
 def named_submissions(entries: Sequence[str]) -> dict[str, Path]:
-    """Teams and the folders of their predictions, from ``TEAM=FOLDER`` or ``FOLDER``, which names the team.
-
-    Raises:
-        ValueError: If a name is missing, cannot name a folder, or two are the same.
-        NotADirectoryError: If a submission is not a folder.
-    """
+    """Teams and the folders of their predictions, from ``TEAM=FOLDER`` or ``FOLDER``, which names the team."""
     found = []
     for entry in entries:
         # A folder may have a = in its name.
@@ -70,24 +65,10 @@ def score_submissions(
     workers: str | None = None,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> dict[str, Evaluation]:
-    """Evaluate every submission, or read its evaluation where it is there already.
+    """Evaluate every submission into its folder below ``folder``, or read its evaluation where it is there already.
 
-    Args:
-        reference: Folder of reference label maps.
-        submissions: Team to the folder of its predictions.
-        folder: Where the evaluations are kept, each in a folder with the name of its team. One whose options and files
-            (by name, size and time of the last change) are still the same is not made again.
-        options: How to score.
-        jobs: Number of cases to score at a time.
-        workers: Address of a dask scheduler, on whose workers to score in place of threads.
-        progress: Called with the number of finished cases of all teams, and the number of all of them.
-
-    Returns:
-        Team to its evaluation, without intervals.
-
-    Raises:
-        FileNotFoundError: If a prediction is missing, of any team, before anything is scored; or another file.
-        ValueError: If an input cannot be used; the message names the file. What was scored before it stays.
+    An evaluation whose options and files (by name, size and time of the last change) are still the same is not made
+    again. A missing prediction, of any team, is an error before anything is scored.
     """
     inputs = {}
     for team, submission in submissions.items():

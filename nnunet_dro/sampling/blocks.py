@@ -19,12 +19,7 @@ class Blocks:
     If ``weigh`` is None, a block stores the weights w_i = exp(beta (L_i - m)), where m is its largest loss, and their
     sum: a softmax in which a new loss changes the weights of its own block only. The sums are recomputed, so they do
     not drift, and no power of e can overflow. Otherwise the blocks store the weights that ``weigh`` gives to all cases
-    together.
-
-    Args:
-        n: Number of cases.
-        weigh: Computes the weights of all cases, (n,), from their losses, (n,) with NaN for a case without one; or
-            None.
+    together, from their losses, NaN for a case without one.
 
     Attributes:
         shared: The arrays that the processes share: ``losses`` (n,), NaN for a case without one; ``weights`` (n,);
@@ -105,11 +100,10 @@ class Blocks:
         return weights
 
     def scaled(self) -> tuple[FloatArray, FloatArray]:
-        """Copies that a change by another process meanwhile cannot make contradict each other.
+        """Factors that make the weights of the blocks comparable, and the sums of the weights times these.
 
-        Returns:
-            The factor of each block's weights that makes the blocks comparable; and the sums of the weights times that
-            factor, all 0 if no case has a weight; each of shape (n_blocks,).
+        Both are copies, which a change by another process meanwhile cannot make contradict each other; the sums are all
+        0 if no case has a weight.
         """
         shared = self.shared
         beta, sums = shared.beta[0], shared.block_sum.copy()
@@ -135,11 +129,7 @@ class Blocks:
     def draw_by_weight(
         self, size: int, rng: np.random.Generator, *, exploration: float
     ) -> tuple[NDArray[np.int64], FloatArray]:
-        """Draw cases by their weights with replacement, and a share ``exploration`` of them uniformly.
-
-        Returns:
-            Positions and probabilities of the drawn cases, each of shape (size,).
-        """
+        """Positions and probabilities of cases drawn by weight with replacement, a share ``exploration`` uniformly."""
         n, shared = self.n, self.shared
         uniform = rng.random((3, size))
         scale, masses = self.scaled()
@@ -186,9 +176,7 @@ class Blocks:
     def draw_unseen(self, rng: np.random.Generator, without: Collection[int] = ()) -> tuple[int, float] | None:
         """Draw a case that was never seen, although its loss may be on its way; None if there is no such case.
 
-        Args:
-            rng: Source of randomness.
-            without: Positions of cases that are not to be drawn.
+        Positions in ``without`` are not drawn.
         """
         shared = self.shared
         while True:

@@ -7,12 +7,7 @@ from numpy.typing import NDArray
 
 
 def change_of_cases(new: Sequence[str], gone: Sequence[str]) -> str | None:
-    """One line for the log, or None if nothing changed.
-
-    Args:
-        new: Cases that the checkpoint does not have.
-        gone: Cases that only the checkpoint has.
-    """
+    """One line for the log, or None if nothing changed."""
     if not new and not gone:
         return None
     return (

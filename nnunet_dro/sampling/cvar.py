@@ -12,17 +12,8 @@ def cvar_probabilities(losses: FloatArray, *, alpha: float) -> FloatArray:
     argmax_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha n)
 
     The floor(alpha n) hardest cases get 1 / (alpha n) each, and the next one gets the rest. Cases with equal losses at
-    this boundary share equally, which is the one maximiser that does not depend on the order of the cases.
-
-    Args:
-        losses: Stale per-case losses, shape (n,), finite.
-        alpha: Share of the cases, in (0, 1]. 1 gives the uniform distribution, 1/n and below the hardest case.
-
-    Returns:
-        Probabilities, shape (n,), summing to 1.
-
-    Raises:
-        ValueError: If ``losses`` is empty or not finite, or ``alpha`` is out of range.
+    this boundary share equally, which is the one maximiser that does not depend on the order of the cases. ``alpha`` is
+    in (0, 1]: 1 gives the uniform distribution, 1/n and below the hardest case.
 
     Example:
         >>> cvar_probabilities(np.array([3.0, 5.0, 1.0, 4.0, 2.0]), alpha=0.5).tolist()
@@ -39,15 +30,7 @@ def cvar_loss(losses: FloatArray, *, alpha: float) -> float:
     max_q  <q, losses>  over the simplex with  q_i <= 1 / (alpha n)
         =  min_eta  eta + mean(max(0, losses - eta)) / alpha
 
-    Args:
-        losses: Per-case losses, shape (n,), finite.
-        alpha: Share of the cases, in (0, 1]. 1 gives the mean, 1/n and below the largest loss.
-
-    Returns:
-        The value, between the mean and the largest loss.
-
-    Raises:
-        ValueError: If ``losses`` is empty or not finite, or ``alpha`` is out of range.
+    ``alpha`` 1 gives the mean, 1/n and below the largest loss.
 
     Example:
         >>> cvar_loss(np.array([3.0, 5.0, 1.0, 4.0, 2.0]), alpha=0.4)
@@ -71,20 +54,7 @@ def doro_probabilities(losses: FloatArray, *, alpha: float, epsilon: float) -> F
     the mean over all their possible orders.
 
     Unlike CVaR and the divergences, this rule is not monotone: a case that becomes harder gains probability until it
-    is set aside, and then has none.
-
-    Args:
-        losses: Stale per-case losses, shape (n,), finite.
-        alpha: Share of the cases that are left, in (0, 1]. 1 gives the uniform distribution over them, small values
-            the hardest of them.
-        epsilon: Share of all cases to set aside, in [0, 1). Any value below 1/n gives `cvar_probabilities`. At least
-            one case is left.
-
-    Returns:
-        Probabilities, shape (n,), summing to 1.
-
-    Raises:
-        ValueError: If ``losses`` is empty or not finite, or ``alpha`` or ``epsilon`` is out of range.
+    is set aside, and then has none. An ``epsilon`` below 1/n gives `cvar_probabilities`; one case at least is left.
 
     Example:
         >>> doro_probabilities(np.arange(10.0), alpha=0.25, epsilon=0.2).tolist()
@@ -114,17 +84,7 @@ def set_aside(losses: FloatArray, *, epsilon: float) -> NDArray[np.intp]:
     """Positions of the suspected outliers of `doro_probabilities`: the floor(epsilon n) hardest cases.
 
     Cases with equal losses at the boundary are left out, because none of them is certain to be set aside. So there may
-    be fewer than floor(epsilon n) positions, and none when all losses are equal.
-
-    Args:
-        losses: Stale per-case losses, shape (n,), finite.
-        epsilon: Share of all cases to set aside, in [0, 1). 0 sets none aside.
-
-    Returns:
-        Positions in ``losses``, hardest first; cases with equal losses stay in their order.
-
-    Raises:
-        ValueError: If ``losses`` is empty or not finite, or ``epsilon`` is out of range.
+    be fewer than floor(epsilon n) positions, hardest first, and none when all losses are equal.
 
     Example:
         >>> set_aside(np.array([0.1, 0.9, 0.4, 1.7, 0.2]), epsilon=0.4).tolist()

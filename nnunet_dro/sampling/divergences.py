@@ -104,18 +104,8 @@ def chi2_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:
         q_i = max(0, 1 + beta (losses_i - nu) / 2) / n,    nu such that they sum to 1:
 
     the Euclidean projection of (1 + beta losses / 2) / n onto the simplex. Easy cases get exactly 0; use
-    `with_exploration` where every case must keep a chance to be drawn.
-
-    Args:
-        losses: Stale per-case losses, shape (n,), finite.
-        beta: Robustness, 1/loss units, >= 0. 0 gives the uniform distribution. From 2 n / gap on, where gap is the
-            difference between the two largest losses, only the hardest case is left; cases with equal losses share.
-
-    Returns:
-        Probabilities, shape (n,), summing to 1.
-
-    Raises:
-        ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
+    `with_exploration` where every case must keep a chance to be drawn. From beta 2 n / gap on, where gap is the
+    difference between the two largest losses, only the hardest case is left; cases with equal losses share.
 
     Example:
         >>> chi2_probabilities(np.array([0.0, 1.0]), beta=1.0).tolist()
@@ -137,16 +127,6 @@ def chi2_robust_loss(losses: FloatArray, *, beta: float) -> float:
 
     The mean for beta -> 0, and mean + beta variance / 4 while no case is clipped to probability 0; the largest loss
     for beta -> infinity.
-
-    Args:
-        losses: Per-case losses, shape (n,), finite.
-        beta: Robustness, 1/loss units, >= 0.
-
-    Returns:
-        R, between the mean and the largest loss.
-
-    Raises:
-        ValueError: If ``losses`` is empty or not finite, or ``beta`` is negative or not finite.
 
     Example:
         >>> losses = np.array([0.1, 0.5, 0.3])

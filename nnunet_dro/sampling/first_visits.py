@@ -11,18 +11,10 @@ from nnunet_dro.sampling.systematic import draw_distinct
 def first_visits(
     blocks: Blocks, size: int, rng: np.random.Generator, *, exploration: float
 ) -> tuple[NDArray[np.int64], FloatArray]:
-    """Draw cases that were never seen: those that were not drawn yet before those whose loss is still on its way.
+    """Positions and probabilities of unseen cases: those not drawn yet before those whose loss is still on its way.
 
-    The second kind is drawn with replacement, and so may fill a batch with one case.
-
-    Args:
-        blocks: The cases.
-        size: Number of draws.
-        rng: Source of randomness.
-        exploration: Share of uniform draws, once the last missing loss has come back.
-
-    Returns:
-        Positions and probabilities of the drawn cases, each of shape (size,).
+    The second kind is drawn with replacement, and so may fill a batch with one case. ``exploration`` is the share of
+    uniform draws once the last missing loss has come back.
     """
     indices, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
     for k in range(size):
@@ -39,16 +31,7 @@ def distinct_first_visits(
 ) -> tuple[NDArray[np.int64], FloatArray]:
     """The same with distinct cases: those that were not drawn yet, then those on their way, then any others by weight.
 
-    With fewer cases than places, each comes size // n times or once more.
-
-    Args:
-        blocks: The cases.
-        size: Number of draws.
-        rng: Source of randomness.
-        exploration: Share of the uniform distribution in the draws by weight.
-
-    Returns:
-        Positions of the drawn cases in random order, and their probabilities, each of shape (size,).
+    With fewer cases than places, each comes size // n times or once more. The order is random.
     """
     rounds, n_places = divmod(size, blocks.n)
     if rounds:

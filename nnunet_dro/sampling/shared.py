@@ -16,9 +16,6 @@ class SharedArrays:
     No lock is taken. When the object is pickled for a worker, the memory itself is handed over, and the worker makes
     its own views of it.
 
-    Args:
-        **arrays: Length and type of each vector by its name; the types are float64, int64 and bool.
-
     Example:
         >>> shared = SharedArrays(losses=(3, "float64"), seen=(3, "bool"))
         >>> shared.losses[1] = 0.5

@@ -44,9 +44,6 @@ class Spread:
     This holds for losses that are independent of each other. A large beta without momentum draws a case until it had an
     easy patch, which makes the losses alike: with beta 1 / sqrt(Var(mu)) the estimate of beta came out a quarter
     larger.
-
-    Args:
-        n: Number of cases.
     """
 
     def __init__(self, n: int) -> None:
@@ -99,13 +96,7 @@ class Spread:
         }
 
     def load_state_dict(self, state: Mapping[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
-        """Restore what was collected of the cases that the state has.
-
-        Args:
-            state: From `state_dict`.
-            here: Positions of these cases in this object.
-            there: Their positions in the state.
-        """
+        """Restore what was collected of the cases that the state has."""
         for mine, name in ((self._means, "means"), (self._last, "last"), (self._noise, "noise")):
             mine[:] = np.nan
             mine[here] = np.asarray(state[name], dtype=np.float64)[there]

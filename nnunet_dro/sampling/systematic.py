@@ -55,16 +55,7 @@ def expected_draws(probabilities: FloatArray, *, size: int) -> FloatArray:
 
 
 def draw_uniformly(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw cases uniformly without replacement; with fewer cases than places, each comes size // n times or once more.
-
-    Args:
-        n: Number of cases.
-        size: Number of places.
-        rng: Source of randomness.
-
-    Returns:
-        Positions of the cases in random order, shape (size,).
-    """
+    """Draw uniformly without replacement; with fewer cases than places, each comes size // n times or once more."""
     rounds, n_places = divmod(size, n)
     indices = rng.choice(n, size=n_places, replace=False)
     return rng.permutation(np.concatenate([np.tile(np.arange(n), rounds), indices])) if rounds else indices
@@ -83,18 +74,8 @@ def draw_distinct(
     The line is made of blocks in random order, each with its cases in random order, and only blocks that are met are
     looked at. A block that is shorter than the distance is met at most once, so one draw by p_i inside it does. Two
     cases of such a block do not come together; tables of up to 512 cases have one block, in which all pairs do. A block
-    that another process changes at the same moment may yield a case twice.
-
-    Args:
-        blocks: The cases and their weights.
-        size: Number of places. If there are more than cases, every case comes size // n times, and the rest is drawn.
-        rng: Source of randomness.
-        exploration: Share of the uniform distribution in p, in [0, 1].
-        without: Positions of cases that are not to be drawn; at most n - size of them.
-
-    Returns:
-        Positions of the drawn cases in random order, for batches treat their first and last places differently; and how
-        often each was expected in the batch, see `expected_draws`; each of shape (size,).
+    that another process changes at the same moment may yield a case twice. The positions are in random order, for
+    batches treat their first and last places differently; with them comes how often each was expected in the batch.
 
     Source: Madow 1949, systematic sampling with unequal probabilities; Hartley and Rao 1962, with a random order.
     """

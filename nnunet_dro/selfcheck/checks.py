@@ -55,11 +55,7 @@ class Number:
 
 
 def check_numbers() -> list[Number]:
-    """Compute all numbers.
-
-    Returns:
-        The numbers, part by part.
-    """
+    """Compute all numbers."""
     return [*_scores(), *_statistics(), *_bounds(), *_tests(), *_sampling()]
 
 

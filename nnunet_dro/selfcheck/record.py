@@ -70,9 +70,6 @@ class SelfcheckRecord:
 def selfcheck() -> SelfcheckRecord:
     """Compute the reference numbers in this installation.
 
-    Returns:
-        The record; whether everything is as expected is its ``agrees``.
-
     Example:
         >>> selfcheck().agrees
         True
@@ -87,11 +84,7 @@ def selfcheck() -> SelfcheckRecord:
 
 
 def installed_sha256(package: Path) -> str:
-    """SHA-256 over names and contents of the files of a package, in the order of their names; no compiled files.
-
-    Args:
-        package: Its folder.
-    """
+    """SHA-256 over names and contents of the files of a package, in the order of their names; no compiled files."""
     digest = hashlib.sha256()
     for path in sorted(path for path in package.rglob("*") if path.is_file() and path.suffix not in (".pyc", ".pyo")):
         name = path.relative_to(package).as_posix().encode()

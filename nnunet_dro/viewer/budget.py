@@ -55,19 +55,6 @@ def shown_cases(
 
     Where there is not room for all, the page has the first channels only; where that does not suffice, a case that
     does not fit is left out, and a smaller one after it may still fit. The first case is cut until it fits.
-
-    Args:
-        choices: The cases and labels to show, the most urgent first.
-        images: Folder of nnU-Net images.
-        files: Case to its reference and its prediction.
-        labels: The values of the labels.
-        most_mb: Size of the page, MB.
-        frame_bytes: Its size without volumes, bytes.
-        progress: Called with the number of finished cases and the number of all cases.
-
-    Raises:
-        FileNotFoundError: If a case has no image or no label maps; the message names it.
-        ValueError: If a file cannot be used, or ``most_mb`` has no room for any case.
     """
     wanted: dict[str, list[str]] = {}
     for choice in choices:

@@ -56,22 +56,7 @@ def viewer_page(
     most_mb: float = MOST_MB,
     progress: Callable[[int, int], None] | None = None,
 ) -> Viewer:
-    """The page of the worst cases of an evaluation that was read from its folder.
-
-    Args:
-        evaluation: The evaluation, whose ``about`` says where the label maps and dataset.json were.
-        images: Folder of nnU-Net images.
-        per_stratum: Number of cases per stratum and label.
-        most_mb: Size of the page, MB.
-        progress: Called with the number of finished cases and the number of all cases.
-
-    Returns:
-        The page. All names from files are escaped.
-
-    Raises:
-        FileNotFoundError: If an image, a label map or dataset.json does not exist any more; the message names it.
-        ValueError: If one cannot be used, if no case can be shown, or if ``most_mb`` has no room for any.
-    """
+    """The page of the worst cases of an evaluation that was read from its folder."""
     if not 0 < most_mb < math.inf:
         raise ValueError(f"`viewer_mb` must be a number above 0, got {most_mb:g}. Leave it out for {MOST_MB}.")
     labels, files = labels_of(evaluation), label_map_files(evaluation)

@@ -75,17 +75,6 @@ def packed_volumes(
 
     The crop is a part of the stored voxels: nothing is resampled, so that outlines are those that were scored. What is
     larger than ``most_voxels`` is cut to the surroundings of the largest disagreement.
-
-    Args:
-        images: Its channels.
-        files: Its reference and its prediction.
-        labels: The values of all labels.
-        wanted: Names of the labels it is shown for.
-        most_voxels: Size of the largest crop.
-
-    Raises:
-        FileNotFoundError: If a label map does not exist; the message names it.
-        ValueError: If a file cannot be used, or is not of the reference's shape; the message names it.
     """
     first, second = (read_label_map(path) for path in files)
     grid, reference = first.grid, first.values
@@ -116,17 +105,7 @@ def packed_volumes(
 def crop(
     reference: npt.NDArray[np.bool_], prediction: npt.NDArray[np.bool_], spacing: Sequence[float], most_voxels: int
 ) -> tuple[Box, bool]:
-    """The box to show around two masks.
-
-    Args:
-        reference: Shape (z, y, x).
-        prediction: Likewise.
-        spacing: Voxel size (z, y, x), mm.
-        most_voxels: Its largest size.
-
-    Returns:
-        The box, and whether a mask reaches out of it. Everything where both masks are empty.
-    """
+    """The box to show around two masks (z, y, x), everything where both are empty, and whether a mask reaches out."""
     shape, either = reference.shape, reference | prediction
     spans = [np.flatnonzero(either.any(axis=tuple(a for a in range(3) if a != axis))) for axis in range(3)]
     if not len(spans[0]):
