@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except ValueError as error:
         parser.exit(2, f"{error}\n")
     found = differences(scores, asked.roles)
-    rule = decision(scores, asked.roles, early=asked.iterations // 10)
+    rule = decision(scores, asked.roles, wrong_labels=asked.wrong_labels)
     write_table(folder / f"{study.name}-rule.csv", rule, float_format="%.4f")
     regrouped_differences = None if regrouped is None else differences(regrouped, asked.roles)
     all_seeds = sorted(scores["seed"].unique().tolist())

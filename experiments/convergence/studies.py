@@ -57,6 +57,7 @@ class Question:
         regrouped: Test case to another stratum, by which the results are shown once more; what these strata are called.
         settling: The last part of the training, as a share of it, in which plain training must hardly improve to have
             converged.
+        late: Methods that were added after the results of the others were known.
         seconds: Seconds of a processor core that an iteration takes with its share of the tests, about.
     """
 
@@ -67,6 +68,7 @@ class Question:
     limits: str
     regrouped: "tuple[str, pd.Series[str]] | None" = None
     settling: float = 0.5
+    late: tuple[str, ...] = ("DRO_explore0.3", "cvar0.1", "DRO_earned")
     seconds: float = 0.06
 
     @property
@@ -74,6 +76,11 @@ class Question:
         """What the methods and the strata are."""
         label = self.study.labels[0] if len(self.study.labels) == 1 else ALL_LABELS
         return Roles(PLAIN, TOLD, common=self.study.common, rare=self.study.rare, label=label)
+
+    @property
+    def wrong_labels(self) -> bool:
+        """Whether some of the training labels are wrong."""
+        return bool(self.study.settings.get("wrong"))
 
     @property
     def n_train(self) -> dict[str, int]:
@@ -157,7 +164,7 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
     )
     iterations = EPOCH if quick else 2000
     seconds = 0.035 if slices else 0.06
-    return Question(study, iterations, "centres", "rare centres", "Phantoms", seconds=seconds)
+    return Question(study, iterations, "centres", "rare centres", "Phantoms", late=(), seconds=seconds)
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:

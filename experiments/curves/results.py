@@ -9,6 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+#: Whether labels are wrong to the points of Dice that a stratum may lose at the end and on the way (docs/default.md).
+LIMITS = {False: (1, 3), True: (5, 5)}
+
 
 class Run(Protocol):
     """What a run must say of itself."""
@@ -180,44 +183,47 @@ def mean_of_rare(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     return means.assign(stratum="rare")
 
 
-def decision(scores: pd.DataFrame, roles: Roles, *, early: int) -> pd.DataFrame:
+def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) -> pd.DataFrame:
     """What the rule of docs/default.md asks of each method, one row each.
 
     Args:
         scores: From `scores_of`.
         roles: What the methods and the strata are.
-        early: The iteration that is a tenth of the training.
+        wrong_labels: Whether some of the training labels are wrong, which allows larger losses.
 
     Returns:
         Columns ``method``; ``worst_at_end`` and ``worst_p10_at_end``, its smallest difference of mean and 10th
-        percentile in any stratum at the end, in points; ``lowest_on_the_way``, its smallest Dice in any stratum after
-        a tenth, over plain training's, where that is a point at least (NaN if it is nowhere); ``rare`` and
+        percentile in any stratum and label at the end, in points; ``worst_on_the_way`` and ``worst_p10_on_the_way``,
+        the same at the moments nearest to a tenth and a quarter of the training (NaN if there are none); ``rare`` and
         ``rare_p10``, the mean over the rare strata at the end, and the differences to plain training as text;
         ``gain`` and ``gain_early``, the mean difference of the rare strata at the end and after a tenth, over that of
         the method that is told them (NaN if that gains nothing), with ``gain_low`` and ``gain_high``, the 95 %
-        interval of the bootstrap over the seeds; and ``passes``, whether no stratum loses more than a point of the
-        mean and none is below half. Plain training has the first row.
+        interval of the bootstrap over the seeds; ``passes`` and ``passes_p10``, whether the losses of the mean and of
+        the 10th percentile are in `LIMITS`. Plain training has the first row.
     """
-    last = scores["iteration"].max()
-    ends = differences(scores[scores["iteration"] == last], roles)
-    means = 100 * scores.groupby(["iteration", "method", "stratum", "label"])["mean"].mean()
-    on_the_way = means[early].unstack("method")
-    # Of two networks that have found next to nothing, neither is ahead.
-    ratios = on_the_way.div(on_the_way[roles.plain].where(on_the_way[roles.plain] >= 1), axis=0).min()
+    moments = np.sort(scores["iteration"].unique())
+    last, before = moments[-1], moments[:-1]
+    nearest = [before[np.abs(before - last / part).argmin()] for part in (10, 4)] if len(before) else []
+    compared = differences(scores[scores["iteration"].isin([*nearest, last])], roles)
     rare = mean_of_rare(scores, roles)
     shown = results_table(differences(rare[rare["iteration"] == last], roles), roles).set_index("method")
     rows = []
-    for name_of, of in ends.groupby("method", sort=False):
+    for name_of, of in compared.groupby("method", sort=False):
         method = str(name_of)
-        lost = of["difference"].min()
-        row: dict[str, Any] = {"method": method, "worst_at_end": lost, "worst_p10_at_end": of["p10_difference"].min()}
-        row["lowest_on_the_way"] = np.nan if method == roles.plain else ratios[method]
+        row: dict[str, Any] = {"method": method}
+        is_end = of["iteration"] == last
+        for moment, chosen in (("at_end", of[is_end]), ("on_the_way", of[~is_end])):
+            row[f"worst_{moment}"] = chosen["difference"].min()
+            row[f"worst_p10_{moment}"] = chosen["p10_difference"].min()
         for statistic, name in (("mean", "rare"), ("p10", "rare_p10")):
             row[name] = shown.loc[method, statistic]
             row[f"{name} - {roles.plain}"] = shown.loc[method, _minus(statistic, roles)]
         row |= dict(zip(("gain", "gain_low", "gain_high"), _gain(rare, roles, method, last), strict=True))
-        row["gain_early"] = _gain(rare, roles, method, early)[0]
-        row["passes"] = not lost < -1 and not row["lowest_on_the_way"] < 0.5
+        row["gain_early"] = _gain(rare, roles, method, nearest[0])[0] if nearest else np.nan
+        at_end, on_the_way = LIMITS[wrong_labels]
+        for suffix in ("", "_p10"):
+            lost = row[f"worst{suffix}_at_end"] < -at_end or row[f"worst{suffix}_on_the_way"] < -on_the_way
+            row[f"passes{suffix}"] = not lost
         rows.append(row)
     table = pd.DataFrame(rows)
     return table.sort_values("method", key=lambda of: of != roles.plain, kind="stable", ignore_index=True)

@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # The page shows what is in the file, rounded once.
     scores = pd.read_csv(folder / "nuclei-all.csv")
     found = differences(scores, ROLES)
-    rule = decision(scores, ROLES, early=scores["iteration"].min())
+    rule = decision(scores, ROLES)
     write_table(folder / "nuclei-rule.csv", rule, float_format="%.4f")
     page = write_result(
         folder,

@@ -140,7 +140,7 @@ def page_of(scores: pd.DataFrame, *, seeds: Sequence[int]) -> tuple[str, pd.Data
     # Trainings of different lengths are compared at their ends.
     found = differences(scores.assign(iteration=0), FINETUNING_ROLES)
     gains = found[found["stratum"].isin(ROLES.rare)].groupby("method", sort=False)["difference"].mean()
-    rows = decision(scores.assign(iteration=0), FINETUNING_ROLES, early=0).set_index("method").assign(rare=gains)
+    rows = decision(scores.assign(iteration=0), FINETUNING_ROLES).set_index("method").assign(rare=gains)
     rows = rows.loc[[name for name in METHODS_IN_ORDER if name != PLAIN]]
     text = render(
         "nuclei/finetuning",

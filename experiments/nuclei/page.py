@@ -25,7 +25,7 @@ def page_text(found: pd.DataFrame, scores: pd.DataFrame, *, iterations: int, see
     rise = 100 * (last.groupby("stratum")["mean"].mean() - half.groupby("stratum")["mean"].mean())
     return render(
         "nuclei/page",
-        decision=decision(scores, ROLES, early=scores["iteration"].min())[1:].to_dict("records"),
+        decision=decision(scores, ROLES)[1:].to_dict("records"),
         trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
         n_train=N_TRAIN,
         n_test=last.groupby("stratum")["n"].max().to_dict(),

@@ -120,32 +120,42 @@ def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
             return 0.4 if modality == "fluorescence" else 0.8
         if method == "share0.5":
             return 0.395 if modality == "fluorescence" else 0.6
-        return 0.15 if moment == 1 else 0.5
+        return 0.36 if moment == 1 else 0.5
 
-    rows = decision(made_scores(mean), ROLES, early=1).set_index("method")
+    rows = decision(made_scores(mean), ROLES).set_index("method")
     assert set(rows.index[rows["passes"]]) == {PLAIN, "share0.5", TOLD}
     assert rows.loc["share0.5", "gain"] == pytest.approx(0.5)
     assert rows.loc["share0.5", "worst_at_end"] == pytest.approx(-0.5)
-    assert rows.loc["share0.5_IS", "lowest_on_the_way"] < 0.5
+    assert rows.loc["share0.5_IS", ["worst_at_end", "worst_on_the_way"]].tolist() == pytest.approx([10, -4])
     assert rows.loc["share0.5", "rare"] == pytest.approx(60.5)
     # All cases of a stratum have the same Dice here.
     assert rows.loc["share0.5", "rare_p10 - plain"] == "+20.0 [+20.0, +20.0]"
     assert rows.loc["share0.5", "worst_p10_at_end"] == pytest.approx(-0.5)
+    assert decision(made_scores(mean), ROLES, wrong_labels=True)["passes"].all()
+
+
+def test_the_rule_judges_tails_apart_and_a_single_moment():
+    scores = made_scores(lambda method, moment, modality: 0.5)
+    scores = scores[scores["iteration"] == scores["iteration"].max()]
+    scores.loc[(scores["method"] == TOLD) & (scores["stratum"] == "purple"), "p10"] -= 0.02
+    rows = decision(scores, ROLES).set_index("method")
+    assert rows.loc[TOLD, ["passes", "passes_p10"]].tolist() == [True, False]
+    assert rows["worst_on_the_way"].isna().all()
 
 
 def test_the_share_of_the_gain_has_an_interval_over_the_seeds():
     scores = made_scores(lambda method, moment, modality: {PLAIN: 0.2, TOLD: 0.6}.get(method, 0.4))
     scores.loc[(scores["method"] == "share0.5") & (scores["seed"] == 1), "mean"] += 0.2
-    rows = decision(scores, ROLES, early=1).set_index("method")
+    rows = decision(scores, ROLES).set_index("method")
     # The samples of two seeds are a half twice, the mean of both, and a whole.
     assert rows.loc["share0.5", ["gain", "gain_low", "gain_high"]].tolist() == pytest.approx([0.75, 0.5, 1.0])
     assert rows.loc[[PLAIN, TOLD], ["gain_low", "gain_high"]].isna().all(axis=None)
 
 
-def test_where_nothing_is_found_and_nothing_gained_nothing_is_compared():
+def test_where_nothing_is_gained_there_is_no_share_of_it():
     scores = made_scores(lambda method, moment, modality: 0.0 if moment == 1 else 0.5)
-    rows = decision(scores, ROLES, early=1)
-    assert rows[["lowest_on_the_way", "gain", "gain_low", "gain_early"]].isna().all(axis=None)
+    rows = decision(scores, ROLES)
+    assert rows[["gain", "gain_low", "gain_early"]].isna().all(axis=None)
     assert rows["passes"].all()
 
 
