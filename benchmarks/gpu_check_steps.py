@@ -11,7 +11,7 @@ from random_trainers import Setting, dataset_json, make_batch, make_trainer
 from torch import Tensor
 from torch.backends import cudnn
 
-from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.trainers.case_columns import CaseColumns
 
 SMALL = {
     "cuda": {
@@ -33,7 +33,7 @@ def steps_of(trainer: Any) -> list[Any]:
     """The list of steps that the trainer will have stored."""
     steps: list[Any] = []
     record = trainer.hardness_log.record
-    trainer.hardness_log.record = lambda step: (steps.append(step), record(step))
+    trainer.hardness_log.record = lambda cases: (steps.append(cases), record(cases))
     return steps
 
 
@@ -51,7 +51,7 @@ def race(findings: Any) -> None:
             except (ValueError, IndexError):  # numbers that are no indices
                 n_wrong += 1
                 continue
-            expected = DrawColumns.in_batch(batch).indices.tolist()
+            expected = CaseColumns.in_batch(batch).indices.tolist()
             is_right = len(steps) > n_before and steps[-1].indices.tolist() == expected
             n_wrong += not (is_right and np.isfinite(steps[-1].losses).all())
         findings.check(f"race {name}", n_wrong == 0, iterations=N_STEPS, of_another_batch=n_wrong)

@@ -22,7 +22,7 @@ for variable in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results"):
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa: E402
 
 from nnunet_dro.sampling import HardnessTable  # noqa: E402
-from nnunet_dro.trainers.case_columns import DrawColumns  # noqa: E402
+from nnunet_dro.trainers.case_columns import CaseColumns  # noqa: E402
 from nnunet_dro.trainers.data.trusted import trusted_batch_size  # noqa: E402
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted  # noqa: E402
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog  # noqa: E402
@@ -170,16 +170,20 @@ def make_batch(
     for scale in trainer._get_deep_supervision_scales():
         shape = [round(size * factor) for size, factor in zip(setting.patch_size, scale, strict=True)]
         targets.append(torch.randint(0, 3, (batch_size, 1, *shape), generator=generator).to(torch.int16))
-    draws = DrawColumns(
+    ones = torch.ones(batch_size)
+    draws = CaseColumns(
         indices=torch.randint(0, N_CASES, (batch_size,), generator=generator),
         stale_losses=torch.rand(batch_size, generator=generator),
         probabilities=torch.full((batch_size,), 1 / N_CASES),
         shares=torch.full((batch_size,), 1 / N_CASES),
-        explored=torch.zeros(batch_size),
-        betas=torch.full((batch_size,), beta),
+        explored=0 * ones,
+        betas=beta * ones,
+        losses=torch.nan * ones,
+        weights=ones,
+        clipped=0 * ones,
     )
     data = torch.randn(batch_size, 1, *setting.patch_size, generator=generator)
-    batch: Batch = {"data": data, "target": targets, **draws.entries()}
+    batch: Batch = {"data": data, "target": targets, **draws.entry()}
     if trainer.device.type == "cuda":
         batch = {
             key: [one.pin_memory() for one in value] if isinstance(value, list) else value.pin_memory()

@@ -56,7 +56,7 @@ def train(
         ``dice`` with rows of iteration, stratum, label, case and Dice in [0, 1]; ``share`` with rows of iteration,
         stratum and its share of the draws so far; and ``seconds`` of the processor.
     """
-    from nnunet_dro.trainers.case_columns import DrawColumns
+    from nnunet_dro.trainers.case_columns import CaseColumns
 
     start = time.process_time()
     loader, _ = trainer.get_dataloaders()
@@ -71,7 +71,7 @@ def train(
             trainer.network.train()
             trainer.lr_scheduler.step((done - 1) // EPOCH)
         batch = next(loader)
-        np.add.at(n_drawn, DrawColumns.in_batch(batch).indices, 1)
+        np.add.at(n_drawn, CaseColumns.in_batch(batch).indices, 1)
         trainer.train_step(batch)
         if done in at:
             dice += [(done, *row) for row in _test(trainer, tests)]

@@ -75,12 +75,12 @@ def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
 def _forward(trainer: Any, batch: dict[str, Any]) -> tuple[Any, Any, Any]:
     import torch
 
-    from nnunet_dro.trainers.case_columns import DrawColumns
+    from nnunet_dro.trainers.case_columns import CaseColumns
 
     target = batch["target"]
     here = [part.to(trainer.device) for part in target] if isinstance(target, list) else target.to(trainer.device)
     with torch.no_grad():
-        return DrawColumns.in_batch(batch).indices, trainer.network(batch["data"].to(trainer.device)), here
+        return CaseColumns.in_batch(batch).indices, trainer.network(batch["data"].to(trainer.device)), here
 
 
 def add_configurations(plans_file: Path, patches: Sequence[Sequence[int]]) -> None:

@@ -15,7 +15,7 @@ from torch import nn
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, PooledHardness
 from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule, positions_in_common
-from nnunet_dro.trainers.case_columns import Step
+from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger
 from nnunet_dro.trainers.data.case_groups import watched_groups
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
@@ -212,21 +212,21 @@ class HardnessWeighted(_Trainer):
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
         """nnU-Net's step on the weighted loss; it returns nnU-Net's own loss, without weights."""
-        return self._store(self._step_on(batch))
+        return self._store(*self._step_on(batch))
 
-    def _step_on(self, batch: dict[str, Any]) -> Step:
-        """Make nnU-Net's step on the weighted loss; returns the results for the cases without storing them."""
+    def _step_on(self, batch: dict[str, Any]) -> tuple[CaseColumns, float]:
+        """Make nnU-Net's step on the weighted loss; returns the cases, without storing them, and nnU-Net's loss."""
         table = None if self.hardness_log is None else self.hardness_log.table
         with self.loss.drawn(batch, None if table is None or table.warming_up else table.rule):
             super().train_step(batch)
         return self.loss.step()
 
-    def _store(self, step: Step) -> dict[str, NDArray[np.float32]]:
-        """Store and log the results of a step; returns what nnU-Net's step returns."""
+    def _store(self, cases: CaseColumns, mean_loss: float) -> dict[str, NDArray[np.float32]]:
+        """Store and log the cases of a step; returns what nnU-Net's step returns."""
         if self.hardness_log is not None:
-            self.hardness_log.table.update(step.indices, step.losses)
-            self.hardness_log.record(step)
-        return {"loss": np.array(step.mean_loss, dtype=np.float32)}
+            self.hardness_log.table.update(cases.indices, cases.losses)
+            self.hardness_log.record(cases)
+        return {"loss": np.array(mean_loss, dtype=np.float32)}
 
     def on_train_epoch_end(self, train_outputs: list[dict[str, Any]]) -> None:
         """Write the logs of the epoch."""

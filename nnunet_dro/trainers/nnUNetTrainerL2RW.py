@@ -2,6 +2,7 @@
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import distributed as dist
 
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
 from nnunet_dro.naming import name_some
-from nnunet_dro.trainers.case_columns import CaseColumns, DrawColumns, Step
+from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.data.trusted import trusted_augmenter, trusted_cases
 from nnunet_dro.trainers.fastest_way import FastestWay
@@ -100,18 +101,16 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         if self._fastest_way is not None and (result := self._fastest_way.stop()):
             self.print_to_log_file(result)
             self._fastest_way = None
-        draws = DrawColumns.in_batch(batch, device=self.device)
-        clipped = torch.zeros_like(found.losses)
-        columns = CaseColumns(draws.indices, found.losses, draws.stale_losses, clipped, found.weights)
+        drawn = CaseColumns.in_batch(batch, device=self.device)
         # Sent before the step, which waits for the device anyway when it asks whether to be made.
-        self.loss.send(columns, found.losses.mean())
+        self.loss.send(replace(drawn, losses=found.losses, weights=found.weights), found.losses.mean())
         self._step_along(found)
-        return self._store(self.loss.step())
+        return self._store(*self.loss.step())
 
-    def _store(self, step: Step) -> dict[str, NDArray[np.float32]]:
-        if self.weights_log is not None and np.isfinite(step.weights).all():
-            self.weights_log.record(step)
-        return super()._store(step)
+    def _store(self, cases: CaseColumns, mean_loss: float) -> dict[str, NDArray[np.float32]]:
+        if self.weights_log is not None and cases.weights.isfinite().all():
+            self.weights_log.record(cases)
+        return super()._store(cases, mean_loss)
 
     def _on_device(self, batch: dict[str, Any]) -> tuple[Tensor, Any]:
         target = batch["target"]

@@ -85,8 +85,8 @@ def fill_stale_losses(trainer: Any) -> None:
             batch = next(trainer.dataloader_train)
             with trainer.loss.drawn(batch):
                 trainer.validation_step(batch)
-            step = trainer.loss.step()
-            table.update(step.indices, step.losses)
+            cases, _ = trainer.loss.step()
+            table.update(cases.indices, cases.losses)
     trainer.loss.mean_weight = mean_weight
     if hasattr(trainer.dataloader_train, "restart"):
         restart(trainer.dataloader_train)  # the batches that wait were drawn as first visits

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, ImportanceWeights, PooledHardness
 from nnunet_dro.sampling import Rule
-from nnunet_dro.trainers.case_columns import CaseColumns, DrawColumns, Step
+from nnunet_dro.trainers.case_columns import N_COLUMNS, CaseColumns, rows_of_all_ranks
 
 #: Weight of the past in the running mean of the importance weights, per iteration.
 _MEAN_WEIGHT_MEMORY = 0.99
@@ -63,7 +64,7 @@ class HardnessWeightedLoss(nn.Module):
                 are part of what is minimised, whereas importance weights correct the draw.
         """
         self._batch = batch
-        self._rule_weights = None if rule is None else _loss_weights(rule, DrawColumns.in_batch(batch))
+        self._rule_weights = None if rule is None else _loss_weights(rule, CaseColumns.in_batch(batch))
         try:
             yield
         finally:
@@ -75,25 +76,28 @@ class HardnessWeightedLoss(nn.Module):
             loss: Tensor = self.plain(output, target)
             return loss
         cases = self.per_case(output, target)
-        draws = DrawColumns.in_batch(self._batch, device=_device_of(output))
-        hardness = cases.hardness if self.pooled is None else self.pooled(draws.indices, cases)
-        ones = torch.ones_like(hardness)
-        weights, clipped = ones, torch.zeros_like(hardness)
+        drawn = CaseColumns.in_batch(self._batch, device=_device_of(output))
+        hardness = cases.hardness if self.pooled is None else self.pooled(drawn.indices, cases)
+        weights, clipped = drawn.weights, drawn.clipped
         if self.importance is not None:
             weights, clipped = self.importance(
-                hardness, draws.stale_losses, shares=draws.shares, explored=draws.explored, betas=draws.betas
+                hardness, drawn.stale_losses, shares=drawn.shares, explored=drawn.explored, betas=drawn.betas
             )
         with torch.no_grad():
-            mean_loss = cases.weighted(ones)
-        self.send(CaseColumns(draws.indices, hardness, draws.stale_losses, clipped, weights), mean_loss)
+            mean_loss = cases.weighted(torch.ones_like(hardness))
+        self.send(replace(drawn, losses=hardness, weights=weights, clipped=clipped), mean_loss)
         if self.normalised:
             weights = weights / self.mean_weight
         if self._rule_weights is not None:
             weights = weights * self._rule_weights.to(hardness.device, non_blocking=True)
         return cases.weighted(weights)
 
-    def step(self) -> Step:
-        """The cases of the last weighted call; waits for the copy of their losses from a GPU."""
+    def step(self) -> tuple[CaseColumns, float]:
+        """The cases of the last weighted call on all ranks, in double precision on the CPU, and nnU-Net's loss.
+
+        The loss is that of this rank's batch, with all weights 1. If the cases are on their way from a GPU, this waits
+        for them.
+        """
         if self._readback is None:
             raise RuntimeError(
                 "The training step did not call `self.loss`, so the losses of its cases are unknown. A trainer with "
@@ -101,26 +105,28 @@ class HardnessWeightedLoss(nn.Module):
             )
         if self._is_copied is not None:
             self._is_copied.synchronize()
-        values = self._readback.numpy()
+        values = self._readback.double()
         self._readback = self._is_copied = None
-        step = Step.of(values[1:], float(values[0]))
-        if math.isfinite(step.mean_weight):
-            self.mean_weight += (1 - _MEAN_WEIGHT_MEMORY) * (step.mean_weight - self.mean_weight)
-        return step
+        rows = values[1:].view(-1, N_COLUMNS)
+        cases = CaseColumns.of_rows(rows[rows[:, 0] >= 0])
+        mean_weight = float(cases.weights.numpy().mean())
+        if math.isfinite(mean_weight):
+            self.mean_weight += (1 - _MEAN_WEIGHT_MEMORY) * (mean_weight - self.mean_weight)
+        return cases, float(values[0])
 
-    def send(self, columns: CaseColumns, mean_loss: Tensor) -> None:
+    def send(self, cases: CaseColumns, mean_loss: Tensor) -> None:
         """Start moving the losses of all ranks to the CPU, where `step` waits for them and reads them.
 
         nnU-Net's step ends by waiting for the device, when it reads its loss. This copy is queued earlier and is done
         by then, so it adds no wait; where a step ends without that, `step` waits for the copy alone.
 
         Args:
-            columns: The cases of this rank's batch.
+            cases: The cases of this rank's batch.
             mean_loss: The loss of this rank's batch, a scalar.
         """
-        rows = columns.packed()
+        rows = cases.rows()
         if self.is_ddp:
-            rows = CaseColumns.exchanged(rows, self.max_cases)
+            rows = rows_of_all_ranks(rows, self.max_cases)
         values = torch.cat([mean_loss.detach().reshape(1).to(rows.dtype), rows.reshape(-1)])
         if values.device.type == "cuda":
             self._readback = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
@@ -136,6 +142,6 @@ def _device_of(output: Any) -> torch.device:
     return device
 
 
-def _loss_weights(rule: Rule, draws: DrawColumns) -> Tensor | None:
-    weights = rule.loss_weights(draws.indices.numpy(), draws.probabilities.numpy())
+def _loss_weights(rule: Rule, drawn: CaseColumns) -> Tensor | None:
+    weights = rule.loss_weights(drawn.indices.numpy(), drawn.probabilities.numpy())
     return None if weights is None else torch.from_numpy(weights).float()

@@ -4,9 +4,9 @@ import pytest
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.suspects import rank_cases, read_logs
-from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.logs.weights_log import WeightsLog
+from tests.trainers.draws import cases_of_step
 
 from .made_folds import HEADS, LOGS, fold_folder, ranked, write_log
 
@@ -18,7 +18,7 @@ def test_reads_what_the_hardness_log_writes(tmp_path):
     for epoch in range(3):
         indices, losses = np.array([epoch, 0]), np.array([-0.5, 0.25 + epoch])
         log.table.update(indices, losses)
-        log.record(Step(indices, losses, losses, mean_loss=0.7))
+        log.record(cases_of_step(indices, losses=losses))
         log.end_epoch(epoch, tmp_path)
     read, losses = read_logs(tmp_path)
     assert losses is None
@@ -33,7 +33,7 @@ def test_reads_what_the_weights_log_writes(tmp_path):
     log = WeightsLog(CASES, trusted=["NA"])
     for epoch in range(3):
         indices, losses = np.array([0, 1, 1, 3]), np.zeros(4)
-        log.record(Step(indices, losses, losses, mean_loss=0.7, weights=np.array([0.0, 1.0, 2.0, 1.0]) / 4))
+        log.record(cases_of_step(indices, losses=losses, weights=np.array([0.0, 1.0, 2.0, 1.0]) / 4))
         log.end_epoch(epoch, tmp_path)
     table = rank_cases(*read_logs(tmp_path))
     assert table["case"].tolist() == ["case, one", "d\u2028.x", "001", "NA"]

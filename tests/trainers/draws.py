@@ -1,18 +1,32 @@
-"""What the cases of a batch were drawn with, for the tests."""
+"""The numbers of the cases of a batch, for the tests."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.sampling import Draws
+from nnunet_dro.trainers.case_columns import CaseColumns, entry_of
 
 
-def draws_of(batch: dict[str, Any]) -> DrawColumns:
+def draws_of(batch: dict[str, Any]) -> CaseColumns:
     """The columns that a batch carries."""
-    return DrawColumns.in_batch(batch)
+    return CaseColumns.in_batch(batch)
 
 
 def redraw(batch: dict[str, Any], **columns: Tensor) -> None:
     """Make a batch say that it was drawn with other numbers."""
-    batch.update(replace(draws_of(batch), **columns).entries())
+    batch.update(replace(draws_of(batch), **columns).entry())
+
+
+def cases_of_step(indices: Sequence[int], **columns: Sequence[float]) -> CaseColumns:
+    """What a step found of its cases; what is not given is 0, and the weights are 1."""
+    nothing = np.zeros(len(indices))
+    drawn = Draws(np.asarray(indices, dtype=np.int64), *[nothing] * 5)
+    given = {"losses": nothing, **columns}
+    return replace(
+        draws_of(entry_of(drawn)), **{name: torch.tensor(np.asarray(values, float)) for name, values in given.items()}
+    )

@@ -13,8 +13,8 @@ from torch import distributed as dist
 from torch import multiprocessing as mp
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.sampling import Draws, HardnessTable
+from nnunet_dro.trainers.case_columns import entry_of
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
@@ -40,20 +40,19 @@ def weighted_loss(batch_dice, ddp):
 def train(loss, cases):
     logits, target = data()
     columns = (CASES, STALE, PROBABILITIES, PROBABILITIES, EXPLORED, BETAS)
-    draws = DrawColumns(*(values[cases] for values in columns))
-    with loss.drawn(draws.entries()):
+    with loss.drawn(entry_of(Draws(*(values[cases].numpy() for values in columns)))):
         value = loss(logits[cases], target[cases])
     value.backward()
-    step = loss.step()
+    found, mean_loss = loss.step()
     table = HardnessTable([f"case_{i}" for i in range(5)], beta=1.0)
-    table.update(step.indices, step.losses)
+    table.update(found.indices, found.losses)
     return {
         "table": table.losses,
-        "stale": step.stale_losses,
-        "indices": step.indices,
+        "stale": found.stale_losses.numpy(),
+        "indices": found.indices.numpy(),
         "loss": float(value.detach()),
-        "mean_loss": step.mean_loss,
-        "n_clipped": step.n_clipped,
+        "mean_loss": mean_loss,
+        "n_clipped": int(found.clipped.sum()),
         "gradient": logits.grad.numpy(),
     }
 

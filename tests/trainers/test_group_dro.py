@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.registry import trainer_class
 
 
@@ -45,7 +45,7 @@ def check_that_a_step_weights(trainer, batch, weights):
 
 
 def weights_of(trainer, batch):
-    draws = DrawColumns.in_batch(batch)
+    draws = CaseColumns.in_batch(batch)
     rule = trainer.hardness_log.table.rule
     return torch.from_numpy(rule.loss_weights(draws.indices.numpy(), draws.probabilities.numpy())).float()
 
@@ -77,7 +77,7 @@ def test_one_step_moves_the_weights_by_the_losses_of_its_batch_alone(make_traine
     table.update(np.arange(len(table)), np.full(len(table), 1.0))
     np.testing.assert_allclose(table.rule.weights, 0.5)
     trainer.train_step(batch)
-    drawn = DrawColumns.in_batch(batch).indices.numpy()
+    drawn = CaseColumns.in_batch(batch).indices.numpy()
     means = [
         table.losses[drawn[site[drawn] == group]].mean() if (site[drawn] == group).any() else 1.0 for group in "ab"
     ]

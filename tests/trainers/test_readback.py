@@ -11,6 +11,7 @@ from torch import nn
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.registry import trainer_class
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
+from tests.trainers.draws import cases_of_step
 
 
 class OnGPU(torch.Tensor):
@@ -67,14 +68,8 @@ def gpu(monkeypatch):
 
 
 def columns():
-    values = {
-        "indices": [3.0, 1.0],
-        "losses": [0.25, -1.5],
-        "stale_losses": [math.nan, 2.0],
-        "clipped": [0.0, 1.0],
-        "weights": [1.0, 0.5],
-    }
-    return CaseColumns(**{name: torch.tensor(column).as_subclass(OnGPU) for name, column in values.items()})
+    cases = cases_of_step([3, 1], losses=[0.25, -1.5], stale_losses=[math.nan, 2.0], clipped=[0, 1], weights=[1, 0.5])
+    return CaseColumns(*(column.as_subclass(OnGPU) for column in vars(cases).values()))
 
 
 def weighted_loss():
@@ -85,19 +80,18 @@ def test_the_losses_are_read_after_their_copy_has_ended(gpu):
     loss = weighted_loss()
     for mean in (0.75, 0.5):
         loss.send(columns(), torch.tensor(mean).as_subclass(OnGPU))
-        step = loss.step()
-        assert step.indices.tolist() == [3, 1]
-        assert step.losses.tolist() == [0.25, -1.5]
-        assert step.mean_loss == mean
+        cases, mean_loss = loss.step()
+        assert cases.indices.tolist() == [3, 1]
+        assert cases.losses.tolist() == [0.25, -1.5]
+        assert mean_loss == mean
     assert (gpu.copies, gpu.waits) == (2, 2)
 
 
 def test_on_the_cpu_nothing_is_waited_for(gpu):
     loss = weighted_loss()
-    values = columns()
-    on_cpu = {name: getattr(values, name).as_subclass(torch.Tensor) for name in vars(values)}
-    loss.send(CaseColumns(**on_cpu), torch.tensor(0.75))
-    assert loss.step().losses.tolist() == [0.25, -1.5]
+    on_cpu = CaseColumns(*(column.as_subclass(torch.Tensor) for column in vars(columns()).values()))
+    loss.send(on_cpu, torch.tensor(0.75))
+    assert loss.step()[0].losses.tolist() == [0.25, -1.5]
     assert (gpu.copies, gpu.waits) == (0, 0)
 
 

@@ -9,7 +9,7 @@ import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.registry import trainer_class
 from tests.trainers.draws import draws_of
 
@@ -53,14 +53,14 @@ def batch_of(trainer, seed, n_cases):
         )
         for scale in trainer._get_deep_supervision_scales()
     ]
-    columns = {column.name: torch.rand(n_cases, generator=generator) for column in fields(DrawColumns)}
+    columns = {column.name: torch.rand(n_cases, generator=generator) for column in fields(CaseColumns)}
     indices, betas = torch.randint(0, 8, (n_cases,), generator=generator), torch.full((n_cases,), float(seed))
-    draws = DrawColumns(**{**columns, "indices": indices, "betas": betas})
+    draws = CaseColumns(**{**columns, "indices": indices, "betas": betas})
     return {
         "data": torch.randn(n_cases, 1, *shape, generator=generator),
         "target": targets,
         "keys": [f"case_{i}" for i in range(n_cases)],
-        **draws.entries(),
+        **draws.entry(),
     }
 
 
@@ -99,6 +99,6 @@ def test_batches_with_other_seeds_have_other_draws(make_trainer):
     """Otherwise the first test would change nothing."""
     trainer = make_trainer(trainer_class("nnUNetTrainerDRO"), "2d_small")
     first, second = (draws_of(batch_of(trainer, seed, 2)) for seed in (1, 2))
-    for column in fields(DrawColumns):
+    for column in fields(CaseColumns):
         if column.name != "indices":
             assert not torch.equal(getattr(first, column.name), getattr(second, column.name))

@@ -9,7 +9,7 @@ from nnunetv2.training.dataloading.data_loader import nnUNetDataLoader
 from numpy.typing import NDArray
 
 from nnunet_dro.sampling import Draws, HardnessTable
-from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.trainers.case_columns import entry_of
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, locations_inside
 
 Loader = TypeVar("Loader", bound="DrawsByHardness")
@@ -18,7 +18,7 @@ Loader = TypeVar("Loader", bound="DrawsByHardness")
 class DrawsByHardness:
     """Mixin for a data loader of nnU-Net that draws its cases from a table and adds the draws to its batches.
 
-    A batch has the entry of `DrawColumns` in addition to nnU-Net's own.
+    A batch has the entry of `CaseColumns` in addition to nnU-Net's own.
 
     With sub-volumes, the items of the table are cells, and the centre of a patch lies in the cell that was drawn.
     """
@@ -152,7 +152,7 @@ class DrawsByHardness:
         batch: dict[str, Any] = super().generate_train_batch()  # type: ignore[misc]
         if self.subvolumes is not None and self._n_placed != len(self._draws.indices):
             raise self._not_once_per_sample("fewer than")
-        batch.update(DrawColumns.of(self._draws).entries())
+        batch.update(entry_of(self._draws))
         return batch
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable, effective_cases
-from nnunet_dro.trainers.case_columns import Step
+from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.logs.concentration import concentration_warnings, falls
 from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
@@ -77,11 +77,11 @@ class HardnessLog:
         self._sum_of_weights, self._n_steps = 0.0, 0
         self._refused_before = self.table.refused
 
-    def record(self, step: Step) -> None:
+    def record(self, cases: CaseColumns) -> None:
         """Count the draws and clipped weights of one iteration."""
-        np.add.at(self._draws, step.indices, 1)
-        self._n_clipped += step.n_clipped
-        self._sum_of_weights += step.mean_weight
+        np.add.at(self._draws, cases.indices, 1)
+        self._n_clipped += int(cases.clipped.sum())
+        self._sum_of_weights += float(cases.weights.numpy().mean())
         self._n_steps += 1
 
     def end_epoch(self, epoch: int, folder: Path) -> HardnessSummary:

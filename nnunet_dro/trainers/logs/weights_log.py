@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.naming import name_some, repeated
-from nnunet_dro.trainers.case_columns import Step
+from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
 from nnunet_dro.trainers.logs.epoch_summary import WeightsSummary
 from nnunet_dro.trainers.logs.weights_plot import plot_weights
@@ -56,20 +56,20 @@ class WeightsLog:
         self._seen = np.zeros(len(self.cases), dtype=np.int32)
         self._n_steps = self._n_without_step = self._n_zero = 0
 
-    def record(self, step: Step) -> None:
+    def record(self, cases: CaseColumns) -> None:
         """Add the weights of one iteration.
 
         If all weights are 0, the iteration made no step; its cases count as seen, with a weight of 0.
 
         Args:
-            step: Its ``indices`` are positions in ``cases``, shape (b,), which may contain duplicates. Its ``weights``
-                are the weights in the weighted mean, shape (b,), >= 0.
+            cases: Their ``indices`` are positions in the training cases and may contain duplicates. Their ``weights``
+                are those in the weighted mean, >= 0.
 
         Raises:
             ValueError: If the shapes differ, a position is out of range, or a weight is negative or not finite;
                 nothing is counted then.
         """
-        where, given = step.indices, step.weights * len(step.weights)
+        where, given = cases.indices.numpy(), cases.weights.numpy() * len(cases.weights)
         if where.ndim != 1 or where.shape != given.shape or not len(where):
             got = f"{where.shape} and {given.shape}"
             raise ValueError(f"`indices` and `weights` must be of one shape (b,), got {got}. Give one weight per case.")

@@ -5,7 +5,7 @@ import torch
 from experiments.label_noise.random_weights import RectifiedGaussianWeights, random_weights_trainer
 from nnunet_dro.losses import DiceCELoss
 from nnunet_dro.sampling import UNIFORM, HardnessTable
-from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.trainers.case_columns import entry_of
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
 
@@ -37,7 +37,7 @@ def test_the_loss_of_a_batch_is_the_sum_of_its_weighted_losses():
     loss = HardnessWeightedLoss(torch.nn.Identity(), per_case, importance=importance, max_cases=4, is_ddp=False)
     logits, target = torch.randn(4, 2, 6), torch.randint(0, 2, (4, 1, 6))
     draws = HardnessTable(list("abcd"), rule=UNIFORM).draw(4, rng=np.random.default_rng(0))
-    with loss.drawn(DrawColumns.of(draws).entries()):
+    with loss.drawn(entry_of(draws)):
         found = loss(logits, target)
     weights, _ = RectifiedGaussianWeights(1)(torch.zeros(4))
     torch.testing.assert_close(found, (weights / 4 * per_case(logits, target).losses).sum())

@@ -11,7 +11,7 @@ from batchgenerators.dataloading.data_loader import DataLoader
 from batchgenerators.dataloading.nondet_multi_threaded_augmenter import NonDetMultiThreadedAugmenter
 
 from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.case_columns import DrawColumns
+from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness
 
 N_CASES, HARD = 20, 7
@@ -39,7 +39,7 @@ def main(start_method: str) -> None:
     counts = np.zeros((3, N_CASES), dtype=int)
     for iteration in range(900):
         batch = next(augmenter)
-        indices = DrawColumns.in_batch(batch).indices.numpy()
+        indices = CaseColumns.in_batch(batch).indices.numpy()
         assert list(batch["keys"]) == [cases[i] for i in indices]
         # Nothing is hard in the first third, case 7 in the second, case 3 in the last.
         hard = (None, HARD, 3)[iteration // 300]

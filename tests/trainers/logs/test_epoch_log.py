@@ -2,19 +2,18 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from nnunet_dro.sampling import HardnessTable
-from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.logs.epoch_log import end_epoch
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.logs.perturbation_log import PerturbationLog
 from nnunet_dro.trainers.logs.weights_log import WeightsLog
 from nnunet_dro.trainers.perturbation import Perturbed
+from tests.trainers.draws import cases_of_step
 
-STEP = Step(np.array([0, 1]), np.array([0.5, 0.25]), np.array([0.0, 0.0]), mean_loss=0.4, weights=np.array([1.0, 0.0]))
+STEP = cases_of_step([0, 1], losses=[0.5, 0.25], weights=[1.0, 0.0])
 ONES = torch.ones(2)
 PERTURBED = Perturbed(torch.zeros(2, 1, 4, 4), ONES, ONES, ONES, ONES, ONES, ONES < 0)
 LOGS = {

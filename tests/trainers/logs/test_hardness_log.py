@@ -9,11 +9,11 @@ import pytest
 
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import CVaR, HardnessTable
-from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
 from nnunet_dro.trainers.logs.hardness_log import HardnessLog
 from nnunet_dro.trainers.logs.hardness_plot import plot_hardness
+from tests.trainers.draws import cases_of_step
 
 CASES = ["case, one", "001", "NA", "d"]
 
@@ -23,9 +23,8 @@ def log_with_epochs(folder, n_epochs, log=None, start=0):
     for epoch in range(start, n_epochs):
         indices = np.array([epoch % 4, (epoch + 1) % 4])
         losses = np.array([1.0, 0.5]) + 0.01 * epoch
-        stale = log.table.losses[indices]
         log.table.update(indices, losses)
-        log.record(Step(indices, losses, stale, mean_loss=0.7))
+        log.record(cases_of_step(indices, losses=losses))
         log.end_epoch(epoch, folder)
     return log
 
@@ -49,8 +48,8 @@ def test_csv_has_a_row_per_epoch_and_case(tmp_path):
 def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_path):
     log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights(low=0.1, high=10.0))
     log.table.update([0, 1, 2, 3, 0], [0.0, 0.0, 0.0, 0.0, np.nan])
-    log.record(Step(np.array([0, 1]), np.array([0.5, 0.1]), np.array([0.0, 0.0]), 0.0, n_clipped=1))
-    log.record(Step(np.array([2, 3]), np.array([-0.5, np.nan]), np.array([0.0, np.nan]), 0.0, n_clipped=1))
+    log.record(cases_of_step([0, 1], clipped=[1, 0]))
+    log.record(cases_of_step([2, 3], clipped=[0, 1]))
     summary = log.end_epoch(0, tmp_path)
     assert summary.effective_cases == pytest.approx(4)
     assert summary.clipped_share == 0.5
@@ -218,7 +217,7 @@ def test_sub_volumes_are_summed_up_per_case(tmp_path):
         HardnessTable(subvolumes.names, beta=2.0), None, groups={"g": ["x", "y", "x"]}, subvolumes=subvolumes
     )
     log.table.update(np.arange(4), [0.1, 0.3, 0.7, 0.2])  # the last of five was never seen
-    log.record(Step(np.array([0, 1, 2, 2]), np.zeros(4), np.zeros(4), 0.0))
+    log.record(cases_of_step([0, 1, 2, 2]))
     summary = log.end_epoch(0, tmp_path)
     rows = read(tmp_path)
     assert rows["case"].tolist() == ["a", "b", "c"]
@@ -236,7 +235,7 @@ def test_sub_volumes_are_summed_up_per_case(tmp_path):
 
 def test_training_csv_has_a_column_for_every_group_that_was_ever_there(tmp_path):
     log = HardnessLog(HardnessTable(CASES, beta=1.0), None, groups={"site": ["a", "a", "b", "b"]})
-    log.record(Step(np.array([0, 2, 3]), np.zeros(3), np.zeros(3), 0.0))
+    log.record(cases_of_step([0, 2, 3]))
     log.end_epoch(0, tmp_path)
     resumed = HardnessLog(HardnessTable(CASES, beta=1.0), None, groups={"site": ["a", "a", "c", "c"]})
     resumed.load_state_dict(log.state_dict())
@@ -251,7 +250,7 @@ def test_training_csv_has_a_column_for_every_group_that_was_ever_there(tmp_path)
 def test_mean_weight_and_beta_are_in_the_summary(tmp_path):
     log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights())
     for weight in (0.5, 2.5):
-        log.record(Step(np.array([0]), np.zeros(1), np.zeros(1), 0.0, mean_weight=weight))
+        log.record(cases_of_step([0], weights=[weight]))
     summary = log.end_epoch(0, tmp_path)
     assert (summary.mean_weight, summary.beta) == (1.5, 10.0)
     assert "beta 10, effective cases" in summary.line()
@@ -281,10 +280,10 @@ def test_line_names_the_oldest_loss_when_it_is_very_old(tmp_path):
         for _ in range(n_steps):
             for case in (0, 1, 3):
                 log.table.update([case], [0.0])
-                log.record(Step(np.array([case]), np.zeros(1), np.zeros(1), 0.0))
+                log.record(cases_of_step([case]))
         line = log.end_epoch(epoch, tmp_path).line()
         assert "oldest loss NA (" in line
     assert "oldest loss NA (603 iterations)" in line
     log.table.update([2], [0.0])
-    log.record(Step(np.array([2]), np.zeros(1), np.zeros(1), 0.0))
+    log.record(cases_of_step([2]))
     assert "oldest loss" not in log.end_epoch(2, tmp_path).line()

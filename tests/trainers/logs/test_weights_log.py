@@ -5,18 +5,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.trainers.case_columns import Step
 from nnunet_dro.trainers.logs.weights_log import WeightsLog
 from nnunet_dro.trainers.logs.weights_plot import running_means
+from tests.trainers.draws import cases_of_step
 
 CASES = ["case, one", "001", "NA", "d\u2028e"]
 
 
 def step(indices, weights):
     """With relative weights, 1 being what plain training gives to every case."""
-    indices, weights = np.array(indices, dtype=np.int64), np.array(weights, dtype=np.float64)
-    nothing = np.zeros(len(indices))
-    return Step(indices, nothing, nothing, mean_loss=0.0, weights=weights / max(1, len(weights)))
+    return cases_of_step(indices, weights=np.array(weights) / max(1, len(weights)))
 
 
 def log_with_epochs(folder, n_epochs, log=None, start=0):
