@@ -1,60 +1,45 @@
 """The command `nnunet-dro doctor`."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.shared import show, takes
+from nnunet_dro.commands.shared import argument, option, show
 from nnunet_dro.nnunet.command import Device
 from nnunet_dro.progress_bar import progress_bar
 
 
-@dataclass(frozen=True, kw_only=True)
-class DoctorOptions:
-    """What `doctor` takes."""
-
-    fold_folder: Annotated[
-        Path, typer.Argument(help="Results folder of a fold, with checkpoint_final.pth.", readable=False)
-    ]
+def doctor(
+    *,
+    fold_folder: Annotated[Path, argument("Results folder of a fold, with checkpoint_final.pth.")],
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder for the results; default: that of the fold.", readable=False),
-    ] = None
-    patches: Annotated[
-        int, typer.Option(help="Augmented patches to measure per case; 0 to use the losses of hardness.csv.")
-    ] = 4
+        Path | None, option("Folder for the results; default: that of the fold.", "--output", "-o")
+    ] = None,
+    patches: Annotated[int, option("Augmented patches to measure per case; 0 to use the losses of hardness.csv.")] = 4,
     prediction: Annotated[
-        bool, typer.Option("--prediction/--no-prediction", help="Predict every case; the rules need it.")
-    ] = True
-    device: Annotated[
-        Device | None, typer.Option(help="Device to measure on; default: cuda if there is one, else cpu.")
-    ] = None
-    cases: Annotated[
-        Path | None, typer.Option(help="Case table; default: cases.csv in the folders of the dataset.", readable=False)
-    ] = None
+        bool, option("Predict every case; the rules need it.", "--prediction/--no-prediction")
+    ] = True,
+    device: Annotated[Device | None, option("Device to measure on; default: cuda if there is one, else cpu.")] = None,
+    cases: Annotated[Path | None, option("Case table; default: cases.csv in the folders of the dataset.")] = None,
     by: Annotated[
-        list[str],
-        typer.Option(help="Column of the case table with strata; repeatable. Default: all that divide the cases."),
-    ] = field(default_factory=list)
-
-
-@takes(DoctorOptions)
-def doctor(options: DoctorOptions) -> None:
+        list[str] | None,
+        option("Column of the case table with strata; repeatable. Default: all that divide the cases."),
+    ] = None,
+) -> None:
     """Tell from a finished training, without training, whether robust training would help."""
     from nnunet_dro.doctor import examine
     from nnunet_dro.doctor.terminal import answer_lines
 
     with progress_bar("Measuring the cases") as progress:
         answer, page = examine(
-            options.fold_folder,
-            options.output,
-            n_patches=options.patches,
-            prediction=options.prediction,
-            device=None if options.device is None else options.device.value,
-            cases=options.cases,
-            by=options.by,
+            fold_folder,
+            output,
+            n_patches=patches,
+            prediction=prediction,
+            device=None if device is None else device.value,
+            cases=cases,
+            by=by or [],
             progress=progress,
             report=lambda line: typer.echo(line, err=True),
         )

@@ -1,12 +1,11 @@
 """The command `nnunet-dro finetune`, which imports what it needs when it is called."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnunet_dro.commands.completion import complete_trainer
-from nnunet_dro.commands.shared import takes
+from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDevice, argument, option
 from nnunet_dro.nnunet.command import Device, best_device, find_command
 from nnunet_dro.progress_bar import progress_bar
 
@@ -23,40 +22,25 @@ HARM = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FinetuneOptions:
-    """What `finetune` takes."""
-
-    dataset: Annotated[str, typer.Argument(help="Name or number of a preprocessed dataset.")]
-    configuration: Annotated[str, typer.Argument(help="Configuration to train, such as 3d_fullres.")]
-    fold: Annotated[str, typer.Argument(help="Fold to train on: a number, or all.")]
+def finetune(
+    *,
+    dataset: Dataset,
+    configuration: Configuration,
+    fold: Annotated[str, argument("Fold to train on: a number, or all.")],
     source: Annotated[
-        str,
-        typer.Option(
-            "--from", help="Trainer that has finished this fold, or the path of a fold's folder or a checkpoint."
-        ),
-    ]
+        str, option("Trainer that has finished this fold, or the path of a fold's folder or a checkpoint.", "--from")
+    ],
     trainer: Annotated[
-        str,
-        typer.Option(
-            help="Trainer to continue with, such as nnUNetTrainerDRO_50epochs.", autocompletion=complete_trainer
-        ),
-    ]
+        str, option("Trainer to continue with, such as nnUNetTrainerDRO_50epochs.", autocompletion=complete_trainer)
+    ],
     learning_rate: Annotated[
-        float | None, typer.Option(help="First learning rate; default: as in the trainer's name, or 0.01.")
-    ] = None
-    epochs: Annotated[int | None, typer.Option(help="Number of epochs; default: as in the trainer's name, or 100.")] = (
-        None
-    )
-    plans: Annotated[str, typer.Option("--plans", "-p", help="Name of the plans.")] = "nnUNetPlans"
-    device: Annotated[
-        Device | None, typer.Option(help="Device to train on; default: cuda if there is one, else cpu.")
-    ] = None
-    num_gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs to train on.")] = 1
-
-
-@takes(FinetuneOptions)
-def finetune(options: FinetuneOptions) -> None:
+        float | None, option("First learning rate; default: as in the trainer's name, or 0.01.")
+    ] = None,
+    epochs: Annotated[int | None, option("Number of epochs; default: as in the trainer's name, or 100.")] = None,
+    plans: Plans = "nnUNetPlans",
+    device: TrainingDevice = None,
+    num_gpus: Annotated[int, option("Number of GPUs to train on.", min=1)] = 1,
+) -> None:
     """Continue a finished training, its segmentation heads included, with a trainer of this package.
 
     On nuclei, finetuning with the default trainer lowered the mean Dice of two of three rare modalities, where training
@@ -65,16 +49,16 @@ def finetune(options: FinetuneOptions) -> None:
     from nnunet_dro.finetuning.schedule import finetuning_trainer
     from nnunet_dro.nnunet.target import check_writable, find_target
 
-    target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
-    name = finetuning_trainer(options.trainer, learning_rate=options.learning_rate, epochs=options.epochs)
+    target = find_target(dataset, configuration, fold, plans=plans)
+    name = finetuning_trainer(trainer, learning_rate=learning_rate, epochs=epochs)
     n_validation = len(target.validation_cases())
     find_command("nnUNetv2_train")
-    chosen = best_device(options.device and options.device.value)
-    if options.num_gpus > 1 and chosen != Device.CUDA:
-        raise ValueError(f"`num_gpus` must be 1 on the device {chosen}, got {options.num_gpus}. Use --device cuda.")
+    chosen = best_device(device and device.value)
+    if num_gpus > 1 and chosen != Device.CUDA:
+        raise ValueError(f"`num_gpus` must be 1 on the device {chosen}, got {num_gpus}. Use --device cuda.")
     check_writable(target.fold_folder(name))
-    _start(target, name, options.source, chosen)
-    _train(target, name, chosen, options.num_gpus, n_validation)
+    _start(target, name, source, chosen)
+    _train(target, name, chosen, num_gpus, n_validation)
 
 
 def _start(target: "Target", trainer: str, given: str, device: str) -> None:

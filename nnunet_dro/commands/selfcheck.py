@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
+from nnunet_dro.commands.shared import option
+
 
 def selfcheck(
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="JSON file for the record.", readable=False)
-    ] = None,
+    output: Annotated[Path | None, option("JSON file for the record.", "--output", "-o")] = None,
 ) -> None:
     """Compute numbers that are known by hand, and record what this installation finds."""
     from nnunet_dro.selfcheck import selfcheck as check

@@ -1,42 +1,32 @@
 """The command `nnunet-dro share`."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.shared import names_in, takes
+from nnunet_dro.commands.shared import argument, names_in, option
 from nnunet_dro.progress_bar import progress_bar
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShareOptions:
-    """What `share` takes."""
-
-    model_folder: Annotated[
-        Path, typer.Argument(help="Folder TRAINER__PLANS__CONFIGURATION in nnUNet_results.", readable=False)
-    ]
-    output: Annotated[Path, typer.Option("--output", "-o", help="Zip file to write.", readable=False)]
-    folds: Annotated[
-        str | None, typer.Option(help="Folds to share, such as 0,1 or all; default: all that are numbered.")
-    ] = None
-    checkpoint: Annotated[str, typer.Option(help="File name of the checkpoints to share.")] = "checkpoint_final.pth"
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False
-
-
-@takes(ShareOptions)
-def share(options: ShareOptions) -> None:
+def share(
+    *,
+    model_folder: Annotated[Path, argument("Folder TRAINER__PLANS__CONFIGURATION in nnUNet_results.")],
+    output: Annotated[Path, option("Zip file to write.", "--output", "-o")],
+    folds: Annotated[str | None, option("Folds to share, such as 0,1 or all; default: all that are numbered.")] = None,
+    checkpoint: Annotated[str, option("File name of the checkpoints to share.")] = "checkpoint_final.pth",
+    overwrite: Annotated[bool, option("Replace the file if it exists.", "--overwrite")] = False,
+) -> None:
     """Write a trained model as a zip file that nnU-Net installs and predicts with, without this package."""
     from nnunet_dro.sharing import share_model
 
     with progress_bar("Writing the folds") as progress:
         shared = share_model(
-            options.model_folder,
-            options.output,
-            folds=None if options.folds is None else names_in(options.folds),
-            checkpoint=options.checkpoint,
-            overwrite=options.overwrite,
+            model_folder,
+            output,
+            folds=None if folds is None else names_in(folds),
+            checkpoint=checkpoint,
+            overwrite=overwrite,
             progress=progress,
         )
     for name, parts in shared.left_out.items():

@@ -8,32 +8,42 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from nnunet_dro.nnunet.command import Device
+
 _REQUIREMENT_FAILED = 3
 
 _Options = TypeVar("_Options")
 
-# Typer does not check paths: it would report an unreadable one in a box of five lines.
-Output = Annotated[
-    Path, typer.Option("--output", "-o", help="Folder for the results; must be new or empty.", readable=False)
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run wrote to the output folder.")]
+
+def option(text: str, *flags: str, **settings: Any) -> Any:
+    """An option with its help. Typer must not check paths: it would report an unreadable one in a box of five lines."""
+    return typer.Option(*flags, help=text, readable=False, **settings)
+
+
+def argument(text: str, **settings: Any) -> Any:
+    """An argument with its help; see `option`."""
+    return typer.Argument(help=text, readable=False, **settings)
+
+
+Output = Annotated[Path, option("Folder for the results; must be new or empty.", "--output", "-o")]
+Overwrite = Annotated[bool, option("Replace what an earlier run wrote to the output folder.", "--overwrite")]
 Bootstrap = Annotated[
     int,
-    typer.Option(
-        min=0,
-        help="Number of random draws for the 95 % intervals of means; 0 for no intervals.",
-        rich_help_panel="Running",
+    option(
+        "Number of random draws for the 95 % intervals of means; 0 for no intervals.", min=0, rich_help_panel="Running"
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed of the intervals.", rich_help_panel="Running")]
-CaseTable = Annotated[
-    Path | None,
-    typer.Option(help="Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.", readable=False),
-]
+Seed = Annotated[int, option("Random seed of the intervals.", min=0, rich_help_panel="Running")]
+CaseTable = Annotated[Path | None, option("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.")]
+
+# Of the commands that train.
+Dataset = Annotated[str, argument("Name or number of a preprocessed dataset.")]
+Configuration = Annotated[str, argument("Configuration to train, such as 3d_fullres.")]
+Plans = Annotated[str, option("Name of the plans.", "--plans", "-p")]
+TrainingDevice = Annotated[Device | None, option("Device to train on; default: cuda if there is one, else cpu.")]
 
 RequireFile = Annotated[
-    Path | None,
-    typer.Option(help="File of quality requirements, one per line.", readable=False, rich_help_panel="Requirements"),
+    Path | None, option("File of quality requirements, one per line.", rich_help_panel="Requirements")
 ]
 
 

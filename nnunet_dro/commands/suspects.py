@@ -1,13 +1,10 @@
 """The command `nnunet-dro suspects`."""
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from nnunet_dro.commands.shared import show, takes
+from nnunet_dro.commands.shared import argument, option, show
 from nnunet_dro.progress_bar import progress_bar
 
 
@@ -19,44 +16,29 @@ class RankedBy(str, Enum):
     DICE = "dice"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SuspectsOptions:
-    """What `suspects` takes."""
-
+def suspects(
+    *,
     fold_folder: Annotated[
-        list[Path],
-        typer.Argument(help="Results folder of a fold, several of one model, or that of the model.", readable=False),
-    ]
-    top: Annotated[int, typer.Option(help="Number of cases to show with pictures.")] = 20
+        list[Path], argument("Results folder of a fold, several of one model, or that of the model.")
+    ],
+    top: Annotated[int, option("Number of cases to show with pictures.")] = 20,
     by: Annotated[
         RankedBy | None,
-        typer.Option(help="What to rank by: logged loss or weight, or validation Dice; default: loss if there is any."),
-    ] = None
+        option("What to rank by: logged loss or weight, or validation Dice; default: loss if there is any."),
+    ] = None,
     write_splits: Annotated[
-        bool,
-        typer.Option("--write-splits", help="Write splits_final.json without the cases of exclusions.txt in training."),
-    ] = False
+        bool, option("Write splits_final.json without the cases of exclusions.txt in training.", "--write-splits")
+    ] = False,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="Folder for the results; default: that of the fold or model.", readable=False
-        ),
-    ] = None
-
-
-@takes(SuspectsOptions)
-def suspects(options: SuspectsOptions) -> None:
+        Path | None, option("Folder for the results; default: that of the fold or model.", "--output", "-o")
+    ] = None,
+) -> None:
     """Rank the training cases by possible label errors, and show the first ones with pictures."""
     from nnunet_dro.suspects import write_suspects
 
-    ranked_by = options.by.value if options.by else None
     with progress_bar("Drawing the cases") as progress:
+        ranked_by = by.value if by else None
         table, page = write_suspects(
-            options.fold_folder,
-            options.output,
-            top=options.top,
-            by=ranked_by,
-            write_splits=options.write_splits,
-            progress=progress,
+            fold_folder, output, top=top, by=ranked_by, write_splits=write_splits, progress=progress
         )
     show(table, page)

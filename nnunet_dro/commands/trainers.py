@@ -1,39 +1,32 @@
 """The command `nnunet-dro trainers`."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from nnunet_dro.commands.completion import complete_trainer
-from nnunet_dro.commands.shared import takes
+from nnunet_dro.commands.shared import option
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainersOptions:
-    """What `trainers` takes."""
-
+def trainers(
+    *,
     path: Annotated[
-        bool, typer.Option("--path", help="Print only the folder to set in nnU-Net's variable nnUNet_extTrainer.")
-    ] = False
+        bool, option("Print only the folder to set in nnU-Net's variable nnUNet_extTrainer.", "--path")
+    ] = False,
     check: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Explain a trainer's name in words.", autocompletion=complete_trainer),
-    ] = None
-
-
-@takes(TrainersOptions)
-def trainers(options: TrainersOptions) -> None:
+        str | None, option("Explain a trainer's name in words.", metavar="NAME", autocompletion=complete_trainer)
+    ] = None,
+) -> None:
     """List the trainers and their options, and say whether nnU-Net finds them."""
     from nnunet_dro.trainers.installation import FOLDER, discover
 
-    if options.path:
+    if path:
         typer.echo(FOLDER)
         return
-    if options.check is not None:
+    if check is not None:
         from nnunet_dro.trainers.explanation import explain
 
-        typer.echo("\n".join(explain(options.check)))
+        typer.echo("\n".join(explain(check)))
         return
     from rich.console import Console
 

@@ -1,15 +1,14 @@
 """The command `nnunet-dro tune`, which imports what it needs when it is called."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnunet_dro.commands.completion import complete_trainer
-from nnunet_dro.commands.shared import takes
+from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDevice, argument, option
 from nnunet_dro.naming import extra_cure
-from nnunet_dro.nnunet.command import Device, best_device, find_command
+from nnunet_dro.nnunet.command import best_device, find_command
 from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.tuning.sampler import Sampler
 
@@ -28,95 +27,73 @@ _EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
 _PRUNING_EPOCHS = 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class TuneOptions:
-    """What `tune` takes."""
-
-    dataset: Annotated[str, typer.Argument(help="Name or number of a preprocessed dataset.")]
-    configuration: Annotated[str, typer.Argument(help="Configuration to train, such as 3d_fullres.")]
-    fold: Annotated[str, typer.Argument(help="Fold whose validation cases are scored: a number, or all.")]
+def tune(
+    *,
+    dataset: Dataset,
+    configuration: Configuration,
+    fold: Annotated[str, argument("Fold whose validation cases are scored: a number, or all.")],
     trainer: Annotated[
         str,
-        typer.Option(
-            help="Trainer to tune, such as GILS or HWS_noIS; options in its name stay fixed.",
+        option(
+            "Trainer to tune, such as GILS or HWS_noIS; options in its name stay fixed.",
             autocompletion=complete_trainer,
         ),
-    ]
+    ],
     option: Annotated[
-        list[str],
-        typer.Option(
-            help="Option to tune: NAME:LOW:HIGH, NAME:LOW:HIGH:log, or a word such as chi2 to try with and without."
-        ),
-    ] = field(default_factory=list)
+        list[str] | None,
+        option("Option to tune: NAME:LOW:HIGH, NAME:LOW:HIGH:log, or a word such as chi2 to try with and without."),
+    ] = None,
     objective: Annotated[
-        str, typer.Option(help="Statistic to optimise, such as mean, p10 of iou, or p10 by centre worst (or mean).")
-    ] = "mean"
-    trials: Annotated[
-        int, typer.Option(help="Number of trials that have to finish, including those of earlier starts.")
-    ] = 20
-    epochs: Annotated[int | None, typer.Option(help="Epochs of every training; default: as in the trainer's name.")] = (
-        None
-    )
-    iterations: Annotated[int | None, typer.Option(help="Iterations per epoch; default: as in the trainer's name.")] = (
-        None
-    )
-    plans: Annotated[str, typer.Option("--plans", "-p", help="Name of the plans.")] = "nnUNetPlans"
-    device: Annotated[
-        Device | None, typer.Option(help="Device to train on; default: cuda if there is one, else cpu.")
-    ] = None
-    cases: Annotated[
-        Path | None, typer.Option(help="Case table; default: cases.csv of the dataset.", readable=False)
-    ] = None
+        str, option("Statistic to optimise, such as mean, p10 of iou, or p10 by centre worst (or mean).")
+    ] = "mean",
+    trials: Annotated[int, option("Number of trials that have to finish, including those of earlier starts.")] = 20,
+    epochs: Annotated[int | None, option("Epochs of every training; default: as in the trainer's name.")] = None,
+    iterations: Annotated[int | None, option("Iterations per epoch; default: as in the trainer's name.")] = None,
+    plans: Plans = "nnUNetPlans",
+    device: TrainingDevice = None,
+    cases: Annotated[Path | None, option("Case table; default: cases.csv of the dataset.")] = None,
     study: Annotated[
-        str | None, typer.Option(help="Name of the study; default: made from trainer, plans, configuration and fold.")
-    ] = None
+        str | None, option("Name of the study; default: made from trainer, plans, configuration and fold.")
+    ] = None,
     storage: Annotated[
-        str | None,
-        typer.Option(help="URL of a database that several machines share; default: a file in the study's folder."),
-    ] = None
+        str | None, option("URL of a database that several machines share; default: a file in the study's folder.")
+    ] = None,
     sampler: Annotated[
-        Sampler, typer.Option(help="Sampler of the options: Gaussian process or tree-structured Parzen estimator.")
-    ] = Sampler.GP
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sampler.")] = 0
+        Sampler, option("Sampler of the options: Gaussian process or tree-structured Parzen estimator.")
+    ] = Sampler.GP,
+    seed: Annotated[int, option("Random seed of the sampler.", min=0)] = 0,
     pruning: Annotated[
         bool | None,
-        typer.Option(
+        option(
+            f"Stop trainings whose pseudo Dice stays below the median; default: from {_PRUNING_EPOCHS} epochs on.",
             "--pruning/--no-pruning",
-            help=f"Stop trainings whose pseudo Dice stays below the median; default: from {_PRUNING_EPOCHS} epochs on.",
         ),
-    ] = None
-    repeat: Annotated[
-        int, typer.Option(help="How often to train each of the best three again at the end; 0 for not at all.")
-    ] = 2
-
-    def __post_init__(self) -> None:
-        if self.trials < 1:
-            raise ValueError(f"`trials` must be at least 1, got {self.trials}. Give --trials.")
-        if self.repeat < 0:
-            cure = "Give --repeat 0 to train nothing again."
-            raise ValueError(f"`repeat` must be 0 or more, got {self.repeat}. {cure}")
-
-
-@takes(TuneOptions)
-def tune(options: TuneOptions) -> None:
+    ] = None,
+    repeat: Annotated[int, option("How often to train each of the best three again at the end; 0 for not at all.")] = 2,
+) -> None:
     """Search for the best options of a trainer; each trial is a training, scored on the fold's validation cases.
 
     It needs the extra "tune": pip install "nnunet-dro[tune]", or in a clone pip install ".[tune]".
     """
+    if trials < 1:
+        raise ValueError(f"`trials` must be at least 1, got {trials}. Give --trials.")
+    if repeat < 0:
+        cure = "Give --repeat 0 to train nothing again."
+        raise ValueError(f"`repeat` must be 0 or more, got {repeat}. {cure}")
     _check_extra()
     from nnunet_dro.nnunet.target import check_writable, find_target
     from nnunet_dro.tuning.objective import check_objective, parse_objective
     from nnunet_dro.tuning.parsing import parse_space
     from nnunet_dro.tuning.study import Settings
 
-    aim = parse_objective(options.objective)
-    target = find_target(options.dataset, options.configuration, options.fold, plans=options.plans)
-    space = parse_space(options.trainer, options.option, epochs=options.epochs, iterations=options.iterations)
-    table = options.cases or target.cases
+    aim = parse_objective(objective)
+    target = find_target(dataset, configuration, fold, plans=plans)
+    space = parse_space(trainer, option or [], epochs=epochs, iterations=iterations)
+    table = cases or target.cases
     check_objective(aim, table, target.validation_cases())
     find_command("nnUNetv2_train")
-    of_fold = f"{options.plans}__{options.configuration}__fold_{target.fold}"
-    name = options.study or f"{space.trainer.removeprefix('nnUNetTrainer')}__{of_fold}"
+    of_fold = f"{plans}__{configuration}__fold_{target.fold}"
+    name = study or f"{space.trainer.removeprefix('nnUNetTrainer')}__{of_fold}"
     if not name.strip(" .") or set(name) & set("/\\:\n"):
         raise ValueError(f"`study` must be usable as the name of a folder, got {name!r}. Leave out / \\ and :.")
     folder = target.results / "tuning" / name
@@ -126,16 +103,16 @@ def tune(options: TuneOptions) -> None:
         space=space,
         objective=aim,
         cases=table,
-        device=best_device(options.device and options.device.value),
-        n_trials=options.trials,
-        sampler=options.sampler,
-        seed=options.seed,
-        prune=space.fixed.epochs >= _PRUNING_EPOCHS if options.pruning is None else options.pruning,
+        device=best_device(device and device.value),
+        n_trials=trials,
+        sampler=sampler,
+        seed=seed,
+        prune=space.fixed.epochs >= _PRUNING_EPOCHS if pruning is None else pruning,
         folder=folder,
-        is_shared=options.storage is not None,
-        n_repeats=options.repeat,
+        is_shared=storage is not None,
+        n_repeats=repeat,
     )
-    _tune(settings, name, options.storage)
+    _tune(settings, name, storage)
 
 
 def _check_extra() -> None:
