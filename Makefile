@@ -75,8 +75,8 @@ gpu-check: install
 
 # These take hours on a CPU; an interrupted one continues where it stopped. With --quick each takes a minute or two.
 experiments: install
-	$(BIN)/python -m experiments.reweighting_limits
-	$(BIN)/python -m experiments.digits
+	$(BIN)/python -m experiments reweighting-limits
+	$(BIN)/python -m experiments digits
 	$(BIN)/python -m experiments.imbalanced_pair
 	$(BIN)/python -m experiments.imbalanced_pair --published
 	$(BIN)/python -m experiments.hardness_signals

@@ -23,9 +23,6 @@ def draw_curves(epochs: pd.DataFrame) -> Figure:
     """A row of panels per share of the rare digit, a colour per method, thin lines for the seeds, ERM dashed.
 
     Losses are those in evaluation mode, and dotted the means of those that the sampler has.
-
-    Args:
-        epochs: From `epochs_table`.
     """
     shares = sorted(epochs["kept"].unique())
     figure = Figure(figsize=(15, 0.8 + 3.2 * len(shares)), layout="constrained")

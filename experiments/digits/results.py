@@ -1,4 +1,4 @@
-"""The numbers of the experiment: every epoch of every training, and each training against ERM of the same seed."""
+"""Every epoch of every training, each training against ERM of the same seed, and the tables of both."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.curves import Roles, differences
+from experiments.curves import Roles, differences, results_table
 from experiments.digits.plan import BETAS, Run
 
 #: ERM is what the others are compared with; no method is told the digits.
@@ -19,6 +19,9 @@ POINT = 1.0
 #: A training has reached its plateau if the mean training loss of the 3s is below this in the last quarter.
 FITTED = 0.05
 
+#: Measured epochs that are averaged before they are compared with the end of ERM.
+SMOOTHED = 5
+
 #: What names a training in `epochs_table`.
 TRAINING = ["kept", "method", "seed"]
 
@@ -29,14 +32,9 @@ def method_of(beta: float) -> str:
 
 
 def epochs_table(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
-    """A row per training and measured epoch.
+    """A row per training and measured epoch, in the order of share, beta, seed and epoch, of runs and their results.
 
-    Args:
-        results: Each run and its `Result`, as it is kept in JSON.
-
-    Returns:
-        Columns ``kept``, the share of the 3s in per cent; ``method``, ``seed``, and what is in
-        `experiments.digits.training.Epoch`; in the order of share, beta, seed and epoch.
+    Columns are ``kept``, the share of the 3s in per cent, ``method``, ``seed``, and those of `training.Epoch`.
     """
     trainings = [
         (run.share, beta, run.seed, pd.DataFrame(epochs))
@@ -65,12 +63,8 @@ def quarter_of(epochs: pd.DataFrame) -> pd.Series:
 def gains(epochs: pd.DataFrame) -> pd.DataFrame:
     """Accuracy in each quarter of the training, and its difference to ERM of the same seed.
 
-    Args:
-        epochs: From `epochs_table`.
-
-    Returns:
-        As `experiments.curves.differences`, with the quarter as ``iteration``, the share of the 3s that is kept as
-        ``stratum`` and the test images, 3s or all, as ``label``.
+    As `experiments.curves.differences`, with the quarter as ``iteration``, the share of the 3s that is kept as
+    ``stratum`` and the test images, 3s or all, as ``label``.
     """
     quarters = epochs.assign(iteration=quarter_of(epochs)).groupby([*TRAINING, "iteration"], sort=False)
     means = quarters[["rare", "overall"]].mean().reset_index()
@@ -79,9 +73,6 @@ def gains(epochs: pd.DataFrame) -> pd.DataFrame:
 
 def falls(epochs: pd.DataFrame) -> pd.DataFrame:
     """How stable each training is from one epoch to the next, in its first quarter.
-
-    Args:
-        epochs: From `epochs_table`.
 
     Returns:
         A row per training: ``kept``, ``method``, ``seed``; ``fall``, the mean fall of the accuracy on all test images
@@ -117,9 +108,6 @@ def fall_differences(fallen: pd.DataFrame) -> pd.DataFrame:
 def plateaus(epochs: pd.DataFrame) -> pd.DataFrame:
     """Whether the trainings have reached their plateau, by the means over the seeds.
 
-    Args:
-        epochs: From `epochs_table`.
-
     Returns:
         A row per share and method: ``kept``, ``method``; ``rise``, that of the accuracy on the 3s from the third to the
         last quarter in points; ``rare_loss``, the mean training loss of the 3s in the last quarter; and ``reached``,
@@ -150,3 +138,71 @@ def _differences(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame
         for label, column in columns.items()
     ]
     return differences(pd.concat(scores, ignore_index=True), ROLES)
+
+
+def trainings_table(epochs: pd.DataFrame) -> pd.DataFrame:
+    """One row per training, in the order of `epochs_table`, which it is made from: the table of the page.
+
+    ``level by`` is the first measured epoch of which the last five have, on average, as high an accuracy on the 3s as
+    ERM of the same seed in the last quarter; NaN if there is none.
+    """
+    quarter = quarter_of(epochs)
+    ends = epochs[quarter == 4].groupby(TRAINING, sort=False)["rare"].mean()
+    rows = []
+    for (kept, method, seed), of in epochs.groupby(TRAINING, sort=False):
+        first, last = (of[quarter[of.index] == q] for q in (1, 4))
+        end, end_of_erm = ends[kept, method, seed], ends[kept, ROLES.plain, seed]
+        rows.append(
+            {
+                "3s kept": f"{kept:g} %",
+                "method": method,
+                "seed": seed,
+                "level by": of.loc[of["rare"].rolling(SMOOTHED).mean() >= end_of_erm, "epoch"].min(),
+                "3s first": first["rare"].mean(),
+                "3s last": end,
+                "gain": np.nan if method == ROLES.plain else end - end_of_erm,
+                "all first": first["overall"].mean(),
+                "all last": last["overall"].mean(),
+                "loss last": last["loss"].mean(),
+                "sd last": last["loss_sd"].mean(),
+                "3s loss last": last["rare_loss"].mean(),
+                "3s drawn": first["drawn"].mean(),
+                "distinct": first["distinct"].mean(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def quarters_table(epochs: pd.DataFrame) -> pd.DataFrame:
+    """The accuracy of ERM and the differences to it, as text, a column per quarter of the training."""
+    shown = results_table(gains(epochs), ROLES)
+    accuracies = shown["mean"].map("{:.1f}".format)
+    shown["text"] = shown[f"- {ROLES.plain}"].where(shown["method"] != ROLES.plain, accuracies)
+    keys = ["label", "stratum", "method"]
+    order = pd.MultiIndex.from_frame(shown[keys].drop_duplicates())
+    wide = shown.pivot(index=keys, columns="iteration", values="text").reindex(order)
+    wide.columns = [f"quarter {quarter}" for quarter in wide.columns]
+    return wide.reset_index().rename(columns={"label": "test images", "stratum": "3s kept"})
+
+
+def stability_table(fallen: pd.DataFrame) -> pd.DataFrame:
+    """One row per share and method: the mean fall, its difference to ERM, and what happens in all falls."""
+    compared = fall_differences(fallen).reset_index(drop=True)
+    groups = fallen.groupby(["kept", "method"], sort=False)
+    sums = groups[["falls", "loss_rises", "stale_rises"]].sum().reset_index(drop=True)
+    # Both of the same seeds, those with falls.
+    sds = fallen[["sd_there", "sd_elsewhere"]].where(fallen["falls"] > 0)
+    means = sds.groupby([fallen["kept"], fallen["method"]], sort=False).mean().reset_index(drop=True)
+    return pd.DataFrame(
+        {
+            "3s kept": compared["stratum"],
+            "method": compared["method"],
+            "mean fall": compared["mean"].round(2),
+            f"- {ROLES.plain}": results_table(compared, ROLES)[f"- {ROLES.plain}"],
+            "falls": sums["falls"],
+            "loss rises": sums["loss_rises"],
+            "last drawn rises": sums["stale_rises"],
+            "SD there": means["sd_there"],
+            "SD elsewhere": means["sd_elsewhere"],
+        }
+    )

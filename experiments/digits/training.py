@@ -1,7 +1,7 @@
 """Trainings on digits of which one is rare, side by side, and what is measured after each epoch."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from experiments.device import device_name
 from experiments.digits.network import side_by_side, wide_resnet
-from experiments.digits.plan import RARE, Run
-from experiments.digits.split import Split
+from experiments.digits.plan import RARE, Run, Split
 from nnunet_dro.sampling import HardnessTable
 
 #: Images that go through the networks at once when nothing is trained.
@@ -62,34 +61,19 @@ class Result:
     seconds: float
 
 
-def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda share: None) -> Result:
-    """Train a network for each beta and measure on the way.
-
-    Args:
-        run: What to train.
-        split: Its images.
-        progress: Called after each epoch with the share that is done.
-    """
+def train(run: Run, split: Split) -> Result:
+    """Train a network for each beta and measure on the way."""
     start = time.process_time()
     epochs: list[list[Epoch]] = [[] for _ in run.betas]
-    for epoch, measured in enumerate(trained_epochs(run, split), 1):
+    for measured in trained_epochs(run, split):
         # Nothing is measured after some epochs.
         for of_beta, of_epoch in zip(epochs, measured, strict=False):
             of_beta.append(of_epoch)
-        progress(epoch / run.epochs)
     return Result(epochs, time.process_time() - start)
 
 
 def trained_epochs(run: Run, split: Split) -> Iterator[list[Epoch]]:
-    """Train a network for each beta, an epoch at a time.
-
-    Args:
-        run: What to train.
-        split: Its images.
-
-    Yields:
-        After each epoch what is measured of each network; nothing after an epoch without measurement.
-    """
+    """Train a network for each beta; yields after each epoch what is measured of each network, if anything is."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.

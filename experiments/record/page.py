@@ -1,9 +1,9 @@
-"""The page of an experiment, its picture and its table, with how they were made."""
+"""The files of a record: its page, or its section of a page, its pictures and its tables."""
 
-import math
 import os
 import platform
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -17,104 +17,105 @@ from experiments.record.duration import shown_duration
 from experiments.record.templates import render
 from nnunet_dro.files.atomic import replacing
 
+_HEADING = "## How it was made\n\n"
+_SECTION = re.compile(r"\n*<!-- begin ([\w-]+) -->\n(.*?)<!-- end \1 -->\n", re.DOTALL)
 
-def write_result(
-    folder: Path,
+
+def write_page(
+    path: Path,
     name: str,
     *,
     title: str,
     text: str,
     table: pd.DataFrame,
-    figure: Figure,
-    command: str,
-    seeds: Sequence[int],
-    quick: bool,
-    seconds: float,
-    added: Sequence[int] = (),
-    shown: pd.DataFrame | None = None,
+    how: str | None,
+    is_section: bool = False,
+    quick: bool = False,
 ) -> Path:
-    """Write ``<name>.md``, ``<name>.png`` and ``<name>.csv``, each whole or not at all, the page last.
+    """Write a page, whole or not at all, or the section of one; the sections of other records stay as they are.
 
     Args:
-        folder: Folder of the results; it is created if necessary.
-        name: Name of the files, without suffix: lower-case letters, digits and hyphens.
-        title: Heading of the page, plain text.
-        text: What was asked and what came out, markdown, with headings from the second level on.
-        table: Results, one row per line of the page's table. The page shows rounded numbers of the rows
-            that `shown_rows` keeps, the CSV all rows and digits. An index without names is left out.
-        figure: The picture.
-        command: The exact command that makes this record again.
-        seeds: Seeds of the random numbers; none where nothing is random.
-        quick: Whether it is a smoke run; the page then says so at the top.
-        seconds: Duration of the experiment, or of the seeds that were added.
-        added: Those of the seeds that were added to a record of the others.
-        shown: What the page shows in place of the table.
+        path: The page.
+        name: Name of the record's files.
+        title: Heading, plain text.
+        text: What was asked and what came out, with headings from the second level on.
+        table: What is shown of the results.
+        how: From `how_it_was_made`; None to keep what the page says.
+        is_section: Whether it is a section, with headings one level lower.
+        quick: Whether it is a smoke run, which is said at the top.
 
     Returns:
-        The page's path.
+        The path.
 
     Raises:
-        ValueError: If ``name`` cannot be a file name, ``table`` has no row, or ``seconds`` is negative or not finite.
+        ValueError: If the page does not say how the record was made, where that is to be kept.
     """
-    _check_result(name, table, seconds)
-    if any(label is not None for label in table.index.names):
-        table = table.reset_index()
-    folder.mkdir(parents=True, exist_ok=True)
-    write_table(folder / f"{name}.csv", table)
-    with replacing(folder / f"{name}.png") as partial:
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    sections = dict(_SECTION.findall(before))
+    own = sections.get(name, "").replace("\n#", "\n") if is_section else _SECTION.sub("", before)
+    if how is None:
+        if _HEADING not in own:
+            raise ValueError(f"{path} does not say how {name} was made. Leave --render out, to run it.")
+        how = own.split(_HEADING)[1]
+    values = {"title": title, "name": name, "text": text.strip(), "table": table, "quick": quick, "how": how.strip()}
+    made = f"{render('record/record', **values)}\n"
+    if is_section:
+        sections[name] = re.sub(r"^#", "##", made, flags=re.MULTILINE)
+    whole = (_SECTION.sub("", before).rstrip() + "\n" if before else "") if is_section else made
+    for section, content in sections.items():
+        whole += f"\n<!-- begin {section} -->\n{content}<!-- end {section} -->\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        partial.write_text(whole, encoding="utf-8")
+    return path
+
+
+def write_picture(path: Path, figure: Figure) -> None:
+    """Write a picture, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
         figure.savefig(partial, dpi=150)
-    made = render(
-        "record/page",
-        title=title,
-        name=name,
-        text=text.strip(),
-        table=table if shown is None else shown,
-        command=command,
-        seeds=seeds,
-        added=added,
-        quick=quick,
-        duration=shown_duration(seconds),
-        **_surroundings(),
-    )
-    page = folder / f"{name}.md"
-    with replacing(page) as partial:
-        partial.write_text(f"{made}\n", encoding="utf-8")
-    return page
 
 
 def write_table(path: Path, table: pd.DataFrame, *, float_format: str | None = None) -> None:
-    """Write a table as CSV, whole or not at all, without its index; its folder is made if it is not there.
-
-    Args:
-        path: The file.
-        table: The table.
-        float_format: As in C; all digits if not given.
-    """
+    """Write a table as CSV, whole or not at all, without its index, with all digits if no format is given."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
         table.to_csv(partial, index=False, float_format=float_format)
 
 
-def _check_result(name: str, table: pd.DataFrame, seconds: float) -> None:
-    if not name or not set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-"):
-        raise ValueError(f"`name` must be of lower-case letters, digits and hyphens, got {name!r}. Rename the result.")
-    if len(table) == 0:
-        raise ValueError(f"`table` must have at least one row, got none for {name!r}. Run the experiment first.")
-    if not (math.isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"`seconds` must be finite and not negative, got {seconds!r}. Give the measured duration.")
+def how_it_was_made(
+    command: str,
+    *,
+    seeds: Sequence[int],
+    added: Sequence[int],
+    seconds: float,
+    failures: Mapping[str, str],
+) -> str:
+    """How a record was made, for its page.
 
-
-def _surroundings() -> dict[str, object]:
-    """What the results were made with, for the page."""
+    Args:
+        command: The exact command that makes it again.
+        seeds: Seeds of the random numbers; none where nothing is random.
+        added: Those of the seeds that were added to a record of the others.
+        seconds: Duration of the runs, or of those of the seeds that were added.
+        failures: Runs that failed, and why.
+    """
     packages = {package: version(package) for package in ("torch", "numpy", "nnunetv2")}
     versions = {"Python": platform.python_version(), **packages, "nnunet-dro": nnunet_dro.__version__}
-    return {
-        "versions": [f"{name} {number}" for name, number in versions.items()],
-        "processor": _processor(),
-        "n_threads": torch.get_num_threads(),
-        "n_cores": os.cpu_count(),
-        "date": datetime.now(timezone.utc).date().isoformat(),
-    }
+    return render(
+        "record/how",
+        command=command,
+        seeds=seeds,
+        added=added,
+        duration=shown_duration(seconds),
+        failures=failures,
+        versions=[f"{name} {number}" for name, number in versions.items()],
+        processor=_processor(),
+        n_threads=torch.get_num_threads(),
+        n_cores=os.cpu_count(),
+        date=datetime.now(timezone.utc).date().isoformat(),
+    )
 
 
 def _processor() -> str:

@@ -1,23 +1,20 @@
 """Gradient descent of a linear model to the end, with three ways to weight the examples."""
 
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.datasets.mnist import load_digits
-from experiments.reweighting_limits.losses import (
-    FloatArray,
-    Loss,
-    logistic_loss,
-    polynomial_loss,
-    smooth_polynomial_loss,
-    squared_loss,
-)
-from experiments.reweighting_limits.weighting import METHODS, GroupWeights
+from experiments.reweighting_limits.losses import LOSSES, FloatArray
 
 LEARNING_RATE = 0.01
+
+METHODS = ("ERM", "weighting", "Group DRO")
+
+#: Step of Group DRO's weights: q_g <- q_g exp(step * loss of group g), then normalised.
+GROUP_STEP = 0.01
 
 
 def six_digits() -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
@@ -27,13 +24,39 @@ def six_digits() -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
     return images[chosen], 1.0 - 2.0 * labels[chosen], labels[chosen]
 
 
+class GroupWeights:
+    """The weights q of both groups with every method, of which only those of Group DRO move.
+
+    ERM has q_g = n_g / n, importance weighting q_g = 1/2, and Group DRO begins with 1/2.
+
+    Attributes:
+        values: Shape (3, 2), summing to 1 for each method.
+
+    Source: Zhai et al. 2023, section 3; Group DRO: Sagawa et al. 2020, Algorithm 1, on all examples at once.
+    """
+
+    def __init__(self, groups: NDArray[np.int64]) -> None:
+        sizes = np.bincount(groups, minlength=2)
+        self._means = np.eye(2)[groups] / sizes
+        self.values = np.array([sizes / sizes.sum(), [0.5, 0.5], [0.5, 0.5]])
+
+    def of_examples(self, losses: FloatArray) -> FloatArray:
+        """Move the weights of Group DRO by losses (3, n), and return the weights of the examples, of the same shape.
+
+        That of an example is q of its group divided by the group's size; they sum to 1 for each method.
+        """
+        self.values[2] *= np.exp(GROUP_STEP * (losses[2] @ self._means))
+        self.values[2] /= self.values[2].sum()
+        return self.values @ self._means.T
+
+
 @dataclass(frozen=True)
 class Setting:
     """A loss, and how long to train with it.
 
     Attributes:
         name: Name of the setting in the table.
-        loss: Loss of one prediction.
+        loss: Name of the loss of one prediction.
         steps: Steps of gradient descent.
         mu: Factor of the penalty mu/2 ||theta||^2.
         directions: Whether the weights are compared after division by their norms: without a penalty, the losses of
@@ -43,7 +66,7 @@ class Setting:
     """
 
     name: str
-    loss: Loss
+    loss: str
     steps: int
     mu: float = 0.0
     directions: bool = False
@@ -53,20 +76,13 @@ class Setting:
 def settings(*, quick: bool) -> list[Setting]:
     """The settings of the linear model, each of them a panel of the figure."""
     short, long = (1_000, 10_000) if quick else (100_000, 1_000_000)
-    tails: dict[str, Loss] = {
-        "smooth": smooth_polynomial_loss,
-        "eq. 19, beta 0": partial(polynomial_loss, beta=0.0),
-        "eq. 19, beta 1": partial(polynomial_loss, beta=1.0),
-    }
+    tails = [name for name in LOSSES if name.startswith("polynomial tail")]
     return [
-        Setting("squared loss", squared_loss, short),
-        Setting("squared loss, mu 0.1", squared_loss, short, mu=0.1),
-        Setting("squared loss, mu 10", squared_loss, short, mu=10.0),
-        Setting("logistic loss", logistic_loss, long, directions=True),
-        *(
-            Setting(f"polynomial tail, {name}", loss, long, directions=True, polynomial=True)
-            for name, loss in tails.items()
-        ),
+        Setting("squared loss", "squared loss", short),
+        Setting("squared loss, mu 0.1", "squared loss", short, mu=0.1),
+        Setting("squared loss, mu 10", "squared loss", short, mu=10.0),
+        Setting("logistic loss", "logistic loss", long, directions=True),
+        *(Setting(name, name, long, directions=True, polynomial=True) for name in tails),
     ]
 
 
@@ -92,14 +108,8 @@ def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], 
 
     theta <- theta - rate (sum_g q_g mean over group g of grad l_i + mu theta), with the q_g of `GroupWeights`.
 
-    Args:
-        images: Shape (n, d).
-        targets: Shape (n,).
-        groups: Shape (n,), 0 or 1, each at least once.
-        setting: Loss, penalty and number of steps.
-
-    Returns:
-        All methods at about 20 steps per power of ten, the powers among them.
+    Images have the shape (n, d), targets (n,), and groups (n,), 0 or 1, each at least once. Kept are about 20 steps per
+    power of ten, the powers among them.
 
     Source: Zhai et al. 2023, eq. 6 and 13.
     """
@@ -111,7 +121,7 @@ def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], 
     marks = _marks(setting.steps)
     kept: list[tuple[FloatArray, FloatArray, FloatArray]] = []
     for step in range(1, setting.steps + 1):
-        losses, slopes = setting.loss(weights @ inputs.T, targets)
+        losses, slopes = LOSSES[setting.loss](weights @ inputs.T, targets)
         pulls = group_weights.of_examples(losses) * slopes
         weights -= LEARNING_RATE * (pulls @ inputs + setting.mu * weights)
         if step == marks[len(kept)]:
@@ -130,3 +140,20 @@ def distances(trajectory: Trajectory, *, directions: bool) -> FloatArray:
     if directions:
         weights = weights / np.linalg.norm(weights, axis=-1, keepdims=True)
     return np.asarray(np.linalg.norm(weights - weights[:, :1], axis=-1))
+
+
+def summary(trajectory: Trajectory) -> dict[str, Any]:
+    """What the table and the picture need of a trajectory, in JSON's types, at each of its steps.
+
+    ``norm`` of ERM's weights, ``weights`` and ``directions``, the distances of the two others, ``weight of the 1`` in
+    Group DRO, and ``losses``, the means of the three methods.
+    """
+    apart, turned = (distances(trajectory, directions=directions) for directions in (False, True))
+    return {
+        "steps": trajectory.steps.tolist(),
+        "norm": np.linalg.norm(trajectory.weights[:, 0], axis=-1).tolist(),
+        "weights": apart[:, 1:].tolist(),
+        "directions": turned[:, 1:].tolist(),
+        "weight of the 1": trajectory.group_weights[:, 2, 1].tolist(),
+        "losses": trajectory.losses.mean(axis=-1).tolist(),
+    }

@@ -1,13 +1,15 @@
 """The picture of the experiment."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.reweighting_limits.descent import Setting, Trajectory, distances
-from experiments.reweighting_limits.networks import TrainedNetwork
+from experiments.reweighting_limits.descent import Setting
+from experiments.reweighting_limits.losses import LOSSES
+from experiments.reweighting_limits.networks import Network
 
 #: Index of the method in `METHODS`, its name, style of line, marker and colour.
 _LINES = ((1, "importance weighting", "-", "o", "#0072B2"), (2, "Group DRO", "--", "x", "#D55E00"))
@@ -16,27 +18,25 @@ _SETTING_COLOURS = ("#000000", "#CC79A7", "#E69F00", "#009E73", "#56B4E9", "#8C5
 
 
 def draw(
-    chosen: Sequence[Setting],
-    trajectories: Sequence[Trajectory],
+    descents: Sequence[tuple[Setting, Mapping[str, Any]]],
+    trained: Sequence[tuple[Network, Mapping[str, Any]]],
     limits: tuple[float, float],
-    trained: Sequence[TrainedNetwork],
 ) -> Figure:
     """A panel with the distances per setting; the losses, the group weights and the networks.
 
     Args:
-        chosen: The seven settings of the linear model.
-        trajectories: Their trainings.
+        descents: The seven settings of the linear model, and what `descent.summary` says of their trainings.
+        trained: The networks, likewise.
         limits: From `limits.tail_distances`.
-        trained: The networks.
     """
     figure = Figure(figsize=(12, 14), layout="constrained")
     panels = figure.subplots(4, 3).ravel()
-    for axes, setting, trajectory in zip(panels, chosen, trajectories, strict=False):
-        _draw_distances(axes, setting, trajectory, limits)
+    for axes, (setting, found) in zip(panels, descents, strict=False):
+        _draw_distances(axes, setting, found, limits)
     for axes in (panels[0], panels[4]):
         axes.legend(frameon=False, fontsize=9)
-    _draw_losses(panels[7], chosen)
-    _draw_of_group_dro(panels[8:10], chosen, trajectories)
+    _draw_losses(panels[7], [setting for setting, _ in descents])
+    _draw_of_group_dro(panels[8:10], descents)
     _draw_networks(panels[10:], trained)
     lines = panels[9].get_lines()
     figure.legend(handles=lines, title="settings in (h), (i) and (j)", ncols=4, loc="outside lower center", fontsize=9)
@@ -47,10 +47,10 @@ def draw(
     return figure
 
 
-def _draw_distances(axes: Axes, setting: Setting, trajectory: Trajectory, limits: tuple[float, float]) -> None:
-    apart = distances(trajectory, directions=setting.directions)
+def _draw_distances(axes: Axes, setting: Setting, found: Mapping[str, Any], limits: tuple[float, float]) -> None:
+    apart = np.array(found["directions" if setting.directions else "weights"])
     for m, label, style, _, colour in _LINES:
-        axes.plot(trajectory.steps, apart[:, m], style, color=colour, linewidth=2, label=label)
+        axes.plot(found["steps"], apart[:, m - 1], style, color=colour, linewidth=2, label=label)
         if setting.polynomial:
             axes.axhline(limits[m - 1], color=colour, linestyle=":", linewidth=1.2, label=f"limit, {label}")
     # Rounding alone is below 1e-8.
@@ -64,32 +64,28 @@ def _draw_losses(axes: Axes, chosen: Sequence[Setting]) -> None:
     margins = np.linspace(-1, 3, 801)
     for setting, colour in zip(chosen, _SETTING_COLOURS, strict=True):
         if setting.directions:
-            values = setting.loss(margins[None], np.ones(1))[0][0]
+            values = LOSSES[setting.loss](margins[None], np.ones(1))[0][0]
             axes.plot(margins, values, color=colour, linewidth=2)
     axes.set(title="losses of classification", xlabel="margin", ylabel="loss", ylim=(0, None))
 
 
-def _draw_of_group_dro(panels: Sequence[Axes], chosen: Sequence[Setting], trajectories: Sequence[Trajectory]) -> None:
+def _draw_of_group_dro(panels: Sequence[Axes], descents: Sequence[tuple[Setting, Mapping[str, Any]]]) -> None:
     """Training losses of Group DRO, and its weight of the second group."""
-    for setting, trajectory, colour in zip(chosen, trajectories, _SETTING_COLOURS, strict=True):
-        losses, weights = trajectory.losses[:, 2].mean(axis=-1), trajectory.group_weights[:, 2, 1]
-        for axes, values in zip(panels, (losses, weights), strict=True):
-            axes.plot(trajectory.steps, values, color=colour, linewidth=2, label=setting.name)
+    for (setting, found), colour in zip(descents, _SETTING_COLOURS, strict=True):
+        for axes, values in zip(panels, (np.array(found["losses"])[:, 2], found["weight of the 1"]), strict=True):
+            axes.plot(found["steps"], values, color=colour, linewidth=2, label=setting.name)
     panels[0].set(title="training loss of Group DRO", ylabel="mean of the six", yscale="log", ylim=(1e-14, 2.0))
     panels[1].set(title="group weights of Group DRO", ylabel="weight of the 1")
     for axes in panels:
         axes.set(xscale="log", xlabel="step of gradient descent")
 
 
-def _draw_networks(panels: Sequence[Axes], trained: Sequence[TrainedNetwork]) -> None:
+def _draw_networks(panels: Sequence[Axes], trained: Sequence[tuple[Network, Mapping[str, Any]]]) -> None:
     """Distances of functions and weights from ERM's against the width, a marker per seed."""
-    units = [one.network.units for one in trained]
+    units = [network.units for network, _ in trained]
     for m, label, _, marker, colour in _LINES:
-        outputs = [np.abs(one.outputs[m] - one.outputs[0]).max() for one in trained]
-        weights = [
-            distances(one.trajectory, directions=False)[-1, m] / np.linalg.norm(one.trajectory.weights[-1, 0])
-            for one in trained
-        ]
+        outputs = [found["functions"][m - 1] for _, found in trained]
+        weights = [found["weights"][-1][m - 1] / found["norm"][-1] for _, found in trained]
         for axes, values in zip(panels, (outputs, weights), strict=True):
             axes.plot(units, values, marker, color=colour, fillstyle="none", label=label)
     panels[0].set(title="wide networks: functions", ylabel="largest difference of outputs", ylim=(1e-5, 1.0))

@@ -40,11 +40,6 @@ def tail_distances(images: FloatArray, targets: FloatArray, groups: NDArray[np.i
     """Distances of the limits from that of ERM: of importance weighting, and of Group DRO.
 
     The weights of Group DRO move until both groups have the same mean loss.
-
-    Args:
-        images: Shape (n, d).
-        targets: Shape (n,), 1 or -1.
-        groups: Shape (n,), 0 or 1, each at least once.
     """
     margins = images * targets[:, None]
     sizes = np.bincount(groups, minlength=2)

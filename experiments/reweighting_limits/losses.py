@@ -1,6 +1,7 @@
 """Losses of one prediction, with their derivatives."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +53,7 @@ def polynomial_loss(predictions: FloatArray, targets: FloatArray, *, beta: float
     where they meet. There the slope jumps from -1 / (1 + exp(beta)) to -alpha: with alpha = 1 the loss is neither
     differentiable nor convex at beta. At beta itself the derivative is that of the tail.
 
-    Args:
-        predictions: Shape (m, n).
-        targets: Shape (n,), 1 or -1.
-        beta: Margin where the tail begins.
+    Beta is the margin where the tail begins.
 
     Source: Zhai et al. 2023, eq. 19 and appendix C (the shift c), after Wang et al. 2022.
     """
@@ -65,3 +63,13 @@ def polynomial_loss(predictions: FloatArray, targets: FloatArray, *, beta: float
     right = margins >= beta
     values = np.where(right, tail**-TAIL_POWER, values + 1 - np.logaddexp(0.0, -beta))
     return values, targets * np.where(right, -TAIL_POWER * tail ** (-TAIL_POWER - 1), slopes)
+
+
+#: Name of a loss to it.
+LOSSES: dict[str, Loss] = {
+    "squared loss": squared_loss,
+    "logistic loss": logistic_loss,
+    "polynomial tail, smooth": smooth_polynomial_loss,
+    "polynomial tail, eq. 19, beta 0": partial(polynomial_loss, beta=0.0),
+    "polynomial tail, eq. 19, beta 1": partial(polynomial_loss, beta=1.0),
+}

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.datasets.mnist import load_digits
-from experiments.reweighting_limits.descent import Trajectory
+from experiments.reweighting_limits.descent import METHODS, GroupWeights, Trajectory
 from experiments.reweighting_limits.losses import FloatArray, squared_loss
-from experiments.reweighting_limits.weighting import METHODS, GroupWeights
 
 NETWORK_RATE = 1.0
 
@@ -77,12 +76,7 @@ def train_network(
 
     f(x) = a' tanh(W x + b) / sqrt(units), where W and b begin standard normal and a with 0.
 
-    Args:
-        images: Shape (n, d), in the unit ball.
-        targets: Shape (n,).
-        groups: Shape (n,), 0 or 1, each at least once.
-        held_out: Shape (m, d), in the unit ball.
-        network: Width, seed and number of steps.
+    Images (n, d) and held-out ones (m, d) are in the unit ball; targets and groups have the shape (n,).
 
     Source: Zhai et al. 2023, eq. 8 and 9 with one hidden layer, without the factor 1 / sqrt(d) of W.
     """

@@ -6,8 +6,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from experiments.__main__ import main as run
 from experiments.convergence import __main__ as convergence
-from experiments.digits import __main__ as digits
+from experiments.digits import experiment as digits
 from experiments.digits.training import Epoch
 from experiments.digits.training import Result as DigitsResult
 from experiments.nuclei import finetuning, wrong_labels
@@ -29,6 +30,11 @@ def assert_added(main, words, folder):
     lines, expected = ((path / page.name).read_text().splitlines() for path in (added, at_once))
     changed = [line for line in lines if line not in expected]
     assert "--seeds 0 1" in changed[0]
+    if main is run:
+        assert changed[1].startswith("Seeds 0, 1 (1 when the results of the others were known). ")
+        assert len(changed) == 2
+        assert main([*words, "--seeds", "1", "--add", "--out", str(folder / "nothing")]) == 2
+        return
     assert changed[1] == "- Seeds: 0, 1; 1 when the results of the others were known"
     assert [line.split(":")[0] for line in changed[2:]] == ["- Duration"]
     with pytest.raises(SystemExit) as stopped:
@@ -48,7 +54,7 @@ def test_convergence(tmp_path, monkeypatch):
         return {"dice": made_dice(run, keys), "share": share, "seconds": 10.0 * (run.seed + 1)}
 
     monkeypatch.setattr(convergence, "make_run", made)
-    words = ["slices", "--quick", "--methods", "DRO", "--jobs", "1", "--work", str(tmp_path / "work")]
+    words = ["slices", "--quick", "--methods", "plain", "DRO", "--jobs", "1", "--work", str(tmp_path / "work")]
     assert_added(convergence.main, words, tmp_path)
 
 
@@ -75,7 +81,7 @@ def test_digits(tmp_path, monkeypatch):
         return DigitsResult(epochs, seconds=10.0 * (run.seed + 1))
 
     monkeypatch.setattr(digits, "train", made)
-    assert_added(digits.main, ["--quick", "--jobs", "1", "--cache", str(tmp_path / "cache")], tmp_path)
+    assert_added(run, ["digits", "--quick", "--jobs", "1", "--work", str(tmp_path / "work")], tmp_path)
 
 
 @pytest.mark.slow

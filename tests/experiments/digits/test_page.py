@@ -1,8 +1,8 @@
 import pandas as pd
 import pytest
 
+from experiments.digits.experiment import VERDICTS, page_text, verdict
 from experiments.digits.figure import draw_curves
-from experiments.digits.page import VERDICTS, page_text, verdict
 from experiments.digits.plan import planned_runs
 from tests.experiments.digits.made_epochs import made_epochs
 

@@ -1,46 +1,71 @@
-import pytest
+from dataclasses import replace
 
-from experiments.digits.plan import BETAS, EPOCHS, SKETCH_SEED, Run, planned_runs
+import numpy as np
+import pytest
+import torch
+
+from experiments.digits.plan import BETAS, EPOCHS, RARE, SKETCH_SEED, Run, planned_runs, split_digits
+
+TINY = Run(0.1, (0.0,), 0, epochs=4, largest_share=0.2, n_train=20, n_test=5)
 
 
 def test_planned_runs_are_both_shares_with_every_beta_and_three_seeds():
     runs = planned_runs([0, 1, 2], quick=False)
     assert [(run.seed, run.share) for run in runs] == [(seed, share) for seed in range(3) for share in (0.01, 0.05)]
-    assert {run.betas for run in runs} == {BETAS}
-    assert {0.0, 10.0, 100.0} <= set(BETAS)
+    assert {run.betas for run in runs} == {BETAS} == {(0.0, 10.0, 100.0)}
     assert all(run.epochs == EPOCHS[run.share] for run in runs)
-    assert {run.learning_rate for run in runs} == {0.01}
     assert SKETCH_SEED not in {run.seed for run in runs}
-
-
-def test_both_shares_have_the_same_test_images_of_the_rare_digit():
-    assert [(run.n_rare, run.n_rare_test) for run in planned_runs([0], quick=False)] == [(4, 480), (20, 480)]
+    # Both shares have the same test images of the rare digit.
+    assert [(run.n_rare, run.n_rare_test) for run in runs[:2]] == [(4, 480), (20, 480)]
     assert Run(0.001, (0.0,), 0, 1).n_rare == 1
 
 
 def test_run_measures_every_epoch_of_its_first_quarter_and_then_every_second_one():
-    assert [epoch for epoch in range(1, 17) if Run(0.01, (0.0,), 0, 16).measures(epoch)] == [
-        1,
-        2,
-        3,
-        4,
-        6,
-        8,
-        10,
-        12,
-        14,
-        16,
-    ]
+    measured = [epoch for epoch in range(1, 17) if Run(0.01, (0.0,), 0, 16).measures(epoch)]
+    assert measured == [1, 2, 3, 4, 6, 8, 10, 12, 14, 16]
 
 
-@pytest.mark.parametrize("share", [0.0, -0.1, 0.06])
-def test_run_refuses_a_share_that_is_none_or_too_large(share):
-    with pytest.raises(ValueError, match=r"`share` must be in \(0, 0.05\]"):
-        Run(share, (0.0,), 0, 1)
+def test_split_cuts_the_rare_digit_in_training_and_tests_on_the_rest_of_it(made_digits):
+    split = split_digits(*made_digits, TINY)
+    assert torch.bincount(split.train_labels).tolist() == [2 if digit == RARE else 20 for digit in range(10)]
+    # 25 images, of which 4 are in training at the largest share.
+    assert torch.bincount(split.test_labels).tolist() == [21 if digit == RARE else 5 for digit in range(10)]
+    assert (split.train_images.shape, split.test_images.shape) == ((182, 8, 8), (66, 8, 8))
 
 
-def test_run_refuses_a_largest_share_that_is_none_and_no_beta():
-    with pytest.raises(ValueError, match=r"`largest_share` must be in \(0, 1\]"):
-        Run(0.01, (0.0,), 0, 1, largest_share=1.5)
-    with pytest.raises(ValueError, match="`betas` must have at least one number"):
-        Run(0.01, (), 0, 1)
+def test_split_has_the_same_test_images_and_more_of_the_same_3s_for_a_larger_share(made_digits):
+    images, labels = made_digits
+    # Each image of one value of its own, which survives the averaging and the standardisation of its own training set.
+    images = np.repeat(np.arange(250.0)[:, None], 784, axis=1)
+    small, large = (split_digits(images, labels, replace(TINY, share=share)) for share in (0.1, 0.2))
+
+    def numbers(split, part):
+        """The images by number, whatever the scale and the shift that the training images have given them."""
+        first, last = (float(split.test_images[:, 0, 0].quantile(q)) for q in (0, 1))
+        return set((250 * (part[:, 0, 0] - first) / (last - first)).round(decimals=1).tolist())
+
+    in_test = [numbers(split, split.test_images) for split in (small, large)]
+    in_training = [numbers(split, split.train_images) for split in (small, large)]
+    assert in_test[0] == in_test[1]
+    assert in_training[0] < in_training[1]
+    assert [len(those) for those in (*in_training, in_test[0])] == [182, 184, 66]
+    assert not in_training[1] & in_test[1]
+
+
+def test_split_averages_3_by_3_pixels_of_the_middle_and_standardises_by_the_training_images(made_digits):
+    images, labels = made_digits
+    split = split_digits(images, labels, TINY)
+    small = images.reshape(-1, 28, 28)[:, 2:-2, 2:-2].reshape(-1, 8, 3, 8, 3).mean(axis=(2, 4))[labels == 0]
+    # The same picture up to one scale and one shift for all.
+    ours = split.test_images[:5].numpy()
+    assert sum(max(np.corrcoef(image.ravel(), o.ravel())[0, 1] for o in ours) > 1 - 1e-9 for image in small) == 5
+    # The rim of these images is as bright as their middle.
+    assert float(split.train_images.mean()) == pytest.approx(0, abs=0.05)
+
+
+def test_split_depends_on_the_seed_and_not_on_beta(made_digits):
+    split, same, other = (
+        split_digits(*made_digits, run) for run in (TINY, replace(TINY, betas=(100.0,)), replace(TINY, seed=1))
+    )
+    assert torch.equal(split.train_images, same.train_images)
+    assert not torch.equal(split.train_images, other.train_images)

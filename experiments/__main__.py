@@ -1,0 +1,41 @@
+"""Run an experiment and write its record.
+
+    python -m experiments NAME ...
+
+Every experiment has a page in docs/results, which shows its command. ``python -m experiments NAME --help`` says what it
+needs, and how it goes on where it was interrupted.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from experiments.record.experiment import Experiment, run
+
+#: Name of an experiment, which is that of its record, to the module that has it.
+MODULES = {
+    "digits": "digits.experiment",
+    "reweighting-limits": "reweighting_limits.experiment",
+}
+#: Those with a command line of their own.
+OTHERS = {"convergence": "convergence.__main__", "doctor": "doctor.__main__"}
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of that name."""
+    found: Experiment = import_module(f"experiments.{MODULES[name]}").EXPERIMENTS[name]
+    return found
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the experiment that the first word names; returns the exit code."""
+    if not words or words[0] not in {*MODULES, *OTHERS}:
+        sys.stderr.write(f"{__doc__}\nNAME is one of {', '.join([*MODULES, *OTHERS])}.\n")
+        return 0 if words and words[0] in ("-h", "--help") else 2
+    if words[0] in MODULES:
+        return run(experiment(words[0]), words[1:])
+    return import_module(f"experiments.{OTHERS[words[0]]}").main(words[1:]) or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

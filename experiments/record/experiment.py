@@ -1,0 +1,234 @@
+"""An experiment: its settings, the runs that have them, and the record of what came out.
+
+    python -m experiments NAME [--quick] [--seeds 0 1] [--add] [--jobs 2] [--work FOLDER] [--out FOLDER] [--render]
+
+Finished runs are kept in the work folder: an interrupted experiment continues where it stopped, and several commands,
+each with seeds of its own, may fill the same folder.
+"""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from experiments.record.more_seeds import added_seeds, with_seeds_before
+from experiments.record.page import how_it_was_made, write_page, write_picture, write_table
+from experiments.record.runs import add_jobs, cache_folder, make_runs
+
+#: Folder of the records that belong to the documentation, and that of smoke runs, which must never replace those.
+RESULTS, QUICK_RESULTS = Path("docs/results"), Path("build/quick-results")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command asks for.
+
+    Attributes:
+        quick: Whether it is a smoke run.
+        seeds: Seeds to run.
+        methods: Methods to run, where they can be chosen.
+        data: The raw dataset, where one is needed.
+        work: Folder of the finished runs, and of what they need.
+    """
+
+    quick: bool
+    seeds: tuple[int, ...]
+    methods: tuple[str, ...]
+    data: Path
+    work: Path
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a record shows.
+
+    Attributes:
+        text: What was asked and what came out, markdown, with headings from the second level on.
+        table: Results; the page shows rounded numbers of the rows that `shown_rows` keeps, the CSV all rows and digits.
+        seeds: Seeds of the random numbers; none where nothing is random.
+        shown: What the page shows in place of the table.
+        more: Other tables that follow from those of the runs, by what their files' names end with.
+        pictures: Name's end of a picture to what draws it.
+    """
+
+    text: str
+    table: pd.DataFrame
+    seeds: Sequence[int] = ()
+    shown: pd.DataFrame | None = None
+    more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    pictures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+
+
+#: Name of a run to its settings and what it gave, as it comes back from JSON.
+Finished = Mapping[str, tuple[Any, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """An experiment.
+
+    Attributes:
+        name: Its name on the command line and in the names of its files.
+        title: Heading of its page, or of its section of a page.
+        runs: The runs by their names, each a dataclass of all that determines it; what needs another run comes later.
+            It raises OSError, ValueError or ImportError if the data are not there or do not fit.
+        make: Makes a run, maybe in another process: all in JSON's types, and the ``seconds`` of the processor among it.
+        minutes: Minutes of a processor core that a run takes, about.
+        tables: The tables that the page is made from, by what their files' names end with.
+        page: The page of the tables, as they are in their files, of a smoke run or not.
+        inputs: What the names of the files end with that `page` needs, and how pandas reads them.
+        draw: Draws the picture from the runs, where the tables do not have all of it.
+        ordered: The rows of a table in its order, after those of other commands have come to them.
+        seeds: Seeds of a full run; a smoke run has the first. None if there are none to choose.
+        methods: Methods to choose from; none if all are always run.
+        data: What the raw dataset is that it needs; empty if it needs none.
+        cache: Folder of its runs in the user's cache; its name if empty.
+        page_name: Name of its page if it is not that of the experiment.
+        is_section: Whether it is a section of that page, which another experiment begins.
+        formats: What a table's file name ends with to how its numbers are written: all digits if not told.
+    """
+
+    name: str
+    title: str
+    runs: Callable[[Options], Sequence[Mapping[str, Any]]]
+    make: Callable[[Options, str, Any], Mapping[str, Any]]
+    minutes: Callable[[Any], float]
+    tables: Callable[[Finished, Options], Mapping[str, pd.DataFrame]]
+    page: Callable[[Mapping[str, pd.DataFrame], bool], Page]
+    inputs: Mapping[str, dict[str, Any]] = field(default_factory=lambda: {"-all": {}})
+    draw: Callable[[Finished], Figure] | None = None
+    ordered: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table
+    seeds: Sequence[int] = range(5)
+    methods: Sequence[str] = ()
+    data: str = ""
+    cache: str = ""
+    page_name: str = ""
+    is_section: bool = False
+    formats: Mapping[str, str] = field(default_factory=lambda: {"-all": "%.4f"})
+
+
+def run(experiment: Experiment, words: Sequence[str]) -> int:
+    """Run what is not finished and write the record; returns the exit code.
+
+    It is 2 if the input must be corrected, and 1 if no run has succeeded.
+    """
+    given = _parser(experiment).parse_args(words)
+    folder: Path = given.out or (QUICK_RESULTS if given.quick else RESULTS)
+    try:
+        if given.render:
+            tables = {end: _read(experiment, folder, end) for end in experiment.inputs}
+            path = _write(experiment, folder, experiment.page(tables, False))
+        else:
+            path = _run(experiment, given, words, folder)
+    except (OSError, ValueError, ImportError) as error:
+        sys.stderr.write(f"{experiment.name}: {error}\n")
+        return 2
+    except RuntimeError as error:
+        sys.stderr.write(f"{experiment.name}: {error}\n")
+        return 1
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def _run(experiment: Experiment, given: argparse.Namespace, words: Sequence[str], folder: Path) -> Path:
+    seeds = given.seeds or (experiment.seeds[:1] if given.quick else experiment.seeds)
+    work = given.work.absolute() / "quick" if given.quick else given.work.absolute()
+    options = Options(given.quick, tuple(seeds), tuple(given.methods or experiment.methods), given.data, work)
+    # One thread adds up in the same order on every machine.
+    torch.set_num_threads(1)
+    finished: dict[str, tuple[Any, Mapping[str, Any]]] = {}
+    failures: dict[str, str] = {}
+    for stage in experiment.runs(options):
+        made, failed = make_runs(
+            work,
+            stage,
+            lambda name, stage=stage: experiment.make(options, name, stage[name]),  # type: ignore[misc]
+            minutes=lambda name, stage=stage: experiment.minutes(stage[name]),  # type: ignore[misc]
+            jobs=given.jobs,
+        )
+        finished |= {name: (stage[name], result) for name, result in made.items()}
+        failures |= failed
+    if not finished:
+        raise RuntimeError("every run has failed. " + "; ".join(f"{name}: {why}" for name, why in failures.items()))
+    for end, table in experiment.tables(finished, options).items():
+        path = folder / f"{experiment.name}{end}.csv"
+        whole = experiment.ordered(with_seeds_before(table, path, add=given.add) if given.add else table)
+        write_table(path, whole, float_format=experiment.formats.get(end))
+    # The page shows what is in the files, rounded once.
+    tables = {end: _read(experiment, folder, end) for end in experiment.inputs}
+    page = experiment.page(tables, given.quick)
+    first = next(iter(tables.values()), page.table)
+    made_how = how_it_was_made(
+        _command(experiment, words, page.seeds, add=given.add),
+        seeds=page.seeds,
+        added=added_seeds(options.seeds, first) if given.add else (),
+        seconds=sum(result["seconds"] for _, result in finished.values()),
+        failures=failures,
+    )
+    for end, draw in page.pictures.items():
+        write_picture(folder / f"{experiment.name}{end}.png", draw())
+    if experiment.draw is not None:
+        write_picture(folder / f"{experiment.name}.png", experiment.draw(finished))
+    return _write(experiment, folder, page, how=made_how, quick=given.quick)
+
+
+def _write(experiment: Experiment, folder: Path, page: Page, *, how: str | None = None, quick: bool = False) -> Path:
+    """Write the tables that follow from those of the runs, and the page, last."""
+    for end, table in {"": page.table, **page.more}.items():
+        if end not in experiment.inputs:
+            write_table(folder / f"{experiment.name}{end}.csv", table, float_format=experiment.formats.get(end))
+    return write_page(
+        folder / f"{experiment.page_name or experiment.name}.md",
+        experiment.name,
+        title=experiment.title,
+        text=page.text,
+        table=page.table if page.shown is None else page.shown,
+        how=how,
+        is_section=experiment.is_section,
+        quick=quick,
+    )
+
+
+def _read(experiment: Experiment, folder: Path, end: str) -> pd.DataFrame:
+    return pd.read_csv(folder / f"{experiment.name}{end}.csv", **experiment.inputs[end])
+
+
+def _parser(experiment: Experiment) -> argparse.ArgumentParser:
+    description = (sys.modules[experiment.page.__module__].__doc__ or "").split("\n\n")[0]
+    parser = argparse.ArgumentParser(prog=f"python -m experiments {experiment.name}", description=description)
+    parser.add_argument("--quick", action="store_true", help="Smoke run: do everything once, on a small scale.")
+    parser.add_argument("--render", action="store_true", help="Run nothing; write the page anew from the CSV files.")
+    default = f"default: {RESULTS}; with --quick {QUICK_RESULTS}"
+    parser.add_argument("--out", type=Path, help=f"Folder of the record ({default}).")
+    cache = cache_folder(experiment.cache or experiment.name)
+    help_of_work = "Folder of finished runs, and of what they need (default: %(default)s)."
+    parser.add_argument("--work", type=Path, default=cache, help=help_of_work)
+    add_jobs(parser)
+    parser.set_defaults(seeds=None, methods=None, data=Path(), add=False)
+    if experiment.seeds:
+        words = " ".join(map(str, experiment.seeds))
+        parser.add_argument("--seeds", type=int, nargs="+", help=f"Seeds to run (default: {words}).")
+        parser.add_argument("--add", action="store_true", help="Add the runs to those in the tables that are in --out.")
+    if experiment.methods:
+        choices = tuple(experiment.methods)
+        parser.add_argument("--methods", nargs="+", choices=choices, metavar="METHOD", help="Methods (default: all).")
+    if experiment.data:
+        parser.add_argument("--data", type=Path, default=Path(), help=f"{experiment.data} in nnU-Net's raw format.")
+    return parser
+
+
+def _command(experiment: Experiment, words: Sequence[str], seeds: Sequence[int], *, add: bool) -> str:
+    """The command that makes the record; where runs were added, the one of all seeds."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--seeds", nargs="+")
+    parser.add_argument("--add", action="store_true")
+    rest = parser.parse_known_args(words)[1]
+    words = [*rest, "--seeds", *map(str, seeds)] if add else words
+    return shlex.join(["python", "-m", "experiments", experiment.name, *words])

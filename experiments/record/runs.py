@@ -1,0 +1,149 @@
+"""Runs: each is made once and kept by a digest of its settings, some at the same time; a failed one is tried again."""
+
+import hashlib
+import json
+import os
+import time
+import warnings
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, cpu_count, delayed, parallel_config
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from experiments.record.duration import shown_duration
+from nnunet_dro.files.atomic import replacing
+from nnunet_dro.nnunet.command import CommandError
+from nnunet_dro.nnunet.safe_stop import termination_as_exit
+
+
+def cache_folder(name: str) -> Path:
+    """Default folder for the runs of an experiment: ``~/.cache/nnunet-dro/<name>``, or below XDG_CACHE_HOME."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nnunet-dro" / name
+
+
+def make_runs(
+    folder: Path,
+    runs: Mapping[str, Any],
+    make: Callable[[str], Mapping[str, Any]],
+    *,
+    minutes: Callable[[str], float],
+    jobs: int = 1,
+    console: Console | None = None,
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Make the runs that are not in the folder.
+
+    There is one JSON file per run, ``<name>-<digest>.json``, with the digest of the settings and of torch's version: a
+    run with other settings is another run. Several are made in processes of their own, in one thread each. If this
+    process is asked to end, they are ended.
+
+    Args:
+        folder: Folder of the finished runs; it is created if necessary.
+        runs: Name of a run (part of its file's name) to the dataclass that determines it, in JSON's types.
+        make: Makes the run of that name, maybe in another process.
+        minutes: Minutes of a processor core that the run of that name takes, about; this is said beforehand.
+        jobs: Runs that are made at the same time.
+        console: Console for the progress; standard error if not given.
+
+    Returns:
+        Name of a run to what ``make`` gave, as it comes back from JSON; and name of a run that failed to why. A failed
+        run is not kept, so that the next command tries it again.
+    """
+    keys = {name: {"settings": asdict(settings), "torch": version("torch")} for name, settings in runs.items()}
+    paths = {name: folder / f"{name}-{_digest(key)}.json" for name, key in keys.items()}
+    missing = {name: minutes(name) for name, path in paths.items() if not path.exists()}
+    failures: dict[str, str] = {}
+    console = console or Console(stderr=True)
+    if missing:
+        jobs = min(jobs, len(missing))
+        console.print(announcement(list(missing.values()), jobs=jobs), highlight=False, soft_wrap=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    # In a log, the lines of the runs that have ended are enough.
+    progress = Progress(*columns, console=console, transient=True, disable=not (missing and console.is_terminal))
+    with termination_as_exit(), _workers_may_be_replaced(), progress:
+        task = progress.add_task("runs", total=sum(missing.values()))
+        with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
+            ended = Parallel(return_as="generator_unordered")(
+                delayed(_make)(make, name, keys[name], paths[name]) for name in missing
+            )
+        for name, seconds, failure in ended:
+            progress.advance(task, missing[name])
+            said = f"failed: {failure.strip().splitlines()[-1]}" if failure else shown_duration(seconds)
+            console.print(f"{name}: {said}", highlight=False, markup=False, soft_wrap=True)
+            if failure:
+                failures[name] = failure
+    made = {name: path for name, path in paths.items() if name not in failures}
+    return {name: json.loads(path.read_text(encoding="utf-8"))["result"] for name, path in made.items()}, failures
+
+
+def _digest(key: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _make(
+    make: Callable[[str], Mapping[str, Any]], name: str, key: Mapping[str, Any], path: Path
+) -> tuple[str, float, str]:
+    """Make a run, unless another command has made it in the meantime: its name, seconds, and why it failed."""
+    start = time.monotonic()
+    if not path.exists():
+        try:
+            content = json.dumps({**key, "result": dict(make(name))}, indent=1)
+        except (CommandError, OSError, ValueError) as error:
+            return name, time.monotonic() - start, str(error) or type(error).__name__
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as unfinished:
+            unfinished.write_text(f"{content}\n", encoding="utf-8")
+    return name, time.monotonic() - start, ""
+
+
+def add_jobs(parser: ArgumentParser) -> None:
+    """Give a parser the option ``--jobs``."""
+    parser.add_argument(
+        "--jobs",
+        type=_at_least_one,
+        default=min(2, cpu_count()),
+        metavar="N",
+        help="Runs at the same time, each in one thread (default: two where there are two cores).",
+    )
+
+
+def _at_least_one(word: str) -> int:
+    if word.isdecimal() and int(word):
+        return int(word)
+    raise ArgumentTypeError(f"must be a whole number from 1 on, got {word!r}")
+
+
+def announcement(minutes: list[float], *, jobs: int) -> str:
+    """How many runs there are, and how long they will take, of the minutes of a processor core that each takes."""
+    in_all = _about(sum(minutes))
+    runs = f"{len(minutes)} run{'s' if len(minutes) > 1 else ''} to make"
+    if jobs == 1:
+        return f"{runs}: {in_all} of a processor core."
+    # The longest run sets the pace.
+    at_least = _about(max(sum(minutes) / jobs, *minutes))
+    return f"{runs}, {jobs} at the same time: {at_least} on {jobs} processor cores, {in_all} in all."
+
+
+def _about(minutes: float) -> str:
+    if minutes < 1:
+        return "less than a minute"
+    hours, rest = divmod(round(minutes), 60)
+    return f"about {hours} h {rest} min" if hours else f"about {rest} min"
+
+
+@contextmanager
+def _workers_may_be_replaced() -> Iterator[None]:
+    """Accept that loky ends a process that has grown by 300 MB and starts another, as every training grows by so much.
+
+    It says so with a warning, in a thread that nothing could go on without. Where warnings are errors, as in a suite of
+    tests, that thread would end, and the runs would be waited for without end.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+        yield
