@@ -4,10 +4,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from nnunet_dro import selfcheck as module
 from nnunet_dro.cli import app
-from nnunet_dro.selfcheck import checks, selfcheck
-from nnunet_dro.selfcheck.checks import Number
-from nnunet_dro.selfcheck.record import installed_sha256
+from nnunet_dro.selfcheck import Number, installed_sha256, selfcheck
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,7 @@ def test_the_record_is_written_and_a_wrong_installation_exits_with_one(tmp_path,
     assert undefined
     assert all(number["found"] is None for number in undefined)
 
-    monkeypatch.setattr(checks, "wilcoxon_p", lambda differences: 0.03)
+    monkeypatch.setattr(module, "wilcoxon_p", lambda differences: 0.03)
     assert CliRunner().invoke(app, ["selfcheck"]).exit_code == 1
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from experiments.record.duration import shown_duration
-from nnunet_dro.nnunet.safe_stop import termination_as_exit
+from nnunet_dro.nnunet.command import termination_as_exit
 
 Result = TypeVar("Result")
 

@@ -85,8 +85,7 @@ def _start(target: "Target", trainer: str, given: str, device: str) -> None:
 
 
 def _train(target: "Target", trainer: str, device: str, num_gpus: int, n_validation: int) -> None:
-    from nnunet_dro.nnunet.training import TrainingFailedError, train
-    from nnunet_dro.nnunet.training_log import Epochs
+    from nnunet_dro.nnunet.training import Epochs, TrainingFailedError, train
     from nnunet_dro.trainers.registry import parse_trainer_name
 
     n_epochs, folder = parse_trainer_name(trainer)[1].epochs, target.fold_folder(trainer)

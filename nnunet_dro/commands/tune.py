@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import optuna
     from rich.console import Console
 
-    from nnunet_dro.nnunet.safe_stop import SafeStop
+    from nnunet_dro.nnunet.command import SafeStop
     from nnunet_dro.tuning.study import Settings
 
 #: Packages that the extra `tune` installs.
@@ -133,7 +133,7 @@ def _tune(settings: "Settings", name: str, storage: str | None) -> None:
 
     import optuna
 
-    from nnunet_dro.nnunet.safe_stop import SafeStop
+    from nnunet_dro.nnunet.command import SafeStop
     from nnunet_dro.tuning import storage as storages
     from nnunet_dro.tuning.study import about
 

@@ -17,17 +17,15 @@ from rich.console import Console
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
 from nnunet_dro.demo.division import Division, divide, strata_by
 from nnunet_dro.demo.plans import PLANS_NAME, small_plans
-from nnunet_dro.demo.progress import StepProgress, steps_progress
-from nnunet_dro.demo.results import commands, compare_methods, metrics_for
+from nnunet_dro.demo.results import commands, compare_methods, metrics_for, render_table
 from nnunet_dro.demo.settings import Settings, claim
-from nnunet_dro.demo.steps import Step, carry_out, together
-from nnunet_dro.demo.table import render_table
+from nnunet_dro.demo.steps import Step, StepProgress, carry_out, steps_progress, together
 from nnunet_dro.evaluation import Labels
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.nnunet.command import Device
 from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
-from nnunet_dro.nnunet.training_log import read_epochs
+from nnunet_dro.nnunet.training import read_epochs
 
 _ABOUT_THE_DATA = (
     "The images show one real anatomy (ICBM 2009a MRI template); the deformations and the protocols A, B and C, which "

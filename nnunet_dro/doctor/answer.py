@@ -12,7 +12,7 @@ from nnunet_dro.doctor.measurements import DICE, HARDNESS, LOSS
 from nnunet_dro.doctor.rules import TRAINING, Diagnosis, diagnose
 from nnunet_dro.doctor.sampling_ahead import Draws, LossSpread, expected_draws, loss_spread, trainer_name
 from nnunet_dro.nnunet.folders import Fold
-from nnunet_dro.nnunet.training_log import training_seconds
+from nnunet_dro.nnunet.training import training_seconds
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,103 @@
 """One training by nnU-Net's own command, which is watched while it runs."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from nnunet_dro.nnunet.command import CommandError, last_lines, run_command
-from nnunet_dro.nnunet.safe_stop import SafeStop
+from nnunet_dro.nnunet.command import CommandError, SafeStop, last_lines, run_command
 from nnunet_dro.nnunet.target import Target
-from nnunet_dro.nnunet.training_log import Epochs, log_files, read_epochs
+
+#: Weight of the past in nnU-Net's running mean of the pseudo Dice.
+_EMA = 0.9
+
+_EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
+
+_LINE = re.compile(r": (?:Epoch (?P<epoch>\d+)|Pseudo dice \[(?P<dice>.*)\]) *$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """The epochs that the log of a training reports.
+
+    Attributes:
+        current: The epoch that began last; None before the first one.
+        pseudo_dice: Running mean, as nnU-Net computes it (0.9 times the mean so far, 0.1 times the epoch), of the
+            foreground mean of the pseudo Dice, for each finished epoch that has a value.
+        n_validated: Number of validation cases that have been predicted after the last epoch.
+    """
+
+    current: int | None
+    pseudo_dice: dict[int, float]
+    n_validated: int
+
+    def progress(self, n_epochs: int, n_validation: int) -> tuple[int, int, str]:
+        """How much of the training is done, of how much, and what that counts."""
+        if max(self.pseudo_dice, default=-1) >= n_epochs - 1:
+            return self.n_validated, n_validation, "validation cases"
+        return self.current or 0, n_epochs, "epochs"
+
+
+def log_files(fold: Path) -> list[Path]:
+    """The log files of a fold, one for each start of the training, oldest first."""
+    # Sorting by name would put 2026_11_1 before 2026_9_1.
+    return sorted(fold.glob("training_log_*.txt"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
+    r"""Read the log files of a fold; for an epoch that was trained again, the later file counts.
+
+    Example:
+        >>> lines = "12:00: Epoch 0\n12:01: Pseudo dice [0.5, 0.7]\n12:01: Epoch 1\n"
+        >>> size = Path("training_log_2026_9_1.txt").write_text(lines)
+        >>> read_epochs(Path())
+        Epochs(current=1, pseudo_dice={0: 0.6}, n_validated=0)
+    """
+    current: int | None = None
+    means: dict[int, float] = {}
+    for path in log_files(fold):
+        if path in without:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        # The last line may be incomplete.
+        for match in _LINE.finditer(text[: text.rfind("\n") + 1]):
+            if match["epoch"] is not None:
+                current = int(match["epoch"])
+            elif current is not None and not math.isnan(mean := _mean(match["dice"])):
+                means[current] = mean
+    running: dict[int, float] = {}
+    value: float | None = None
+    for epoch, mean in sorted(means.items()):
+        value = mean if value is None else _EMA * value + (1 - _EMA) * mean
+        running[epoch] = value
+    # Beside the label maps there may be their probabilities, and the summary in the end.
+    predicted = [path for path in (fold / "validation").glob("*") if path.suffix not in (".json", ".npz", ".pkl")]
+    return Epochs(current, running, len(predicted))
+
+
+def training_seconds(fold: Path) -> float:
+    """Time of all epochs that the log files of a fold report, seconds; 0 if they report none.
+
+    An epoch that was trained again after an interruption counts twice.
+    """
+    logs = [path.read_text(encoding="utf-8", errors="replace") for path in log_files(fold)]
+    return sum(float(seconds) for log in logs for seconds in _EPOCH_TIME.findall(log))
+
+
+def _mean(numbers: str) -> float:
+    """Mean of the classes that have a value: ``np.float32(0.5), nan`` gives 0.5."""
+    texts = re.findall(r"(?:np\.float\d+\()?([-+.\w]+)\)?", numbers)
+    values = [value for value in map(_number, texts) if not math.isnan(value)]
+    return sum(values) / len(values) if values else float("nan")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
 
 #: How many of the last lines of a log a failure quotes.
 N_LINES = 5

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from nnunet_dro.pages.svg import N_COLOURS, at, figure, line, shortened, text
-from nnunet_dro.ranking.contest import FloatArray
+from nnunet_dro.ranking.from_evaluations import FloatArray
 
 _ROW, _SIDE = 24.0, 172.0
 

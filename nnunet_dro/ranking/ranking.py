@@ -14,19 +14,21 @@ from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.ranking.contest import Contest, FloatArray
-from nnunet_dro.ranking.from_evaluations import Entries, Task, read_entries
+from nnunet_dro.ranking.from_evaluations import Contest, Entries, FloatArray, Task, read_entries
 from nnunet_dro.ranking.ranks import (
     DEFINITIONS,
     LEVEL,
+    Stability,
+    bootstrap_ranks,
     consensus,
+    draw_units,
+    kendall_tau,
     overall_ranks,
     pairwise_p,
     ranks_of,
     task_scores,
     worst_scores,
 )
-from nnunet_dro.ranking.stability import Stability, bootstrap_ranks, draw_units, kendall_tau
 
 #: The metric and the label of the rows over all tasks.
 OVERALL = "all"

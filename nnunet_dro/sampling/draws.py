@@ -1,11 +1,13 @@
-"""The draws of one batch."""
+"""The draws of one batch, and those of the first pass over the data, in which unseen cases come first."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.divergences import FloatArray
+from nnunet_dro.sampling.systematic import draw_distinct
 
 
 @dataclass(frozen=True)
@@ -30,3 +32,45 @@ class Draws:
     shares: FloatArray
     explored: FloatArray
     betas: FloatArray
+
+
+def first_visits(
+    blocks: Blocks, size: int, rng: np.random.Generator, *, exploration: float
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Positions and probabilities of unseen cases: those not drawn yet before those whose loss is still on its way.
+
+    The second kind is drawn with replacement, and so may fill a batch with one case. ``exploration`` is the share of
+    uniform draws once the last missing loss has come back.
+    """
+    indices, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
+    for k in range(size):
+        drawn = blocks.draw_unclaimed(rng) or blocks.draw_unseen(rng)
+        if drawn is None:  # the last missing loss has just come back
+            (index,), (probability,) = blocks.draw_by_weight(1, rng, exploration=exploration)
+            drawn = int(index), float(probability)
+        indices[k], probabilities[k] = drawn
+    return indices, probabilities
+
+
+def distinct_first_visits(
+    blocks: Blocks, size: int, rng: np.random.Generator, *, exploration: float
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """The same with distinct cases: those that were not drawn yet, then those on their way, then any others by weight.
+
+    With fewer cases than places, each comes size // n times or once more. The order is random.
+    """
+    rounds, n_places = divmod(size, blocks.n)
+    if rounds:
+        blocks.claim_all()
+    indices: list[int] = []
+    probabilities: list[float] = []
+    while len(indices) < n_places and (drawn := blocks.draw_unclaimed(rng) or blocks.draw_unseen(rng, without=indices)):
+        indices.append(drawn[0])
+        probabilities.append(drawn[1])
+    others, expected = draw_distinct(
+        blocks, n_places - len(indices), rng, exploration=exploration, without=indices.copy()
+    )
+    all_indices = np.concatenate([np.tile(np.arange(blocks.n), rounds), indices, others]).astype(np.int64)
+    all_probabilities = np.concatenate([np.full(rounds * blocks.n, 1 / blocks.n), probabilities, expected / size])
+    order = rng.permutation(size)
+    return all_indices[order], all_probabilities[order]

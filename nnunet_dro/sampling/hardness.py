@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
-from nnunet_dro.sampling.draws import Draws
-from nnunet_dro.sampling.first_visits import distinct_first_visits, first_visits
+from nnunet_dro.sampling.draws import Draws, distinct_first_visits, first_visits
 from nnunet_dro.sampling.rules import KL, Rule, RuleWithBeta
 from nnunet_dro.sampling.spread import Spread
 from nnunet_dro.sampling.systematic import draw_distinct, draw_uniformly
@@ -178,16 +177,6 @@ class HardnessTable:
         self._blocks.refresh(self._blocks.all())
         return 1 / deviation
 
-    def _is_time_to_follow(self) -> bool:
-        """Whether the numbers of the rule may follow the losses: now and then, once every case was seen."""
-        self._n_not_followed += 1
-        return self._n_not_followed >= len(self) // _CASES_PER_FOLLOWING and bool(self._shared.seen.all())
-
-    def _follow(self) -> None:
-        self._n_not_followed = 0
-        self._rule = self._rule.following(self._shared.losses)
-        self._adopt_rule()
-
     def probabilities(self) -> FloatArray:
         """Probability of each case in the next draw, shape (n,), summing to 1; valid in the training process.
 
@@ -218,15 +207,19 @@ class HardnessTable:
         shared = self._shared
         beta = float(shared.beta[0])
         if self._rule.needs_losses and shared.unseen.any():
-            indices, probabilities = self._first_visits(size, rng)
+            visits = first_visits if self.replace else distinct_first_visits
+            indices, probabilities = visits(self._blocks, size, rng, exploration=self.exploration)
         elif shared.warming_up[0]:
             n = len(self)
             indices = rng.integers(n, size=size) if self.replace else draw_uniformly(n, size, rng)
             # No loss decided these draws, so none may correct them, however long the batch waits in a queue.
             equal = np.full(size, 1 / n)
             return Draws(indices, np.full(size, np.nan), equal, equal, np.ones(size), np.zeros(size))
+        elif self.replace:
+            indices, probabilities = self._blocks.draw_by_weight(size, rng, exploration=self.exploration)
         else:
-            indices, probabilities = self._draw_by_weight(size, rng)
+            indices, expected = draw_distinct(self._blocks, size, rng, exploration=self.exploration)
+            probabilities = expected / size
         shares, floor = self._blocks.shares(indices), self.exploration / len(self)
         ruled = (1 - self.exploration) * shares
         # Without weights and exploration all draws are uniform, as they are with exploration alone.
@@ -263,8 +256,9 @@ class HardnessTable:
             is_finite = np.isfinite(losses)
             self._rule.learn(indices[is_finite], losses[is_finite])
         touched = blocks.of(positions)
-        if self._rule.follows_losses and self._is_time_to_follow():
-            self._follow()
+        self._n_not_followed += 1
+        # The numbers of the rule follow the losses now and then, once every case was seen.
+        if self._n_not_followed >= len(self) // _CASES_PER_FOLLOWING and self._follow():
             touched = set(blocks.all())
         if blocks.weigh is None:
             # Weights before counts: a worker that finds all cases seen must find their weights as well.
@@ -316,8 +310,7 @@ class HardnessTable:
         self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
         if state["rule"]:
             self._rule.load_state_dict(state["rule"])
-        if self._rule.follows_losses and shared.seen.all():
-            self._follow()
+        self._follow()
         self._blocks.count(self._blocks.all())
         self._blocks.refresh(self._blocks.all())
         return change_of_cases(new, gone)
@@ -328,20 +321,17 @@ class HardnessTable:
     def __repr__(self) -> str:
         return f"HardnessTable({len(self)} cases, {self._rule}, {self.n_unseen} unseen)"
 
+    def _follow(self) -> bool:
+        if not self._rule.follows_losses or not self._shared.seen.all():
+            return False
+        self._n_not_followed = 0
+        self._rule = self._rule.following(self._shared.losses)
+        self._adopt_rule()
+        return True
+
     def _adopt_rule(self) -> None:
         # Only the draws of a softmax can be corrected by importance weights, and these need its beta.
         self._shared.beta[0] = self._rule.beta if isinstance(self._rule, KL) else 0.0
 
     def _weigh(self, losses: FloatArray) -> FloatArray:
         return self._rule.probabilities(losses)
-
-    def _draw_by_weight(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], FloatArray]:
-        if self.replace:
-            return self._blocks.draw_by_weight(size, rng, exploration=self.exploration)
-        indices, expected = draw_distinct(self._blocks, size, rng, exploration=self.exploration)
-        return indices, expected / size
-
-    def _first_visits(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], FloatArray]:
-        if self.replace:
-            return first_visits(self._blocks, size, rng, exploration=self.exploration)
-        return distinct_first_visits(self._blocks, size, rng, exploration=self.exploration)

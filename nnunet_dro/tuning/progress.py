@@ -5,7 +5,7 @@ from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.markup import escape
 
-from nnunet_dro.nnunet.training_log import Epochs
+from nnunet_dro.nnunet.training import Epochs
 from nnunet_dro.progress_bar import Progress
 from nnunet_dro.tuning.trials import REPEAT
 

@@ -8,7 +8,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
-from nnunet_dro.nnunet.safe_stop import SafeStop
+from nnunet_dro.nnunet.command import SafeStop
 from nnunet_dro.nnunet.target import Target
 from nnunet_dro.nnunet.training import TrainingFailedError, train
 from nnunet_dro.tuning.drawing import N_ATTEMPTS, draw_options, giving

@@ -18,7 +18,7 @@ from nnunet_dro.files.json_file import read_json
 from nnunet_dro.nnunet.dataset_json import read_if_usable
 from nnunet_dro.pages.page import page_assets, page_environment
 from nnunet_dro.pages.wording import count
-from nnunet_dro.viewer.budget import MB, MOST_MB, ShownCases, shown_cases
+from nnunet_dro.viewer.volumes import MB, MOST_MB, ShownCases, shown_cases
 
 #: The page's file, beside report.html.
 PAGE = "cases.html"

@@ -3,7 +3,7 @@ from io import StringIO
 import pandas as pd
 from rich.console import Console
 
-from nnunet_dro.demo.table import render_table
+from nnunet_dro.demo.results import render_table
 from nnunet_dro.evaluation import summarise
 
 

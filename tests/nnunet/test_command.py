@@ -8,8 +8,7 @@ import time
 import pytest
 
 from nnunet_dro.nnunet import command
-from nnunet_dro.nnunet.command import Command, CommandError, find_command, run_command, run_commands
-from nnunet_dro.nnunet.safe_stop import SafeStop
+from nnunet_dro.nnunet.command import Command, CommandError, SafeStop, find_command, run_command, run_commands
 from tests.processes import gone, is_alive
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from nnunet_dro.nnunet.safe_stop import SafeStop
+from nnunet_dro.nnunet.command import SafeStop
 
 
 def test_request_to_stop_waits_for_the_check():

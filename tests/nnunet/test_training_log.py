@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from nnunet_dro.nnunet.training_log import read_epochs
+from nnunet_dro.nnunet.training import read_epochs
 
 # As nnU-Net 2.8 writes it with numpy 2, and with numpy 1.
 NUMPY_2 = """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata, wilcoxon
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.ranking.contest import Contest
+from nnunet_dro.ranking.from_evaluations import Contest
 from nnunet_dro.ranking.ranks import overall_ranks, pairwise_p, ranks_of, task_scores, worst_scores
 
 MEAN, MEDIAN, RANK_MEAN, RANK_MEDIAN, TEST = RankingScheme

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.ranking.stability import bootstrap_ranks, draw_units, kendall_tau
+from nnunet_dro.ranking.ranks import bootstrap_ranks, draw_units, kendall_tau
 from tests.ranking.test_ranks import contest_of
 
 

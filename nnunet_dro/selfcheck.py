@@ -1,4 +1,4 @@
-"""Numbers that follow from a definition by hand, and what this installation computes.
+"""Reference computations with known results, in the user's own installation, and the record of them.
 
 The label maps are a cube of 4 x 4 x 4 voxels of 1 x 1 x 2 mm, and the same cube one voxel further along the long side
 of the voxels (2 mm). Its surface has 64 - 8 = 56 voxels. Of those of the shifted cube, the 16 of the face that sticks
@@ -6,19 +6,26 @@ out are 2 mm from the surface of the other; the 4 in the middle of the opposite 
 side; the other 36 are on it.
 """
 
+import hashlib
+import json
 import math
+import platform
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+import nnunet_dro
 from nnunet_dro.evaluation import evaluate
 from nnunet_dro.evaluation.statistics.order_statistics import bound_ranks
 from nnunet_dro.evaluation.statistics.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.sampling.cvar import cvar_probabilities
 from nnunet_dro.sampling.divergences import effective_cases, kl_probabilities, kl_robust_loss
 from nnunet_dro.sampling.kl_ball import kl_ball_beta
@@ -26,6 +33,7 @@ from nnunet_dro.sampling.kl_ball import kl_ball_beta
 #: Largest difference that rounding explains, relative to numbers above 1.
 TOLERANCE = 1e-9
 
+_PACKAGES = ("nnunetv2", "torch", "numpy", "scipy", "pandas", "SimpleITK")
 _METRICS = ("dice", "iou", "sensitivity", "precision", "hd", "hd95", "hd95_pooled", "assd", "nsd")
 _SPACING = (1.0, 1.0, 2.0)
 
@@ -131,3 +139,95 @@ def _sampling() -> Iterator[Number]:
     losses = np.linspace(0, 1, 50)
     effective = effective_cases(kl_probabilities(losses, beta=kl_ball_beta(losses, share=0.5)))
     yield Number("sampling", "effective cases of 50 with a share of 0.5", 25, effective)
+
+
+@dataclass(frozen=True)
+class SelfcheckRecord:
+    """What was computed, and in which installation.
+
+    Attributes:
+        numbers: Every number, expected and found.
+        versions: Of Python, of this package and of what it computes with.
+        sha256: Of the files of this package, as they are installed.
+        system: Operating system and processor.
+        time: When, in UTC.
+    """
+
+    numbers: tuple[Number, ...]
+    versions: dict[str, str]
+    sha256: str
+    system: str
+    time: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every number is the expected one."""
+        return all(number.agrees for number in self.numbers)
+
+    def lines(self) -> list[str]:
+        """The record as text, a line per number."""
+        table = [
+            f"  {'ok    ' if n.agrees else 'WRONG '}{n.part:<12}{_shown(n.expected):>14}{_shown(n.found):>14}  {n.name}"
+            for n in self.numbers
+        ]
+        n_wrong = sum(not number.agrees for number in self.numbers)
+        verdict = f"{len(self.numbers)} numbers, " + (f"{n_wrong} not as expected." if n_wrong else "all as expected.")
+        return [
+            f"Self-check of nnunet-dro {self.versions['nnunet-dro']}, {self.time}, {self.system}",
+            ", ".join(f"{name} {number}" for name, number in self.versions.items()),
+            f"SHA-256 of the installed files of nnunet-dro: {self.sha256}",
+            "",
+            f"  {'':<6}{'part':<12}{'expected':>14}{'found':>14}  number",
+            *table,
+            "",
+            verdict,
+        ]
+
+    def write(self, path: Path) -> None:
+        """Write the record as JSON, whole or not at all."""
+        content = asdict(self) | {"agrees": self.agrees}
+        for number in content["numbers"]:
+            # JSON has no NaN.
+            number |= {key: None if number[key] != number[key] else number[key] for key in ("expected", "found")}
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def selfcheck() -> SelfcheckRecord:
+    """Compute the reference numbers in this installation.
+
+    Example:
+        >>> selfcheck().agrees
+        True
+    """
+    return SelfcheckRecord(
+        numbers=tuple(check_numbers()),
+        versions={"nnunet-dro": nnunet_dro.__version__, "Python": platform.python_version(), **_versions()},
+        sha256=installed_sha256(Path(nnunet_dro.__file__).parent),
+        system=f"{platform.system()} {platform.machine()}",
+        time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def installed_sha256(package: Path) -> str:
+    """SHA-256 over names and contents of the files of a package, in the order of their names; no compiled files."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in package.rglob("*") if path.is_file() and path.suffix not in (".pyc", ".pyo")):
+        name = path.relative_to(package).as_posix().encode()
+        content = path.read_bytes()
+        digest.update(b"%d %d " % (len(name), len(content)) + name + content)
+    return digest.hexdigest()
+
+
+def _shown(number: float) -> str:
+    return "undefined" if number != number else f"{number:.9g}"
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
