@@ -19,8 +19,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from experiments.record.duration import shown_duration
 from nnunet_dro.files.atomic import replacing
-from nnunet_dro.nnunet.command import CommandError
-from nnunet_dro.nnunet.safe_stop import termination_as_exit
+from nnunet_dro.nnunet.command import CommandError, termination_as_exit
 
 
 def cache_folder(name: str) -> Path:
