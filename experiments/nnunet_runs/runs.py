@@ -200,6 +200,7 @@ class SeedRuns:
             dataset_json=self.raw / "dataset.json",
             cases=self.raw / "test_cases.csv",
             by=[self.study.by],
+            overall=False,
             n_resamples=0,
             jobs=1,
             method=method,

@@ -1,19 +1,17 @@
 """The command `nnunet-dro compare`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
 from nnunet_dro.commands.locked_command import ProtocolFile
-from nnunet_dro.commands.locked_options import LockedComparison
 from nnunet_dro.commands.shared import Output, Overwrite, RequireFile, show, stop_if_unmet, takes
+from nnunet_dro.evaluation.options import CompareOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(LockedComparison):
-    """What `compare` takes."""
-
+class _Options(CompareOptions):
     evaluations: Annotated[
         list[str],
         typer.Argument(
@@ -22,40 +20,29 @@ class CompareOptions(LockedComparison):
         ),
     ]
     output: Output
-    by: Annotated[
-        list[str], typer.Option(help="Columns to report by, as for evaluate; default: as in the baseline.")
-    ] = field(default_factory=list)
     overwrite: Overwrite = False
     require_file: RequireFile = None
     protocol: ProtocolFile = None
 
 
-@takes(CompareOptions)
-def compare(options: CompareOptions) -> None:
+@takes(_Options)
+def compare(options: _Options) -> None:
     """Compare methods case by case and report the differences, with intervals and tests."""
     from nnunet_dro.commands.protocol_file import check_made_under, read_protocol, under_protocol
     from nnunet_dro.evaluation.comparing.comparison import compare as compare_evaluations
-    from nnunet_dro.evaluation.judging.requirements import COMPARISON, parse_requirement, read_requirements
+    from nnunet_dro.evaluation.judging.requirements import COMPARISON, read_requirements
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
     from nnunet_dro.evaluation.result_files import comparison_files, named_trainings, read_evaluation
     from nnunet_dro.files.output_folder import check_output, write_files
 
-    requirements = [parse_requirement(text, COMPARISON) for text in options.require]
-    requirements += read_requirements(options.require_file, COMPARISON) if options.require_file else []
+    from_file = read_requirements(options.require_file, COMPARISON) if options.require_file else []
+    options = replace(options, requirements=[*options.requirements, *(one.text for one in from_file)])
     folders = named_trainings(options.evaluations)
     check_output(options.output, overwrite=options.overwrite)
     read = {name: [read_evaluation(folder) for folder in own] for name, own in folders.items()}
     if options.protocol:
         check_made_under(read_protocol(options.protocol), options.protocol, read)
-    comparison = compare_evaluations(
-        read,
-        by=options.by or None,
-        intersect=options.intersect,
-        margin=options.margin,
-        requirements=requirements,
-        n_resamples=options.bootstrap,
-        seed=options.seed,
-    )
+    comparison = compare_evaluations(read, options)
     if options.protocol:
         comparison = under_protocol(comparison, read_protocol(options.protocol), options.protocol)
     write_files(options.output, {**comparison_files(comparison), **comparison_reports(comparison)})

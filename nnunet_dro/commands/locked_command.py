@@ -5,26 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from nnunet_dro.commands.locked_options import as_locked
 from nnunet_dro.commands.usage import Command
+from nnunet_dro.evaluation.options import REQUIREMENTS, SECTIONS, declared
 
-#: What a protocol does not lock: what is evaluated, where results go, and how fast.
-FREE = frozenset(
-    (
-        "reference",
-        "prediction",
-        "evaluations",
-        "output",
-        "overwrite",
-        "dataset_json",
-        "cases",
-        "images",
-        "workers",
-        "resume",
-        "jobs",
-        "method",
-    )
-)
+#: What a protocol does not lock and yet refuses: it has requirements itself, and comparisons are by what is evaluated.
+REFUSED = ("require_file", "by")
 
 _GIVEN = ("COMMANDLINE", "ENVIRONMENT")
 
@@ -35,8 +20,9 @@ def _take_defaults(ctx: typer.Context, path: Path | None) -> Path | None:
         from nnunet_dro.commands.protocol_file import read_protocol
 
         options = read_protocol(path).sections[str(ctx.info_name)]
+        flags = declared(SECTIONS[str(ctx.info_name)])
         ctx.default_map = {
-            name: ",".join(value) if name == "metrics" else value
+            name: ",".join(value) if name in flags and flags[name].flag.has_commas else value
             for name, value in options.items()
             if value is not None
         }
@@ -50,7 +36,7 @@ ProtocolFile = Annotated[
         help="Locked protocol, from `protocol write`; other options than it has are refused.",
         readable=False,
         is_eager=True,
-        rich_help_panel="Requirements",
+        rich_help_panel=REQUIREMENTS,
         callback=_take_defaults,
     ),
 ]
@@ -71,11 +57,12 @@ class LockedCommand(Command):
             from nnunet_dro.commands.protocol_file import read_protocol
 
             locked = read_protocol(Path(path)).sections[str(ctx.info_name)]
+            flags = {name: one.flag for name, one in declared(SECTIONS[str(ctx.info_name)]).items()}
             for name, value in ctx.params.items():
                 source = ctx.get_parameter_source(name)
-                if name in FREE or name == "protocol" or source is None or source.name not in _GIVEN:
+                if name not in (*flags, *REFUSED) or source is None or source.name not in _GIVEN:
                     continue
-                given = as_locked(name, value)
+                given = flags[name].value(value) if name in flags else value
                 if given != locked.get(name):
                     must = "be left out" if locked.get(name) is None else f"be {_shown(locked[name])}"
                     cure = "Leave the option out, or write another protocol."

@@ -1,14 +1,22 @@
 """The commands `nnunet-dro protocol write` and `nnunet-dro protocol show`."""
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.locked_options import LockedComparison, LockedEvaluation, as_locked
 from nnunet_dro.commands.shared import RequireFile, takes
 from nnunet_dro.commands.usage import Command
+from nnunet_dro.evaluation.options import (
+    REQUIREMENTS,
+    SECTIONS,
+    Flag,
+    LockedComparison,
+    LockedEvaluation,
+    declared,
+)
 
 commands = typer.Typer(help="Write down, before the results are seen, how they will be judged.")
 
@@ -18,13 +26,14 @@ _ProtocolPath = Annotated[Path, typer.Argument(help="File of the protocol, such 
 @dataclass(frozen=True, kw_only=True)
 class _WriteOptions(LockedComparison, LockedEvaluation):
     protocol: _ProtocolPath
-    require: Annotated[
-        list[str],
-        typer.Option(
-            help="Requirement of evaluate or, if it is about a difference, of compare (repeatable).",
-            rich_help_panel="Requirements",
+    requirements: Annotated[
+        Sequence[str],
+        Flag(
+            "Requirement of evaluate or, if it is about a difference, of compare (repeatable).",
+            REQUIREMENTS,
+            "require",
         ),
-    ] = field(default_factory=list)
+    ] = ()
     require_file: RequireFile = None
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False
 
@@ -37,18 +46,15 @@ def write(options: _WriteOptions) -> None:
     from nnunet_dro.evaluation.judging.requirements import requirement_lines
 
     from_file = [text for _, text in requirement_lines(options.require_file)] if options.require_file else []
-    of_strata, of_comparison = sorted_requirements([*options.require, *from_file])
-    written = Protocol(
-        evaluate={**_locked(options, LockedEvaluation), "require": of_strata},
-        compare={**_locked(options, LockedComparison), "require": of_comparison},
+    of_strata, of_comparison = sorted_requirements([*options.requirements, *from_file])
+    of_evaluation, of_compare = (
+        {name: one.flag.value(getattr(options, one.field)) for name, one in declared(section).items()}
+        for section in SECTIONS.values()
     )
+    written = Protocol({**of_evaluation, "require": of_strata}, {**of_compare, "require": of_comparison})
     write_protocol(written, options.protocol, force=options.force)
     typer.echo(f"SHA-256 {written.sha256}")
     typer.echo(options.protocol)
-
-
-def _locked(options: _WriteOptions, section: type) -> dict[str, Any]:
-    return {name: as_locked(name, getattr(options, name)) for name in (one.name for one in fields(section))}
 
 
 @commands.command(cls=Command)

@@ -10,18 +10,16 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin
 
-from nnunet_dro.commands.locked_options import LockedComparison, LockedEvaluation, kinds_in
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.judging.margins import check_margin
 from nnunet_dro.evaluation.judging.outcomes import metric_meant
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, STRATA, parse_requirement
-from nnunet_dro.evaluation.scoring.failures import failure_of
-from nnunet_dro.evaluation.scoring.instances import Instances
-from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.evaluation.options import SECTIONS, LockedEvaluation, declared
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.naming import name_some
 
@@ -38,8 +36,19 @@ _HEAD = """\
 # An edited file is refused, because its hash does not fit. `nnunet-dro protocol write` makes another one.
 """
 
+
+def _kinds(hint: Any) -> tuple[type | None, ...]:
+    """The types that an option of a type may have in a protocol; None for one that may be absent."""
+    if isinstance(hint, UnionType):
+        return tuple(None if one is NoneType else one for one in get_args(hint))
+    return (list if get_origin(hint) is Sequence else str if issubclass(hint, Enum) else hint,)
+
+
 #: Section to option to the types it may have.
-_OPTIONS = {"evaluate": kinds_in(LockedEvaluation), "compare": kinds_in(LockedComparison)}
+_OPTIONS = {
+    command: {name: _kinds(one.hint) for name, one in declared(section).items()}
+    for command, section in SECTIONS.items()
+}
 
 #: What protocols of version 0.2 lock besides. It has no effect: rows of other cases are always allowed.
 _RETIRED = {"ignore_unknown_cases": (bool,)}
@@ -54,7 +63,7 @@ class Protocol:
     """The options of `nnunet-dro evaluate` and `nnunet-dro compare`, by their names at the command line.
 
     Attributes:
-        evaluate: The fields of `LockedEvaluation`, with values as from `as_locked`.
+        evaluate: Those of `LockedEvaluation`, with values as from `Flag.value`.
         compare: Those of `LockedComparison`.
     """
 
@@ -64,17 +73,10 @@ class Protocol:
     def __post_init__(self) -> None:
         for name, section in self.sections.items():
             _check_section(name, section)
-        lesions = Instances.of(
-            self.evaluate["instances"],
-            match=self.evaluate["match"],
-            connectivity=self.evaluate["connectivity"],
-            above_mm3=self.evaluate["lesions_above_mm3"],
-        )
-        metrics, tolerance_mm = tuple(self.evaluate["metrics"]), float(self.evaluate["nsd_tolerance_mm"])
-        Scoring(metrics, tolerance_mm, str(self.evaluate["empty"]), lesions)
-        failure_of(self.evaluate["failure"], metrics)
-        if self.compare["margin"] is not None:
-            check_margin(float(self.compare["margin"]))
+            known = declared(SECTIONS[name])
+            options = SECTIONS[name](**{one.field: section[option] for option, one in known.items()})
+            if isinstance(options, LockedEvaluation):
+                options.check()
         for text in self.evaluate["require"]:
             parse_requirement(text)
         for text in self.compare["require"]:

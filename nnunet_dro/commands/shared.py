@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import typer
 
+from nnunet_dro.commands.completion import complete_column
+from nnunet_dro.evaluation.options import REQUIREMENTS, Declared, declared
 from nnunet_dro.nnunet.command import Device
 
 _REQUIREMENT_FAILED = 3
@@ -27,13 +29,6 @@ def argument(text: str, **settings: Any) -> Any:
 
 Output = Annotated[Path, option("Folder for the results; must be new or empty.", "--output", "-o")]
 Overwrite = Annotated[bool, option("Replace what an earlier run wrote to the output folder.", "--overwrite")]
-Bootstrap = Annotated[
-    int,
-    option(
-        "Number of random draws for the 95 % intervals of means; 0 for no intervals.", min=0, rich_help_panel="Running"
-    ),
-]
-Seed = Annotated[int, option("Random seed of the intervals.", min=0, rich_help_panel="Running")]
 CaseTable = Annotated[Path | None, option("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.")]
 
 # Of the commands that train.
@@ -43,24 +38,32 @@ Plans = Annotated[str, option("Name of the plans.", "--plans", "-p")]
 TrainingDevice = Annotated[Device | None, option("Device to train on; default: cuda if there is one, else cpu.")]
 
 RequireFile = Annotated[
-    Path | None, option("File of quality requirements, one per line.", rich_help_panel="Requirements")
+    Path | None, option("File of quality requirements, one per line.", rich_help_panel=REQUIREMENTS)
 ]
 
 
 def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
-    """Make a command of a function of a dataclass: the command takes its fields, those without a default first."""
-    hints = get_type_hints(options, include_extras=True)
+    """Make a command of a function of a dataclass: the command takes its fields, those without a default first.
+
+    Args:
+        options: The dataclass. Its fields are annotated with arguments and options of typer, or with a `Flag`.
+    """
+    hints, flags = get_type_hints(options, include_extras=True), declared(options)
+    names = {one.field: name for name, one in flags.items()}
     parameters = []
     for field in fields(options):  # type: ignore[arg-type]
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        default = inspect.Parameter.empty if default is MISSING else default
+        name = names.get(field.name, field.name)
+        hint, default = hints[field.name], _default_of(field)
+        if name in flags:
+            hint, default = _of_flag(name, flags[name], default)
         kind = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=hints[field.name]))
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=hint))
     parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
 
     def decorate(function: Callable[[_Options], None]) -> Callable[..., None]:
         def command(**values: Any) -> None:
-            function(options(**values))
+            of_flags = {one.field: one.flag.value(values.pop(name)) for name, one in flags.items()}
+            function(options(**values, **of_flags))
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -68,6 +71,26 @@ def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Cal
         return command
 
     return decorate
+
+
+def _default_of(field: "Field[Any]") -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def _of_flag(name: str, one: Declared, default: Any) -> tuple[Any, Any]:
+    """The annotation and the default of a command's parameter."""
+    flag, hint, switch = one.flag, one.hint, f"--{name.replace('_', '-')}"
+    if flag.has_commas:
+        hint, default = str, ",".join(default)
+    elif get_origin(hint) is Sequence:
+        hint, default = list[str], list(default)
+    if hint is bool and default:
+        switch += f"/--no-{name}"
+    completion = complete_column if flag.is_column else None
+    given = option(flag.help, switch, min=flag.least, rich_help_panel=flag.panel, autocompletion=completion)
+    return Annotated[hint, given], default
 
 
 def names_in(text: str) -> list[str]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.evaluation_result import Evaluation
     from nnunet_dro.evaluation.judging.outcomes import check_requirements
     from nnunet_dro.evaluation.judging.requirements import parse_requirement
+    from nnunet_dro.evaluation.options import CompareOptions, EvaluateOptions
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
     from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map
@@ -29,7 +30,9 @@ __all__ = [
     "METRICS",
     "MISSING",
     "STATISTICS",
+    "CompareOptions",
     "Comparison",
+    "EvaluateOptions",
     "Evaluation",
     "Instances",
     "LabelMap",
@@ -53,38 +56,30 @@ __all__ = [
     "worst_strata",
 ]
 
-#: Public name to its module in the package: each is imported when it is asked for, so that options load nothing heavy.
-_HOME = {
-    "Comparison": "evaluation.comparing.comparison",
-    "Evaluation": "evaluation.evaluation_result",
-    "Instances": "evaluation.scoring.instances",
-    "LABEL_MAP_ENDINGS": "evaluation.scoring.label_maps",
-    "LabelMap": "evaluation.scoring.label_maps",
-    "Labels": "evaluation.scoring.labels",
-    "METRICS": "evaluation.scoring.metrics",
-    "MISSING": "files.case_table",
-    "STATISTICS": "evaluation.statistics.columns",
-    "Scoring": "evaluation.scoring.score_arrays",
-    "attributes_of": "files.case_table",
-    "check_cases": "files.case_table",
-    "check_requirements": "evaluation.judging.outcomes",
-    "compare": "evaluation.comparing.comparison",
-    "evaluate": "evaluation.evaluation",
-    "make_splits": "evaluation.stratifying.splits",
-    "parse_match": "evaluation.scoring.instances",
-    "parse_requirement": "evaluation.judging.requirements",
-    "read_cases": "files.case_table",
-    "read_evaluation": "evaluation.result_files",
-    "read_label_map": "evaluation.scoring.label_maps",
-    "score_case": "evaluation.scoring.score_arrays",
-    "strata": "evaluation.stratifying.stratify",
-    "stratify": "evaluation.stratifying.stratify",
-    "summarise": "evaluation.statistics.stratum_statistics",
-    "worst_strata": "evaluation.statistics.stratum_statistics",
+#: Module to its public names: each is imported when it is asked for, so that options load nothing heavy.
+_NAMES_OF = {
+    "evaluation.comparing.comparison": ("Comparison", "compare"),
+    "evaluation.evaluation": ("evaluate",),
+    "evaluation.evaluation_result": ("Evaluation",),
+    "evaluation.judging.outcomes": ("check_requirements",),
+    "evaluation.judging.requirements": ("parse_requirement",),
+    "evaluation.options": ("CompareOptions", "EvaluateOptions"),
+    "evaluation.result_files": ("read_evaluation",),
+    "evaluation.scoring.instances": ("Instances", "parse_match"),
+    "evaluation.scoring.label_maps": ("LABEL_MAP_ENDINGS", "LabelMap", "read_label_map"),
+    "evaluation.scoring.labels": ("Labels",),
+    "evaluation.scoring.metrics": ("METRICS",),
+    "evaluation.scoring.score_arrays": ("Scoring", "score_case"),
+    "evaluation.statistics.columns": ("STATISTICS",),
+    "evaluation.statistics.stratum_statistics": ("summarise", "worst_strata"),
+    "evaluation.stratifying.splits": ("make_splits",),
+    "evaluation.stratifying.stratify": ("strata", "stratify"),
+    "files.case_table": ("MISSING", "attributes_of", "check_cases", "read_cases"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"nnunet_dro.{_HOME[name]}"), name)
+    for module, names in _NAMES_OF.items():
+        if name in names:
+            return getattr(import_module(f"nnunet_dro.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,15 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation, column_in_scores
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
-from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of
-from nnunet_dro.evaluation.options import EvaluationOptions
+from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of, parse_requirement
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.provenance import about_evaluation
-from nnunet_dro.evaluation.scoring.failures import failure_of
-from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances
+from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
 from nnunet_dro.evaluation.scoring.label_maps import list_label_maps
 from nnunet_dro.evaluation.scoring.labels import Labels, read_labels
@@ -30,37 +28,21 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import (
     summarise,
     worst_strata,
 )
-from nnunet_dro.evaluation.stratifying.auto_strata import with_auto_columns
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import find_dataset_json
+
+Progress = Callable[[int, int], None]
 
 
 def evaluate(
     reference: Path,
     prediction: Path,
+    options: EvaluateOptions | None = None,
     *,
-    dataset_json: Path | None = None,
-    cases: Path | None = None,
-    images: Path | None = None,
-    by: Sequence[str] = (),
-    overall: bool = False,
-    reference_stratum: str | None = None,
-    patient: str | None = None,
-    metrics: Sequence[str] = ("dice",),
-    nsd_tolerance_mm: float = 1.0,
-    empty: EmptyRule | str = EmptyRule.UNDEFINED,
-    instances: Instances | None = None,
-    missing: MissingRule | str = MissingRule.ERROR,
-    failure: str | None = None,
-    n_resamples: int = 2000,
-    seed: int = 0,
-    jobs: int | None = None,
-    workers: str | None = None,
     kept: KeptScores | None = None,
-    method: str | None = None,
-    requirements: Sequence[Requirement] = (),
-    progress: Callable[[int, int], None] = lambda n_done, n_cases: None,
+    progress: Progress = lambda n_done, n_cases: None,
+    **given: Any,
 ) -> Evaluation:
     """Evaluate predictions per stratum of the cases.
 
@@ -68,33 +50,11 @@ def evaluate(
         reference: Folder of reference label maps.
         prediction: Folder of predicted label maps; or a model folder of nnU-Net (its folds' validation predictions
             together); or a summary.json of nnU-Net (then no label map is read).
-        dataset_json: The file that names labels and regions. None looks for it in and above ``reference``; without one,
-            each value in the references is a label.
-        cases: The case table, with a row for every evaluated case. None takes ``cases.csv`` of the dataset of the
-            references (see `case_table_of`) where ``by`` or ``patient`` names a column.
-        images: Folder of nnU-Net images, for attributes that are computed from them.
-        by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`. Attributes
-            such as ``auto:size`` are computed; see `ATTRIBUTES`.
-        overall: Whether to report all cases together, too, as the attribute ``all``, where ``by`` divides them.
-        reference_stratum: The stratum to compare the worst with; None for the best. In the attributes that have it.
-        patient: Column of the case table that names the patient of each case. None takes all cases for independent.
-        metrics: Names from `METRICS`.
-        nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
-        empty: How to score a label that reference or prediction lacks; see `Scoring`.
-        instances: The labels to compare lesion by lesion, and how; None for none.
-        missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
-            the image).
-        failure: When a case has failed, a condition on one of the metrics, as ``dice<0.5``, which None stands for.
-        n_resamples: Number of bootstrap resamples per stratum; 0 for no intervals.
-        seed: Random seed of the bootstrap.
-        jobs: Number of cases to score at a time; None follows joblib's configuration (one at a time without any).
-        workers: Address of a dask scheduler, on whose workers to score in place of threads; they must see the files
-            under the same paths.
+        options: How to evaluate; None for the defaults.
         kept: Where to keep finished cases, and where those of an interrupted run are; see `keeping`. Those whose files
             and options are unchanged are taken over, and a note says how many.
-        method: Name of the method that made the predictions; None takes it from the path.
-        requirements: Requirements to check; the outcomes are in ``about["requirements"]``.
         progress: Called with the number of finished cases and the number of all cases.
+        **given: Fields of `EvaluateOptions`, in place of those in ``options``.
 
     Returns:
         The scores, and their statistics per stratum.
@@ -102,6 +62,7 @@ def evaluate(
     Raises:
         FileNotFoundError: If a file is missing; the message names it or its case.
         ValueError: If an input cannot be used; the message names it.
+        TypeError: If there is no such option.
 
     Example:
         >>> import tempfile
@@ -117,89 +78,46 @@ def evaluate(
         >>> evaluation.strata[["label", "n", "mean"]].round(3).to_dict("records")
         [{'label': '1', 'n': 1, 'mean': 0.667}]
     """
-    scoring = Scoring(tuple(metrics), nsd_tolerance_mm, empty, instances)
-    missing = choice_of(MissingRule, missing, name="missing")
-    failed_if = failure_of(failure, scoring.metrics)
-    dataset_json = dataset_json or find_dataset_json(reference)
-    labels = read_labels(dataset_json) if dataset_json else None
-    if instances and labels:
-        instances.check_labels(list(labels.values))
-    references = list_label_maps(reference)
-    inputs, of_summary = _find_inputs(reference, prediction, set(references), labels, scoring, missing)
+    options = replace(options or EvaluateOptions(), **given)
+    options = replace(options, dataset_json=options.dataset_json or find_dataset_json(reference))
+    requirements = [parse_requirement(text) for text in options.requirements]
+    scoring, labels = options.scoring, read_labels(options.dataset_json) if options.dataset_json else None
+    if scoring.instances and labels:
+        scoring.instances.check_labels(list(labels.values))
     # Whatever does not fit is reported before the long work.
-    cases_of = Division.of(
-        inputs,
-        cases,
-        reference,
-        references,
-        by=by,
-        overall=overall,
-        patient=patient,
-        measure=lambda table, of_cases: with_auto_columns(
-            table,
-            by,
-            of_cases,
-            images=images,
-            ignore=labels.ignore if labels else None,
-            jobs=jobs,
-            workers=workers,
-            progress=progress,
-        ),
-    )
-    _check_reference_stratum(reference_stratum, cases_of.strata)
-    _check_requirements_apply(requirements, cases_of, labels, scoring, with_intervals=n_resamples > 0)
-    contents = {"case_table": cases_of.path, "dataset_json": dataset_json}
-    if of_summary is not None:
+    references = list_label_maps(reference)
+    inputs, scored = _find_inputs(reference, prediction, set(references), labels, options)
+    ignore = labels.ignore if labels else None
+    cases_of = Division.of(inputs, reference, references, options, ignore=ignore, progress=progress)
+    _check_reference_stratum(options.reference_stratum, cases_of.strata)
+    _check_requirements_apply(requirements, cases_of, labels, scoring, with_intervals=options.n_resamples > 0)
+    contents = {"case_table": cases_of.path, "dataset_json": options.dataset_json}
+    if scored is None:
+        scored, inputs = _scored(inputs, labels, options, kept, progress)
+    else:
         # Its contents stand for those of the predictions.
         contents["summary_json"] = prediction
-        scored = ScoredPairs(of_summary)
-    else:
-        scored, inputs = _scored(inputs, labels, scoring, kept, jobs=jobs, workers=workers, progress=progress)
     sha256 = {name: sha256_of(path) for name, path in contents.items() if path}
-    options = EvaluationOptions(
-        reference=str(reference),
-        prediction=str(prediction),
-        # Absolute, so that the report can be made again from anywhere.
-        dataset_json=str(dataset_json.absolute()) if dataset_json else None,
-        cases=str(cases_of.path) if cases_of.path else None,
-        images=str(images) if images else None,
-        by=tuple(by),
-        overall=overall,
-        reference_stratum=reference_stratum,
-        patient=patient,
-        metrics=scoring.metrics,
-        nsd_tolerance_mm=nsd_tolerance_mm,
-        empty=EmptyRule(scoring.empty).value,
-        instances=instances.about if instances else None,
-        missing=missing.value,
-        failure=str(failed_if),
-        n_resamples=n_resamples,
-        seed=seed,
-    )
-    about = about_evaluation(options.record(), scoring, inputs, scored, sha256_of_files=sha256)
-    return _described(scored, cases_of, inputs, scoring, requirements, about, method=method)
+    # Absolute, so that the report can be made again from anywhere.
+    absolute = options.dataset_json and options.dataset_json.absolute()
+    record = replace(options, cases=cases_of.path, dataset_json=absolute).record()
+    record = {"reference": str(reference), "prediction": str(prediction), **record}
+    about = about_evaluation(record, scoring, inputs, scored, sha256_of_files=sha256)
+    return _described(scored, cases_of, inputs, options, requirements, about)
 
 
 def _scored(
-    inputs: Inputs,
-    labels: Labels | None,
-    scoring: Scoring,
-    kept: KeptScores | None,
-    *,
-    jobs: int | None,
-    workers: str | None,
-    progress: Callable[[int, int], None],
+    inputs: Inputs, labels: Labels | None, options: EvaluateOptions, kept: KeptScores | None, progress: Progress
 ) -> tuple[ScoredPairs, Inputs]:
     """The scores of the files, and the files with a note on those that had been scored before."""
     n_cases = len(inputs.pairs)
-    known = kept.known(labels, scoring) if kept else {}
     scored = score_pairs(
         inputs.pairs,
         labels,
-        scoring,
-        jobs=jobs,
-        workers=workers,
-        known=known,
+        options.scoring,
+        jobs=options.jobs,
+        workers=options.workers,
+        known=kept.known(labels, options.scoring) if kept else {},
         keep=kept.add if kept else lambda one: None,
         progress=lambda n_done: progress(n_done, n_cases),
     )
@@ -214,44 +132,37 @@ def _described(
     scored: ScoredPairs,
     cases_of: Division,
     inputs: Inputs,
-    scoring: Scoring,
+    options: EvaluateOptions,
     requirements: Sequence[Requirement],
     about: Mapping[str, Any],
-    *,
-    method: str | None,
 ) -> Evaluation:
-    """The evaluation of scored cases; the other options are those in ``about``."""
-    options, scores = EvaluationOptions.of(about), scored.table
+    """The evaluation of scored cases."""
+    scores, scoring, patients = scored.table, options.scoring, cases_of.patient_of_case
+    draws = {"n_resamples": options.n_resamples, "seed": options.seed}
     statistics = summarise(
         scores,
         cases_of.strata,
         metrics=scoring.metrics,
-        patient_of_case=cases_of.patient_of_case,
+        patient_of_case=patients,
         one_sided=one_sided_of(requirements),
-        failure=options.failure,
-        n_resamples=options.n_resamples,
-        seed=options.seed,
+        failure=str(options.failed_if),
+        **draws,
     )
     sizes = pd.DataFrame()
     if scoring.instances:
-        sizes = lesion_sizes(
-            scored.lesions,
-            cases_of.strata,
-            patient_of_case=cases_of.patient_of_case,
-            n_resamples=options.n_resamples,
-            seed=options.seed,
-        )
+        sizes = lesion_sizes(scored.lesions, cases_of.strata, patient_of_case=patients, **draws)
     checked = with_absent(statistics, cases_of.absent) if requirements else statistics
     outcomes = check_requirements(checked, requirements, in_pixels=in_pixels(scores))
     if options.patient is None:
         on_patients = note_on_repeated_patients(cases_of.cases)
     else:
-        on_patients = note_on_patients(options.patient, cases_of.patient_of_case)
+        on_patients = note_on_patients(options.patient, patients)
+    own_notes = _notes(inputs, scores, scoring, scored.only_predicted, statistics)
+    if cases_of.table is not None:
+        scores = scores.merge(cases_of.table.rename(columns=column_in_scores), on="case", how="left")
     return Evaluation(
-        method=method or inputs.method,
-        scores=scores
-        if cases_of.table is None
-        else scores.merge(cases_of.table.rename(columns=column_in_scores), on="case", how="left"),
+        method=options.method or inputs.method,
+        scores=scores,
         strata=statistics,
         stratum_of_case=cases_of.strata,
         worst=worst_strata(statistics, reference=options.reference_stratum),
@@ -259,27 +170,18 @@ def _described(
         lesions=scored.lesions,
         lesion_sizes=sizes,
         about={**about, "requirements": [outcome.record for outcome in outcomes]},
-        notes=(
-            *cases_of.notes,
-            *_notes(inputs, scores, scoring, scored.only_predicted, statistics),
-            *on_patients,
-        ),
+        notes=(*cases_of.notes, *own_notes, *on_patients),
     )
 
 
 def _find_inputs(
-    reference: Path,
-    prediction: Path,
-    references: set[str],
-    labels: Labels | None,
-    scoring: Scoring,
-    missing: MissingRule,
-) -> tuple[Inputs, pd.DataFrame | None]:
+    reference: Path, prediction: Path, references: set[str], labels: Labels | None, options: EvaluateOptions
+) -> tuple[Inputs, ScoredPairs | None]:
     """The files, and their scores where a summary.json has them already."""
     if prediction.suffix != ".json" or prediction.is_dir():
-        return find_inputs(reference, prediction, missing=missing), None
-    summary = read_summary(prediction, labels, scoring)
-    return matched_inputs(summary.inputs, prediction, references, missing=missing), summary.scores
+        return find_inputs(reference, prediction, missing=options.missing), None
+    summary = read_summary(prediction, labels, options.scoring)
+    return matched_inputs(summary.inputs, prediction, references, missing=options.missing), ScoredPairs(summary.scores)
 
 
 def _check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:

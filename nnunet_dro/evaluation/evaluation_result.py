@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.options import EvaluationOptions
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.score_arrays import NUMBERS
 
 _OF_CASE_TABLE = " (case table)"
@@ -55,9 +55,9 @@ class Evaluation:
     lesion_sizes: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
-    def options(self) -> EvaluationOptions:
+    def options(self) -> EvaluateOptions:
         """The options that it was made with."""
-        return EvaluationOptions.of(self.about)
+        return EvaluateOptions.of(self.about.get("options", {}))
 
     @property
     def absent(self) -> tuple[str, ...]:

@@ -1,45 +1,334 @@
-"""The options that an evaluation was made with, as its summary.json keeps them."""
+"""The options of `evaluate` and `compare`, declared once: for Python, the command line, protocols and summary.json."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from nnunet_dro.choices import EmptyRule, MissingRule
-from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
+from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.scoring.failures import Failure
+    from nnunet_dro.evaluation.scoring.instances import Instances
+    from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+
+# The panels of the help, beside the one with what everybody uses.
+STRATA, SCORES, LESIONS, REQUIREMENTS, RUNNING = "Strata", "Scores", "Lesions", "Requirements", "Running"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How the command line and a protocol have an option.
+
+    Attributes:
+        help: Its help.
+        panel: The panel of the help; None for what everybody uses.
+        name: Its name there, where that is not the field's.
+        least: The least number that is allowed.
+        is_column: Whether it names a column of the case table.
+        has_commas: Whether it is given once, with commas between its entries.
+    """
+
+    help: str
+    panel: str | None = None
+    name: str = ""
+    least: int | None = None
+    is_column: bool = False
+    has_commas: bool = False
+
+    def value(self, given: Any) -> Any:
+        """A value as protocols and summary.json have it, from one of the command line or of a field."""
+        if isinstance(given, str) and self.has_commas:
+            given = [name.strip() for name in given.split(",") if name.strip()]
+        if isinstance(given, Enum):
+            return given.value
+        return list(given) if isinstance(given, tuple | list) else given
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A field of a class of options.
+
+    Attributes:
+        field: Its name.
+        hint: Its type.
+        flag: How the command line has it.
+    """
+
+    field: str
+    hint: Any
+    flag: Flag
+
+
+def declared(options: type) -> dict[str, Declared]:
+    """The options of a class, by their names at the command line, in their order."""
+    hints = get_type_hints(options, include_extras=True)
+    own = [(one.name, hints[one.name]) for one in fields(options)]
+    flags = [(name, hint.__origin__, flag) for name, hint in own for flag in getattr(hint, "__metadata__", ())]
+    return {flag.name or name: Declared(name, hint, flag) for name, hint, flag in flags if isinstance(flag, Flag)}
+
+
+_Resamples = Annotated[
+    int,
+    Flag("Number of random draws for the 95 % intervals of means; 0 for no intervals.", RUNNING, "bootstrap", least=0),
+]
+_Seed = Annotated[int, Flag("Random seed of the intervals.", RUNNING, least=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions:
-    """The options of `evaluate` as texts and numbers, paths included; see there.
+class LockedEvaluation:
+    """What decides how predictions are judged, and a protocol locks.
 
-    The defaults stand for what an evaluation does not record, because it is of an earlier version or was made from
-    other software's files.
+    Attributes:
+        by: What divides the cases: columns of the case table, intersections, or cut columns; see `parse_by`. Attributes
+            such as ``auto:size`` are computed; see `ATTRIBUTES`.
+        metrics: Names from `METRICS`.
+        overall: Whether to report all cases together, too, as the attribute ``all``, where ``by`` divides them.
+        reference_stratum: The stratum to compare the worst with; None for the best. In the attributes that have it.
+        patient: Column of the case table that names the patient of each case. None takes all cases for independent.
+        nsd_tolerance_mm: Tolerance of the normalised surface distance, mm.
+        empty: How to score a label that reference or prediction lacks; see `Scoring`.
+        missing: ``error``, or ``worst`` to score a missing prediction as failed (fractions 0, distances the diagonal of
+            the image).
+        failure: When a case has failed, a condition on one of the metrics. None stands for `DEFAULT_FAILURE`, which may
+            be on a metric that is not computed.
+        instances: The labels to compare lesion by lesion; ``*`` for each.
+        match: How lesions are matched; see `parse_match`. None for ``iou:0.5``.
+        connectivity: One of `CONNECTIVITIES`; None for 26.
+        lesions_above_mm3: Lesions of the reference up to this volume are not counted; None counts all.
+        requirements: Requirements to check, as for `parse_requirement`; the outcomes are in ``about["requirements"]``.
+        n_resamples: Number of random draws for the bounds of means; 0 for no intervals.
+        seed: Random seed of the draws.
     """
 
-    reference: str = ""
-    prediction: str = ""
-    dataset_json: str | None = None
-    cases: str | None = None
-    images: str | None = None
-    by: Sequence[str] = ()
-    overall: bool = False
-    reference_stratum: str | None = None
-    patient: str | None = None
-    metrics: Sequence[str] = ()
-    nsd_tolerance_mm: float = 1.0
-    empty: str = EmptyRule.UNDEFINED.value
-    instances: Mapping[str, Any] | None = None
-    missing: str = MissingRule.ERROR.value
-    failure: str = DEFAULT_FAILURE
-    n_resamples: int = 2000
-    seed: int = 0
+    by: Annotated[
+        Sequence[str],
+        Flag(
+            "Column of the case table to report by (repeatable); centre,pathology for both at once; age:0,18,65 "
+            "or volume:q3 to cut numbers; auto:size, auto:components, auto:spacing, auto:volume, auto:contrast or "
+            "auto:noise to compute it.",
+            is_column=True,
+        ),
+    ] = ()
+    metrics: Annotated[
+        Sequence[str],
+        Flag(
+            "Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd; with --instances also "
+            "lesion_recall, lesion_precision, lesion_f1, pq, sq, rq, lesion_dice, lesion_hd95 and lesion_nsd.",
+            has_commas=True,
+        ),
+    ] = ("dice",)
+    overall: Annotated[bool, Flag("Report all cases together, too, where --by divides them.", STRATA)] = True
+    reference_stratum: Annotated[
+        str | None, Flag("Stratum that the worst one is compared with, in place of the best one.", STRATA)
+    ] = None
+    patient: Annotated[
+        str | None,
+        Flag("Column of the case table that names the patient, where some have several cases.", STRATA, is_column=True),
+    ] = None
+    nsd_tolerance_mm: Annotated[float, Flag("Tolerance of the normalised surface distance, in mm.", SCORES)] = 1.0
+    empty: Annotated[EmptyRule, Flag("Score of a label that reference, prediction or both lack.", SCORES)] = (
+        EmptyRule.UNDEFINED
+    )
+    missing: Annotated[MissingRule, Flag("Stop at missing predictions, or score them as failed.", SCORES)] = (
+        MissingRule.ERROR
+    )
+    failure: Annotated[
+        str | None, Flag("When a case has failed: a condition on one metric. Default: dice<0.5.", SCORES)
+    ] = None
+    instances: Annotated[
+        Sequence[str],
+        Flag("Label to compare lesion by lesion, by components (repeatable); * for every label.", LESIONS),
+    ] = ()
+    match: Annotated[
+        str | None,
+        Flag("How lesions are matched: iou:0.5 (one to one), overlap or brats:3. Default: iou:0.5.", LESIONS),
+    ] = None
+    connectivity: Annotated[
+        int | None, Flag("Neighbours of a voxel that belong to its lesion: 6, 18 or 26. Default: 26.", LESIONS)
+    ] = None
+    lesions_above_mm3: Annotated[
+        float | None, Flag("Count only lesions of the reference above this volume. Default: all.", LESIONS)
+    ] = None
+    requirements: Annotated[
+        Sequence[str],
+        Flag(
+            'Quality requirement (repeatable): "pathology=spina_bifida label=cerebellum p5>=0.70".',
+            REQUIREMENTS,
+            "require",
+        ),
+    ] = ()
+    n_resamples: _Resamples = 2000
+    seed: _Seed = 0
 
-    @classmethod
-    def of(cls, about: Mapping[str, Any]) -> "EvaluationOptions":
-        """Those in what summary.json says of a run."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in about.get("options", {}).items() if name in known})
+    def __post_init__(self) -> None:
+        _normalise(self, "by", "metrics", "instances", "requirements")
+        object.__setattr__(self, "empty", choice_of(EmptyRule, self.empty, name="empty"))
+        object.__setattr__(self, "missing", choice_of(MissingRule, self.missing, name="missing"))
+
+    def check(self) -> None:
+        """Check the values that have rules of their own.
+
+        Raises:
+            ValueError: If one is not allowed.
+        """
+        _ = self.failed_if
+
+    @property
+    def scoring(self) -> "Scoring":
+        """The metrics and how they are computed.
+
+        Raises:
+            ValueError: If a value is not allowed.
+        """
+        from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+
+        return Scoring(tuple(self.metrics), self.nsd_tolerance_mm, self.empty, self.lesions)
+
+    @property
+    def lesions(self) -> "Instances | None":
+        """The labels that are compared lesion by lesion, and how; None without any.
+
+        Raises:
+            ValueError: If a value is not allowed.
+        """
+        from nnunet_dro.evaluation.scoring.instances import Instances
+
+        return Instances.of(
+            self.instances, match=self.match, connectivity=self.connectivity, above_mm3=self.lesions_above_mm3
+        )
+
+    @property
+    def failed_if(self) -> "Failure":
+        """When a case has failed.
+
+        Raises:
+            ValueError: If it is no condition on one of the metrics.
+        """
+        from nnunet_dro.evaluation.scoring.failures import failure_of
+
+        return failure_of(self.failure, self.scoring.metrics)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(LockedEvaluation):
+    """How predictions are evaluated: what `LockedEvaluation` has, and where files are and how fast it goes.
+
+    Attributes:
+        cases: The case table, with a row for every evaluated case. None takes ``cases.csv`` of the dataset of the
+            references (see `case_table_of`) where ``by`` or ``patient`` names a column.
+        images: Folder of nnU-Net images, for attributes that are computed from them.
+        dataset_json: The file that names labels and regions. None looks for it in and above the references; without
+            one, each value in the references is a label.
+        jobs: Number of cases to score at a time; None follows joblib's configuration (one at a time without any).
+        workers: Address of a dask scheduler, on whose workers to score in place of threads; they must see the files
+            under the same paths.
+        method: Name of the method that made the predictions; None takes it from the path.
+    """
+
+    cases: Annotated[
+        Path | None,
+        Flag("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset."),
+    ] = None
+    images: Annotated[
+        Path | None,
+        Flag("Folder of images (CASE_0000.nii.gz ...), for auto:contrast and auto:noise.", STRATA),
+    ] = None
+    dataset_json: Annotated[
+        Path | None,
+        Flag("dataset.json with the names of the labels; default: in or above REFERENCE.", SCORES),
+    ] = None
+    jobs: Annotated[
+        int | None,
+        Flag("Number of cases to score at a time; default: one per processor.", RUNNING, least=1),
+    ] = None
+    workers: Annotated[
+        str | None,
+        Flag("Dask scheduler whose workers score the cases, such as tcp://scheduler:8786.", RUNNING),
+    ] = None
+    method: Annotated[str | None, Flag("Name of the method in tables; default: taken from the path.", RUNNING)] = None
 
     def record(self) -> dict[str, Any]:
-        """The options for summary.json."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        """The options for summary.json, without those that do not change a number, and with what defaults stand for."""
+        texts = {name: str(path) for name in ("cases", "images", "dataset_json") if (path := getattr(self, name))}
+        recorded = {one.field: one.flag.value(getattr(self, one.field)) for one in declared(EvaluateOptions).values()}
+        for name in ("jobs", "workers", "method", "requirements", "match", "connectivity", "lesions_above_mm3"):
+            del recorded[name]
+        lesions = self.lesions
+        recorded |= {"metrics": list(self.scoring.metrics), "failure": str(self.failed_if)}
+        return {**recorded, **texts, "instances": lesions.about if lesions else None}
+
+    @classmethod
+    def of(cls, recorded: Mapping[str, Any]) -> "EvaluateOptions":
+        """From what `record` wrote; of other software's files, and of other versions, not all options are known."""
+        known = {name: value for name, value in recorded.items() if name in {one.name for one in fields(cls)}}
+        known |= {name: Path(path) for name in ("cases", "images", "dataset_json") if (path := known.get(name))}
+        lesions = known.pop("instances", None) or {}
+        known |= {name: lesions.get(name) for name in ("match", "connectivity", "lesions_above_mm3")}
+        return cls(**{"metrics": (), **known, "instances": lesions.get("labels", ())})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockedComparison:
+    """What decides how methods are compared, and a protocol locks.
+
+    Attributes:
+        intersect: Whether to compare only the cases that all have, instead of refusing evaluations of different cases.
+        margin: How much worse the mean may be, in percentage points (mm for distances); the table then has a last
+            column ``margin``, see `margin_verdicts`. None for none.
+        requirements: Requirements on the table, as for `parse_requirement` with `COMPARISON`.
+        n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
+        seed: Random seed of the draws, >= 0.
+    """
+
+    intersect: Annotated[bool, Flag("Compare only the cases that all evaluations have.")] = False
+    margin: Annotated[
+        float | None, Flag("How much worse the mean may be, in percentage points (distances: mm), to be not worse.")
+    ] = None
+    requirements: Annotated[
+        Sequence[str],
+        Flag(
+            'Requirement on a difference (repeatable): "pathology=rare mean_difference_low>=0".',
+            REQUIREMENTS,
+            "require",
+        ),
+    ] = ()
+    n_resamples: _Resamples = 2000
+    seed: _Seed = 0
+
+    def __post_init__(self) -> None:
+        _normalise(self, "requirements")
+        if self.margin is not None and not (math.isfinite(self.margin) and self.margin >= 0):
+            cure = "Give percentage points, or mm for distances."
+            raise ValueError(f"`margin` must be 0 or more, got {self.margin!r}. {cure}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(LockedComparison):
+    """How methods are compared: what `LockedComparison` has, and by what.
+
+    Attributes:
+        by: Attributes of the first evaluation, or specs over the columns of its case table (see `parse_by`). Without
+            any, the first evaluation's attributes.
+    """
+
+    by: Annotated[
+        Sequence[str],
+        Flag("Columns to report by, as for evaluate; default: as in the baseline."),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _normalise(self, "by")
+
+
+def _normalise(options: Any, *names: str) -> None:
+    """Turn sequences into tuples, and requirements that were parsed into their texts."""
+    for name in names:
+        object.__setattr__(options, name, tuple(getattr(one, "text", one) for one in getattr(options, name) or ()))
+
+
+#: What a protocol locks: the name of a command to its options.
+SECTIONS: dict[str, type] = {"evaluate": LockedEvaluation, "compare": LockedComparison}

@@ -105,6 +105,7 @@ def score(objective: Objective, *, references: Path, fold: Path, dataset_json: P
         dataset_json=dataset_json,
         cases=cases if objective.by else None,
         by=[objective.by] if objective.by else (),
+        overall=False,
         metrics=[objective.metric],
         empty="brats" if METRICS[objective.metric].unit == "mm" else "undefined",
         n_resamples=0,

@@ -108,8 +108,8 @@ def find_common_strata(
     Args:
         evaluations: Method to its evaluation.
         ground: From `find_common_ground`.
-        by: Attributes of the first evaluation, or specs as for `parse_by` over the columns of its case table. None for
-            all its attributes.
+        by: Attributes of the first evaluation, or specs as for `parse_by` over the columns of its case table. Without
+            any, all its attributes.
 
     Returns:
         Attribute to the stratum of each case: ordered categories of the strata that occur, indexed by case.
@@ -120,7 +120,7 @@ def find_common_strata(
     """
     (first, baseline), *others = evaluations.items()
     found: dict[str, pd.Series[str]] = {}
-    specs = list(dict.fromkeys(list(baseline.stratum_of_case) if by is None else by))
+    specs = list(dict.fromkeys(by or baseline.stratum_of_case))
     for spec in specs:
         strata = _strata_of(baseline, spec, ground)
         # A column that is cut in a second way, or also used uncut, needs another name.

@@ -1,7 +1,7 @@
 """Two or more methods on the same cases: paired differences, how sure they are, and which cases changed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -17,10 +17,12 @@ from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, comparison
 from nnunet_dro.evaluation.comparing.one_sided import method_values, notes_on_one_sided
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.judging.margins import check_margin, margin_verdicts
+from nnunet_dro.evaluation.judging.margins import margin_verdicts
 from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements
-from nnunet_dro.evaluation.judging.requirements import Requirement
+from nnunet_dro.evaluation.judging.requirements import COMPARISON, Requirement, parse_requirement
+from nnunet_dro.evaluation.options import CompareOptions
 from nnunet_dro.evaluation.provenance import versions
+from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
@@ -70,34 +72,22 @@ class Comparison:
 
 
 def compare(
-    evaluations: Mapping[str, Evaluation | Sequence[Evaluation]],
-    *,
-    by: Sequence[str] | None = None,
-    intersect: bool = False,
-    margin: float | None = None,
-    requirements: Sequence[Requirement] = (),
-    n_resamples: int = 2000,
-    seed: int = 0,
+    evaluations: Mapping[str, Evaluation | Sequence[Evaluation]], options: CompareOptions | None = None, **given: Any
 ) -> Comparison:
     """Compare methods with the first of them, paired by case and label.
 
     Args:
         evaluations: Method to its evaluation, or to those of several trainings of it, of the same cases; the first is
             the baseline. Trainings are paired by their position where two methods have equally many, see `trainings`.
-        by: Attributes of the first evaluation, or specs over the columns of its case table (see `parse_by`). None for
-            the first evaluation's attributes.
-        intersect: Whether to compare only the cases that all have, instead of refusing evaluations of different cases.
-        margin: How much worse the mean may be, in percentage points (mm for distances); the table then has a last
-            column ``margin``, see `margin_verdicts`. None for none.
-        requirements: Requirements on the table, from `parse_requirement` with `COMPARISON`.
-        n_resamples: Number of random draws for the intervals of means; 0 makes all intervals NaN.
-        seed: Random seed of the draws, >= 0.
+        options: How to compare; None for the defaults.
+        **given: Fields of `CompareOptions`, in place of those in ``options``.
 
     Returns:
         The comparison.
 
     Raises:
         ValueError: If the evaluations cannot be compared; see `find_common_ground` and `find_common_strata`.
+        TypeError: If there is no such option.
 
     Example:
         >>> import tempfile
@@ -115,13 +105,12 @@ def compare(
         >>> compare(evaluations).table[["method", "mean_difference"]].round(3).to_dict("records")
         [{'method': 'dro', 'mean_difference': 0.457}]
     """
-    if margin is not None:
-        check_margin(margin)
+    options = replace(options or CompareOptions(), **given)
+    requirements = [parse_requirement(text, COMPARISON) for text in options.requirements]
     trainings = Trainings.of(evaluations)
     check_methods(list(trainings.of_method))
-    ground = find_common_ground(trainings.evaluations, intersect=intersect)
-    strata = find_common_strata(trainings.evaluations, ground, by=by)
-    options = {"by": list(strata), "intersect": intersect, "margin": margin, "n_resamples": n_resamples, "seed": seed}
+    ground = find_common_ground(trainings.evaluations, intersect=options.intersect)
+    strata = find_common_strata(trainings.evaluations, ground, by=options.by)
     return _compared(trainings, ground, strata, options, requirements)
 
 
@@ -129,27 +118,27 @@ def _compared(
     trainings: Trainings,
     ground: CommonGround,
     strata: "Mapping[str, pd.Series[str]]",
-    options: Mapping[str, Any],
+    options: CompareOptions,
     requirements: Sequence[Requirement],
 ) -> Comparison:
     """The comparison, once everything fits."""
-    margin = options["margin"]
     values = {
         metric: {name: method_values(evaluation, ground, metric) for name, evaluation in trainings.evaluations.items()}
         for metric in ground.metrics
     }
     baseline = next(iter(trainings.evaluations.values()))
     patients = _patients(baseline, ground)
-    patient = None if patients is None else patients.name
-    failure = baseline.options.failure
-    draws = {name: int(options[name]) for name in ("n_resamples", "seed")}
+    failure = baseline.options.failure or DEFAULT_FAILURE
+    draws = {"n_resamples": options.n_resamples, "seed": options.seed}
+    of_run: dict[str, Any] = {"by": list(strata), "intersect": options.intersect, "margin": options.margin, **draws}
+    of_run |= {"patient": None if patients is None else patients.name, "failure": failure}
     table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
     scores = scores_of_methods(trainings, ground)
     checked = table.assign(n_absent=ground.n_absent)
-    outcomes = _outcomes(checked, requirements, scores, with_intervals=draws["n_resamples"] > 0)
+    outcomes = _outcomes(checked, requirements, scores, with_intervals=options.n_resamples > 0)
     return Comparison(
         methods=tuple(trainings.of_method),
-        table=table if margin is None else table.assign(margin=margin_verdicts(table, margin)),
+        table=table if options.margin is None else table.assign(margin=margin_verdicts(table, options.margin)),
         strata=strata_of_methods(values, trainings, ground, strata, patients, failure=failure, **draws),
         changed=changed_cases(values, trainings, ground, strata),
         scores=scores,
@@ -158,8 +147,7 @@ def _compared(
         if trainings.are_repeated
         else None,
         outcomes=outcomes,
-        about=_about(trainings, ground, {**options, "patient": patient, "failure": failure})
-        | {"requirements": [outcome.record for outcome in outcomes]},
+        about=_about(trainings, ground, of_run) | {"requirements": [outcome.record for outcome in outcomes]},
         notes=(*_notes(trainings, ground), *notes_on_one_sided(values, trainings.of_method, ground)),
     )
 

@@ -4,24 +4,12 @@ The bounds are those that assume only the limits of the score, at every number o
 failure that the sample does not show, and would call a method not worse that fails in one case of thirty.
 """
 
-import math
-
 import pandas as pd
 
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE
 
 BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
-
-
-def check_margin(margin: float) -> None:
-    """Check a margin.
-
-    Raises:
-        ValueError: If it is negative or not a number.
-    """
-    if not (math.isfinite(margin) and margin >= 0):
-        raise ValueError(f"`margin` must be 0 or more, got {margin!r}. Give percentage points, or mm for distances.")
 
 
 def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:

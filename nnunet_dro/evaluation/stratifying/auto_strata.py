@@ -1,13 +1,13 @@
 """Strata that nobody recorded: `--by auto:size` and the like, as columns of the case table."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 
 from nnunet_dro.evaluation.cluster import done_on_cluster
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.stratifying.attributes import ATTRIBUTES, CaseFiles, measure_files
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
@@ -87,25 +87,17 @@ def _measured(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str, fl
 
 def with_auto_columns(
     table: pd.DataFrame | None,
-    specs: Sequence[str],
-    references: Mapping[str, Path],
-    *,
-    images: Path | None = None,
-    ignore: int | None = None,
-    jobs: int | None = None,
-    workers: str | None = None,
-    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
+    files: Sequence[CaseFiles],
+    options: EvaluateOptions,
+    progress: Callable[[int, int], None],
 ) -> tuple[pd.DataFrame | None, list[str], list[str]]:
-    """Add the attributes that some `--by` name to the case table, and say how each is cut.
+    """Add the attributes that some `--by` names to the case table, and say how each is cut.
 
     Args:
         table: The case table; None without one.
-        specs: As for `parse_by`; ``auto:NAME`` names an attribute, which can be cut as a column (``auto:size:q4``).
-        references: Case to the label map of its reference, for the cases to divide.
-        images: The folder of the images; None without one.
-        ignore: The label value that is not a label.
-        jobs: Number of threads.
-        workers: As for `measure_cases`.
+        files: The files of the cases to divide.
+        options: Those of `evaluate`; ``auto:NAME`` in ``by`` names an attribute, which can be cut as a column
+            (``auto:size:q4``).
         progress: As for `measure_cases`.
 
     Returns:
@@ -116,15 +108,15 @@ def with_auto_columns(
         FileNotFoundError: If an image does not exist.
         ValueError: If an attribute is not known, needs images and none are given, or has no value in any case.
     """
+    specs = list(options.by)
     names = auto_names(specs)
     if not names:
-        return table, list(specs), []
-    if images is None and (need := [_PREFIX + name for name in names if ATTRIBUTES[name].of_image]):
+        return table, specs, []
+    if options.images is None and (need := [_PREFIX + name for name in names if ATTRIBUTES[name].of_image]):
         raise ValueError(f"`by` must come with images for {name_some(need)}, got none. Add --images FOLDER.")
-    files = [CaseFiles(case, path, images, ignore) for case, path in references.items()]
-    measured = measure_cases(files, names, jobs=jobs, workers=workers, progress=progress)
-    wide = pd.DataFrame({"case": list(references)}) if table is None else table
-    cut, notes = list(specs), []
+    measured = measure_cases(files, names, jobs=options.jobs, workers=options.workers, progress=progress)
+    wide = pd.DataFrame({"case": [of_case.case for of_case in files]}) if table is None else table
+    cut, notes = specs, []
     for name in names:
         values = {case: of_case[name] for case, of_case in measured.items()}
         known = {written(value) for value in values.values()} - {MISSING}
@@ -136,7 +128,7 @@ def with_auto_columns(
         note = f"{_PREFIX}{name} is the {ATTRIBUTES[name].definition}"
         if len(known) > MOST_GROUPS:
             cut = [_in_thirds(spec, _PREFIX + name) for spec in cut]
-            if cut != list(specs):
+            if cut != specs:
                 note += "; it is cut into thirds of the cases, unless --by says otherwise"
         notes.append(f"{note}.")
     return wide, cut, notes

@@ -8,7 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from nnunet_dro.evaluation.inputs import Inputs
-from nnunet_dro.evaluation.stratifying.auto_strata import names_columns
+from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.stratifying.attributes import CaseFiles
+from nnunet_dro.evaluation.stratifying.auto_strata import names_columns, with_auto_columns
 from nnunet_dro.evaluation.stratifying.stratify import strata_of_others, stratify_all
 from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some
@@ -42,42 +44,36 @@ class Division:
     def of(
         cls,
         inputs: Inputs,
-        path: Path | None,
         reference: Path,
         references: Mapping[str, Path],
+        options: EvaluateOptions,
         *,
-        by: Sequence[str],
-        overall: bool,
-        patient: str | None,
-        measure: Callable[[pd.DataFrame | None, Mapping[str, Path]], tuple[pd.DataFrame | None, list[str], list[str]]],
+        ignore: int | None,
+        progress: Callable[[int, int], None],
     ) -> "Division":
         """Read the case table and divide the cases of the inputs.
 
         Args:
             inputs: The files.
-            path: The case table; None takes that of the dataset, if a column is asked for and there is one.
             reference: Folder of the references.
             references: Case to its reference, for the cases that have one.
-            by: What divides the cases; see `parse_by`.
-            overall: Whether all cases together are divided off, too.
-            patient: Column that names the patient of each case, if one does.
-            measure: Adds the columns of ``by`` that are computed, from the case table and the references of the
-                cases; see `with_auto_columns`.
+            options: Those of `evaluate`.
+            ignore: The label value that is not a label.
+            progress: Called with the number of cases whose attributes are computed, and the number of all.
 
         Raises:
             FileNotFoundError: If there is no such table.
             ValueError: If it cannot be used; the message names it.
         """
         evaluated = [pair.case for pair in inputs.pairs]
-        found = path or default_case_table(reference, by, patient)
+        found = options.cases or default_case_table(reference, options.by, options.patient)
         table, notes = _case_table(found, {*references, *evaluated}, evaluated)
-        if found and not path:
+        if found and not options.cases:
             notes.append(f"The case table is {found}; --cases names another.")
-        table, specs, notes_on_attributes = measure(
-            table, {case: references[case] for case in evaluated if case in references}
-        )
-        strata = stratify_all(table, specs, evaluated, overall=overall)
-        patients = _patients(table, patient, evaluated)
+        files = [CaseFiles(case, references[case], options.images, ignore) for case in evaluated if case in references]
+        table, specs, notes_on_attributes = with_auto_columns(table, files, options, progress)
+        strata = stratify_all(table, specs, evaluated, overall=options.overall)
+        patients = _patients(table, options.patient, evaluated)
         others = {} if table is None else strata_of_others(table, specs, evaluated)
         absent = _absent(strata, others, inputs.lacking)
         return cls(tuple(evaluated), found, table, strata, patients, absent, (*notes, *notes_on_attributes))

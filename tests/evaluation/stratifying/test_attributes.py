@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap
-from nnunet_dro.evaluation.stratifying.attributes import contrast, measure, noise
+from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, contrast, measure, noise
 from nnunet_dro.evaluation.stratifying.auto_strata import auto_names, with_auto_columns
 from tests.evaluation.made_folders import write_map
 
@@ -89,19 +90,23 @@ def test_names_of_attributes():
 
 
 def references(folder, sizes):
-    paths = {}
+    files = []
     for n, size in enumerate(sizes):
         values = np.zeros((4, 8, 8), np.uint8)
         values.ravel()[:size] = 1
-        paths[f"case_{n:02}"] = folder / f"case_{n:02}.nii.gz"
-        write_map(paths[f"case_{n:02}"], values, spacing=(10, 10, 10))
-    return paths
+        files.append(CaseFiles(f"case_{n:02}", folder / f"case_{n:02}.nii.gz"))
+        write_map(files[-1].reference, values, spacing=(10, 10, 10))
+    return files
+
+
+def with_columns(files, *by):
+    return with_auto_columns(None, files, EvaluateOptions(by=by), lambda n_done, n_all: None)
 
 
 def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
-    paths = references(tmp_path, [1, 2, 3, 4, 5, 6, 0])
+    files = references(tmp_path, [1, 2, 3, 4, 5, 6, 0])
 
-    table, specs, notes = with_auto_columns(None, ["auto:size", "auto:components", "auto:size:0,3,6"], paths)
+    table, specs, notes = with_columns(files, "auto:size", "auto:components", "auto:size:0,3,6")
 
     assert table["auto:size"].tolist() == ["1", "2", "3", "4", "5", "6", "0"]
     assert specs == ["auto:size:q3", "auto:components", "auto:size:0,3,6"]
@@ -110,6 +115,6 @@ def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
 
 
 def test_specs_without_attributes_stay(tmp_path):
-    assert with_auto_columns(None, ["centre"], {}) == (None, ["centre"], [])
+    assert with_columns([], "centre") == (None, ["centre"], [])
     with pytest.raises(ValueError, match=r"must come with images for auto:noise, got none\. Add --images"):
-        with_auto_columns(None, ["auto:noise"], {})
+        with_columns([], "auto:noise")
