@@ -31,8 +31,8 @@ from scipy.stats import beta, rankdata
 
 from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.exploration.candidates import LEVEL, search_and_test
+from nnunet_dro.exploration.inputs import LabelScores
 from nnunet_dro.exploration.rank_sums import patients_by_size, standardised
-from nnunet_dro.exploration.scores import LabelScores
 from nnunet_dro.exploration.search import Attribute, Limits
 
 #: Fewer than the command draws; a test is valid with any number.

@@ -1,5 +1,6 @@
-"""Combinations that are found in one half of the cases, and what the other half says of them."""
+"""Combinations that are found in one half of the cases, what the other half says of them, and what could be found."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.significance import holm
+from nnunet_dro.exploration.inputs import LabelScores
 from nnunet_dro.exploration.rank_sums import (
     N_PERMUTATIONS,
     BoolArray,
@@ -16,9 +19,9 @@ from nnunet_dro.exploration.rank_sums import (
     p_lower,
     patients_by_size,
     share_lower,
+    standardised,
 )
-from nnunet_dro.exploration.scores import LabelScores
-from nnunet_dro.exploration.search import Attribute, Found, Limits, lowest, same_cases
+from nnunet_dro.exploration.search import Attribute, Found, Limits, lowest, n_sets, same_cases
 
 #: A combination is carried over if it is at least so low in the half that was searched: one-sided 5 %.
 LEAST_Z = -1.645
@@ -26,18 +29,21 @@ LEAST_Z = -1.645
 #: The family-wise error rate of the claims.
 LEVEL = 0.05
 
+#: The most sets of attributes, times labels, that are looked at: minutes.
+_MOST_SETS = 500_000
+
 #: Other names of the same cases that are told.
 _MOST_TWINS = 3
+
+#: How much worse random groups are made to say what could be found (fractions, or mm), and the number of groups.
+_SHIFT, _SHIFT_MM, _GROUPS = 0.1, 10.0, 500
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A combination that is carried over.
+    """A combination that is carried over, with the scores of its label.
 
-    Attributes:
-        scores: The scores of its label.
-        found: The combination.
-        goodness: As in ``scores``, NaN also for the cases of the combinations of this label that were found before.
+    ``goodness`` is that of the scores, NaN also for the cases of the combinations of this label that were found before.
     """
 
     scores: LabelScores
@@ -46,30 +52,18 @@ class Candidate:
 
     @property
     def members(self) -> BoolArray:
-        """The cases of the combination that count and are in none of those before, shape (n_cases,)."""
+        """The cases of the combination that count and are in none of those before."""
         return self.found.members & ~np.isnan(self.goodness)
-
-    @property
-    def rest(self) -> BoolArray:
-        """The other cases that count and are in none of those before, shape (n_cases,)."""
-        return ~self.found.members & ~np.isnan(self.goodness)
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What was found and confirmed.
+    """What was found, the lowest first, with a row for each as from `_result`, ``holm_p`` and ``confirmed``."""
 
-    Attributes:
-        candidates: The combinations that were carried over, the lowest first.
-        rows: What both halves say of each; see `result_of`, with ``holm_p`` and ``confirmed``.
-        n_combinations: Number of combinations that were looked at.
-        searched: The half in which they were found, shape (n_cases,).
-    """
-
-    candidates: tuple[Candidate, ...]
-    rows: tuple[dict[str, Any], ...]
-    n_combinations: int
-    searched: BoolArray
+    candidates: list[Candidate]
+    rows: list[dict[str, Any]]
+    n_combinations: int  # of those that were looked at
+    searched: BoolArray  # the half in which they were found
 
 
 def search_and_test(
@@ -81,46 +75,33 @@ def search_and_test(
     n_candidates: int,
     seed: int,
     n_permutations: int = N_PERMUTATIONS,
-    progress: Callable[[], None] = lambda: None,
+    progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> Outcome:
-    """Search one half of the cases, and test what is found in the other.
-
-    Args:
-        attributes: What divides the cases.
-        labels: The scores of every label.
-        patients: The number of each case's patient, shape (n_cases,).
-        limits: Which combinations are looked at.
-        n_candidates: The most combinations that are carried over, over all labels.
-        seed: Random seed of the halves and the permutations.
-        n_permutations: Number of permutations per test.
-        progress: Called once per set of attributes.
-    """
+    """Search one half of the cases, and test what is found in the other."""
+    n_of_label = n_sets(len(attributes), limits.max_attributes)
+    if (n_all := n_of_label * len(labels)) > _MOST_SETS:
+        got = f"{len(attributes)} attributes, which make {n_all:,} sets (times labels)"
+        cure = f"At most {_MOST_SETS:,} are looked at: name fewer with --by, or lower --max-attributes."
+        raise ValueError(f"`by` must be of fewer attributes, got {got}. {cure}")
     searched = halve(patients, np.random.default_rng([seed, 0]))
-    candidates, n_combinations = find_candidates(
-        attributes, labels, patients, searched, limits, n_candidates=n_candidates, progress=progress
+    # Each combination that is found begins a search for the next one.
+    n_steps, steps = n_of_label * (len(labels) + n_candidates - 1), itertools.count(1)
+    candidates, n_combinations = _find(
+        attributes, labels, patients, searched, limits, n_candidates, lambda: progress(next(steps), n_steps)
     )
+    if not n_combinations:
+        rule = f"leave a combination with at least {limits.min_cases} cases, and as many beside it, in each half"
+        cure = "Give a smaller number, more cases, or attributes with fewer strata."
+        raise ValueError(f"`min_cases` must {rule}, got none among {len(patients)} cases. {cure}")
     rng = np.random.default_rng([seed, 1])
-    rows = [
-        result_of(one, attributes, patients, searched, limits, rng=rng, n_permutations=n_permutations)
-        for one in candidates
-    ]
-    adjusted = holm(np.array([row["p"] for row in rows], dtype=np.float64))
-    with_holm = [
-        row | {"holm_p": float(p), "confirmed": bool(p <= LEVEL)} for row, p in zip(rows, adjusted, strict=True)
-    ]
-    return Outcome(tuple(candidates), tuple(with_holm), n_combinations, searched)
+    rows = [_result(one, attributes, patients, searched, limits, rng, n_permutations) for one in candidates]
+    for row, p in zip(rows, holm(np.array([row["p"] for row in rows], dtype=np.float64)), strict=True):
+        row |= {"holm_p": float(p), "confirmed": bool(p <= LEVEL)}
+    return Outcome(candidates, rows, n_combinations, searched)
 
 
 def halve(patients: CodeArray, rng: np.random.Generator) -> BoolArray:
-    """Half of the cases: patients in random order, each to the half that has fewer cases so far.
-
-    Args:
-        patients: The number of each case's patient, 0 to n_patients - 1.
-        rng: Source of the order.
-
-    Returns:
-        Whether a case is in the first half, shape (n_cases,).
-    """
+    """Half of the cases: patients in random order, each to the half that has fewer cases so far."""
     sizes = np.bincount(patients)
     first, n_cases = np.zeros(len(sizes), dtype=bool), [0, 0]
     for patient in rng.permutation(len(sizes)):
@@ -130,79 +111,52 @@ def halve(patients: CodeArray, rng: np.random.Generator) -> BoolArray:
     return np.asarray(first[patients])
 
 
-def find_candidates(
+def _find(
     attributes: Sequence[Attribute],
     labels: Sequence[LabelScores],
     patients: CodeArray,
     searched: BoolArray,
     limits: Limits,
-    *,
     n_candidates: int,
-    progress: Callable[[], None] = lambda: None,
+    progress: Callable[[], None],
 ) -> tuple[list[Candidate], int]:
-    """The combinations that score lowest, one after the other, each among the cases that those before do not have.
+    """The combinations that score lowest, one after the other, each among the cases that those before do not have."""
 
-    Args:
-        attributes: What divides the cases.
-        labels: The scores of every label.
-        patients: The number of each case's patient, shape (n_cases,).
-        searched: The half in which to search, shape (n_cases,).
-        limits: Which combinations are looked at.
-        n_candidates: The most combinations, over all labels.
-        progress: Called once per set of attributes.
+    def look(goodness: FloatArray) -> tuple[Found | None, int]:
+        return lowest(attributes, goodness, patients, searched, limits, progress=progress)
 
-    Returns:
-        The combinations, the lowest first, and how many were looked at.
-    """
     left = [of_label.goodness for of_label in labels]
-    best: list[Found | None] = []
-    n_looked = 0
-    for goodness in left:
-        found, n_of_label = lowest(attributes, goodness, patients, searched, limits, progress=progress)
-        best.append(found)
-        n_looked += n_of_label
-    candidates: list[Candidate] = []
+    looked = [look(goodness) for goodness in left]
+    best, candidates = [found for found, _ in looked], list[Candidate]()
     while len(candidates) < n_candidates:
-        z = [np.inf if found is None else found.z for found in best]
-        place = int(np.argmin(z))
+        place = int(np.argmin([np.inf if found is None else found.z for found in best]))
         found = best[place]
         if found is None or found.z > LEAST_Z:
             break
         candidates.append(Candidate(labels[place], found, left[place]))
         if len(candidates) < n_candidates:
             left[place] = np.where(found.members, np.nan, left[place])
-            best[place], _ = lowest(attributes, left[place], patients, searched, limits, progress=progress)
-    return candidates, n_looked
+            best[place], _ = look(left[place])
+    return candidates, sum(n for _, n in looked)
 
 
-def result_of(
+def _result(
     candidate: Candidate,
     attributes: Sequence[Attribute],
     patients: CodeArray,
     searched: BoolArray,
     limits: Limits,
-    *,
     rng: np.random.Generator,
     n_permutations: int,
 ) -> dict[str, Any]:
-    """What both halves say of a combination: a row of the table, without Holm's correction.
-
-    Args:
-        candidate: The combination.
-        attributes: What divides the cases.
-        patients: The number of each case's patient, shape (n_cases,).
-        searched: The half in which it was found, shape (n_cases,).
-        limits: Which combinations were looked at.
-        rng: Source of the permutations.
-        n_permutations: Their number.
-    """
+    """What both halves say of a combination: a row of the table, without Holm's correction."""
     found, scores = candidate.found, candidate.scores
     counted = ~np.isnan(candidate.goodness)
     row: dict[str, Any] = {"combination": written(found.parts), "label": scores.label}
     for number, (attribute, stratum) in enumerate(found.parts, start=1):
         row |= {f"attribute_{number}": attribute, f"stratum_{number}": stratum}
     for half, name in ((searched, "search"), (~searched, "test")):
-        inside, outside = candidate.members & half, candidate.rest & half
+        inside, outside = found.members & counted & half, ~found.members & counted & half
         row |= {
             f"n_{name}": int(inside.sum()),
             f"n_rest_{name}": int(outside.sum()),
@@ -224,3 +178,59 @@ def result_of(
 def written(parts: Sequence[tuple[str, str]]) -> str:
     """The name of a combination: ``centre=A, scanner=B``."""
     return ", ".join(f"{attribute}={stratum}" for attribute, stratum in parts)
+
+
+@dataclass(frozen=True)
+class Power:
+    """The chance that a group is confirmed: the share of random groups that are if their scores are 10 points worse."""
+
+    label: str
+    n_searched: int  # cases that count in the half that was searched
+    n_tested: int
+    n_group: int  # cases of a group in each half: of the strata that are large enough, the median
+    share: float
+
+
+def power_of(
+    attributes: Sequence[Attribute],
+    labels: Sequence[LabelScores],
+    patients: CodeArray,
+    searched: BoolArray,
+    limits: Limits,
+    metric: Metric,
+    *,
+    rng: np.random.Generator,
+) -> Power:
+    """The chance that a group of random patients is confirmed if their scores are 10 points worse than they are.
+
+    It is an upper bound: the search has to prefer the group to all others, and Holm's correction may be for several.
+    """
+    scores = max(labels, key=lambda one: int((~np.isnan(one.goodness)).sum()))
+    counted = ~np.isnan(scores.goodness)
+    halves = [np.flatnonzero(counted & half) for half in (searched, ~searched)]
+    counts = [[np.bincount(a.codes[half], minlength=len(a.strata)) for half in halves] for a in attributes]
+    fewest = np.concatenate([np.minimum(*of_halves) for of_halves in counts])
+    large = fewest[fewest >= limits.min_cases]
+    n_group = int(np.median(large)) if len(large) else limits.min_cases
+    worse = scores.goodness - (_SHIFT if metric.unit == "fraction" else _SHIFT_MM)
+    if metric.more_is_better:
+        # No score is below 0; a label that was missed stays the worst.
+        worse = np.maximum(worse, np.minimum(scores.goodness, 0.0))
+    found = [_are_low(scores.goodness[half], worse[half], patients[half], n_group, rng) for half in halves]
+    return Power(scores.label, len(halves[0]), len(halves[1]), n_group, float(np.mean(found[0] & found[1])))
+
+
+def _are_low(
+    goodness: FloatArray, worse: FloatArray, patients: CodeArray, n_group: int, rng: np.random.Generator
+) -> BoolArray:
+    """Whether random groups whose cases get the worse scores are low enough to be carried over or confirmed."""
+    blocks, found = patients_by_size(patients), np.zeros(_GROUPS, dtype=bool)
+    _, numbers = np.unique(patients, return_inverse=True)
+    for place in range(_GROUPS):
+        # Whole patients, up to the first with which the group is as large as wanted.
+        turn = rng.permutation(numbers.max() + 1)[numbers]
+        last = np.sort(turn)[min(n_group, len(turn)) - 1]
+        inside = turn <= last
+        ranks = rankdata(np.where(inside, worse, goodness))
+        found[place] = standardised(np.where(inside, 0, -1), 1, ranks, blocks)[0] <= LEAST_Z
+    return found

@@ -1,6 +1,5 @@
 """From an evaluation to the combinations of attributes that stand out: searched in one half, tested in the other."""
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +12,10 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.statistics.patients import note_on_repeated_patients
-from nnunet_dro.exploration.attributes import find_attributes, patient_numbers
-from nnunet_dro.exploration.candidates import LEAST_Z, Outcome, search_and_test
-from nnunet_dro.exploration.power import Power, power_of
-from nnunet_dro.exploration.rank_sums import CodeArray
-from nnunet_dro.exploration.scores import LabelScores, label_scores
-from nnunet_dro.exploration.search import Attribute, Limits, n_sets
+from nnunet_dro.exploration.candidates import LEAST_Z, Outcome, Power, power_of, search_and_test
+from nnunet_dro.exploration.inputs import find_attributes, label_scores, patient_numbers
+from nnunet_dro.exploration.search import Attribute, Limits
 from nnunet_dro.naming import nearest_names
-
-#: The most sets of attributes, times labels, that are looked at: minutes.
-MOST_SETS = 500_000
 
 DEFINITIONS = {
     "search": "half of the cases, drawn at random, patients whole; of the combinations the one whose cases have the "
@@ -45,33 +38,20 @@ DEFINITIONS = {
 class Exploration:
     """Which combinations of attributes score lower than the rest.
 
-    Attributes:
-        method: Name of the method that was evaluated.
-        metric: The metric.
-        labels: The labels that were looked at.
-        attributes: Attribute to its strata and their numbers of cases.
-        n_cases: Number of cases.
-        n_patients: Number of patients; of cases where each is another patient's.
-        n_searched: Number of cases in the half that was searched.
-        n_combinations: Number of combinations that were looked at, over all labels.
-        max_attributes: The most attributes of a combination.
-        power: The chance that a group which is 10 points worse would have been confirmed.
-        table: A row per combination that was carried over, in the order of the search, with the columns of explore.csv.
-        cases: A row per case and label with a combination: ``case``, ``label``, ``value`` (NaN where undefined),
-            ``filled`` (with the worst value where the label was missed or invented), ``half``, ``combination`` (the
-            place in the table, 0 for none), and a column per attribute.
-        about: ``versions``, ``options``, those of the evaluation, and ``definitions``.
-        notes: Sentences for the reader.
+    ``table`` has a row per combination that was carried over, in the order of the search, with the columns of
+    explore.csv. ``cases`` has a row per case and label with a combination: ``case``, ``label``, ``value`` (NaN where
+    undefined), ``filled`` (with the worst value where the label was missed or invented), ``half``, ``combination`` (the
+    place in the table, 0 for none), and a column per attribute.
     """
 
     method: str
     metric: str
     labels: tuple[str, ...]
-    attributes: Mapping[str, Mapping[str, int]]
+    attributes: Mapping[str, Mapping[str, int]]  # the number of cases of every stratum
     n_cases: int
     n_patients: int
-    n_searched: int
-    n_combinations: int
+    n_searched: int  # cases in the half that was searched
+    n_combinations: int  # of those that were looked at, over all labels
     max_attributes: int
     power: Power
     table: pd.DataFrame
@@ -105,25 +85,9 @@ def explore_evaluation(
 ) -> Exploration:
     """Find the combinations of attributes whose cases have the worst scores, and confirm them on other cases.
 
-    Args:
-        evaluation: The evaluation.
-        metric: One of its metrics; None for Dice, or else its first.
-        labels: Some of its labels; none for all. All are one family of tests.
-        by: Attributes to combine, as for `parse_by`; None for those of the evaluation and all columns of ``cases``.
-        cases: A case table with more columns.
-        max_attributes: The most attributes of a combination, 1 to 3.
-        min_cases: The fewest cases of a combination in each half.
-        n_candidates: The most combinations that are carried over, over all labels.
-        seed: Random seed of the halves and of the permutations.
-        progress: Called with the number of sets of attributes that were looked at and of all.
-
-    Returns:
-        What was found. On data in which attributes say nothing about scores, some combination is confirmed in at most
-        5 % of the seeds.
-
-    Raises:
-        FileNotFoundError: If there is no such case table.
-        ValueError: If an option is not usable, there is no attribute, or no combination has enough cases.
+    The options are those of the command. All labels are one family of tests. On data in which attributes say nothing
+    about scores, some combination is confirmed in at most 5 % of the seeds. ``progress`` is called with the number of
+    sets of attributes that were looked at and of all.
     """
     limits = Limits(max_attributes, min_cases)
     if n_candidates < 1:
@@ -134,37 +98,25 @@ def explore_evaluation(
     of_labels, lost = label_scores(evaluation, case_names, metric, wanted)
     names = tuple(of_label.label for of_label in of_labels)
     patients, column = patient_numbers(evaluation, case_names)
-    outcome = _searched(attributes, of_labels, patients, limits, n_candidates, seed, progress)
-    options = {
-        "metric": metric,
-        "labels": list(names),
-        "by": None if by is None else list(by),
-        "cases": str(cases) if cases else None,
-        "max_attributes": max_attributes,
-        "min_cases": min_cases,
-        "candidates": n_candidates,
-        "seed": seed,
-        "patient": column,
-    }
+    outcome = search_and_test(
+        attributes, of_labels, patients, limits, n_candidates=n_candidates, seed=seed, progress=progress
+    )
+    rng = np.random.default_rng([seed, 2])
+    power = power_of(attributes, of_labels, patients, outcome.searched, limits, METRICS[metric], rng=rng)
+    options: dict[str, Any] = {"metric": metric, "labels": list(names), "by": None if by is None else list(by)}
+    options |= {"cases": str(cases) if cases else None, "max_attributes": max_attributes, "min_cases": min_cases}
+    options |= {"candidates": n_candidates, "seed": seed, "patient": column}
     return Exploration(
         method=evaluation.method,
         metric=metric,
         labels=names,
-        attributes={a.name: _sizes(a) for a in attributes},
+        attributes={a.name: dict(zip(a.strata, np.bincount(a.codes).tolist(), strict=True)) for a in attributes},
         n_cases=len(case_names),
         n_patients=int(patients.max()) + 1,
         n_searched=int(outcome.searched.sum()),
         n_combinations=outcome.n_combinations,
         max_attributes=max_attributes,
-        power=power_of(
-            attributes,
-            of_labels,
-            patients,
-            outcome.searched,
-            limits,
-            METRICS[metric],
-            rng=np.random.default_rng([seed, 2]),
-        ),
+        power=power,
         table=_table(outcome.rows, max_attributes),
         cases=_case_rows(case_names, attributes, outcome),
         about={
@@ -194,52 +146,6 @@ def _labels(evaluation: Evaluation, names: Sequence[str]) -> tuple[str, ...]:
             cure = f"Choose from: {nearest_names(name, evaluation.labels)}."
             raise ValueError(f"`label` must be a label of the evaluation, got {name!r}. {cure}")
     return tuple(dict.fromkeys(names)) or evaluation.labels
-
-
-def _searched(
-    attributes: Sequence[Attribute],
-    labels: Sequence[LabelScores],
-    patients: CodeArray,
-    limits: Limits,
-    n_candidates: int,
-    seed: int,
-    progress: Callable[[int, int], None],
-) -> Outcome:
-    """The outcome of the search, if it can be made and has something to look at."""
-    n_of_label = n_sets(len(attributes), limits.max_attributes)
-    _check_sets(n_of_label * len(labels), len(attributes))
-    steps = itertools.count(1)
-    outcome = search_and_test(
-        attributes,
-        labels,
-        patients,
-        limits,
-        n_candidates=n_candidates,
-        seed=seed,
-        # Each combination that is found begins a search for the next one.
-        progress=lambda: progress(next(steps), n_of_label * (len(labels) + n_candidates - 1)),
-    )
-    _check_some(outcome.n_combinations, limits, len(patients))
-    return outcome
-
-
-def _check_some(n_combinations: int, limits: Limits, n_cases: int) -> None:
-    if not n_combinations:
-        rule = f"leave a combination with at least {limits.min_cases} cases, and as many beside it, in each half"
-        cure = "Give a smaller number, more cases, or attributes with fewer strata."
-        raise ValueError(f"`min_cases` must {rule}, got none among {n_cases} cases. {cure}")
-
-
-def _check_sets(n_all: int, n_attributes: int) -> None:
-    if n_all > MOST_SETS:
-        got = f"{n_attributes} attributes, which make {n_all:,} sets (times labels)"
-        cure = f"At most {MOST_SETS:,} are looked at: name fewer with --by, or lower --max-attributes."
-        raise ValueError(f"`by` must be of fewer attributes, got {got}. {cure}")
-
-
-def _sizes(attribute: Attribute) -> dict[str, int]:
-    counts = np.bincount(attribute.codes, minlength=len(attribute.strata))
-    return dict(zip(attribute.strata, counts.tolist(), strict=True))
 
 
 def _table(rows: Sequence[Mapping[str, Any]], max_attributes: int) -> pd.DataFrame:

@@ -3,6 +3,8 @@
 Patients with equally many cases change places as a whole. So nothing is assumed of how alike the cases of a patient
 are, nor of the shape of the scores, and ties are no matter. With one case per patient this is the
 Wilcoxon-Mann-Whitney test with the distribution of its permutations.
+
+Everywhere, ``ranks`` are those of n cases, 1 for the worst, and ``blocks`` come from `patients_by_size`.
 """
 
 import numpy as np
@@ -20,13 +22,9 @@ _MOST_CELLS = 1 << 21
 
 
 def patients_by_size(patients: CodeArray) -> list[CodeArray]:
-    """The cases of the patients, those with equally many cases together.
+    """For every number of cases k that a patient may have, the places of the cases, shape (n_patients, k).
 
-    Args:
-        patients: The number of each case's patient, shape (n,).
-
-    Returns:
-        For every number of cases k that occurs, the places of the cases, shape (n_patients, k), in their order.
+    ``patients`` holds the number of each case's patient, shape (n,).
     """
     order = np.argsort(patients, kind="stable")
     _, starts, sizes = np.unique(patients[order], return_index=True, return_counts=True)
@@ -41,16 +39,8 @@ def standardised(groups: CodeArray, n_groups: int, ranks: FloatArray, blocks: li
 
         E[S] = N m' . r',    Var[S] = <sum (m_i - m')(m_i - m')^T, sum (r_i - r')(r_i - r')^T> / (N - 1),
 
-    added up over the sizes.
-
-    Args:
-        groups: The number of each case's group, shape (n,); negative for none.
-        n_groups: The number of groups.
-        ranks: Shape (n,), 1 for the worst case.
-        blocks: From `patients_by_size`.
-
-    Returns:
-        Shape (n_groups,), negative where scores are low; 0 where permutations change nothing.
+    added up over the sizes. ``groups`` holds the number of each case's group, negative for none. The result, shape
+    (n_groups,), is negative where scores are low, and 0 where permutations change nothing.
 
     Source: Hoeffding 1951, A combinatorial central limit theorem (mean and variance).
     """
@@ -90,17 +80,7 @@ def p_lower(
     """One-sided p value of the hypothesis that some cases score as the others do, against lower scores.
 
     p = (1 + #{S_b <= S}) / (1 + B), with S the sum of the ranks inside and S_b that of the b-th of B random
-    permutations. It is valid for every size of the sample, and with ties.
-
-    Args:
-        inside: Which cases are tested, shape (n,).
-        ranks: Shape (n,), 1 for the worst case; halves where scores are equal.
-        blocks: From `patients_by_size`.
-        rng: Source of the permutations.
-        n_permutations: Number of permutations, B.
-
-    Returns:
-        The p value, at least 1 / (B + 1); 1 where no permutation changes anything.
+    permutations. It is valid for every size of the sample, and with ties; 1 where no permutation changes anything.
 
     Source: Phipson and Smyth 2010, Permutation p-values should never be zero.
     """

@@ -20,13 +20,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """What divides the cases.
-
-    Attributes:
-        name: Its name.
-        codes: The number of each case's stratum, shape (n_cases,).
-        strata: The names of the strata, by number.
-    """
+    """What divides the cases: ``codes`` holds the place of each case's stratum in ``strata``, shape (n_cases,)."""
 
     name: str
     codes: CodeArray
@@ -35,18 +29,10 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Limits:
-    """Which combinations are looked at.
+    """Which combinations are looked at."""
 
-    Attributes:
-        max_attributes: The most attributes of a combination, 1 to 3.
-        min_cases: The fewest cases of a combination, and of the rest, in each half, >= 2.
-
-    Raises:
-        ValueError: If a value is not allowed.
-    """
-
-    max_attributes: int = 2
-    min_cases: int = 5
+    max_attributes: int = 2  # the most attributes of a combination, 1 to 3
+    min_cases: int = 5  # the fewest cases of a combination, and of the rest, in each half, >= 2
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_attributes <= 3:
@@ -58,17 +44,11 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A combination.
+    """A combination."""
 
-    Attributes:
-        parts: Attribute and stratum of each of its parts.
-        members: Its cases, shape (n_cases,).
-        z: How low they score in the half that was searched; see `standardised`.
-    """
-
-    parts: tuple[tuple[str, str], ...]
-    members: BoolArray
-    z: float
+    parts: tuple[tuple[str, str], ...]  # attribute and stratum of each
+    members: BoolArray  # its cases, shape (n_cases,)
+    z: float  # how low they score in the half that was searched, from `standardised`
 
 
 def n_sets(n_attributes: int, max_attributes: int) -> int:
@@ -85,19 +65,11 @@ def lowest(
     *,
     progress: Callable[[], None] = lambda: None,
 ) -> tuple[Found | None, int]:
-    """The combination that scores lowest in the half that is searched.
+    """The combination with the least z in the half that is searched, and the number of those that were looked at.
 
-    Args:
-        attributes: What divides the cases.
-        goodness: The score of each case, shape (n_cases,): larger is better, -inf is the worst, NaN does not count.
-        patients: The number of each case's patient, shape (n_cases,).
-        searched: Which cases are searched; of the others only the attributes are looked at, and which scores there are.
-        limits: Which combinations are looked at.
-        progress: Called once per set of attributes.
-
-    Returns:
-        The combination with the least z, of equal ones that with the fewest attributes; None if there is none. And the
-        number of combinations that were looked at.
+    ``goodness`` has the scores, shape (n_cases,): larger is better, -inf is the worst, NaN does not count. Of the other
+    half only the attributes are looked at, and which scores there are. Of equal combinations the one with the fewest
+    attributes counts. ``progress`` is called once per set of attributes.
     """
     counted = ~np.isnan(goodness)
     halves = (counted & searched, counted & ~searched)

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from nnunet_dro.exploration.attributes import find_attributes, patient_numbers
+from nnunet_dro.exploration.inputs import find_attributes, patient_numbers
 from tests.exploration.made import STRATA, made
 from tests.ranking.made import evaluation_of
 

@@ -10,10 +10,9 @@ from scipy.stats import binom, mannwhitneyu
 
 from benchmarks.explore_null import Setting, measure, read
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.exploration.candidates import halve
+from nnunet_dro.exploration.candidates import halve, power_of
 from nnunet_dro.exploration.exploration import explore_evaluation
-from nnunet_dro.exploration.power import power_of
-from nnunet_dro.exploration.scores import LabelScores
+from nnunet_dro.exploration.inputs import LabelScores
 from nnunet_dro.exploration.search import Attribute, Limits
 from nnunet_dro.exploration.words import findings
 from tests.exploration.made import STRATA, made

@@ -1,7 +1,8 @@
-"""What can divide the cases of an evaluation: its attributes, and the columns of a case table."""
+"""What an exploration takes from an evaluation: attributes that divide the cases, their patients and their scores."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,15 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import case_table_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.scoring.failures import failed_rows
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.stratifying.auto_strata import MOST_GROUPS
 from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, parse_by, stratify
-from nnunet_dro.exploration.rank_sums import CodeArray
+from nnunet_dro.exploration.rank_sums import BoolArray, CodeArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some
+from nnunet_dro.pages.wording import count
 
 #: What `--by auto:size` and the like begin with.
 _COMPUTED = "auto:"
@@ -28,23 +32,10 @@ def find_attributes(
     table: Path | None = None,
     min_cases: int = 1,
 ) -> tuple[list[Attribute], list[str]]:
-    """The attributes to combine.
+    """The attributes to combine, and notes on them.
 
-    Args:
-        evaluation: The evaluation.
-        cases: Its cases, in the order of the codes.
-        by: Specs as for `parse_by`; intersections are taken apart. None for the attributes of the evaluation and all
-            columns of the case table.
-        table: A case table with more columns.
-        min_cases: The fewest cases of a stratum that can be used; attributes without one are left out.
-
-    Returns:
-        The attributes, and notes on them. Columns of the table with more than `MOST_GROUPS` different entries that are
-        all numbers are cut into thirds.
-
-    Raises:
-        FileNotFoundError: If there is no such table.
-        ValueError: If there is no attribute, a spec cannot be used, or a case has no row in the table.
+    By default these are the attributes of the evaluation and all columns of the case table, in which columns with more
+    than `MOST_GROUPS` different entries that are all numbers are cut into thirds. Intersections are taken apart.
     """
     known = case_table_of(evaluation, cases)
     patient = evaluation.options.patient
@@ -126,7 +117,6 @@ def _columns_in(spec: str, table: pd.DataFrame) -> list[str]:
 
 
 def _written(part: Part) -> str:
-    """The spec of a part."""
     cut = f"q{part.n_quantiles}" if part.n_quantiles else ",".join(part.edges)
     return f"{part.column}:{cut}" if cut else part.column
 
@@ -167,11 +157,11 @@ def _add(
 def _has_many_numbers(entries: Sequence[str]) -> bool:
     known = {entry for entry in entries if entry != MISSING}
     try:
-        values = {float(entry) for entry in known if "_" not in entry}
+        values = {float(entry) for entry in known}
     except ValueError:
         return False
-    is_all = len(known) == sum("_" not in entry for entry in known) and all(math.isfinite(v) for v in values)
-    return is_all and len(values) > MOST_GROUPS
+    # Python reads 1_0 as 10.
+    return len(values) > MOST_GROUPS and all(map(math.isfinite, values)) and not any("_" in entry for entry in known)
 
 
 def patient_numbers(evaluation: Evaluation, cases: Sequence[str]) -> tuple[CodeArray, str | None]:
@@ -180,3 +170,66 @@ def patient_numbers(evaluation: Evaluation, cases: Sequence[str]) -> tuple[CodeA
     if of_case is None:
         return np.arange(len(cases), dtype=np.intp), None
     return pd.factorize(of_case.reindex(list(cases)))[0].astype(np.intp), str(of_case.name)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelScores:
+    """The scores of one label, where a label that was missed or invented is the worst; arrays of shape (n_cases,)."""
+
+    label: str
+    values: FloatArray  # the metric; NaN where undefined
+    failed: BoolArray  # whether it is undefined because the label was missed or invented
+    goodness: FloatArray  # larger is better: -inf where failed, NaN where the case does not count
+    filled: FloatArray  # the metric, where failed 0 or the largest distance of any case for the label
+
+
+def label_scores(
+    evaluation: Evaluation, cases: Sequence[str], metric: str, labels: Sequence[str]
+) -> tuple[list[LabelScores], list[str]]:
+    """The scores of some labels, and notes on those that are undefined."""
+    scores = evaluation.scores
+    twice = scores[["case", "label"]].duplicated().to_numpy()
+    if twice.any():
+        case, label = scores.loc[twice, ["case", "label"]].iloc[0]
+        cure = "Evaluate it again."
+        raise ValueError(f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}")
+    kinds = failed_rows(scores, metric)
+    either = np.zeros(len(scores), dtype=bool) if kinds is None else kinds["missed"] | kinds["invented"]
+    rows = pd.DataFrame({"label": scores["label"], "value": scores[metric].astype(float), "failed": either})
+    rows.index = pd.Index(scores["case"].astype(str))
+    known = METRICS[metric]
+    of_every = [_of_label(label, rows[rows["label"] == label], cases, known) for label in labels]
+    found = [of_label for of_label in of_every if not np.isnan(of_label.goodness).all()]
+    if not found:
+        cure = "Choose another label or metric."
+        raise ValueError(f"`metric` must have a value in some case, got {metric!r} without any. {cure}")
+    notes = []
+    if n_failed := sum(int(of_label.failed.sum()) for of_label in found):
+        worst = "0" if known.more_is_better else "the largest distance of any case for the label"
+        notes.append(
+            f"{count(n_failed, 'score')} without a value, of a label that was missed or invented, "
+            f"{'counts' if n_failed == 1 else 'count'} as the worst; in means as {worst}."
+        )
+    if n_left_out := sum(int(np.isnan(of_label.goodness).sum()) for of_label in found):
+        do = "does" if n_left_out == 1 else "do"
+        notes.append(f"{count(n_left_out, 'score')} without a value for another reason {do} not count.")
+    return found, notes
+
+
+def _of_label(label: str, rows: pd.DataFrame, cases: Sequence[str], metric: Metric) -> LabelScores:
+    aligned = rows.reindex(list(cases))
+    values = aligned["value"].to_numpy(dtype=np.float64)
+    if np.isinf(values).any():
+        case = cases[int(np.isinf(values).argmax())]
+        raise ValueError(f"`scores` must be finite, got an infinite one for {case!r}, {label!r}. Evaluate it again.")
+    failed = (aligned["failed"] == True).to_numpy(dtype=bool) & np.isnan(values)  # noqa: E712  # NaN without a row
+    sign = 1.0 if metric.more_is_better else -1.0
+    largest = float(np.nanmax(values)) if not np.isnan(values).all() else np.nan
+    worst = 0.0 if metric.more_is_better else largest
+    return LabelScores(
+        label=label,
+        values=values,
+        failed=failed,
+        goodness=np.where(failed, -np.inf, sign * values),
+        filled=np.where(failed, worst, values),
+    )
