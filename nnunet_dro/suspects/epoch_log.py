@@ -13,13 +13,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class LogKind:
-    """A kind of log.
-
-    Attributes:
-        file: Name of the file in the fold's folder.
-        value: Column with the value of a case, ``weight`` or ``loss``.
-        times: Column with the number of times that the case was seen in the epoch.
-    """
+    """A kind of log: its file, and the columns with the value of a case and how often it was seen in the epoch."""
 
     file: str
     value: str
@@ -32,21 +26,13 @@ HARDNESS = LogKind("hardness.csv", "loss", "draws")
 
 @dataclass(frozen=True, eq=False)
 class EpochLog:
-    """The values of a log, one per epoch and case.
-
-    Attributes:
-        kind: Kind of the values: mean weights of the epoch, or stale losses at its end.
-        cases: Names of the n cases, in the order of the file.
-        epochs: The epochs of the file, ascending, shape (n_epochs,).
-        values: The values, shape (n_epochs, n), NaN where a case has none.
-        times_seen: Number of times that each case was seen in each epoch, shape (n_epochs, n).
-    """
+    """The values of a log, one per epoch and case: mean weights of the epoch, or stale losses at its end."""
 
     kind: LogKind
-    cases: tuple[str, ...]
-    epochs: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float32]
-    times_seen: npt.NDArray[np.int32]
+    cases: tuple[str, ...]  # in the order of the file
+    epochs: npt.NDArray[np.int64]  # ascending
+    values: npt.NDArray[np.float32]  # shape (n_epochs, n_cases), NaN where a case has none
+    times_seen: npt.NDArray[np.int32]  # same shape
 
     @property
     def first_counted(self) -> int:
@@ -57,16 +43,7 @@ class EpochLog:
 def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLog | None]:
     """Read the log to rank the cases by, and the losses in addition to weights.
 
-    Args:
-        folder: Results folder of the fold.
-        by: Log to rank by, ``loss`` or ``weight``; None for losses if there are any, else weights.
-
-    Returns:
-        The log to rank by; and ``hardness.csv`` if the first is ``weights.csv`` and both exist, else None.
-
-    Raises:
-        FileNotFoundError: If neither log exists, or not the one to rank by.
-        ValueError: If ``by`` is something else, or a log is empty or damaged.
+    ``by`` is ``loss``, ``weight``, or None for losses if there are any, else weights.
     """
     kinds = [kind for kind in (HARDNESS, WEIGHTS) if by in (None, kind.value)]
     if not kinds:
@@ -90,15 +67,7 @@ def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLo
 
 
 def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
-    """The mean over folds of logs of one kind.
-
-    Args:
-        logs: A log per fold, at least one.
-
-    Returns:
-        A log with every case and epoch of these. Weights are averaged over the times seen, losses over the folds; a
-        value is NaN where no fold has one.
-    """
+    """The mean over folds of logs of one kind; weights are averaged over the times seen, losses over the folds."""
     if len(logs) == 1:
         return logs[0]
     kind = logs[0].kind
@@ -118,19 +87,7 @@ def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
 
 
 def read_log(path: Path, kind: LogKind) -> EpochLog:
-    """Read a log; an incomplete last line is left out.
-
-    Args:
-        path: The file.
-        kind: Kind of the log.
-
-    Returns:
-        The log. If an entry is duplicated, the last one counts.
-
-    Raises:
-        FileNotFoundError: If the file does not exist.
-        ValueError: If a column is missing, there is no row, or an entry is not a number; the message names the file.
-    """
+    """Read a log; an incomplete last line is left out, and of an entry that is duplicated, the last one counts."""
     content = path.read_bytes()
     complete = io.BytesIO(content)
     complete.truncate(content.rfind(b"\n") + 1)

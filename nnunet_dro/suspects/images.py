@@ -1,7 +1,7 @@
-"""The image and reference of a case, from the raw dataset or else from nnU-Net's preprocessed arrays."""
+"""The picture of a case: a slice of its image with outlines, from the raw dataset or nnU-Net's preprocessed arrays."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
@@ -16,53 +16,42 @@ from nnunet_dro.evaluation.scoring.labels import Labels
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, read_image
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
 from nnunet_dro.nnunet.folders import Fold
-from nnunet_dro.pages.pictures import grey_levels
+from nnunet_dro.pages.contours import line_width, outline
+from nnunet_dro.pages.pictures import data_uri, grey_levels
+
+#: Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
+_LONGEST, _MOST_BYTES = 480, 60_000
+
+#: About how wide it is shown, in CSS pixels.
+_SHOWN = 240
+
+#: Slices are taken across another axis than the first only if voxels are longer along it by this factor.
+_CLEARLY_LONGER = 1.1
 
 
 @dataclass(frozen=True, eq=False)
 class CaseImage:
-    """An image and its reference on one grid.
+    """An image, its reference and a prediction on one grid, shape (z, y, x), where z is 1 in two dimensions."""
 
-    Attributes:
-        grey: Grey values from 0 (black) to 1 (white), shape (z, y, x), where z is 1 in two dimensions.
-        reference: Label values, same shape.
-        prediction: Those of the network that was trained without the case, same shape; None where there is none.
-        spacing: Voxel size (z, y, x), mm.
-        planes: Name of the plane perpendicular to each axis.
-    """
-
-    grey: npt.NDArray[np.float64]
+    grey: npt.NDArray[np.float64]  # from 0 (black) to 1 (white)
     reference: npt.NDArray[np.integer[Any]]
-    spacing: tuple[float, ...]
-    planes: tuple[str, str, str]
-    prediction: npt.NDArray[np.integer[Any]] | None = None
+    spacing: tuple[float, ...]  # mm
+    planes: tuple[str, str, str]  # name of the plane perpendicular to each axis
+    prediction: npt.NDArray[np.integer[Any]] | None = None  # of the network that was trained without the case
 
 
 @dataclass(frozen=True)
 class RawImages:
-    """The images of a raw dataset.
+    """The images of a raw dataset, and the predictions of a model whose folds were trained without them."""
 
-    Attributes:
-        folder: Folder of the dataset, with imagesTr and labelsTr.
-        ending: Ending of the file names.
-        listed: Files of each case, if dataset.json lists them.
-        labels: The labels of dataset.json.
-        model: Folder of the model, whose folds have predictions of the cases that they were trained without.
-    """
-
-    folder: Path
-    ending: str
-    listed: Mapping[str, Any]
+    folder: Path  # of the dataset
+    ending: str  # of the names of its files
+    listed: Mapping[str, Any]  # files of each case, if dataset.json lists them
     labels: Labels
-    model: Path
+    model: Path  # folder of the model
 
     def read(self, case: str) -> CaseImage:
-        """Read the first channel and the reference of a case, rotated so that the first axis points superior.
-
-        Raises:
-            FileNotFoundError: If a file of the case does not exist.
-            ValueError: If a file of the case cannot be used.
-        """
+        """Read the first channel and the reference of a case, rotated so that the first axis points superior."""
         image_file, reference_file = self._files(case)
         reference = read_label_map(reference_file)
         image, grid = read_image(image_file)
@@ -78,7 +67,7 @@ class RawImages:
         )
 
     def reference(self, case: str) -> npt.NDArray[np.integer[Any]]:
-        """The reference of a case alone; raises as `read` does."""
+        """The reference of a case alone."""
         return read_label_map(self._files(case)[1]).values
 
     def _prediction(self, case: str, grid: Grid, reference_file: Path) -> npt.NDArray[np.integer[Any]] | None:
@@ -108,25 +97,14 @@ class RawImages:
 
 @dataclass(frozen=True)
 class PreprocessedImages:
-    """The preprocessed arrays of a configuration of nnU-Net.
-
-    Attributes:
-        folder: Folder of the arrays.
-        spacing: Voxel size along the axes of the arrays, mm; two numbers in 2d, where the first axis counts slices.
-        labels: The labels of dataset.json.
-    """
+    """The preprocessed arrays of a configuration of nnU-Net."""
 
     folder: Path
-    spacing: tuple[float, ...]
+    spacing: tuple[float, ...]  # along the axes, mm; two numbers in 2d, where the first axis counts slices
     labels: Labels
 
     def read(self, case: str) -> CaseImage:
-        """Read the first channel and the reference of a case, with the axes of the arrays.
-
-        Raises:
-            FileNotFoundError: If a file of the case does not exist.
-            ValueError: If a file of the case cannot be used.
-        """
+        """Read the first channel and the reference of a case, with the axes of the arrays."""
         image, reference = self._arrays(case)
         if image.ndim != 3 or image.shape != reference.shape:
             raise ValueError(f"the preprocessed arrays have the shapes {image.shape} and {reference.shape}")
@@ -136,7 +114,7 @@ class PreprocessedImages:
         return CaseImage(grey_levels(image.astype(np.float64)), reference, spacing, ("slice", "slice", "slice"))
 
     def reference(self, case: str) -> npt.NDArray[np.integer[Any]]:
-        """The reference of a case alone; raises as `read` does."""
+        """The reference of a case alone."""
         return self._arrays(case)[1]
 
     def _arrays(self, case: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -164,25 +142,14 @@ ImageSource = RawImages | PreprocessedImages
 
 
 def find_images(fold: Fold) -> tuple[ImageSource | None, str]:
-    """Find the images of a fold's dataset.
-
-    Args:
-        fold: The fold.
-
-    Returns:
-        The raw dataset, or else the preprocessed arrays of the fold's configuration, where `Fold.dataset_folder` finds
-        them, or else None; and a sentence for the reader unless it is the raw dataset.
-    """
+    """The raw dataset of a fold, or else its preprocessed arrays with a sentence for the reader."""
     if raw := _raw_images(fold):
         return raw, ""
-    preprocessed = _preprocessed_images(fold)
     cure = f"set nnUNet_raw to the folder that holds {fold.dataset}"
-    if preprocessed is None:
+    if (preprocessed := _preprocessed_images(fold)) is None:
         return None, f"No pictures: neither the raw dataset nor its preprocessed arrays were found; {cure}."
-    return (
-        preprocessed,
-        f"The pictures show the preprocessed arrays, resampled and normalised; {cure} to see the original images.",
-    )
+    about = f"The pictures show the preprocessed arrays, resampled and normalised; {cure} to see the original images."
+    return preprocessed, about
 
 
 def _raw_images(fold: Fold) -> RawImages | None:
@@ -232,3 +199,66 @@ def _labels(described: Mapping[str, Any] | None) -> Labels | None:
         return Labels.from_dataset_json(described or {})
     except ValueError:
         return None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice of an image; its size is in voxels.
+
+    ``outlines`` has the position of each label in the slice and its outline as an SVG path in voxels, and ``predicted``
+    those of the prediction.
+    """
+
+    name: str
+    width: int
+    height: int
+    aspect: float  # physical width / height
+    line: float  # width of the outlines in CSS pixels
+    image: str  # in grey, as a data URI
+    outlines: tuple[tuple[int, str], ...]
+    predicted: tuple[tuple[int, str], ...] | None
+    is_empty: bool  # whether the reference marks nothing in the whole image
+
+
+def slice_of(image: CaseImage, labels: Labels) -> Slice:
+    """The slice with the most labelled voxels across the axis with the longest voxels; its resolution is the best.
+
+    It is the middle one of several, also where nothing is labelled. An ignored region is not a label.
+    """
+    known = [value for values in labels.values.values() for value in values]
+    axis, index = choose_slice(np.isin(image.reference, known), image.spacing)
+
+    def cut(volume: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        plane: npt.NDArray[Any] = np.take(volume, index, axis=axis)
+        return plane[::-1] if axis else plane  # superior is up
+
+    grey = cut(image.grey)
+    height, width = grey.shape
+    down, across = (image.spacing[other] for other in range(3) if other != axis)
+    n_slices = image.grey.shape[axis]
+    return Slice(
+        name=f"{image.planes[axis]} {index + 1} of {n_slices}" if n_slices > 1 else "the whole image",
+        width=width,
+        height=height,
+        aspect=round(width * across / (height * down), 4),
+        line=line_width(width, shown=_SHOWN),
+        image=data_uri(grey, longest=_LONGEST, most_bytes=_MOST_BYTES),
+        outlines=_outlines(cut(image.reference), labels),
+        predicted=None if image.prediction is None else _outlines(cut(image.prediction), labels),
+        is_empty=not np.isin(image.reference, known).any(),
+    )
+
+
+def _outlines(label_map: npt.NDArray[np.integer[Any]], labels: Labels) -> tuple[tuple[int, str], ...]:
+    paths = ((n, outline(np.isin(label_map, values))) for n, values in enumerate(labels.values.values()))
+    return tuple((n, path) for n, path in paths if path)
+
+
+def choose_slice(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> tuple[int, int]:
+    """Axis and index of the slice to show of a mask of shape (z, y, x)."""
+    axis = 0
+    if mask.shape[0] > 1 and max(spacing) > _CLEARLY_LONGER * spacing[0]:
+        axis = int(np.argmax(spacing))
+    counts: npt.NDArray[Any] = mask.sum(axis=tuple(other for other in range(3) if other != axis))
+    most = np.flatnonzero(counts == counts.max())
+    return axis, int(most[len(most) // 2])

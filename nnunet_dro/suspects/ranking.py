@@ -30,10 +30,6 @@ def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
     Cases with equal scores share a rank. Among them, the larger mean loss comes first, then the case that was seen more
     often, then the name.
 
-    Args:
-        log: The log to rank by.
-        losses: The stale losses of the same training, if ``log`` has weights.
-
     Returns:
         A row per case with these columns. ``rank`` starts at 1 and is missing without a score. ``case`` is the name.
         ``score`` is NaN if the case has no value in the epochs that count; such cases come last. ``gap`` is the
@@ -76,14 +72,7 @@ def rank_folds(logs: Sequence[tuple[EpochLog, EpochLog | None]]) -> pd.DataFrame
     """Rank the cases of several folds of a model together.
 
     Each fold is ranked by itself, because the losses of one network may lie above those of another. The score, gap and
-    loss of a case are the means over the folds whose training has scored it.
-
-    Args:
-        logs: For each fold, what `rank_cases` takes; all are of one kind.
-
-    Returns:
-        As `rank_cases`, with the visits of all folds together, and ``folds``: the number of folds that have scored the
-        case.
+    loss of a case are the means over the ``folds`` whose training has scored it, the visits those of all together.
     """
     tables = [rank_cases(log, losses).drop(columns="rank") for log, losses in logs]
     if len(tables) == 1:
@@ -97,15 +86,7 @@ def rank_folds(logs: Sequence[tuple[EpochLog, EpochLog | None]]) -> pd.DataFrame
 
 
 def rank_by_dice(dice: pd.Series, losses: pd.DataFrame | None) -> pd.DataFrame:
-    """Rank the cases by their out-of-fold validation Dice, the lowest first.
-
-    Args:
-        dice: The Dice by case.
-        losses: The ranking by the logs, from `rank_folds`, if there is one.
-
-    Returns:
-        As `rank_folds`. The score is the Dice.
-    """
+    """Rank the cases by their out-of-fold validation Dice, the lowest first, with the losses of `rank_folds`."""
     table = pd.DataFrame({"case": dice.index.astype(str), "score": dice.to_numpy(dtype=np.float64)})
     table["gap"] = _gap(table["score"].to_numpy())
     columns = ["loss", "times_seen", "times_seen_in_all", "folds"]
@@ -148,8 +129,7 @@ def _ranks(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 def _mean(values: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     """Mean over the epochs that have a value; NaN if none has."""
-    n = (~np.isnan(values)).sum(axis=0)
-    return np.asarray(np.where(n > 0, np.nansum(values, axis=0, dtype=np.float64) / np.maximum(n, 1), np.nan))
+    return pd.DataFrame(values.astype(np.float64)).mean().to_numpy()
 
 
 def _losses_of(cases: tuple[str, ...], losses: EpochLog | None) -> npt.NDArray[np.float64]:

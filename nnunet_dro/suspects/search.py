@@ -8,15 +8,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.labels import Labels, note_on_absent_labels
+from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.files.case_table import MISSING, case_table_places, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import Fold, folds_of
 from nnunet_dro.pages.wording import count
 from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog, mean_log, read_logs
-from nnunet_dro.suspects.images import ImageSource, find_images
-from nnunet_dro.suspects.pictures import Slice, slice_of
+from nnunet_dro.suspects.images import ImageSource, Slice, find_images, slice_of
 from nnunet_dro.suspects.ranking import FEW, below_most, rank_by_dice, rank_folds
-from nnunet_dro.suspects.signals import described_cases, strata_of_cases, trusted_cases, validation_dice
+
+#: The most strata of a column of the case table that is shown; two of them have several cases.
+_MOST_STRATA = 10
 
 #: Cases beside the first ones whose reference is read, to know which labels are usual.
 _OTHERS = 20
@@ -93,7 +97,7 @@ def find_suspects(
     by: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Suspects:
-    """Rank the cases of a model, and make pictures of the first ones.
+    """Rank the cases of a model, and make pictures of the first ones; one without a picture has a reason instead.
 
     Args:
         folders: Results folder of a fold, ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``; or several of one model; or
@@ -101,19 +105,11 @@ def find_suspects(
         top: Number of cases to make pictures of.
         by: What to rank by: ``loss``, ``weight`` or ``dice``; None for losses if there are any, else weights.
         progress: Function to call with the number of finished pictures and the number of all pictures.
-
-    Returns:
-        The cases and their pictures. A case whose image does not exist or is damaged has a reason instead.
-
-    Raises:
-        FileNotFoundError: If a folder, or what to rank by, does not exist.
-        ValueError: If ``top`` is below 1, ``by`` is something else, a folder is neither that of a fold nor of a model,
-            the folds are not of one model, or a log is empty or damaged.
     """
     if top < 1:
         raise ValueError(f"`top` must be 1 or more, got {top}. Give the number of cases to look at.")
     folds = folds_of([folders] if isinstance(folders, Path) else folders)
-    dice, notes = validation_dice(folds)
+    dice, notes = _validation_dice(folds)
     logs = _logs(folds, by, notes)
     log = mean_log([log for log, _ in logs]) if logs else None
     ranked_by = log.kind.value if log and by != DICE else DICE
@@ -123,15 +119,15 @@ def find_suspects(
     else:
         table = rank_folds(logs)
     table = _with_signals(table, dice)
-    described, about_cases = described_cases(folds[0])
-    table["trusted"] = table["case"].isin(trusted_cases(described))
+    described, about_cases = _described_cases(folds[0])
+    table["trusted"] = table["case"].isin(_trusted_cases(described))
     source, note = find_images(folds[0])
     first = table[table["score"].notna()].head(top)["case"].tolist()
     pictures, reasons = _pictures(first, source, progress) if source else ({}, {})
     about_labels = _absent_labels(table["case"].tolist(), list(pictures), source) if source else []
     about = [*_notes(ranked_by, log, table, top), *about_labels, *notes, *about_cases, *([note] if note else [])]
     labels = source.labels if source else None
-    strata = strata_of_cases(described, table["case"].tolist())
+    strata = _strata_of_cases(described, table["case"].tolist())
     return Suspects(
         tuple(folds), ranked_by, log, table, top, pictures, reasons, labels, strata, (CAVEATS[ranked_by], *about)
     )
@@ -142,11 +138,8 @@ def _logs(folds: Sequence[Fold], by: str | None, notes: list[str]) -> list[tuple
     if by not in (None, LOSS, WEIGHT, DICE):
         cure = "Leave it out to rank by losses if there are any."
         raise ValueError(f"`by` must be loss, weight or dice, got {by!r}. {cure}")
-    if by in (None, DICE):
-        with_losses = any((fold.folder / HARDNESS.file).is_file() for fold in folds)
-        kind = HARDNESS if with_losses or by == DICE else WEIGHTS
-    else:
-        kind = WEIGHTS if by == WEIGHT else HARDNESS
+    has_losses = any((fold.folder / HARDNESS.file).is_file() for fold in folds)
+    kind = WEIGHTS if by == WEIGHT or (by is None and not has_losses) else HARDNESS
     there = [fold for fold in folds if (fold.folder / kind.file).is_file()]
     if by != DICE and not there:
         read_logs(folds[0].folder, by=by)  # which says what is lacking
@@ -165,12 +158,11 @@ def _check_validated(dice: pd.Series, folds: Sequence[Fold]) -> None:
 
 def _with_signals(table: pd.DataFrame, dice: pd.Series) -> pd.DataFrame:
     """The ranking with the validation Dice, and at the end the cases that were only validated."""
-    together = table.merge(dice, left_on="case", right_index=True, how="outer")
+    cases = [*table["case"], *sorted(set(dice.index) - set(table["case"]))]
+    together = table.set_index("case").reindex(cases).assign(validation_dice=dice)
     counts = ["times_seen", "times_seen_in_all", "folds"]
     together[counts] = together[counts].fillna(0).astype("int64")
-    place = {case: n for n, case in enumerate(table["case"])}
-    order = sorted(range(len(together)), key=lambda n: (place.get(together["case"].iloc[n], len(place)), n))
-    return together.iloc[order].reset_index(drop=True)
+    return together.rename_axis("case").reset_index()[[*table.columns, "validation_dice"]]
 
 
 def _pictures(
@@ -231,3 +223,54 @@ def _lowest_dice(table: pd.DataFrame, top: int) -> list[str]:
         return []
     which = f"{count(len(others), 'case')} with a low validation Dice (over 2 SD below the median)"
     return [f"Not among the first, but {which}: {name_some(others, at_most=10)}. `--by dice` ranks by it."]
+
+
+def _validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
+    """The Dice of every case in the validation of the fold that was trained without it, and notes.
+
+    It is averaged over the labels that have one. Fold ``all`` is left out: its network has seen the cases.
+    """
+    parts, lacking, notes = [], [], []
+    for fold in folds:
+        path = fold.folder / "validation" / "summary.json"
+        if fold.folder.name == "fold_all":
+            continue
+        if not path.is_file():
+            lacking.append(fold.folder.name)
+            continue
+        try:
+            scores = read_summary(path, None, Scoring(("dice",))).scores
+        except ValueError as error:
+            notes.append(f"The validation of {fold.folder.name} is left out: {error}")
+        else:
+            parts.append(scores.groupby("case")["dice"].mean())
+    if parts and lacking:
+        notes.append(f"No validation Dice of {name_some(lacking)}, whose validation/summary.json does not exist.")
+    if not parts:
+        return pd.Series(dtype="float64", name="validation_dice"), notes
+    together = pd.concat(parts)
+    return together.groupby(together.index).mean().rename("validation_dice"), notes
+
+
+def _described_cases(fold: Fold) -> tuple[pd.DataFrame, list[str]]:
+    """What the dataset's case table says of the cases."""
+    folders = [fold.dataset_folder(variable) for variable in ("nnUNet_preprocessed", "nnUNet_raw")]
+    places = [place for folder in folders if folder for place in case_table_places(folder, None)]
+    path = next((place for place in places if place.is_file()), None)
+    try:
+        return (read_cases(path).set_index("case") if path else pd.DataFrame()), []
+    except ValueError as error:
+        return pd.DataFrame(), [f"The case table is not used: {error}"]
+
+
+def _trusted_cases(table: pd.DataFrame) -> frozenset[str]:
+    """The cases that have ``yes`` in the column ``trusted`` of the case table."""
+    return frozenset(table.index[table["trusted"].str.lower() == "yes"]) if "trusted" in table else frozenset()
+
+
+def _strata_of_cases(table: pd.DataFrame, cases: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Column of the case table that divides the cases, into at most ten strata, to the stratum of each case."""
+    known = table.reindex(pd.Index(cases), fill_value=MISSING).drop(columns="trusted", errors="ignore")
+    sizes = {name: known[name].value_counts() for name in known}
+    divide = [name for name, n in sizes.items() if len(n) <= _MOST_STRATA and (n > 1).sum() > 1]
+    return {str(name): known[name].to_dict() for name in divide}

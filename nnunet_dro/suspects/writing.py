@@ -1,25 +1,100 @@
-"""Find the cases to look at, and write the results: the function behind `nnunet-dro suspects`."""
+"""The function behind `nnunet-dro suspects`: the results, a list of cases to leave out, and folds without them."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from rich.console import RenderableType
 
+from nnunet_dro.files.json_file import read_json
 from nnunet_dro.files.output_folder import check_output, write_files
-from nnunet_dro.nnunet.folders import SPLITS_FILE, folds_of
-from nnunet_dro.suspects.exclusions import (
-    EXCLUSIONS_FILE,
-    check_apart,
-    exclusions_text,
-    next_steps,
-    nnunet_splits,
-    read_exclusions,
-    splits_steps,
-    splits_without,
-)
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold, folds_of
+from nnunet_dro.pages.wording import count
 from nnunet_dro.suspects.page import suspects_files
 from nnunet_dro.suspects.search import find_suspects
 from nnunet_dro.suspects.terminal import suspects_table
+
+#: The list of cases to leave out, which users edit.
+EXCLUSIONS_FILE = "exclusions.txt"
+
+_HEAD = """\
+# Cases to leave out of the training, one per line: the first of suspects.csv, trusted cases aside.
+# They are suspects only. Look at each (suspects.html) and delete the line if its label map is right.
+# Then give the same command with --write-splits. This file is not replaced while it exists.
+"""
+
+
+def _read_exclusions(path: Path) -> list[str] | None:
+    """The cases of a list, None if there is none; empty lines and those that begin with # do not count."""
+    if not path.is_file():
+        return None
+    try:
+        lines = path.read_text(encoding="utf-8-sig", errors="strict").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"`{EXCLUSIONS_FILE}` must be text in UTF-8, got {str(path)!r}. Save it again, or remove it."
+        ) from error
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _nnunet_splits(fold: Fold, output: Path) -> Path:
+    """nnU-Net's own file of folds; the output must be no folder in which nnU-Net looks for one."""
+    folder = fold.dataset_folder("nnUNet_preprocessed")
+    if folder is None or not (folder / SPLITS_FILE).is_file():
+        where = f"no file in {str(folder)!r}" if folder else "no folder nnUNet_preprocessed"
+        cure = f"Set nnUNet_preprocessed to the folder that holds {fold.dataset}, with the folds of the training."
+        raise FileNotFoundError(f"`--write-splits` needs nnU-Net's {SPLITS_FILE}, got {where}. {cure}")
+    if output.resolve().parent == (folder / SPLITS_FILE).resolve().parents[1]:
+        cure = f"Name another folder: nnU-Net's own {SPLITS_FILE} is not touched."
+        raise ValueError(f"`output` must not be a dataset's folder in nnUNet_preprocessed, got {str(output)!r}. {cure}")
+    return folder / SPLITS_FILE
+
+
+def _splits_without(nnunet_file: Path, excluded: Collection[str]) -> str:
+    """nnU-Net's folds without some cases in training; they stay in ``val``, so that results can be compared."""
+    try:
+        content = read_json(nnunet_file)
+        if not (isinstance(content, list) and content):
+            raise TypeError("it is no list of folds")
+        splits = [{part: [str(case) for case in fold[part]] for part in ("train", "val")} for fold in content]
+    except (ValueError, KeyError, TypeError) as error:
+        cure = "Write it again with `nnunet-dro splits --force`."
+        raise ValueError(f"`{SPLITS_FILE}` must be a list of folds, got {str(nnunet_file)!r}. {cure}") from error
+    known = {case for fold in splits for part in fold.values() for case in part}
+    if strangers := sorted(set(excluded) - known):
+        cure = f"Correct its lines, or remove the file for a new one. The folds are those of {str(nnunet_file)!r}."
+        raise ValueError(f"`{EXCLUSIONS_FILE}` must name cases of the folds, got {name_some(strangers)}. {cure}")
+    for n, fold in enumerate(splits):
+        fold["train"] = [case for case in fold["train"] if case not in excluded]
+        if not fold["train"]:
+            cure = f"Delete lines of {EXCLUSIONS_FILE}."
+            raise ValueError(f"`{EXCLUSIONS_FILE}` must leave training cases, got none for fold {n}. {cure}")
+    # In ASCII, because nnU-Net reads the file in the encoding of the locale.
+    return json.dumps(splits, indent=4) + "\n"
+
+
+def _next_steps(where: Path, *, is_kept: bool, n_excluded: int) -> list[str]:
+    """What to do with the list, in sentences."""
+    kept = " It is kept from an earlier run; remove it for a new one." if is_kept else ""
+    return [
+        "Look at these cases with a viewer. Best is to correct a label map that is wrong, to preprocess the dataset "
+        "again, and to train.",
+        f"To train without some cases: {EXCLUSIONS_FILE} in {str(where)!r} lists {count(n_excluded, 'case')}.{kept} "
+        "Delete the lines of cases whose label maps are right, and give the same command with --write-splits. It "
+        f"writes a {SPLITS_FILE} beside the list, without these cases in training. nnU-Net's own file is not touched.",
+    ]
+
+
+def _splits_steps(where: Path, nnunet_file: Path, excluded: Collection[str]) -> list[str]:
+    """How to use the folds that were written, in sentences."""
+    return [
+        f"{str(where / SPLITS_FILE)!r} leaves the {count(len(excluded), 'case')} of {EXCLUSIONS_FILE} out of training. "
+        "Validation cases stay, so that results can be compared.",
+        f"To use it: keep a copy of {str(nnunet_file)!r}, copy the new file over it, and train with another "
+        "nnUNet_results: otherwise nnU-Net replaces the trained model. Fold all ignores the file and trains on every "
+        "case.",
+    ]
 
 
 def write_suspects(
@@ -33,42 +108,27 @@ def write_suspects(
 ) -> tuple[RenderableType, Path]:
     """Rank the cases of a model, and write suspects.csv and suspects.html, replacing earlier ones.
 
-    The first cases are also written to exclusions.txt, unless it exists: users edit it.
-
-    Args:
-        folders: As for `find_suspects`.
-        output: Folder to write to; None for that of the fold, or of the model where there are several folds.
-        top: Number of cases to show.
-        by: What to rank by, as for `find_suspects`.
-        write_splits: Whether to write splits_final.json without the cases of exclusions.txt in training.
-        progress: Function to call with the number of finished pictures and the number of all pictures.
+    The first cases are also written to exclusions.txt, unless it exists: users edit it. With ``write_splits``, so is
+    splits_final.json without its cases in training. The other options are those of `find_suspects`.
 
     Returns:
         The table for the terminal, and the path of the page.
-
-    Raises:
-        FileNotFoundError: If a folder or log does not exist, or nnU-Net's splits_final.json where it is needed.
-        ValueError: If an option is out of range, a folder is neither that of a fold nor of a model, or a log,
-            exclusions.txt or splits_final.json cannot be used.
-        OSError: If the files cannot be written.
     """
     folders = [folders] if isinstance(folders, Path) else list(folders)
     folds = folds_of(folders)
     is_one_fold = len(folds) == 1 and folds[0].folder.name == folders[0].absolute().name
     where = output or (folds[0].folder if is_one_fold else folds[0].folder.parent)
     check_output(where, overwrite=True)
-    splits = nnunet_splits(folds[0]) if write_splits else None
-    if splits:
-        check_apart(where, splits)
-    kept = read_exclusions(where / EXCLUSIONS_FILE) if (where / EXCLUSIONS_FILE).is_file() else None
+    splits = _nnunet_splits(folds[0], where) if write_splits else None
+    kept = _read_exclusions(where / EXCLUSIONS_FILE)
     if splits and kept is not None:
-        splits_without(splits, kept)  # what is wrong with the list is said before the pictures are drawn
+        _splits_without(splits, kept)  # what is wrong with the list is said before the pictures are drawn
     suspects = find_suspects(folders, top=top, by=by, progress=progress)
     excluded = suspects.to_exclude if kept is None else kept
-    files = {} if kept is not None else {EXCLUSIONS_FILE: exclusions_text(excluded)}
-    steps = next_steps(where, is_kept=kept is not None, n_excluded=len(excluded))
+    files = {} if kept is not None else {EXCLUSIONS_FILE: _HEAD + "".join(f"{case}\n" for case in excluded)}
+    steps = _next_steps(where, is_kept=kept is not None, n_excluded=len(excluded))
     if splits:
-        files[SPLITS_FILE] = splits_without(splits, excluded)
-        steps = splits_steps(where, splits, excluded)
+        files[SPLITS_FILE] = _splits_without(splits, excluded)
+        steps = _splits_steps(where, splits, excluded)
     write_files(where, {**suspects_files(suspects, steps), **files})
     return suspects_table(suspects, steps), where / "suspects.html"

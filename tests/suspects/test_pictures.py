@@ -10,8 +10,7 @@ from PIL import Image
 from nnunet_dro.evaluation.scoring.labels import Labels
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.suspects import find_suspects
-from nnunet_dro.suspects.images import PreprocessedImages, RawImages, find_images
-from nnunet_dro.suspects.pictures import choose_slice, slice_of
+from nnunet_dro.suspects.images import CaseImage, PreprocessedImages, RawImages, choose_slice, find_images, slice_of
 
 from .made_folds import fold_folder, ranked, write_log
 
@@ -195,8 +194,6 @@ def test_no_dataset_is_a_sentence(made):
 
 
 def test_many_pixels_become_a_small_picture():
-    from nnunet_dro.suspects.images import CaseImage
-
     noise = np.random.default_rng(0).random((1, 1200, 900))
     image = CaseImage(noise, np.ones(noise.shape, np.uint8), (1.0, 1.0, 1.0), ("axial", "coronal", "sagittal"))
     picture = slice_of(image, Labels({"all": (1,)}))
