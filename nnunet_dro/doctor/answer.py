@@ -6,50 +6,32 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.doctor.history import HARDNESS_FILE
 from nnunet_dro.doctor.inputs import Inputs
+from nnunet_dro.doctor.losses import HARDNESS_FILE, Draws, LossSpread, expected_draws, loss_spread, trainer_name
 from nnunet_dro.doctor.measurements import DICE, HARDNESS, LOSS
 from nnunet_dro.doctor.rules import TRAINING, Diagnosis, diagnose
-from nnunet_dro.doctor.sampling_ahead import Draws, LossSpread, expected_draws, loss_spread, trainer_name
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.nnunet.training import training_seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What is known of a training, and what follows.
-
-    Attributes:
-        fold: The fold that was examined.
-        cases: A row per case: the measurements, and ``share`` (of the expected draws, NaN for validation cases).
-        strata: The same rows: the columns of the case table with the strata, which may have any names.
-        strata_from: Where the strata come from; empty without a case table.
-        diagnosis: What the rules say.
-        spread: How much the losses of the training cases differ; None if none is finite.
-        spread_from: Which losses these are, in words.
-        draws: The draws that the default trainer would start with; None like ``spread``.
-        trainer: Name of that trainer.
-        n_iterations: Number of iterations of the training.
-        n_patches: Patches that were measured per case.
-        has_predictions: Whether cases were predicted.
-        training_seconds: Time of the plain training by nnU-Net's log; 0 if the log does not say.
-        has_hardness_log: Whether `nnunet-dro suspects` can rank the cases.
-    """
+    """What is known of a training, and what follows."""
 
     fold: Fold
-    cases: pd.DataFrame
-    strata: pd.DataFrame
-    strata_from: str
+    cases: pd.DataFrame  # a row per case: the measurements, and its ``share`` of the draws (NaN for validation cases)
+    strata: pd.DataFrame  # the same rows: the columns of the case table with the strata, which may have any names
+    strata_from: str  # empty without a case table
     diagnosis: Diagnosis
-    spread: LossSpread | None
-    spread_from: str
-    draws: Draws | None
-    trainer: str
+    spread: LossSpread | None  # of the training cases; None if no loss is finite
+    spread_from: str  # which losses these are, in words
+    draws: Draws | None  # of the default trainer; None like ``spread``
+    trainer: str  # name of the default trainer, as long as the training
     n_iterations: int
-    n_patches: int
+    n_patches: int  # measured per case
     has_predictions: bool
-    training_seconds: float
-    has_hardness_log: bool
+    training_seconds: float  # by nnU-Net's log; 0 if the log does not say
+    has_hardness_log: bool  # whether `nnunet-dro suspects` can rank the cases
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -77,15 +59,10 @@ def conclude(
     history: Sequence[Sequence[float]] | None,
     length: tuple[int, int],
 ) -> Answer:
-    """Apply the rules to the measurements.
+    """Apply the rules to the measurements, a row per case.
 
-    Args:
-        inputs: The files of the training.
-        table: A row per case: the measurements.
-        strata: The same rows: the columns with the strata.
-        strata_from: Where these come from.
-        history: Losses of the training cases from hardness.csv, where none were measured.
-        length: Number of epochs of the training, and of its iterations per epoch.
+    ``history`` has the losses of the training cases from hardness.csv, where none were measured, and ``length`` the
+    number of epochs of the training and of iterations per epoch.
     """
     losses = [str(name) for name in table.columns if str(name).startswith(LOSS)]
     is_training = (table["set"] == TRAINING).to_numpy()

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.doctor.answer import Answer, conclude, duration
-from nnunet_dro.doctor.history import HARDNESS_FILE, stale_losses
 from nnunet_dro.doctor.inputs import find_inputs, read_strata
+from nnunet_dro.doctor.losses import HARDNESS_FILE, stale_losses
 from nnunet_dro.doctor.measurements import HARDNESS, LOSS, Measurements
 from nnunet_dro.doctor.page import doctor_html
 from nnunet_dro.doctor.rules import TRAINING, VALIDATION
@@ -39,8 +39,7 @@ def examine(
     Args:
         folder: Results folder of the fold.
         output: Folder to write to; None for that of the fold.
-        n_patches: Augmented patches per case; 0 to take the losses from hardness.csv, which this package's trainers
-            write.
+        n_patches: Augmented patches per case; 0 to take the losses from hardness.csv.
         prediction: Whether to predict each case; without predictions the rules cannot tell anything.
         device: ``cpu``, ``cuda`` or ``mps``; None for ``cuda`` if there is one, else ``cpu``.
         cases: The case table; None for ``cases.csv`` in the folders of the dataset.
@@ -50,11 +49,6 @@ def examine(
 
     Returns:
         The answer, and the path of the page.
-
-    Raises:
-        FileNotFoundError: If the training is not finished, or a file that is needed does not exist.
-        ValueError: If an option or a file is wrong, or the output holds measurements with other settings.
-        OSError: If the files cannot be written.
     """
     inputs = find_inputs(folder)
     where = output or inputs.fold.folder
@@ -74,8 +68,7 @@ def examine(
     _measure(model, measured, sets, settings, progress=progress, report=report)
     table = measured.table(sets)
     history = stale_losses(log, training) if n_patches == 0 else None
-    of_rows = strata.loc[table["case"]]
-    answer = conclude(inputs, table, of_rows, strata_from, history=history, length=model.length)
+    answer = conclude(inputs, table, strata.loc[table["case"]], strata_from, history=history, length=model.length)
     write_files(where, {PAGE_FILE: doctor_html(answer)})
     return answer, where / PAGE_FILE
 

@@ -18,21 +18,13 @@ CHECKPOINT = "checkpoint_final.pth"
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The files of a finished training.
-
-    Attributes:
-        fold: The results folder of the fold.
-        checkpoint: The final checkpoint.
-        plans: Content of plans.json beside the folds.
-        dataset: Content of dataset.json beside the folds.
-        preprocessed: The dataset's folder in nnUNet_preprocessed.
-    """
+    """The files of a finished training; plans.json and dataset.json are those beside the folds."""
 
     fold: Fold
     checkpoint: Path
     plans: Mapping[str, Any]
     dataset: Mapping[str, Any]
-    preprocessed: Path
+    preprocessed: Path  # the dataset's folder in nnUNet_preprocessed
 
     @property
     def fold_number(self) -> int | str:
@@ -56,15 +48,7 @@ class Inputs:
 
 
 def find_inputs(folder: Path) -> Inputs:
-    """Find the files of a finished training.
-
-    Args:
-        folder: Results folder of the fold, ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``.
-
-    Raises:
-        FileNotFoundError: If the training is not finished, or a file or folder does not exist.
-        ValueError: If the folder is not that of a fold, nnUNet_preprocessed is not set, or a file is damaged.
-    """
+    """Find the files of a finished training."""
     fold = Fold.of(folder)
     checkpoint = fold.folder / CHECKPOINT
     if not checkpoint.is_file():
@@ -92,21 +76,9 @@ def find_inputs(folder: Path) -> Inputs:
 def read_strata(
     inputs: Inputs, training: Sequence[str], validation: Sequence[str], *, table: Path | None, by: Sequence[str]
 ) -> tuple[pd.DataFrame, str]:
-    """The columns of the case table that divide the cases into strata.
+    """The columns of the case table with strata, a row per case, and where the table is; empty if there is none.
 
-    Args:
-        inputs: The files of the training.
-        training: The training cases.
-        validation: The validation cases.
-        table: The case table; None for ``cases.csv`` in the dataset's folder in nnUNet_preprocessed or nnUNet_raw.
-        by: Columns; none for all that have at most ten values, two of which have several training cases.
-
-    Returns:
-        A row per case with the index ``case`` and the columns, empty if there is no table; and where the table is.
-
-    Raises:
-        FileNotFoundError: If ``table`` does not exist, or there is none and ``by`` asks for one.
-        ValueError: If the table is damaged, or lacks a column or a training or validation case.
+    Without ``by``, these are all that have at most ten values, two of which have several training cases.
     """
     cases = [*training, *validation]
     raw = dataset_folder("nnUNet_raw", inputs.preprocessed.name)

@@ -30,13 +30,8 @@ _NAMES = {"checkpoint": "another checkpoint", "patches": "another number of patc
 class Measurements:
     """The measured cases in ``doctor.csv``, and what they were measured with in ``doctor.json``.
 
-    Args:
-        folder: The output folder, which need not exist.
-        settings: ``checkpoint`` (its hash), ``patches`` (their number) and ``prediction`` (whether there are any).
-        labels: Names of the labels.
-
-    Raises:
-        ValueError: If the folder holds measurements with other settings, or they are damaged.
+    ``settings`` are ``checkpoint`` (its hash), ``patches`` (their number) and ``prediction`` (whether there are any);
+    a folder with measurements with other settings is refused.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], labels: tuple[str, ...]) -> None:
@@ -63,11 +58,7 @@ class Measurements:
             file.write(self._text([row], head=False))
 
     def table(self, cases: Mapping[str, str]) -> pd.DataFrame:
-        """The rows of some cases.
-
-        Args:
-            cases: Name of each case to its set, ``training`` or ``validation``.
-        """
+        """The rows of the cases, each with its set, ``training`` or ``validation``."""
         rows = [self.rows[case] | {"set": name} for case, name in cases.items()]
         return pd.DataFrame(rows, columns=self._columns)
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ import torch
 from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
 from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to_one_hot
 
-from nnunet_dro.doctor.dice import dice_by_label
 from nnunet_dro.doctor.inputs import Inputs
 from nnunet_dro.doctor.measurements import CONTRAST, DICE, VOXELS
+from nnunet_dro.evaluation.scoring.grid import IntegerArray
+from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.score_arrays import score_case
 from nnunet_dro.evaluation.stratifying.attributes import contrast
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
@@ -36,19 +38,11 @@ class FinishedModel:
     """A trained network with nnU-Net's data loading, augmentation, loss and sliding-window prediction.
 
     Nothing is written into the folders of nnU-Net.
-
-    Args:
-        inputs: The files of the training.
-        device: ``cpu``, ``cuda`` or ``mps``; None for ``cuda`` if there is one, else ``cpu``.
-
-    Raises:
-        FileNotFoundError: If a file that nnU-Net needs does not exist.
-        ValueError: If nnU-Net does not find the trainer, or the checkpoint is damaged or does not fit the plans.
     """
 
     def __init__(self, inputs: Inputs, *, device: str | None) -> None:
         self._labels = inputs.labels
-        name = _checkpoint(inputs.checkpoint)["trainer_name"]
+        name = _trainer_of(inputs.checkpoint)
         with _without_traces() as results, _readable(inputs.preprocessed):
             self.trainer = _load(_class_of(name, inputs), inputs, torch.device(best_device(device)))
             if self.trainer.is_cascaded:
@@ -66,11 +60,7 @@ class FinishedModel:
         self.trainer.network.eval()
 
     def cases(self) -> tuple[list[str], list[str]]:
-        """The training cases and the validation cases of the fold, those in both only as training cases.
-
-        Raises:
-            FileNotFoundError: If a case is not among the preprocessed ones.
-        """
+        """The training cases and the validation cases of the fold, those in both only as training cases."""
         training, validation = ({str(case) for case in cases} for cases in self._split)
         folder = self.trainer.preprocessed_dataset_folder
         there = set(self.trainer.dataset_class.get_identifiers(folder))
@@ -94,10 +84,6 @@ class FinishedModel:
     @torch.no_grad()
     def patch_losses(self, case: str, n_patches: int) -> tuple[list[float], float]:
         """Losses of augmented patches of a case, as its training draws and augments them; the same in every call.
-
-        Args:
-            case: A training or validation case.
-            n_patches: Number of patches, at least 1.
 
         Returns:
             nnU-Net's loss of each patch alone, and the hardness that the default trainer would know the case by: the
@@ -129,12 +115,8 @@ class FinishedModel:
     def prediction(self, case: str) -> dict[str, float]:
         """What the reference of a preprocessed case holds, and how well it is predicted, without mirroring.
 
-        Args:
-            case: A training or validation case.
-
-        Returns:
-            For each label or region, under its name with `VOXELS`, `CONTRAST` and `DICE` before it: its voxels in the
-            reference, their contrast in the channel that has most of it, and its Dice, as from `dice_by_label`.
+        For each label or region, under its name with `VOXELS`, `CONTRAST` and `DICE` before it: its voxels in the
+        reference, their contrast in the channel that has most of it, and its Dice.
         """
         data, reference, previous, _ = self._dataset(case).load_case(case)
         data = image = np.asarray(data[:])
@@ -146,13 +128,14 @@ class FinishedModel:
             logits = self._predictor.predict_sliding_window_return_logits(torch.from_numpy(np.array(data)))
         prediction = self.trainer.label_manager.convert_logits_to_segmentation(logits.cpu().float())
         truth = np.asarray(reference[:])[0]
-        dice = dice_by_label(truth, np.asarray(prediction), self._labels)
         row: dict[str, float] = {}
-        for label, n in self._labels.n_voxels(truth).items():
+        for score in scores(truth, np.asarray(prediction), self._labels):
+            label = score["label"]
             mask = np.isin(truth, self._labels.values[label])
             # A channel without contrast is NaN, which fmax leaves out.
             most = float(np.fmax.reduce([contrast(channel, mask) for channel in image]))
-            row |= {f"{VOXELS}{label}": n, f"{CONTRAST}{label}": most, f"{DICE}{label}": dice[label]}
+            measured = {VOXELS: score["n_reference"], CONTRAST: most, DICE: score["dice"]}
+            row |= {f"{what}{label}": value for what, value in measured.items()}
         return row
 
     def _dataset(self, case: str) -> Any:
@@ -218,11 +201,10 @@ def _without_traces() -> Iterator[Path]:
                     os.environ[name] = value
 
 
-def _checkpoint(path: Path) -> Mapping[str, Any]:
+def _trainer_of(path: Path) -> str:
     try:
         # nnU-Net's checkpoints hold numpy's numbers.
-        content: Mapping[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
-        return {"trainer_name": str(content["trainer_name"]), "configuration": content["init_args"]["configuration"]}
+        return str(torch.load(path, map_location="cpu", weights_only=False)["trainer_name"])
     except Exception as error:  # whatever an unpickled file raises
         raise ValueError(
             f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}: {type(error).__name__} {error}. Copy it "
@@ -282,3 +264,13 @@ def _previous_stage(trainer: Any, inputs: Inputs, results: Path) -> Path:
             "stage for all folds: nnUNetv2_train ... --val."
         )
     return folder
+
+
+def scores(reference: IntegerArray, prediction: IntegerArray, labels: Labels) -> list[dict[str, Any]]:
+    """The scores of a preprocessed case as from `score_case`; nnU-Net puts -1 outside of the image."""
+    if reference.shape != prediction.shape:
+        raise ValueError(
+            f"the prediction must have the shape of the reference, {reference.shape}, got {prediction.shape}. "
+            "Preprocess the dataset again."
+        )
+    return score_case(np.maximum(reference, 0), prediction, labels)

@@ -1,6 +1,6 @@
 """The rules: from a table of numbers per case to one of six findings. They are explained in docs/doctor.md."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.doctor.size_and_contrast import Explanation, without_size_and_contrast
+BoolArray = npt.NDArray[np.bool_]
 
 #: A group is behind if its mean Dice of a label is lower than that of the others by this or more.
 BEHIND = 0.1
@@ -38,6 +38,10 @@ LEARNT = 0.1
 #: early to say that nothing fails.
 LOW, FEWEST_ITERATIONS = 0.6, 5_000
 
+#: Size and contrast of a label explain what is hard if they explain this share of the variance of the ranks of the Dice
+#: of so many training cases.
+EXPLAINED, FEWEST_EXPLAINED = 0.5, 30
+
 TRAINING, VALIDATION = "training", "validation"
 
 
@@ -65,23 +69,14 @@ class State(str, Enum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A group of cases against others, in the label in which the group is worst.
-
-    Attributes:
-        label: The label.
-        n: Number of cases of the group that have it.
-        mean: Mean Dice of the group.
-        others: Mean Dice of the others.
-        probability: Probability of ranks as low as these by chance (Mann-Whitney, one-sided).
-        smallest: The smallest such probability that groups of this size can have.
-    """
+    """A group of cases against others, in the label in which the group is worst."""
 
     label: str
-    n: int
-    mean: float
-    others: float
-    probability: float
-    smallest: float
+    n: int  # cases of the group that have the label
+    mean: float  # Dice of the group
+    others: float  # mean Dice of the others
+    probability: float  # of ranks as low as these by chance (Mann-Whitney, one-sided)
+    smallest: float  # such probability that groups of this size can have
 
     @property
     def difference(self) -> float:
@@ -91,16 +86,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Stratum:
-    """A stratum of a column, or all cases.
+    """A stratum of a column, or all cases (whose column is empty).
 
-    Attributes:
-        column: The column; empty for all cases.
-        name: Its value.
-        n_training: Number of training cases.
-        n_validation: Number of validation cases.
-        state: How it compares with the others.
-        training: Its training cases against the other training cases; None if there are no such cases.
-        validation: Its validation cases against the training cases of all strata; None if there is none.
+    Its training cases are compared with the other training cases, its validation cases with all training cases; the
+    comparison is None where one of the two has no case.
     """
 
     column: str
@@ -114,14 +103,7 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Outlier:
-    """A training case far below the others.
-
-    Attributes:
-        case: The case.
-        label: The label in which it is furthest below its limit.
-        dice: Its Dice.
-        limit: Dice below which a case is an outlier.
-    """
+    """A training case whose Dice is far below the others, in the label in which it is furthest below the limit."""
 
     case: str
     label: str
@@ -130,28 +112,30 @@ class Outlier:
 
 
 @dataclass(frozen=True)
+class Explanation:
+    """How much of the Dice of a label is explained by its size and its contrast."""
+
+    label: str
+    share: float  # of the variance of the ranks of the Dice, in [0, 1]
+    low: float  # mean Dice of the half of the training cases that size and contrast predict to be low
+    high: float  # mean Dice of the other half
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """What the rules say.
 
-    Attributes:
-        finding: The finding.
-        strata: Every stratum of every column, and all cases last.
-        explanation: The label whose Dice is explained best by size and contrast, if these explain what is hard.
-        outliers: Training cases far below the others that no stratum explains, worst first. A stratum explains its
-            cases if it is behind, or may be, and half of its training cases or more are that far below.
-        medians: Median Dice of each label over the training cases.
-        is_short: Whether the training had fewer iterations than `FEWEST_ITERATIONS`.
-        n_comparisons: Number of comparisons of groups, by which `LEVEL` is divided.
-        n_training: Number of training cases.
+    The outliers are those that no stratum explains, worst first. A stratum explains its cases if it is behind, or may
+    be, and half of its training cases or more are that far below.
     """
 
     finding: Finding
-    strata: tuple[Stratum, ...]
-    explanation: Explanation | None
+    strata: tuple[Stratum, ...]  # of every column, and all cases last
+    explanation: Explanation | None  # of the label that size and contrast explain best, if these explain what is hard
     outliers: tuple[Outlier, ...]
-    medians: dict[str, float]
-    is_short: bool
-    n_comparisons: int
+    medians: dict[str, float]  # Dice of each label over the training cases
+    is_short: bool  # whether the training had fewer iterations than `FEWEST_ITERATIONS`
+    n_comparisons: int  # of groups, by which `LEVEL` is divided
     n_training: int
 
     @property
@@ -173,79 +157,52 @@ def diagnose(cases: pd.DataFrame, strata: pd.DataFrame | None = None, *, n_itera
             were measured.
         strata: The same rows: columns with the strata, of any names; None without strata.
         n_iterations: Number of iterations of the training.
-
-    Returns:
-        The finding, with everything it rests on. Without any Dice it is that nothing can be told.
-
-    Raises:
-        ValueError: If there is no training case.
     """
-    labels = [str(name) for name in cases.columns if str(name).startswith("dice_")]
-    training = cases[cases["set"] == TRAINING]
-    if training.empty:
+    is_training = (cases["set"] == TRAINING).to_numpy()
+    training, n = cases[is_training], int(is_training.sum())
+    if not n:
         raise ValueError("`cases` must have training cases, got none. Measure the cases of the training.")
-    medians = {label.removeprefix("dice_"): float(training[label].median()) for label in labels}
-    learnt = [label for label in labels if medians[label.removeprefix("dice_")] >= LEARNT]
+    labels = [str(name).removeprefix("dice_") for name in cases.columns if str(name).startswith("dice_")]
+    medians = {label: float(training[f"dice_{label}"].median()) for label in labels}
+    learnt = [label for label in labels if medians[label] >= LEARNT]
     groups = list(_groups(cases[[]] if strata is None else strata))
     n_comparisons = max(1, len(learnt) * (2 * (len(groups) - 1) + 1))
-    limit = LEVEL / n_comparisons
-    compared = [_stratum(cases, members, column, name, learnt, limit) for column, name, members in groups]
+
+    def compared(dice: pd.DataFrame) -> list[Stratum]:
+        return [_stratum(dice, *group, learnt, LEVEL / n_comparisons) for group in groups]
+
+    found = compared(cases)
+    states = {stratum.state for stratum in found}
     low = _outliers(training, learnt)
-    is_low, explained, behind = training["case"].isin([outlier.case for outlier in low]).to_numpy(), set(), set()
-    for stratum, (_, _, members) in zip(compared, groups, strict=True):
-        of_stratum = members[(cases["set"] == TRAINING).to_numpy()]
-        names = set(training["case"][of_stratum])
-        if stratum.state == State.BEHIND:
-            behind |= names
+    is_low = training["case"].isin([one.case for one in low]).to_numpy()
+    is_explained, is_behind = np.zeros((2, n), dtype=bool)
+    for stratum, (_, _, members) in zip(found, groups, strict=True):
+        of_stratum = members[is_training]
+        is_behind |= of_stratum & (stratum.state == State.BEHIND)
         if stratum.state in (State.BEHIND, State.SUSPICION) and 2 * is_low[of_stratum].sum() >= of_stratum.sum():
-            explained |= names
-    outliers = tuple(outlier for outlier in low if outlier.case not in explained)
+            is_explained |= of_stratum
+    outliers = tuple(one for one in low if one.case not in set(training["case"][is_explained]))
+    adjusted, explanation = _without_size_and_contrast(cases, learnt, is_training)
+    # Size and contrast must explain every stratum that is behind.
+    if explanation and State.BEHIND in states and any(one.state == State.BEHIND for one in compared(adjusted)):
+        explanation = None
     is_short = n_iterations < FEWEST_ITERATIONS
     is_unfinished = is_short or any(dice < LOW for dice in medians.values())
-    states = {stratum.state for stratum in compared}
-    is_training = (cases["set"] == TRAINING).to_numpy()
-    adjusted, explanation = without_size_and_contrast(cases, learnt, is_training, difference=BEHIND)
-    if explanation is not None and State.BEHIND in states:
-        again = [_stratum(adjusted, members, column, name, learnt, limit) for column, name, members in groups]
-        if any(stratum.state == State.BEHIND for stratum in again):
-            explanation = None
-    finding = _finding(
-        len(training),
-        states,
-        len(outliers),
-        len(behind),
-        len(learnt),
-        is_explained=explanation is not None,
-        is_unfinished=is_unfinished,
-    )
-    return Diagnosis(finding, tuple(compared), explanation, outliers, medians, is_short, n_comparisons, len(training))
+    # The first that holds decides.
+    rules = [
+        (n < FEWEST_CASES or not learnt, Finding.CANNOT_TELL),
+        (len(outliers) >= max(FEWEST_OUTLIERS, OUTLIER_SHARE * n, is_behind.sum()), Finding.OUTLIERS),
+        (explanation is not None, Finding.SMALL_OR_FAINT),
+        (State.BEHIND in states, Finding.HARD),
+        (State.NOT_CARRIED_OVER in states, Finding.NOT_CARRIED_OVER),
+        (is_unfinished or State.SUSPICION in states, Finding.CANNOT_TELL),
+        (True, Finding.NOTHING_FAILS),
+    ]
+    finding = next(finding for holds, finding in rules if holds)
+    return Diagnosis(finding, tuple(found), explanation, outliers, medians, is_short, n_comparisons, n)
 
 
-def _finding(
-    n: int,
-    states: Collection[State],
-    n_outliers: int,
-    n_behind: int,
-    n_labels: int,
-    *,
-    is_explained: bool,
-    is_unfinished: bool,
-) -> Finding:
-    """The rules in their order; the first that holds decides."""
-    if n < FEWEST_CASES or not n_labels:
-        return Finding.CANNOT_TELL
-    if n_outliers >= max(FEWEST_OUTLIERS, OUTLIER_SHARE * n, n_behind):
-        return Finding.OUTLIERS
-    if is_explained:
-        return Finding.SMALL_OR_FAINT
-    if State.BEHIND in states:
-        return Finding.HARD
-    if State.NOT_CARRIED_OVER in states:
-        return Finding.NOT_CARRIED_OVER
-    return Finding.CANNOT_TELL if is_unfinished or State.SUSPICION in states else Finding.NOTHING_FAILS
-
-
-def _groups(strata: pd.DataFrame) -> Iterator[tuple[str, str, npt.NDArray[np.bool_]]]:
+def _groups(strata: pd.DataFrame) -> Iterator[tuple[str, str, BoolArray]]:
     for column in strata:
         values = strata[column].astype(str)
         for name in sorted(values.unique()):
@@ -254,33 +211,26 @@ def _groups(strata: pd.DataFrame) -> Iterator[tuple[str, str, npt.NDArray[np.boo
 
 
 def _stratum(
-    cases: pd.DataFrame, members: npt.NDArray[np.bool_], column: str, name: str, labels: Sequence[str], limit: float
+    cases: pd.DataFrame, column: str, name: str, members: BoolArray, labels: Sequence[str], limit: float
 ) -> Stratum:
     is_training = (cases["set"] == TRAINING).to_numpy()
-    mine, others = cases[members & is_training], cases[~members & is_training]
-    unseen = cases[members & ~is_training]
-    in_training = [found for label in labels if (found := _compare(mine, others, label))]
-    in_validation = [found for label in labels if (found := _compare(unseen, cases[is_training], label))]
-    return Stratum(
-        column,
-        name,
-        len(mine),
-        len(unseen),
-        _state(in_training, in_validation, limit),
-        _shown(in_training, limit),
-        _shown(in_validation, limit),
-    )
+    mine, unseen = cases[members & is_training], cases[members & ~is_training]
+    training, of_training = _worst(mine, cases[~members & is_training], labels, limit)
+    validation, of_validation = _worst(unseen, cases[is_training], labels, limit)
+    if 4 in (training, validation):
+        state = State.BEHIND if training == 4 else State.NOT_CARRIED_OVER
+    else:
+        state = (State.LEVEL, State.LOWER, State.TOO_FEW, State.SUSPICION)[max(training, validation)]
+    return Stratum(column, name, len(mine), len(unseen), state, of_training, of_validation)
 
 
-def _state(in_training: Sequence[Comparison], in_validation: Sequence[Comparison], limit: float) -> State:
-    training, validation = (
-        max((_evidence(c, limit) for c in part), default=0) for part in (in_training, in_validation)
-    )
-    if training == 4:
-        return State.BEHIND
-    if validation == 4:
-        return State.NOT_CARRIED_OVER
-    return (State.LEVEL, State.LOWER, State.TOO_FEW, State.SUSPICION)[max(training, validation)]
+def _worst(
+    group: pd.DataFrame, others: pd.DataFrame, labels: Sequence[str], limit: float
+) -> tuple[int, Comparison | None]:
+    """The comparison with the most evidence, of several the one furthest below; with that evidence."""
+    found = [comparison for label in labels if (comparison := _compare(group, others, label))]
+    both = [(_evidence(comparison, limit), comparison) for comparison in found]
+    return max(both, key=lambda one: (one[0], one[1].difference), default=(0, None))
 
 
 def _evidence(c: Comparison, limit: float) -> int:
@@ -296,7 +246,7 @@ def _evidence(c: Comparison, limit: float) -> int:
 def _compare(group: pd.DataFrame, others: pd.DataFrame, label: str) -> Comparison | None:
     from scipy.stats import mannwhitneyu
 
-    mine, theirs = group[label].dropna().to_numpy(dtype=float), others[label].dropna().to_numpy(dtype=float)
+    mine, theirs = (part[f"dice_{label}"].dropna().to_numpy(dtype=float) for part in (group, others))
     if not (len(mine) and len(theirs)):
         return None
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -304,26 +254,52 @@ def _compare(group: pd.DataFrame, others: pd.DataFrame, label: str) -> Compariso
         lowest = np.arange(len(mine)) - float(len(mine))
         smallest = float(mannwhitneyu(lowest, np.arange(float(len(theirs))), alternative="less").pvalue)
     probability = probability if np.isfinite(probability) else 1.0  # all values are equal
-    return Comparison(
-        label.removeprefix("dice_"), len(mine), float(mine.mean()), float(theirs.mean()), probability, smallest
-    )
-
-
-def _shown(comparisons: Sequence[Comparison], limit: float) -> Comparison | None:
-    """The comparison that the state rests on, of several the one furthest below."""
-    return max(comparisons, key=lambda c: (_evidence(c, limit), c.difference), default=None)
+    return Comparison(label, len(mine), float(mine.mean()), float(theirs.mean()), probability, smallest)
 
 
 def _outliers(training: pd.DataFrame, labels: Sequence[str]) -> tuple[Outlier, ...]:
-    found: dict[str, Outlier] = {}
+    found = []
     for label in labels:
-        dice = training[label]
+        dice = training[f"dice_{label}"]
         median = float(dice.median())
-        deviation = 1.4826 * float((dice - median).abs().median())
-        limit = median - max(OUTLIER, OUTLIER_SD * deviation)
-        for case, value in zip(training["case"], dice, strict=True):
-            outlier = Outlier(str(case), label.removeprefix("dice_"), float(value), limit)
-            before = found.get(outlier.case)
-            if value < limit and (before is None or value - limit < before.dice - before.limit):
-                found[outlier.case] = outlier
-    return tuple(sorted(found.values(), key=lambda outlier: outlier.dice - outlier.limit))
+        limit = median - max(OUTLIER, OUTLIER_SD * 1.4826 * float((dice - median).abs().median()))
+        is_low = dice < limit
+        found += [
+            Outlier(str(case), label, float(value), limit)
+            for case, value in zip(training["case"][is_low], dice[is_low], strict=True)
+        ]
+    by_case: dict[str, Outlier] = {}
+    for outlier in sorted(found, key=lambda one: one.dice - one.limit):
+        by_case.setdefault(outlier.case, outlier)
+    return tuple(by_case.values())
+
+
+def _without_size_and_contrast(
+    cases: pd.DataFrame, labels: Sequence[str], is_training: BoolArray
+) -> tuple[pd.DataFrame, Explanation | None]:
+    """The cases with a Dice from which what size and contrast predict is taken, and how much that is.
+
+    The prediction is linear in the ranks of both. Labels of which they were not measured, or explain little, keep their
+    Dice, and so do validation cases. Of several labels, the explanation is that of the one that is explained best.
+    """
+    adjusted, found = cases.copy(), []
+    for label in labels:
+        columns = [f"dice_{label}", f"voxels_{label}", f"contrast_{label}"]
+        if not set(columns) <= set(cases.columns):
+            continue
+        complete = is_training & cases[columns].notna().all(axis=1).to_numpy()
+        if (n := int(complete.sum())) < FEWEST_EXPLAINED:
+            continue
+        ranks = cases.loc[complete, columns].rank().to_numpy()
+        dice, predictors = ranks[:, 0], np.column_stack([ranks[:, 1:], np.ones(n)])
+        predicted = predictors @ np.linalg.lstsq(predictors, dice, rcond=None)[0]
+        # As of any two numbers, some of it is chance.
+        share = 1 - float(np.var(dice - predicted) / max(float(np.var(dice)), 1e-12)) * (n - 1) / (n - 3)
+        values = cases.loc[complete, columns[0]].to_numpy(dtype=float)
+        is_low = predicted <= np.median(predicted)
+        low, high = float(values[is_low].mean()), float(values[~is_low].mean()) if not is_low.all() else float("nan")
+        if share >= EXPLAINED and high - low >= BEHIND:
+            found.append(Explanation(label, share, low, high))
+            slope = np.polyfit(predicted, values, 1)[0]
+            adjusted.loc[complete, columns[0]] = values - slope * (predicted - predicted.mean())
+    return adjusted, max(found, key=lambda explanation: explanation.share, default=None)

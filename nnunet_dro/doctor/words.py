@@ -9,14 +9,23 @@ from nnunet_dro.evaluation.scoring.labels import note_on_absent_labels
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.wording import NO_VALUE, count
 
-#: A finding as a heading.
-HEADINGS = {
-    Finding.NOTHING_FAILS: "Nothing fails",
-    Finding.HARD: "Hard to learn, still losing on training cases",
-    Finding.SMALL_OR_FAINT: "What is hard is small or faint",
-    Finding.NOT_CARRIED_OVER: "Learnt, but not carried over",
-    Finding.OUTLIERS: "A few outliers",
-    Finding.CANNOT_TELL: "Cannot tell",
+#: A finding as a heading, and what to do next where that is always the same.
+_WORDS = {
+    Finding.NOTHING_FAILS: ("Nothing fails", ""),
+    Finding.HARD: ("Hard to learn, still losing on training cases", ""),
+    Finding.SMALL_OR_FAINT: (
+        "What is hard is small or faint",
+        "Robust training would rather harm: it would draw the small and faint cases, which do not get better by "
+        "being drawn more often, and take these draws from cases that teach. If a group of cases matters to you, "
+        "nnUNetTrainerIW_<column> draws every group equally often.",
+    ),
+    Finding.NOT_CARRIED_OVER: (
+        "Learnt, but not carried over",
+        "The network has learnt its training cases, and hardness weighted sampling would not draw those that it "
+        "will fail on. More cases like them, stronger augmentation or folds that hold every stratum can help.",
+    ),
+    Finding.OUTLIERS: ("A few outliers", ""),
+    Finding.CANNOT_TELL: ("Cannot tell", ""),
 }
 
 #: Iterations of nnU-Net's own trainings.
@@ -28,16 +37,23 @@ _BLIND = 1.5
 
 def heading(answer: Answer) -> str:
     """The finding as a heading; what cannot be told has its reason with it."""
-    title = HEADINGS[answer.diagnosis.finding]
-    if answer.diagnosis.finding != Finding.CANNOT_TELL:
-        return title
+    finding = answer.diagnosis.finding
+    return _WORDS[finding][0] + (_cannot_tell(answer)[0] if finding == Finding.CANNOT_TELL else "")
+
+
+def _cannot_tell(answer: Answer) -> tuple[str, str]:
+    """Why nothing can be told, for the heading, and what to do about it."""
     if not answer.has_predictions:
-        return f"{title} without predictions"
-    if answer.diagnosis.n_training >= FEWEST_CASES and _is_untrained(answer):
-        return f"{title}: nothing is learnt yet"
-    if not _is_unfinished(answer):
-        return f"{title}, too few cases"
-    return f"{title}: the training is short" if answer.diagnosis.is_short else f"{title}: little is learnt yet"
+        again = "Run the command again without --no-prediction, with another folder for --output."
+        return " without predictions", again
+    if _is_untrained(answer):
+        is_known = answer.diagnosis.n_training >= FEWEST_CASES
+        reason = ": nothing is learnt yet" if is_known else ", too few cases"
+        return reason, "Train longer, or check the data, before anything else."
+    if _is_unfinished(answer):
+        reason = ": the training is short" if answer.diagnosis.is_short else ": little is learnt yet"
+        return reason, "Train longer, and run this command again: what is hard now may still be learnt."
+    return ", too few cases", "Collect more cases, or look at all folds: each validates other cases."
 
 
 def why(answer: Answer) -> list[str]:
@@ -53,8 +69,9 @@ def why(answer: Answer) -> list[str]:
         )
     if _is_untrained(answer):
         sentences.append("No label has a median Dice of 10 or more on the training cases themselves.")
-    groups = [_behind(stratum, stratum.training) for stratum in diagnosis.those(State.BEHIND)]
-    groups += [_not_carried_over(stratum) for stratum in diagnosis.those(State.NOT_CARRIED_OVER)]
+    groups = [_behind(stratum, c) for stratum in diagnosis.those(State.BEHIND) if (c := stratum.training)]
+    not_carried_over = diagnosis.those(State.NOT_CARRIED_OVER)
+    groups += [_not_carried_over(stratum, c) for stratum in not_carried_over if (c := stratum.validation)]
     single = [_outliers([outlier.case for outlier in diagnosis.outliers])] if diagnosis.outliers else []
     sentences += [*single, *groups] if diagnosis.finding == Finding.OUTLIERS else [*groups, *single]
     if diagnosis.finding == Finding.SMALL_OR_FAINT and (explanation := diagnosis.explanation) is not None:
@@ -76,30 +93,12 @@ def advice(answer: Answer) -> list[str]:
     finding = answer.diagnosis.finding
     if finding == Finding.HARD:
         return _robust_training(answer)
-    if finding == Finding.SMALL_OR_FAINT:
-        return [
-            "Robust training would rather harm: it would draw the small and faint cases, which do not get better by "
-            "being drawn more often, and take these draws from cases that teach. If a group of cases matters to you, "
-            "nnUNetTrainerIW_<column> draws every group equally often."
-        ]
-    if finding == Finding.NOT_CARRIED_OVER:
-        return [
-            "The network has learnt its training cases, and hardness weighted sampling would not draw those that it "
-            "will fail on. More cases like them, stronger augmentation or folds that hold every stratum can help."
-        ]
     if finding == Finding.OUTLIERS:
         return _look_first(answer)
     if finding == Finding.NOTHING_FAILS:
-        if any(stratum.column for stratum in answer.diagnosis.those(State.LOWER)):
-            return ["Robust training has little to gain here. Plain training can stay as it is."]
-        return ["Robust training has nothing to gain here. Plain training can stay as it is."]
-    if not answer.has_predictions:
-        return ["Run the command again without --no-prediction, with another folder for --output."]
-    if _is_untrained(answer):
-        return ["Train longer, or check the data, before anything else."]
-    if _is_unfinished(answer):
-        return ["Train longer, and run this command again: what is hard now may still be learnt."]
-    return ["Collect more cases, or look at all folds: each validates other cases."]
+        gain = "little" if any(stratum.column for stratum in answer.diagnosis.those(State.LOWER)) else "nothing"
+        return [f"Robust training has {gain} to gain here. Plain training can stay as it is."]
+    return [_cannot_tell(answer)[1] if finding == Finding.CANNOT_TELL else _WORDS[finding][1]]
 
 
 def command(answer: Answer) -> str:
@@ -179,22 +178,17 @@ def _is_untrained(answer: Answer) -> bool:
     return answer.has_predictions and all(not dice >= 0.1 for dice in answer.diagnosis.medians.values())
 
 
-def _behind(stratum: Stratum, comparison: Comparison | None) -> str:
-    if comparison is None:
-        return ""
+def _behind(stratum: Stratum, c: Comparison) -> str:
     return (
         f"The stratum {title(stratum)} is behind on the {count(stratum.n_training, 'case')} of it that the network was "
-        f"trained on: mean Dice of {comparison.label} {points(comparison.mean)}, others {points(comparison.others)}."
+        f"trained on: mean Dice of {c.label} {points(c.mean)}, others {points(c.others)}."
     )
 
 
-def _not_carried_over(stratum: Stratum) -> str:
-    comparison = stratum.validation
-    if comparison is None:
-        return ""
+def _not_carried_over(stratum: Stratum, c: Comparison) -> str:
     return (
-        f"{_capital(stratum)}: {count(stratum.n_validation, 'validation case')} with a mean Dice of {comparison.label} "
-        f"of {points(comparison.mean)}, where training cases have {points(comparison.others)}."
+        f"{_capital(stratum)}: {count(stratum.n_validation, 'validation case')} with a mean Dice of {c.label} "
+        f"of {points(c.mean)}, where training cases have {points(c.others)}."
     )
 
 
