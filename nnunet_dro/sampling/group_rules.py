@@ -66,7 +66,7 @@ class Balanced(GroupRule):
         >>> Balanced(["a", "b", "b", "b", "b"]).probabilities(np.zeros(5)).tolist()
         [0.5, 0.125, 0.125, 0.125, 0.125]
 
-    Source: the importance weighting that Sagawa et al. 2020 and Zhai et al. 2022 compare with, done by sampling.
+    Source: the importance weighting that Sagawa et al. 2020 and Zhai et al. 2023 compare with, done by sampling.
     """
 
     def __str__(self) -> str:

@@ -159,7 +159,7 @@ class HardnessTable:
             TypeError: If the rule has no beta.
             ValueError: If the table was made without ``auto_beta``.
 
-        Source: Fidon et al. 2022 (MELBA), on the choice of beta.
+        Source: Fidon et al. 2022 (MELBA), section 5, on the choice of beta.
         """
         if not isinstance(self._rule, RuleWithBeta):
             raise TypeError(f"`rule` must have a beta to estimate, got {self._rule}. Use KL or Chi2.")

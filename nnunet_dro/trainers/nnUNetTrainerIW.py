@@ -9,7 +9,7 @@ from nnunet_dro.trainers.options import IWOptions
 class nnUNetTrainerIW(GroupedTrainer):  # noqa: N801
     """nnU-Net that sees every group of a column of cases.csv equally often: `nnUNetTrainerIW_centre`.
 
-    Source: static importance weighting (balanced risk), as in Sagawa et al. 2020 and Zhai et al., GRW.
+    Source: static importance weighting (balanced risk), as in Sagawa et al. 2020 and Zhai et al. 2023, section 3.
     """
 
     options: ClassVar[IWOptions] = IWOptions(column="group")
