@@ -18,17 +18,8 @@ def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: I
     If a worker is lost, dask gives to others what it was doing and what it had not yet handed over. The workers need
     this package and see the same files under the same paths.
 
-    Args:
-        address: The scheduler's address, such as ``tcp://scheduler:8786``.
-        function: What to do; importable on the workers.
-        items: What to do it with.
-
     Yields:
         The results, one per item, as they come.
-
-    Raises:
-        ValueError: If dask is not installed, there is no such scheduler, it has no workers, they lack this package, or
-            an item stopped several workers.
     """
     try:
         from distributed import Client, as_completed

@@ -42,22 +42,7 @@ class Inputs:
 
 
 def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule | str = MissingRule.ERROR) -> Inputs:
-    """Pair the files of references and predictions.
-
-    Args:
-        reference: Folder of reference label maps.
-        prediction: Folder of predicted label maps, named like the references; or a model folder of nnU-Net
-            (``Trainer__Plans__configuration``, or one ``fold_X`` of it), whose validation predictions are taken.
-        missing: ``error``, or ``worst`` to keep references without a prediction. In a model folder they are only noted,
-            because its folds need not hold every case.
-
-    Returns:
-        The files.
-
-    Raises:
-        FileNotFoundError: If a folder or a prediction is missing; the message names the cases.
-        ValueError: If no file names agree, a case is predicted twice, or ``missing`` is not one of the two.
-    """
+    """Pair the files of references and predictions."""
     missing = choice_of(MissingRule, missing, name="missing")
     references = list_label_maps(reference)
     if not prediction.is_dir():
@@ -102,22 +87,7 @@ def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule | str
 def matched_inputs(
     inputs: Inputs, prediction: Path, references: Collection[str], *, missing: MissingRule | str = MissingRule.ERROR
 ) -> Inputs:
-    """The files that a summary.json names, with notes on how they match the references.
-
-    Args:
-        inputs: From `read_summary`.
-        prediction: The file.
-        references: The cases with a reference.
-        missing: As for `find_inputs`. The summary.json of a fold does not hold every case: without ``worst`` that is
-            noted.
-
-    Returns:
-        The files, with notes.
-
-    Raises:
-        ValueError: If no case has a reference, a reference has no prediction and ``missing`` is ``worst`` (the file
-            does not tell the size of its labels), or ``missing`` is not one of the two.
-    """
+    """The files that a summary.json names, with notes on how they match the references."""
     missing = choice_of(MissingRule, missing, name="missing")
     cases = {pair.case for pair in inputs.pairs}
     if not cases & set(references):
@@ -189,20 +159,7 @@ class Summary:
 
 
 def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> Summary:
-    """Scores from the summary.json that nnU-Net writes; no label map is read.
-
-    Args:
-        path: The file.
-        labels: The labels to report; None for those in the file, named by their values.
-        scoring: The metrics and their options; they are computed from the file's voxel counts.
-
-    Returns:
-        The scores and the files that were compared.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is not a summary.json of nnU-Net, lacks a label, or does not give a metric.
-    """
+    """Scores from the summary.json that nnU-Net writes; no label map is read."""
     if surfaces := [m for m in scoring.metrics if METRICS[m].on_surfaces or METRICS[m].on_lesions]:
         raise ValueError(
             f"`metrics` must follow from voxel counts where a summary.json is evaluated, got {name_some(surfaces)}, "
@@ -328,11 +285,7 @@ def _name(key: str) -> str:
 
 
 def labels_by_value(names: Sequence[str]) -> Labels:
-    """The labels that are named by their values: ``1``, or ``1+2`` for a region.
-
-    Raises:
-        ValueError: If a name is not of this form.
-    """
+    """The labels that are named by their values: ``1``, or ``1+2`` for a region."""
     try:
         return Labels({name: tuple(int(value) for value in name.split("+")) for name in names})
     except ValueError as error:

@@ -47,18 +47,7 @@ def about_evaluation(
     *,
     sha256_of_files: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What is said of an evaluation.
-
-    Args:
-        options: The options that it was run with.
-        scoring: The metrics and their options.
-        inputs: The files.
-        scored: The scores, which tell the unit of distances, and the SHA-256 of every reference and prediction.
-        sha256_of_files: What the other files are to their SHA-256.
-
-    Returns:
-        ``versions``, ``options``, ``definitions`` and ``inputs``, for JSON.
-    """
+    """What is said of an evaluation."""
     definitions = {metric: METRICS[metric].definition for metric in scoring.metrics}
     unit = METRICS["hd95"].measured(pixels=in_pixels(scored.table)).unit
     for metric in ("nsd", "lesion_nsd"):

@@ -40,9 +40,6 @@ _ROWS_AT_A_TIME = 20_000
 def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     """The tables of an evaluation: name to content.
 
-    Args:
-        evaluation: The evaluation.
-
     Returns:
         ``scores.csv``, ``strata.csv`` and ``summary.json``, and ``lesions.csv`` and ``lesion_sizes.csv`` where lesions
         were compared; undefined values are empty, or null.
@@ -76,9 +73,6 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
 
 def comparison_files(comparison: Comparison) -> dict[str, str]:
     """The tables of a comparison: name to content.
-
-    Args:
-        comparison: The comparison.
 
     Returns:
         ``comparison.csv``, ``changed.csv`` (the cases that changed most), ``summary.json`` and, where a method has
@@ -234,16 +228,7 @@ def _lesions(folder: Path) -> pd.DataFrame:
 
 
 def _table(records: list[dict[str, Any]], *, numbers: Collection[str] | None = None) -> pd.DataFrame:
-    """A frame of rows.
-
-    Args:
-        records: The rows.
-        numbers: Columns that must be numbers; None for all but the names of things.
-
-    Raises:
-        TypeError: If a value is of another type.
-        ValueError: If one that should be a number is not.
-    """
+    """A frame of rows."""
     table = pd.DataFrame(records)
     for column in table.columns:
         if column in _NAMES and not all(isinstance(value, str) for value in table[column]):
@@ -257,11 +242,7 @@ def _table(records: list[dict[str, Any]], *, numbers: Collection[str] | None = N
 
 
 def named_evaluations(folders: list[str]) -> dict[str, Path]:
-    """Methods and their folders, from ``NAME=FOLDER``.
-
-    Raises:
-        ValueError: If an entry has another form, or two entries have the same name.
-    """
+    """Methods and their folders, from ``NAME=FOLDER``."""
     named: dict[str, Path] = {}
     for entry in folders:
         name, separator, folder = entry.partition("=")
@@ -274,12 +255,7 @@ def named_evaluations(folders: list[str]) -> dict[str, Path]:
 
 
 def named_trainings(entries: list[str]) -> dict[str, list[Path]]:
-    """Methods and the folders of their trainings, from ``NAME=FOLDER`` or ``NAME=FOLDER,FOLDER,FOLDER``.
-
-    Raises:
-        ValueError: If an entry has another form, two entries have the same name, a folder is given twice for a method,
-            or it is not clear which folders are meant.
-    """
+    """Methods and the folders of their trainings, from ``NAME=FOLDER`` or ``NAME=FOLDER,FOLDER,FOLDER``."""
     return {name: _trainings(str(folders)) for name, folders in named_evaluations(entries).items()}
 
 

@@ -50,20 +50,7 @@ class CommonGround:
 
 
 def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool = False) -> CommonGround:
-    """Check that evaluations can be compared, and find what they have in common.
-
-    Args:
-        evaluations: Method to its evaluation.
-        intersect: Whether to leave out cases that not all methods have, instead of refusing the evaluations.
-
-    Returns:
-        The cases, labels and metrics that all of them have.
-
-    Raises:
-        ValueError: If there are fewer than two methods, a method has no name or that of another, the labels or (without
-            ``intersect``) the cases differ, there is no common metric or case, an option that changes what a number
-            means differs, or the reference of a case is not the same.
-    """
+    """Check that evaluations can be compared, and find what they have in common."""
     check_methods(list(evaluations))
     labels = {method: _unique(evaluation.scores["label"]) for method, evaluation in evaluations.items()}
     if differing := _lacking(labels):
@@ -103,21 +90,7 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
 def find_common_strata(
     evaluations: Mapping[str, Evaluation], ground: CommonGround, *, by: Sequence[str] | None = None
 ) -> "dict[str, pd.Series[str]]":
-    """The strata of the common cases.
-
-    Args:
-        evaluations: Method to its evaluation.
-        ground: From `find_common_ground`.
-        by: Attributes of the first evaluation, or specs as for `parse_by` over the columns of its case table. Without
-            any, all its attributes.
-
-    Returns:
-        Attribute to the stratum of each case: ordered categories of the strata that occur, indexed by case.
-
-    Raises:
-        ValueError: If an attribute is neither there nor a usable spec, or a case is in different strata in two
-            evaluations.
-    """
+    """The strata of the common cases."""
     (first, baseline), *others = evaluations.items()
     found: dict[str, pd.Series[str]] = {}
     specs = list(dict.fromkeys(by or baseline.stratum_of_case))
@@ -168,11 +141,7 @@ def case_table_of(evaluation: Evaluation, cases: Sequence[str]) -> pd.DataFrame:
 
 
 def check_methods(methods: list[str]) -> None:
-    """Check the names of methods.
-
-    Raises:
-        ValueError: If there are fewer than two, or one has no name or that of another.
-    """
+    """Check the names of methods."""
     if len(methods) < 2:
         cure = "Give the baseline first, then what to compare with it."
         raise ValueError(f"`evaluations` must be of at least two methods, got {name_some(methods)}. {cure}")

@@ -184,16 +184,7 @@ def _notes(trainings: Trainings, ground: CommonGround) -> list[str]:
 
 
 def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:
-    """Whether a difference is an improvement worth pointing out.
-
-    Args:
-        difference: Method minus baseline, as a fraction; NaN is not notable.
-        metric: Name of the metric. Distances in mm have no such limit: never notable.
-        statistic: One of `STATISTICS`; of ``std`` and ``iqr`` less is better.
-
-    Returns:
-        Whether it is at least `NOTABLE` in the better direction.
-    """
+    """Whether a difference is an improvement worth pointing out."""
     if METRICS[metric].unit != "fraction":
         return False
     gain = difference if STATISTICS[statistic].more_is_better(METRICS[metric]) else -difference

@@ -86,16 +86,6 @@ def comparison_table(
 ) -> pd.DataFrame:
     """The differences of every method from the first.
 
-    Args:
-        values: The values of every training.
-        of_method: Method, the baseline first, to the names of its trainings.
-        ground: The cases, labels and metrics.
-        strata: Attribute to the stratum of each case.
-        patient_of_case: The patient of each case, who counts once, with the mean of its cases; None takes every case
-            for another patient.
-        n_resamples: Number of random draws for the bounds for verdicts; 0 for no intervals.
-        seed: Random seed of the draws.
-
     Returns:
         `COLUMNS`, and after them `TRAINING_COLUMNS` where a method has several trainings; with patients ``n_patients``
         after ``n``.

@@ -48,11 +48,6 @@ def completed(methods: Mapping[str, MethodValues], metric: str, *, among: Collec
     Where a method missed or invented the label and another did not, it has the worst value: 0, or the largest distance
     of any method for the label. Where a method rightly left out a label that another invented, it has the best value.
 
-    Args:
-        methods: All methods, the baseline first.
-        metric: Their metric.
-        among: The methods to compare.
-
     Returns:
         Method to values, shape (n_cases, n_labels); NaN where all of ``among`` failed, where all were right, and where
         the reason is not known.
@@ -82,13 +77,7 @@ def _worst(methods: Mapping[str, MethodValues], metric: Metric) -> FloatArray:
 def notes_on_one_sided(
     values: Mapping[str, Mapping[str, MethodValues]], of_method: Mapping[str, Sequence[str]], ground: CommonGround
 ) -> list[str]:
-    """Notes on the pairs that have a value in some trainings only, in sentences.
-
-    Args:
-        values: Metric to the name of a training to its values.
-        of_method: Method, the baseline first, to the names of its trainings.
-        ground: The cases, labels and metrics.
-    """
+    """Notes on the pairs that have a value in some trainings only, in sentences."""
     notes = []
     baseline, *others = of_method
     for metric, of_metric in values.items():

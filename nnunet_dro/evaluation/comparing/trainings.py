@@ -43,11 +43,7 @@ class Trainings:
 
     @classmethod
     def of(cls, evaluations: Mapping[str, Evaluation | Sequence[Evaluation]]) -> "Trainings":
-        """Name the trainings.
-
-        Raises:
-            ValueError: If a method has no evaluation, or two trainings would have the same name.
-        """
+        """Name the trainings."""
         flat: dict[str, Evaluation] = {}
         of_method: dict[str, tuple[str, ...]] = {}
         for method, given in evaluations.items():
@@ -152,19 +148,6 @@ def differences_over_trainings(
 
     Resampling cases and trainings and taking percentiles has too narrow intervals: of three trainings the same one is
     drawn three times in one resample of nine (`benchmarks/coverage_trainings.py`).
-
-    Args:
-        pairs: The values of the baseline, shape (n_baseline, n), and of the method, shape (n_method, n): a row per
-            training, the cases in one order. Cases in which any of them is NaN are left out first.
-        bounded: For each pair, whether its values lie between 0 and 1.
-        n_resamples: Number of random draws for the bounds for verdicts; 0 gives none.
-        seed: Random seed of the draws, >= 0.
-
-    Returns:
-        The differences.
-
-    Raises:
-        ValueError: As `intervals`.
 
     Source: Zou and Donner 2008, Construction of confidence limits about effect measures: a general approach (the
     intervals of two sources of error put together); Owen 2007, The pigeonhole bootstrap (crossed resampling).

@@ -33,14 +33,7 @@ class Bound:
         return 100 if self.unit in ("%", "pt") else 1
 
     def doubt(self, name: str, unit: str, *, is_difference: bool, end: str) -> tuple[str, str] | None:
-        """The rule that a bound of a quantity breaks, and what to write instead; None if it can be meant.
-
-        Args:
-            name: The quantity: a metric, or a statistic that has a unit of its own.
-            unit: Its unit: ``fraction`` or ``mm``.
-            is_difference: Whether it bounds a difference of two methods.
-            end: ``low`` if that much is asked for at least, ``high`` at most.
-        """
+        """The rule that a bound of a quantity breaks, and what to write instead; None if it can be meant."""
         if _FITS.get(self.unit, unit) != unit:
             cure = "Write 0.70 or 70%, or points: -0.5pt." if unit == "fraction" else f"Write {self.number}mm."
             return f"compare {name} with {'a fraction' if unit == 'fraction' else 'mm'}", cure

@@ -15,10 +15,6 @@ BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot 
 def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
     """What the bounds of the mean difference for verdicts say in each row of a comparison.
 
-    Args:
-        table: The table of a comparison.
-        margin: In percentage points for fractions, in mm for distances.
-
     Returns:
         For each row `BETTER` if all between the bounds is an improvement, `NOT_WORSE` if no more than the margin is
         lost at the worse one, `WORSE` if all is a loss, and otherwise `CANNOT_TELL`: also of distances, which have no

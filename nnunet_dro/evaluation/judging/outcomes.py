@@ -157,16 +157,7 @@ def _outcome(row: "pd.Series[Any]", requirement: Requirement, in_pixels: bool) -
 
 
 def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = False) -> pd.DataFrame:
-    """The rows that a requirement applies to; at least one.
-
-    Args:
-        strata: The strata frame.
-        requirement: The requirement.
-        planned: Whether the statistic itself need not be there.
-
-    Raises:
-        ValueError: As `check_requirements`.
-    """
+    """The rows that a requirement applies to; at least one."""
     metric = metric_meant(requirement, _names(strata, "metric"))
     rows = strata[strata["metric"].astype(str) == metric]
     if not planned and requirement.column not in rows.columns:
@@ -193,11 +184,7 @@ def rows_of(strata: pd.DataFrame, requirement: Requirement, *, planned: bool = F
 
 
 def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
-    """The metric that a requirement is about: the one that it names, Dice, or the only one.
-
-    Raises:
-        ValueError: If it is none of the metrics, or the bound cannot be meant for it.
-    """
+    """The metric that a requirement is about: the one that it names, Dice, or the only one."""
     metric = requirement.metric or ("dice" if "dice" in metrics else metrics[0] if len(metrics) == 1 else None)
     if metric is None:
         raise refusal(f"name one of the metrics {name_some(metrics)}", requirement.text, "Add metric=NAME.")

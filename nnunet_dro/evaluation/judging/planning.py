@@ -34,16 +34,6 @@ def worse_allowed(requirement: Requirement, n: int) -> int:
 def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
     """The least number of cases with which the requirement is met although some cases miss the bound.
 
-    Args:
-        requirement: A requirement with confidence.
-        n_worse: The number of cases that miss the bound.
-
-    Returns:
-        The number of cases.
-
-    Raises:
-        ValueError: If the requirement has no confidence, or more than a million cases would be needed.
-
     Example:
         >>> from nnunet_dro.evaluation.judging.requirements import parse_requirement
         >>> [cases_needed(parse_requirement("p5>=0.70@95"), n_worse=n) for n in range(4)]
@@ -86,11 +76,7 @@ def cases_with_label(n: int, share: float) -> int:
 
 
 def check_share(share: float | None) -> None:
-    """Check a share of the cases that have the label.
-
-    Raises:
-        ValueError: If it is not a share.
-    """
+    """Check a share of the cases that have the label."""
     if share is not None and not 0 < share <= 1:
         cure = "Write 0.9 if nine of ten cases have the label."
         raise ValueError(f"`with_label` must be a share, above 0 and up to 1, got {share!r}. {cure}")
@@ -98,11 +84,6 @@ def check_share(share: float | None) -> None:
 
 def pilot_values(evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame) -> list[FloatArray]:
     """The values of a pilot's cases in each stratum and label, or of its patients, where they count once.
-
-    Args:
-        evaluation: The pilot.
-        requirement: A requirement with confidence.
-        rows: The rows of the pilot's strata frame that it applies to.
 
     Returns:
         An array per row; as bad as can be where the label was missed or invented and there is no value, and NaN where
@@ -145,13 +126,6 @@ def chances(
     The share of cases that miss the bound is not known. Given k of m cases in the pilot it has the distribution
     Beta(k + 1/2, m - k + 1/2) (Jeffreys' prior), so the number among n new cases is beta-binomial. How many of them
     have the label is binomial.
-
-    Args:
-        requirement: A requirement with confidence.
-        rows: The rows of the pilot's strata frame that it applies to.
-        values: From `pilot_values`.
-        sizes: Numbers of new cases, or patients.
-        share: The share of them that have the label; None takes that of the pilot.
 
     Returns:
         ``attribute``, ``stratum``, ``label``, ``share``, ``n`` (of the pilot, with the label) and ``n_worse`` (of

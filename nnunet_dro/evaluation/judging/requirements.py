@@ -280,21 +280,7 @@ def refusal(rule: str, text: str, cure: str = _EXAMPLE) -> ValueError:
 
 
 def read_requirements(path: Path, subject: Subject = STRATA) -> list[Requirement]:
-    """Read a file of requirements.
-
-    Args:
-        path: A text file in UTF-8 with a requirement per line; blank lines and comments (from # to the end of the line)
-            are ignored.
-        subject: What they are about.
-
-    Returns:
-        The requirements, in the order of the file.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If the file cannot be read, holds no requirement, or holds one that `parse_requirement` refuses; the
-            message names the file and the line.
-    """
+    """Read a file of requirements."""
     requirements: list[Requirement] = []
     for number, text in requirement_lines(path):
         try:
@@ -307,12 +293,7 @@ def read_requirements(path: Path, subject: Subject = STRATA) -> list[Requirement
 
 
 def requirement_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file of requirements that are neither blank nor comments, with their numbers.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is not a text file in UTF-8.
-    """
+    """The lines of a file of requirements that are neither blank nor comments, with their numbers."""
     if not path.is_file():
         cure = "Write one with a requirement per line."
         raise FileNotFoundError(f"`requirements` must be a text file, got {str(path)!r}, which does not exist. {cure}")

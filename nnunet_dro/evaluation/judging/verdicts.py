@@ -43,11 +43,6 @@ class Verdict:
 def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool = False) -> Verdict:
     """The verdict of a row.
 
-    Args:
-        row: Of the strata frame, or of the table of a comparison.
-        requirement: The requirement.
-        in_pixels: Whether distances are in pixels, because no voxel size is known.
-
     Returns:
         ``not met`` if the value misses the bound, or if the number that it bounds does, if failures are left out that
         are not allowed, or if there are fewer cases than were asked for. Otherwise ``cannot tell`` if there is no bound

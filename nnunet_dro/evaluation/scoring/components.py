@@ -76,15 +76,7 @@ def connected_components(mask: BoolArray, *, connectivity: int) -> IntegerArray:
 
 
 def dilated(mask: BoolArray, *, n_dilations: int) -> BoolArray:
-    """A mask that is dilated some times by the 18 neighbours of each voxel, those that share a face or an edge.
-
-    Args:
-        mask: Shape (z, y, x); voxels outside it do not exist.
-        n_dilations: How many times to dilate it.
-
-    Returns:
-        The dilated mask, of the same shape.
-    """
+    """A mask that is dilated some times by the 18 neighbours of each voxel, those that share a face or an edge."""
     for _ in range(n_dilations):
         # The 18 neighbours are the squares of 3 x 3 voxels in the three planes.
         along_x, along_y = (_widened(mask, axis) for axis in (2, 1))
@@ -103,15 +95,7 @@ def _widened(mask: BoolArray, axis: int) -> BoolArray:
 
 
 def meetings(numbers: IntegerArray, others: Components) -> dict[tuple[int, int], int]:
-    """How many voxels each pair of components has in common, for those that have any.
-
-    Args:
-        numbers: The number of each voxel's component, 0 outside.
-        others: Components of another mask of the same shape.
-
-    Returns:
-        (number, number of the other) to the number of voxels, in increasing order.
-    """
+    """Pairs of components (number, number of the other) to their voxels in common, for those that have any."""
     first: npt.NDArray[Any] = numbers.ravel()[others.voxels].astype(np.int64)
     codes, n_voxels = np.unique(first * (len(others) + 1) + others.of_voxel, return_counts=True)
     pairs = zip(*np.divmod(codes, len(others) + 1), n_voxels, strict=True)

@@ -41,10 +41,6 @@ def size_columns(metric: str) -> tuple[str, str]:
 def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArray] | None:
     """Where a label was missed or invented.
 
-    Args:
-        scores: A row per case and label, with the `size_columns` of the metric (NaN: not known).
-        metric: The metric to judge for: a metric on lesions knows those that are counted only.
-
     Returns:
         ``missed`` (the reference has the label, the prediction does not) and ``invented`` (the reverse), a bool per
         row; False where a count is not known. None where the scores have no counts.
@@ -81,11 +77,7 @@ class Failure:
 
     @classmethod
     def of(cls, text: str) -> "Failure":
-        """Read a condition on a metric.
-
-        Raises:
-            ValueError: If it is written in another way, or a fraction is compared with a number above 1.
-        """
+        """Read a condition on a metric."""
         cure = "Write, for example, dice<0.5 or hd95>20."
         found = _CONDITION.fullmatch(text)
         if not found or found[1] not in METRICS:
@@ -101,15 +93,7 @@ class Failure:
     def of_cases(
         self, values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None
     ) -> npt.NDArray[np.float64]:
-        """Which cases fail: 1, or 0.
-
-        Args:
-            values: Shape (n,), of the metric; NaN where undefined.
-            failed: The kinds of missed and invented labels, see `failed_rows`; None if they are not known.
-
-        Returns:
-            Shape (n,). A case without a value fails if its label was missed or invented; otherwise it is NaN.
-        """
+        """Which cases fail (1, or 0); without a value those whose label was missed or invented, and NaN of others."""
         lost = np.zeros(len(values), dtype=bool) if failed is None else failed["missed"] | failed["invented"]
         return np.where(np.isnan(values), np.where(lost, 1.0, np.nan), COMPARE[self.comparison](values, self.bound))
 
@@ -119,11 +103,7 @@ DEFAULT_FAILURE = "dice<0.5"
 
 
 def failure_of(text: str | None, metrics: Collection[str]) -> Failure:
-    """The user's failure, or `DEFAULT_FAILURE`, which may be on a metric that is not computed.
-
-    Raises:
-        ValueError: If it is no condition on one of the metrics.
-    """
+    """The user's failure, or `DEFAULT_FAILURE`, which may be on a metric that is not computed."""
     failure = Failure.of(text or DEFAULT_FAILURE)
     if text and failure.metric not in metrics:
         cure = f"Add {failure.metric} to --metrics, or choose from: {name_some(list(metrics))}."
@@ -138,14 +118,7 @@ _CONFIDENCE = 0.95
 def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """The exact one-sided 95 % upper bound of the share of failures.
 
-    With none among n it is 1 - 0.05^(1/n).
-
-    Args:
-        n_failed: How many failed, any shape; NaN where that is not known.
-        n: Of how many.
-
-    Returns:
-        The bound, same shape: 1 if all failed, NaN without any.
+    With none among n it is 1 - 0.05^(1/n); 1 if all failed, NaN without any.
 
     Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the case of the binomial.
 

@@ -54,17 +54,6 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     """The voxels of a map in the order of a reference that covers the same physical grid.
 
     A map that is stored flipped, or with its axes in another order, is turned; nothing is interpolated.
-
-    Args:
-        values: Voxels (z, y, x).
-        grid: Their grid.
-        reference: The grid to bring them onto.
-
-    Returns:
-        Voxels in the reference's order; ``values`` itself where that is the order they have.
-
-    Raises:
-        ValueError: If the two do not cover the same physical grid; the message says what differs.
     """
     if grid.affine is None or reference.affine is None:
         if grid.shape != reference.shape:

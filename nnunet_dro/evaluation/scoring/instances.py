@@ -197,11 +197,7 @@ def labels_with_lesions(scores: "pd.DataFrame") -> list[str]:
 
 
 def with_lesion_metrics(names: Sequence[str], instances: Instances | None) -> tuple[str, ...]:
-    """The metrics to compute: where lesions are compared and no metric on them is named, some are added.
-
-    Raises:
-        ValueError: If a metric is on lesions, and no label is compared by lesions.
-    """
+    """The metrics to compute: where lesions are compared and no metric on them is named, some are added."""
     of_lesions = lesion_metrics(names)
     if of_lesions and instances is None:
         cure = "Add --instances LABEL, or --instances '*' for every label."

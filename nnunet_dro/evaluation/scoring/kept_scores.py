@@ -44,12 +44,7 @@ class KeptScores:
     _made: list[Path] = field(default_factory=list, repr=False)
 
     def known(self, labels: Labels | None, scoring: Scoring) -> dict[str, ScoredPair]:
-        """The cases that an earlier run with the same options has finished, by name.
-
-        Args:
-            labels: The labels that are scored.
-            scoring: The metrics and their options.
-        """
+        """The cases that an earlier run with the same options has finished, by name."""
         self._head = {"format": _FORMAT, "options": _digest(labels, scoring)}
         found = _read(self.path, self._head) if self.resume else {}
         self._continues = bool(found)
@@ -98,11 +93,6 @@ def keeping(path: Path, *, resume: bool, seconds: Callable[[], float] = time.mon
 
     At the end the file is removed, and also where a run that resumes nothing ends within its first minute, because the
     input was wrong or its user interrupted it. It stays if the process is killed.
-
-    Args:
-        path: The file.
-        resume: Whether to use what an earlier run left in it, instead of replacing it.
-        seconds: A clock.
 
     Yields:
         The scores.

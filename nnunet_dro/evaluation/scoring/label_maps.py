@@ -137,12 +137,7 @@ def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
 
 
 def list_label_maps(folder: Path) -> dict[str, Path]:
-    """Case identifier to file, for the label maps directly in a folder, sorted by case.
-
-    Raises:
-        FileNotFoundError: If the folder does not exist or holds no label map.
-        ValueError: If a case has more than one file.
-    """
+    """Case identifier to file, for the label maps directly in a folder, sorted by case."""
     if not folder.is_dir():
         raise FileNotFoundError(f"`folder` must be a folder of label maps, got {str(folder)!r}. Check the path.")
     files: dict[str, Path] = {}

@@ -80,13 +80,6 @@ def note_on_absent_labels(
 ) -> list[str]:
     """A sentence on labels that some cases lack and most cases have.
 
-    Args:
-        n_voxels: Case to label to its voxels, of the cases to name.
-        usual: The same of the cases that say what is usual; None for these cases.
-
-    Returns:
-        The sentence, if there are at least five cases to judge by and something to say.
-
     Example:
         >>> note_on_absent_labels({str(n): {"liver": n} for n in range(6)})[0].partition(".")[0]
         'Labels that most cases have are absent in some: liver in 0'
@@ -119,12 +112,7 @@ def _label_values(name: str, value: Any) -> tuple[int, ...]:
 
 
 def read_labels(path: Path) -> Labels:
-    """Labels of a dataset.json.
-
-    Raises:
-        FileNotFoundError: If it is not there.
-        ValueError: If it cannot be read, or does not say the labels; the message names the file.
-    """
+    """Labels of a dataset.json."""
     dataset = read_dataset_json(path)
     try:
         return Labels.from_dataset_json(dataset)

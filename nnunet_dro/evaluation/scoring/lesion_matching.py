@@ -84,17 +84,7 @@ class Matching:
 def match_lesions(
     reference: BoolArray, prediction: BoolArray, instances: Instances, *, voxel_mm3: float = 1.0
 ) -> Matching:
-    """Find the lesions of a label and match them.
-
-    Args:
-        reference: Mask (z, y, x).
-        prediction: Mask of the same shape.
-        instances: What a lesion is, and when it is found.
-        voxel_mm3: Volume of a voxel, mm3.
-
-    Returns:
-        The lesions of both, and for each of the reference those that it is matched with.
-    """
+    """Find the lesions of a label and match them."""
     predicted = Components.of(prediction, connectivity=instances.connectivity)
     rule = instances.rule
     if rule.name == "brats":

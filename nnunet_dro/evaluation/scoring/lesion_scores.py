@@ -59,20 +59,7 @@ def score_lesions(
     corner: Sequence[int] = (0, 0, 0),
     has_spacing: bool = True,
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Scores of the lesions of one label.
-
-    Args:
-        reference: Mask (z, y, x), cropped to the label or not.
-        prediction: Mask of the same shape.
-        scoring: How to score them.
-        spacing: Voxel size along the axes, mm.
-        flat: Axes of length 1 in the image, which are no axes for distances.
-        corner: Where the first voxel of the masks lies in the image.
-        has_spacing: Whether the voxel size is known; volumes are NaN otherwise.
-
-    Returns:
-        The metrics and `LESION_COUNTS`, and a row per lesion with `LESION_COLUMNS` but for ``case`` and ``label``.
-    """
+    """Scores of the lesions of one label."""
     voxel_mm3 = float(np.prod(spacing))
     matching = match_lesions(reference, prediction, scoring.instances, voxel_mm3=voxel_mm3)
     distances = {

@@ -190,17 +190,7 @@ def is_bounded(name: str) -> bool:
 
 
 def check_metrics(names: Collection[str]) -> tuple[str, ...]:
-    """Check the names of metrics.
-
-    Args:
-        names: As given by the user.
-
-    Returns:
-        The names, each once, in the given order.
-
-    Raises:
-        ValueError: If there is none, or one is unknown; the message names the known ones.
-    """
+    """Check the names of metrics."""
     known = name_some(list(METRICS), at_most=20)
     if not names:
         raise ValueError(f"`metrics` must name at least one metric, got none. Choose from: {known}.")

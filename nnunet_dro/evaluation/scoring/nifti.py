@@ -57,19 +57,7 @@ class _Header:
 
 
 def read_nifti(path: Path) -> tuple[npt.NDArray[Any], Grid]:
-    """Read a label map from a NIfTI file.
-
-    Args:
-        path: A .nii or .nii.gz file.
-
-    Returns:
-        Voxels (z, y, x), integers or floating-point numbers as they are stored, and their grid.
-
-    Raises:
-        UnusualNiftiError: If the file is not NIfTI, or its voxels are scaled integers or of an unusual type.
-        ValueError: If the file is truncated or damaged, or holds more than one volume.
-        OSError: If it cannot be opened.
-    """
+    """Read a label map from a NIfTI file."""
     stored = path.read_bytes()
     compressed = stored[:2] == _GZIP_MAGIC
     try:

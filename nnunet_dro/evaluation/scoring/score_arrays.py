@@ -231,22 +231,7 @@ def add_lesions(
     *,
     has_spacing: bool = True,
 ) -> list[dict[str, Any]]:
-    """Fill in the metrics on lesions, and list the lesions.
-
-    Args:
-        rows: From `score_volumes`; the metrics on lesions and their counts are added to the rows of the labels that
-            have them.
-        boxes: Of the label values, in both maps.
-        reference: Label map (z, y, x).
-        prediction: Label map, same shape.
-        labels: The labels.
-        scoring: The metrics and their options.
-        spacing: Voxel size along the axes, mm.
-        has_spacing: Whether the voxel size is known.
-
-    Returns:
-        A row per lesion: ``label``, and what `score_lesions` says.
-    """
+    """Fill in the metrics on lesions, and list the lesions."""
     lesions: list[dict[str, Any]] = []
     if scoring.instances is None:
         return lesions

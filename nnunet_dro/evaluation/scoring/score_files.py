@@ -56,19 +56,7 @@ class ScoredPair:
 
 
 def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> ScoredPair:
-    """Read the files of a case and score them.
-
-    Args:
-        pair: The files.
-        labels: The labels to score; None makes every value in the two files a label.
-        scoring: The metrics and their options.
-
-    Returns:
-        The scores.
-
-    Raises:
-        ValueError: If a file cannot be used, the grids differ, or a value is not a label; the message names the file.
-    """
+    """Read the files of a case and score them."""
     reference = read_label_map(pair.reference)
     if pair.prediction is None:
         prediction = LabelMap(np.zeros_like(reference.values), reference.grid)
@@ -117,16 +105,7 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
 def score_unless_known(
     item: tuple[PairOfFiles, ScoredPair | None], labels: Labels | None, scoring: Scoring
 ) -> tuple[ScoredPair, bool]:
-    """Take the known scores of a case if its files are those that were scored, or score them.
-
-    Args:
-        item: The files, and what is known.
-        labels: As for `score_pair`.
-        scoring: The metrics and their options.
-
-    Returns:
-        The scores, and whether they were known.
-    """
+    """Take the known scores of a case if its files are those that were scored, or score them."""
     pair, known = item
     files = [path for path in (pair.reference, pair.prediction) if path]
     # The voxel size of a TIFF file is in another file, which may have changed.
@@ -176,25 +155,7 @@ def score_pairs(
     keep: Callable[[ScoredPair], None] = lambda scored: None,
     progress: Callable[[int], None] = lambda n_done: None,
 ) -> ScoredPairs:
-    """Score many cases, several at a time.
-
-    Args:
-        pairs: The files.
-        labels: The labels to score; None makes every value in any reference a label.
-        scoring: The metrics and their options.
-        jobs: Number of threads; None follows joblib's configuration (one thread without any; within
-            ``joblib.parallel_config(backend="dask")`` the cases are spread over that cluster).
-        workers: Address of a dask scheduler, on whose workers to score in place of threads.
-        known: Case to scores that an earlier run has found with these options; used if the files are the same.
-        keep: Called with every case that was scored, as soon as it is.
-        progress: Called with the number of finished cases.
-
-    Returns:
-        The scores, and the digests of the files.
-
-    Raises:
-        ValueError: If a file cannot be used; the message names it.
-    """
+    """Score many cases, several at a time."""
     items = [(pair, (known or {}).get(pair.case)) for pair in pairs]
     if workers is None:
         from joblib import Parallel, delayed

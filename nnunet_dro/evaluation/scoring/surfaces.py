@@ -42,14 +42,7 @@ def _shells(spacing: tuple[float, ...]) -> tuple[tuple[float, tuple[tuple[int, .
 
 @dataclass
 class _Border:
-    """The border of a mask in a padded box.
-
-    Attributes:
-        dense: Whether a voxel of the padded box belongs to the border, flat.
-        voxels: Where it does, as flat indices, increasing.
-        shape: The padded box.
-        spacing: Voxel size in mm.
-    """
+    """The border of a mask in a padded box."""
 
     dense: BoolArray
     voxels: IndexArray

@@ -86,29 +86,16 @@ PERCENTILES = {"median": 50, "p75": 75, "p25": 25, "p10": 10, "p5": 5}
 
 
 def confidence_column(statistic: str, end: str, confidence: float) -> str:
-    """The column of a one-sided bound in the strata frame, such as ``p5_low_95``.
-
-    Args:
-        statistic: One of `PERCENTILES`.
-        end: ``low`` or ``high``.
-        confidence: In per cent.
-    """
+    """The column of a one-sided bound in the strata frame, such as ``p5_low_95``."""
     return f"{statistic}_{end}_{confidence:g}"
 
 
 def enough_cases(statistic: str, n_defined: int) -> bool:
     """Whether a statistic rests on enough cases: a percentile has at least one case beyond it.
 
-    Args:
-        statistic: One of `STATISTICS`.
-        n_defined: The number of cases with a value.
-
     Returns:
         Whether there are ceil(1 / q) cases, q being the share of cases beyond the percentile: 20 for p5, 10 for p10, 4
         for p25, p75 and iqr, 2 for the median. Two for std, and one for the others.
-
-    Raises:
-        ValueError: If there is no such statistic.
     """
     if statistic not in STATISTICS:
         known = name_some(STATISTICS, at_most=len(STATISTICS))

@@ -41,9 +41,6 @@ def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> Floa
         Lower and upper bounds, shape (n_samples, n_statistics, 2), in the unit of the values; NaN where there is none:
         with fewer than `FEWEST` values, and of the standard deviation, the smallest and the largest value.
 
-    Raises:
-        ValueError: If a value is infinite, or one that is bounded is not.
-
     Example:
         >>> bounds = intervals([np.linspace(0.5, 1.0, 101)], bounded=[True])
         >>> low, high = bounds[0, list(STATISTICS).index("mean")]
@@ -71,9 +68,6 @@ def difference_intervals(pairs: Sequence[tuple[FloatArray, FloatArray]], *, boun
 
     Returns:
         Bounds of second minus first, shape (n_pairs, n_statistics, 2); NaN where there is none, as of `intervals`.
-
-    Raises:
-        ValueError: If a value is infinite or one that is bounded is not, or the samples of a pair differ in size.
     """
     complete = [_complete(first, second) for first, second in pairs]
     bounds: FloatArray = np.full((len(complete), len(STATISTICS), 2), np.nan)
@@ -107,9 +101,6 @@ def guaranteed_means(
 
     Returns:
         Lower and upper bounds, shape (n_samples, 2); NaN where there is none.
-
-    Raises:
-        ValueError: If an option is out of range, a value is infinite, or one that is bounded is not.
     """
     if n_resamples < 0:
         raise ValueError(f"`n_resamples` must be at least 0, got {n_resamples!r}. Take 2000, or 0 for no intervals.")

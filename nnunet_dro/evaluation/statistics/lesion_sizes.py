@@ -26,13 +26,6 @@ def lesion_sizes(
 ) -> pd.DataFrame:
     """How many lesions are found, by decades of their volume.
 
-    Args:
-        lesions: The lesions frame; those that are not counted are left out.
-        strata: Attribute to the stratum of each case, as for `summarise`.
-        patient_of_case: The patient of each case; None takes every case for another patient.
-        n_resamples: Number of random draws for the intervals; 0 makes them NaN.
-        seed: Random seed of the draws, >= 0.
-
     Returns:
         A row per attribute, stratum, label and range of volumes that has lesions: ``unit`` (mm3, or voxels where no
         voxel size is known), ``volume`` (``10 to 100`` holds 10 and not 100), ``n_lesions`` (of the reference),

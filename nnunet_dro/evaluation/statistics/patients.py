@@ -34,15 +34,7 @@ _MOST_CASES = 6
 
 
 def patient_values(values: FloatArray, patients: CodeArray) -> FloatArray:
-    """The mean of every patient's cases that have a value.
-
-    Args:
-        values: Shape (..., n); NaN where undefined. Infinite values make their mean infinite, and NaN if of both signs.
-        patients: The number of each case's patient, shape (n,).
-
-    Returns:
-        Shape (..., n_patients), in the order of their numbers; NaN for a patient without a value.
-    """
+    """The mean of every patient's cases with a value, shape (..., n_patients); NaN for a patient without any."""
     codes = np.unique(patients, return_inverse=True)[1]
     n_patients = int(codes.max(initial=-1)) + 1
     if n_patients == values.shape[-1]:
@@ -66,18 +58,6 @@ def clustered_mean(
 
     As `bounded_mean`, with a weight per cluster. The cluster that is added has as many values as the largest one, all
     of them as bad or as good as can be.
-
-    Args:
-        values: Shape (n,), between ``low`` and ``high``.
-        clusters: The number of each value's cluster, shape (n,).
-        low: The least possible value.
-        high: The largest possible value.
-        tail: The probability that each bound is wrong.
-        n_resamples: Number of draws of the weights.
-        seed: Random seed of the draws.
-
-    Returns:
-        Lower and upper bound.
     """
     codes = np.unique(clusters, return_inverse=True)[1]
     centre = float(np.median(values))

@@ -34,9 +34,6 @@ from nnunet_dro.naming import name_some
 def describe(values: npt.NDArray[np.float64]) -> dict[str, float]:
     """Statistics of one stratum.
 
-    Args:
-        values: Shape (n,); NaN where a case has no value.
-
     Returns:
         ``n``, ``n_undefined`` (how many of the n are NaN), and `STATISTICS` of the others: ``std`` is the sample
         standard deviation (n - 1; NaN for a single value), percentiles interpolate linearly, ``iqr`` is p75 - p25.
@@ -263,10 +260,6 @@ def _gap_bounds(group: pd.DataFrame, statistic: str, worst: int, best: int, sign
 def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
     """Predictions of a label that the reference lacks: Dice is 0 there, however small they are.
 
-    Args:
-        scores: A row per case and label: ``case``, ``label``, ``n_reference``, ``n_prediction`` (voxels; NaN: not
-            known) and ``prediction_ml`` (NaN where the voxel size is not known).
-
     Returns:
         A row per label (in the order of ``scores``): ``label``, ``n_empty_references``, ``n_false_positives`` (those
         of them with a prediction), ``mean_ml`` and ``max_ml`` (of the false positives; NaN without any or where no
@@ -302,9 +295,6 @@ def n_values(table: pd.DataFrame) -> "pd.Series[int]":
 
 def percentile_notes(strata: pd.DataFrame) -> list[str]:
     """Which percentiles rest on too few cases.
-
-    Args:
-        strata: From `summarise`.
 
     Returns:
         A sentence per attribute and percentile (p75, p25 and iqr are one) that names the strata with too few cases and

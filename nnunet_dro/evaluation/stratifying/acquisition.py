@@ -60,18 +60,7 @@ FIELDS = (
 
 
 def of_sidecar(images: Path, case: str) -> dict[str, str]:
-    """What the JSON file beside an image says, as BIDS has it.
-
-    Args:
-        images: Folder of images.
-        case: Identifier; the file is ``case_0000.json`` or else ``case.json``.
-
-    Returns:
-        Column to entry, of what is there; nothing without such a file.
-
-    Raises:
-        ValueError: If the file is not a JSON object; the message names it.
-    """
+    """What the JSON file beside an image says, as BIDS has it."""
     candidates = (images / f"{case}_0000.json", images / f"{case}.json")
     path = next((candidate for candidate in candidates if candidate.is_file()), None)
     if path is None:
@@ -86,19 +75,7 @@ def of_sidecar(images: Path, case: str) -> dict[str, str]:
 
 
 def of_dicom(folder: Path, case: str) -> dict[str, str]:
-    """What the DICOM files of a case say.
-
-    Args:
-        folder: The folder that holds a folder of DICOM files for every case, named like the case.
-        case: Identifier.
-
-    Returns:
-        Column to entry, of what the first readable file says.
-
-    Raises:
-        FileNotFoundError: If the case has no folder.
-        ValueError: If no file in it can be read as DICOM image.
-    """
+    """What the DICOM files of a case say."""
     import SimpleITK
 
     of_case = folder / case

@@ -88,19 +88,7 @@ class CaseFiles:
 
 
 def measure_files(files: CaseFiles, names: Sequence[str]) -> dict[str, float]:
-    """Attributes of a case.
-
-    Args:
-        files: Its files.
-        names: Of `ATTRIBUTES`.
-
-    Returns:
-        Name to value; NaN where it does not exist, such as volumes without a voxel size.
-
-    Raises:
-        FileNotFoundError: If a file does not exist.
-        ValueError: If a file cannot be read, or image and reference differ in shape.
-    """
+    """Attributes of a case."""
     reference = read_label_map(files.reference)
     grey = None
     if files.images is not None and any(ATTRIBUTES[name].of_image for name in names):
@@ -113,17 +101,7 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> dict[str, float]:
 def measure(
     reference: LabelMap, grey: FloatArray | None, names: Collection[str], *, ignore: int | None = None
 ) -> dict[str, float]:
-    """Attributes of a label map and its image.
-
-    Args:
-        reference: The label map.
-        grey: Grey values in the voxels of the reference; None without an image.
-        names: Of `ATTRIBUTES`.
-        ignore: The label value that is not a label.
-
-    Returns:
-        Name to value; NaN where it does not exist.
-    """
+    """Attributes of a label map and its image."""
     mask = reference.values != 0
     if ignore is not None:
         mask &= reference.values != ignore
@@ -148,10 +126,6 @@ def _n_components(mask: BoolArray) -> float:
 def contrast(grey: FloatArray, mask: BoolArray) -> float:
     """The contrast of a structure to its surroundings.
 
-    Args:
-        grey: Grey values (z, y, x).
-        mask: The structure, same shape.
-
     Returns:
         |mean inside - mean around| / standard deviation around, where *around* is up to 3 voxels away; NaN where there
         is nothing inside or around, or all around is the same.
@@ -171,10 +145,6 @@ def noise(grey: FloatArray, grid: Grid) -> float:
 
     Twice the Laplacian minus its rotated version does not see planes and few edges; of independent noise with standard
     deviation s, it has the standard deviation 6 s. It is taken within slices: in the plane of the two finest axes.
-
-    Args:
-        grey: Grey values (z, y, x).
-        grid: Their grid.
 
     Returns:
         The noise's standard deviation, from the median absolute deviation, divided by the range of the grey values; NaN

@@ -19,11 +19,7 @@ MOST_GROUPS = 5
 
 
 def auto_names(specs: Sequence[str]) -> list[str]:
-    """The attributes that are named in some `--by`, each once: ``size`` of ``centre,auto:size``.
-
-    Raises:
-        ValueError: If there is no such attribute; the message names those there are.
-    """
+    """The attributes that are named in some `--by`, each once: ``size`` of ``centre,auto:size``."""
     pieces = [piece.strip() for spec in specs for piece in spec.split(",")]
     names = [piece.split(":")[1].strip() for piece in pieces if piece.startswith(_PREFIX)]
     if unknown := [name for name in names if name not in ATTRIBUTES]:
@@ -48,23 +44,7 @@ def measure_cases(
     workers: str | None = None,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> dict[str, dict[str, float]]:
-    """Attributes of many cases, several at a time.
-
-    Args:
-        files: The files of every case.
-        names: Of `ATTRIBUTES`.
-        jobs: Number of threads; None follows joblib's configuration.
-        workers: Address of a dask scheduler, on whose workers to measure in place of threads; they must see the files
-            under the same paths.
-        progress: Called with the number of finished cases and the number of all cases.
-
-    Returns:
-        Case to name to value, sorted by case; NaN where it does not exist.
-
-    Raises:
-        FileNotFoundError: If a file does not exist.
-        ValueError: If a file cannot be used; the message names it.
-    """
+    """Attributes of many cases, several at a time."""
     measure = partial(_measured, names=tuple(names))
     if workers is None:
         from joblib import Parallel, delayed
@@ -93,20 +73,9 @@ def with_auto_columns(
 ) -> tuple[pd.DataFrame | None, list[str], list[str]]:
     """Add the attributes that some `--by` names to the case table, and say how each is cut.
 
-    Args:
-        table: The case table; None without one.
-        files: The files of the cases to divide.
-        options: Those of `evaluate`; ``auto:NAME`` in ``by`` names an attribute, which can be cut as a column
-            (``auto:size:q4``).
-        progress: As for `measure_cases`.
-
     Returns:
         The table with a column ``auto:NAME`` for each; the specs, in which an attribute with more than `MOST_GROUPS`
         different values that is not cut is cut into thirds; and a note on each attribute: what it is and how it is cut.
-
-    Raises:
-        FileNotFoundError: If an image does not exist.
-        ValueError: If an attribute is not known, needs images and none are given, or has no value in any case.
     """
     specs = list(options.by)
     names = auto_names(specs)

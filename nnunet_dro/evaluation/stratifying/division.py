@@ -51,20 +51,7 @@ class Division:
         ignore: int | None,
         progress: Callable[[int, int], None],
     ) -> "Division":
-        """Read the case table and divide the cases of the inputs.
-
-        Args:
-            inputs: The files.
-            reference: Folder of the references.
-            references: Case to its reference, for the cases that have one.
-            options: Those of `evaluate`.
-            ignore: The label value that is not a label.
-            progress: Called with the number of cases whose attributes are computed, and the number of all.
-
-        Raises:
-            FileNotFoundError: If there is no such table.
-            ValueError: If it cannot be used; the message names it.
-        """
+        """Read the case table and divide the cases of the inputs."""
         evaluated = [pair.case for pair in inputs.pairs]
         found = options.cases or default_case_table(reference, options.by, options.patient)
         table, notes = _case_table(found, {*references, *evaluated}, evaluated)
@@ -92,15 +79,7 @@ def _absent(
 
 
 def with_absent(statistics: pd.DataFrame, absent: Mapping[str, Mapping[str, int]]) -> pd.DataFrame:
-    """The strata frame as requirements look at it: with what was expected and is absent.
-
-    Args:
-        statistics: The strata frame.
-        absent: As in `Division`.
-
-    Returns:
-        The frame with a column ``n_absent``, and rows without cases for the strata that it lacks.
-    """
+    """The strata frame as requirements look at it: with what was expected and is absent."""
     places = zip(statistics["attribute"], statistics["stratum"], strict=True)
     parts = [statistics.assign(n_absent=[absent.get(str(a), {}).get(str(s), 0) for a, s in places])]
     numbers = statistics.columns.drop(["attribute", "stratum", "label", "metric"])

@@ -53,17 +53,7 @@ class Orientation:
 
 
 def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
-    """Read an image in any format nnU-Net reads.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Grey values (z, y, x), where z is 1 in two dimensions and colours are averaged; and their grid.
-
-    Raises:
-        ValueError: If the file cannot be read.
-    """
+    """Read an image in any format nnU-Net reads."""
     import SimpleITK
 
     try:
@@ -86,15 +76,7 @@ def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
 
 
 def find_image(images: Path, case: str) -> Path:
-    """The image of a case: its first channel.
-
-    Args:
-        images: Folder of nnU-Net images, ``case_0000`` with any ending nnU-Net reads.
-        case: Identifier.
-
-    Raises:
-        FileNotFoundError: If there is none; the message names the case.
-    """
+    """The image of a case: its first channel."""
     for ending in LABEL_MAP_ENDINGS:
         path = images / f"{case}_0000{ending}"
         # In some datasets a two-dimensional colour image is one file without a channel number.
@@ -108,15 +90,7 @@ def find_image(images: Path, case: str) -> Path:
 
 
 def find_channels(images: Path, case: str) -> list[Path]:
-    """The images of a case: all its channels, in their order.
-
-    Args:
-        images: Folder of nnU-Net images.
-        case: Identifier.
-
-    Raises:
-        FileNotFoundError: If it has no first channel; the message names the case.
-    """
+    """The images of a case: all its channels, in their order."""
     channels = [find_image(images, case)]
     while True:
         names = (f"{case}_{len(channels):04d}{ending}" for ending in LABEL_MAP_ENDINGS)
@@ -127,18 +101,7 @@ def find_channels(images: Path, case: str) -> list[Path]:
 
 
 def align(values: npt.NDArray[Any], grid: Grid, reference: Grid, path: Path, reference_path: Path) -> npt.NDArray[Any]:
-    """A volume in the order of the reference's voxels.
-
-    Args:
-        values: Voxels (z, y, x).
-        grid: Their grid.
-        reference: The reference's grid.
-        path: The volume's file, for the message.
-        reference_path: The reference's file.
-
-    Raises:
-        ValueError: If the shapes differ.
-    """
+    """A volume in the order of the reference's voxels."""
     try:
         return onto(values, grid, reference)
     except ValueError as error:

@@ -169,15 +169,7 @@ def _in_form(cases: Sequence[str], validations: Iterable[npt.NDArray[np.intp]]) 
 
 
 def split_notes(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> list[str]:
-    """Notes on strata that some folds do not validate on.
-
-    Args:
-        splits: From `make_splits`.
-        stratum_of_case: Indexed by case, from `stratify_all`.
-
-    Returns:
-        A sentence for every stratum of which a fold validates on no case.
-    """
+    """Notes on strata that some folds do not validate on."""
     table = fold_table(splits, stratum_of_case)
     notes = []
     for stratum, rows in table.groupby("stratum", sort=False):
@@ -191,12 +183,7 @@ def split_notes(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: 
 
 
 def small_folds(splits: Sequence[Mapping[str, Sequence[str]]], centre_of_case: "pd.Series[str]") -> list[str]:
-    """A sentence on centres that are left out with a handful of cases or less.
-
-    Args:
-        splits: From `make_splits`, with ``leave_out``.
-        centre_of_case: Indexed by case, from `stratify_all`.
-    """
+    """A sentence on centres that are left out with a handful of cases or less."""
     small = [
         f"fold {fold} ({centre_of_case[split['val'][0]]}) on {len(split['val'])}"
         for fold, split in enumerate(splits)
@@ -211,10 +198,6 @@ def small_folds(splits: Sequence[Mapping[str, Sequence[str]]], centre_of_case: "
 
 def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> pd.DataFrame:
     """How many cases of every stratum each fold trains and validates on.
-
-    Args:
-        splits: From `make_splits`.
-        stratum_of_case: Indexed by case, from `stratify_all` (categories give the order), or any series of text.
 
     Returns:
         A row per fold (counted from 0, as nnU-Net does) and stratum, with 0 where it has no case: ``fold``,
@@ -263,28 +246,7 @@ def split_dataset(
     output: Path | None = None,
     force: bool = False,
 ) -> WrittenSplits:
-    """Divide the training cases of a dataset into folds, and write them where nnU-Net reads them.
-
-    Args:
-        dataset: As for `find_raw_dataset`.
-        cases: The case table, which the three options that name a column need; None takes ``cases.csv`` of the dataset
-            (see `case_table_of`). Rows of other cases than the training cases are ignored.
-        stratify: As for `make_splits`.
-        group: As for `make_splits`.
-        leave_out: As for `make_splits`.
-        folds: As for `make_splits`.
-        output: The file to write; None for `splits_path`.
-        force: Whether to replace an existing file.
-
-    Returns:
-        Where the folds are, and what is in them.
-
-    Raises:
-        FileExistsError: If the file exists and ``force`` is not set.
-        FileNotFoundError: If the dataset or the table does not exist, or there is no ``output`` and the dataset was
-            never preprocessed.
-        ValueError: If they cannot be used; see `make_splits`.
-    """
+    """Divide the training cases of a dataset into folds, and write them where nnU-Net reads them."""
     folder = find_raw_dataset(dataset)
     path = output or splits_path(folder)
     if output is None and not path.parent.is_dir():
@@ -305,17 +267,7 @@ def split_dataset(
 
 
 def write_splits(splits: Sequence[Mapping[str, Sequence[str]]], path: Path, *, force: bool = False) -> None:
-    """Write folds as nnU-Net reads them.
-
-    Args:
-        splits: From `make_splits`.
-        path: The file; its folder is made if it does not exist.
-        force: Whether to replace an existing file.
-
-    Raises:
-        FileExistsError: If the file exists and ``force`` is not set.
-        ValueError: If the path is that of a folder.
-    """
+    """Write folds as nnU-Net reads them."""
     if path.is_dir():
         raise ValueError(f"`output` must be a file, got the folder {str(path)!r}. Add a name, such as {SPLITS_FILE}.")
     if path.exists() and not force:

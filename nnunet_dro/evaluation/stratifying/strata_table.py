@@ -28,23 +28,10 @@ def strata_table(
 ) -> pd.DataFrame:
     """What images and references tell of every case.
 
-    Args:
-        images: Folder of nnU-Net images, with or without JSON files as BIDS has them.
-        labels: Folder of the label maps of the references.
-        dicom: Folder that holds a folder of DICOM files for every case; None without any.
-        cases: A case table whose columns are to be kept; None without one.
-        jobs: Number of cases at a time; None follows joblib's configuration.
-        workers: Address of a dask scheduler, on whose workers to read label maps and images in place of threads.
-        progress: Called with the number of finished cases and the number of all cases.
-
     Returns:
         A row per case, and those that ``cases`` has besides: ``case``, the columns of ``cases``, those of `ATTRIBUTES`,
         and those of `FIELDS`, where DICOM files go before JSON files. Entries are text, unknown ones are ``missing``;
         columns without any are left out.
-
-    Raises:
-        FileNotFoundError: If a folder, an image or DICOM folder of a case does not exist.
-        ValueError: If a file cannot be used; or the case table lacks a case, or has one of the columns already.
     """
     if not images.is_dir():
         raise FileNotFoundError(f"`images` must be a folder, got {str(images)!r}. Check the path.")

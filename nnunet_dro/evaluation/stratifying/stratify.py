@@ -59,20 +59,7 @@ class Part:
 
 
 def parse_by(spec: str, columns: Sequence[str]) -> tuple[Part, ...]:
-    """Read a `--by`.
-
-    Args:
-        spec: ``centre``; ``age:0,18,65`` (cut at these edges); ``volume:q3`` (cut into three parts of equal size);
-            several of them with commas between: ``centre,age:0,18,65,pathology``. If a
-            column has the whole spec as its name, that column is meant.
-        columns: The columns of the case table.
-
-    Returns:
-        The columns and how each is cut, in the given order.
-
-    Raises:
-        ValueError: If a column does not exist or is named twice, or the edges are not increasing numbers.
-    """
+    """Read a `--by`."""
     attributes = [column for column in columns if column != "case"]
     if spec in attributes:
         return (Part(spec),)
@@ -229,20 +216,10 @@ def stratify_all(
 ) -> "dict[str, pd.Series[str]]":
     """The strata of every `--by`.
 
-    Args:
-        table: From `read_cases`; rows of other cases are ignored.
-        specs: As for `parse_by`; without any, all cases are in one stratum, ``all``.
-        cases: The cases to divide.
-        overall: Whether to add the stratum of all cases, as last attribute ``all``.
-
     Returns:
         Attribute to the stratum of each of the cases, in their order, as from `stratify`. A repeated spec counts
         once. A second way to cut a column has its whole spec as attribute, and so has the cut of a column that is also
         given uncut.
-
-    Raises:
-        ValueError: If there are specs and no table, a case has no row, an attribute is called ``all`` beside the
-            stratum of all cases, or for the reasons of `stratify`.
     """
     every_case = pd.Categorical([ALL] * len(cases), categories=[ALL], ordered=True)
     all_cases = {ALL: pd.Series(every_case, index=pd.Index(list(cases), name="case"), name=ALL)}
@@ -279,11 +256,6 @@ def _named(table: pd.DataFrame, specs: Sequence[str]) -> dict[str, tuple[str, tu
 def strata_of_others(table: pd.DataFrame, specs: Sequence[str], cases: Collection[str]) -> dict[str, dict[str, str]]:
     """The strata of the other cases of a case table.
 
-    Args:
-        table: From `read_cases`.
-        specs: As for `stratify_all`.
-        cases: The cases that are divided.
-
     Returns:
         Attribute, as `stratify_all` names it, to case to stratum, without the cases whose entry is missing or outside
         the edges. None of an attribute with quantiles, which are those of the divided cases.
@@ -311,17 +283,9 @@ def divide(
 ) -> tuple[npt.NDArray[np.intp], list[str]]:
     """Number the strata of some cases.
 
-    Args:
-        stratum_of_case: Indexed by case, each once; text or categories.
-        cases: The cases to divide.
-        attribute: The attribute that the strata belong to, for messages.
-
     Returns:
         The number of each case's stratum, shape (n_cases,), and the names of the strata that occur, by number: in the
         order of the categories, or without categories in natural order with ``missing`` last.
-
-    Raises:
-        ValueError: If a case has no stratum, or two.
     """
     if (twice := stratum_of_case.index.duplicated()).any():
         case = stratum_of_case.index[twice][0]
