@@ -40,19 +40,12 @@ _SPACING = (1.0, 1.0, 2.0)
 
 @dataclass(frozen=True)
 class Number:
-    """A number with a known value.
+    """A number with a known value."""
 
-    Attributes:
-        part: The part of the package that computes it.
-        name: What it is.
-        expected: Its value by hand; NaN if it is undefined.
-        found: Its value in this installation.
-    """
-
-    part: str
+    part: str  # the part of the package that computes it
     name: str
-    expected: float
-    found: float
+    expected: float  # its value by hand; NaN if it is undefined
+    found: float  # its value in this installation
 
     @property
     def agrees(self) -> bool:
@@ -143,21 +136,13 @@ def _sampling() -> Iterator[Number]:
 
 @dataclass(frozen=True)
 class SelfcheckRecord:
-    """What was computed, and in which installation.
+    """What was computed, and in which installation."""
 
-    Attributes:
-        numbers: Every number, expected and found.
-        versions: Of Python, of this package and of what it computes with.
-        sha256: Of the files of this package, as they are installed.
-        system: Operating system and processor.
-        time: When, in UTC.
-    """
-
-    numbers: tuple[Number, ...]
-    versions: dict[str, str]
-    sha256: str
-    system: str
-    time: str
+    numbers: tuple[Number, ...]  # every number, expected and found
+    versions: dict[str, str]  # of Python, of this package and of what it computes with
+    sha256: str  # of the files of this package, as they are installed
+    system: str  # operating system and processor
+    time: str  # when, in UTC
 
     @property
     def agrees(self) -> bool:

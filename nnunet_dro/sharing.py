@@ -54,19 +54,13 @@ _TEXTS = ("name", "description", "reference", "licence", "license", "release")
 
 @dataclass(frozen=True)
 class SharedModel:
-    """A model that has been written for others.
-
-    Attributes:
-        path: The zip file.
-        folder: Folder of the model in the file, and below nnUNet_results once it is installed.
-        predict: Command with which the recipient predicts.
-        left_out: What is not in the file: by ``checkpoints``, ``plans.json`` and ``dataset.json`` their keys, and by
-            ``files`` the names of files and folders of the model folder and its folds.
-    """
+    """A model that has been written for others."""
 
     path: Path
-    folder: str
-    predict: str
+    folder: str  # folder of the model in the file, and below nnUNet_results once it is installed
+    predict: str  # command with which the recipient predicts
+    #: What is not in the file: by ``checkpoints``, ``plans.json`` and ``dataset.json`` their keys, and by ``files`` the
+    #: names of files and folders of the model folder and its folds.
     left_out: Mapping[str, Sequence[str]]
 
 

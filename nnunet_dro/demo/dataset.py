@@ -41,21 +41,13 @@ _TEMPLATE_FILE = "mni_icbm152_{}_tal_nlin_sym_09a_converted.nii.gz"
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice of the template at 2 mm.
+    """A slice of the template at 2 mm."""
 
-    Attributes:
-        orientation: One of `ORIENTATIONS`.
-        index: Position of the slice along its axis.
-        t1: Intensities in [0, 1], shape (SIZE, SIZE).
-        grey: Probability of grey matter, same shape.
-        white: Probability of white matter, same shape.
-    """
-
-    orientation: str
-    index: int
-    t1: FloatArray
-    grey: FloatArray
-    white: FloatArray
+    orientation: str  # one of `ORIENTATIONS`
+    index: int  # position of the slice along its axis
+    t1: FloatArray  # intensities in [0, 1], shape (SIZE, SIZE)
+    grey: FloatArray  # probability of grey matter, same shape
+    white: FloatArray  # probability of white matter, same shape
 
 
 def read_template() -> FloatArray:

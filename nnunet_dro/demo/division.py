@@ -24,17 +24,11 @@ _SPLITS = {"train", "validation", "test"}
 
 @dataclass(frozen=True)
 class Division:
-    """The cases for training, for nnU-Net's validation during the training, and for the test.
+    """The cases for training, for nnU-Net's validation during the training, and for the test."""
 
-    Attributes:
-        train: Cases to train on.
-        validation: Cases on which nnU-Net validates meanwhile.
-        test: Cases that are held out.
-    """
-
-    train: tuple[str, ...]
-    validation: tuple[str, ...]
-    test: tuple[str, ...]
+    train: tuple[str, ...]  # cases to train on
+    validation: tuple[str, ...]  # cases on which nnU-Net validates meanwhile
+    test: tuple[str, ...]  # cases that are held out
 
 
 def strata_by(dataset: RawDataset, by: str) -> "pd.Series[str]":

@@ -15,23 +15,14 @@ _SETTINGS_FILE = "demo.json"
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a run of the demo; a folder belongs to one of them.
+    """The settings of a run of the demo; a folder belongs to one of them."""
 
-    Attributes:
-        data: Raw dataset to use; None for the demo's own.
-        by: Column of the case table to report by.
-        trainer: Name of the robust trainer, without the length.
-        epochs: Epochs of both trainings.
-        iterations: Iterations per epoch of both trainings.
-        seed: Random seed of the dataset and its division (nnU-Net's training has none).
-    """
-
-    data: str | None
-    by: str
-    trainer: str
-    epochs: int
-    iterations: int
-    seed: int
+    data: str | None  # raw dataset to use; None for the demo's own
+    by: str  # column of the case table to report by
+    trainer: str  # name of the robust trainer, without the length
+    epochs: int  # epochs of both trainings
+    iterations: int  # iterations per epoch of both trainings
+    seed: int  # random seed of the dataset and its division (nnU-Net's training has none)
 
     @property
     def trainers(self) -> dict[str, str]:

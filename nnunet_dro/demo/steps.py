@@ -59,32 +59,21 @@ def steps_progress(console: Console, titles: Sequence[str]) -> Iterator[list[Ste
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the demo, which is done once.
-
-    Attributes:
-        title: Title to show.
-        done: The last file or folder that the step makes; if it exists, the step is complete.
-        begin: Function that does what comes before the command, or all of the step if it has none.
-        command: Command of nnU-Net that the step runs; empty without one.
-        log: Log of the command.
-        environment: Environment variables for that command alone.
-        command_now: Function that returns the command for this run, if it differs from what a first run or a shell
-            would use.
-        show: Function that shows the progress of the command, called while it runs.
-        end: Function that does what comes after the command.
-        is_training: Whether the step may run at the same time as other trainings.
-    """
+    """A step of the demo, which is done once."""
 
     title: str
-    done: Path
+    done: Path  # the last file or folder that the step makes; if it exists, the step is complete
+    #: Function that does what comes before the command, or all of the step if it has none.
     begin: Callable[[StepProgress], None] = lambda _: None
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()  # command of nnU-Net that the step runs; empty without one
     log: Path = Path()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)  # environment variables for that command alone
+    #: Function that returns the command for this run, if it differs from what a first run or a shell would use.
     command_now: Callable[[], tuple[str, ...]] | None = None
+    #: Function that shows the progress of the command, called while it runs.
     show: Callable[[StepProgress], None] = lambda _: None
-    end: Callable[[], object] = lambda: None
-    is_training: bool = False
+    end: Callable[[], object] = lambda: None  # function that does what comes after the command
+    is_training: bool = False  # whether the step may run at the same time as other trainings
 
 
 def together(steps: Iterable[Step], *, at_most: int) -> Iterator[list[Step]]:

@@ -130,17 +130,11 @@ def find_command(name: str) -> str:
 
 @dataclass(frozen=True)
 class Command:
-    """A command to run.
+    """A command to run."""
 
-    Attributes:
-        arguments: Name of the command, and its arguments.
-        log: File to which the command and its output are appended.
-        environment: Variables to add to the environment of this process.
-    """
-
-    arguments: Sequence[str]
-    log: Path
-    environment: Mapping[str, str]
+    arguments: Sequence[str]  # name of the command, and its arguments
+    log: Path  # file to which the command and its output are appended
+    environment: Mapping[str, str]  # variables to add to the environment of this process
 
 
 def run_command(

@@ -94,21 +94,13 @@ def folds_of(folders: Sequence[Path]) -> list["Fold"]:
 
 @dataclass(frozen=True)
 class Fold:
-    """The results folder of a fold, with the names that its path consists of.
+    """The results folder of a fold, with the names that its path consists of."""
 
-    Attributes:
-        folder: Absolute path ``.../DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``.
-        dataset: Name of the dataset, such as Dataset123_Name.
-        trainer: Name of the trainer.
-        plans: Name of the plans.
-        configuration: Name of the configuration, such as 3d_fullres.
-    """
-
-    folder: Path
-    dataset: str
+    folder: Path  # absolute path ``.../DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``
+    dataset: str  # name of the dataset, such as Dataset123_Name
     trainer: str
     plans: str
-    configuration: str
+    configuration: str  # name of the configuration, such as 3d_fullres
 
     @classmethod
     def of(cls, folder: Path) -> "Fold":

@@ -76,22 +76,13 @@ def training_cases(raw_dataset: Path) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class RawDataset:
-    """A raw dataset with a case table.
+    """A raw dataset with a case table."""
 
-    Attributes:
-        folder: The dataset's folder, which has the name that nnU-Net requires.
-        description: The contents of dataset.json.
-        file_ending: Ending of the names of images and label maps.
-        training_cases: Cases with a label map in labelsTr, sorted.
-        test_cases: Cases with a label map in labelsTs, sorted; empty if there is no such folder.
-        table: The case table.
-    """
-
-    folder: Path
-    description: Mapping[str, Any]
-    file_ending: str
-    training_cases: tuple[str, ...]
-    test_cases: tuple[str, ...]
+    folder: Path  # the dataset's folder, which has the name that nnU-Net requires
+    description: Mapping[str, Any]  # the contents of dataset.json
+    file_ending: str  # ending of the names of images and label maps
+    training_cases: tuple[str, ...]  # cases with a label map in labelsTr, sorted
+    test_cases: tuple[str, ...]  # cases with a label map in labelsTs, sorted; empty if there is no such folder
     table: pd.DataFrame
 
     @property

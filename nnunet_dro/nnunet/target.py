@@ -15,23 +15,14 @@ from nnunet_dro.nnunet.raw_dataset import case_names
 
 @dataclass(frozen=True)
 class Target:
-    """A fold to train and validate on.
+    """A fold to train and validate on."""
 
-    Attributes:
-        dataset: Name of the dataset (Dataset123_Name).
-        configuration: Name of the configuration, which the plans have.
-        fold: Number of the fold, or ``all``.
-        plans: Name of the plans.
-        preprocessed: The dataset's folder in nnUNet_preprocessed.
-        results: The dataset's folder in nnUNet_results.
-    """
-
-    dataset: str
-    configuration: str
-    fold: str
+    dataset: str  # name of the dataset (Dataset123_Name)
+    configuration: str  # name of the configuration, which the plans have
+    fold: str  # number of the fold, or ``all``
     plans: str
-    preprocessed: Path
-    results: Path
+    preprocessed: Path  # the dataset's folder in nnUNet_preprocessed
+    results: Path  # the dataset's folder in nnUNet_results
 
     @property
     def references(self) -> Path:

@@ -19,18 +19,13 @@ _LINE = re.compile(r": (?:Epoch (?P<epoch>\d+)|Pseudo dice \[(?P<dice>.*)\]) *$"
 
 @dataclass(frozen=True)
 class Epochs:
-    """The epochs that the log of a training reports.
+    """The epochs that the log of a training reports."""
 
-    Attributes:
-        current: The epoch that began last; None before the first one.
-        pseudo_dice: Running mean, as nnU-Net computes it (0.9 times the mean so far, 0.1 times the epoch), of the
-            foreground mean of the pseudo Dice, for each finished epoch that has a value.
-        n_validated: Number of validation cases that have been predicted after the last epoch.
-    """
-
-    current: int | None
+    current: int | None  # the epoch that began last; None before the first one
+    #: Running mean, as nnU-Net computes it (0.9 times the mean so far, 0.1 times the epoch), of the foreground mean of
+    #: the pseudo Dice, for each finished epoch that has a value.
     pseudo_dice: dict[int, float]
-    n_validated: int
+    n_validated: int  # number of validation cases that have been predicted after the last epoch
 
     def progress(self, n_epochs: int, n_validation: int) -> tuple[int, int, str]:
         """How much of the training is done, of how much, and what that counts."""

@@ -23,17 +23,13 @@ CodeArray = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """What is ranked: the scores of every team in every task and case. A task is a metric of a label.
+    """What is ranked: the scores of every team in every task and case. A task is a metric of a label."""
 
-    Attributes:
-        goodness: Scores, larger is better, shape (n_tasks, n_teams, n_cases). -inf where a team has no value and others
-            have, NaN where no team has one: the case does not count in that task.
-        filled: The same with the worst possible value in place of -inf: for means and medians.
-        units: The number of the patient of each case, shape (n_cases,), 0 to n_units - 1: what is drawn in resamples.
-    """
-
+    #: Scores, larger is better, shape (n_tasks, n_teams, n_cases). -inf where a team has no value and others have, NaN
+    #: where no team has one: the case does not count in that task.
     goodness: FloatArray
-    filled: FloatArray
+    filled: FloatArray  # the same with the worst possible value in place of -inf: for means and medians
+    #: The number of the patient of each case, shape (n_cases,), 0 to n_units - 1: what is drawn in resamples.
     units: CodeArray
 
     @property
@@ -107,27 +103,18 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The teams' scores of the same cases.
+    """The teams' scores of the same cases."""
 
-    Attributes:
-        teams: Their names, in the given order.
-        tasks: Metrics and labels, metric by metric.
-        cases: Identifiers, sorted.
-        contest: The scores.
-        strata: Attribute to the names of its strata and, for each, its cases: bool, shape (n_cases,).
-        patient: The column of the case table that names the patients; None where every case is another patient.
-        notes: Sentences for the reader, of which none names a case.
-        notes_on_cases: Sentences that may name cases.
-    """
-
-    teams: tuple[str, ...]
-    tasks: tuple[Task, ...]
-    cases: tuple[str, ...]
+    teams: tuple[str, ...]  # their names, in the given order
+    tasks: tuple[Task, ...]  # metrics and labels, metric by metric
+    cases: tuple[str, ...]  # identifiers, sorted
     contest: Contest
+    #: Attribute to the names of its strata and, for each, its cases: bool, shape (n_cases,).
     strata: Mapping[str, tuple[tuple[str, BoolArray], ...]]
+    #: The column of the case table that names the patients; None where every case is another patient.
     patient: str | None
-    notes: tuple[str, ...]
-    notes_on_cases: tuple[str, ...]
+    notes: tuple[str, ...]  # sentences for the reader, of which none names a case
+    notes_on_cases: tuple[str, ...]  # sentences that may name cases
 
 
 def read_entries(

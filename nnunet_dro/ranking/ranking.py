@@ -44,51 +44,39 @@ TEST_COLUMNS = ("metric", "label", "better", "worse", "n", "wilcoxon_p", "holm_p
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The ranks of teams.
+    """The ranks of teams."""
 
-    Attributes:
-        teams: Their names, the first in the ranking first; equal ones in the order of the other schemes' ranks.
-        tasks: Metrics and labels.
-        scheme: The scheme that the ranking is by.
-        strata: Attribute to its strata and their numbers of cases.
-        n_cases: Number of cases.
-        n_units: Number of patients; as many as cases where each is another patient's.
-        ranks: A row per kind (`KINDS`), attribute, stratum, scheme, task and team, with `RANK_COLUMNS`. ``all``: every
-            case; ``stratum``: its cases; ``worst``: each team's worst stratum of the attribute, task by task;
-            ``without``: all cases but those of the stratum. Where metric and label are `OVERALL`, the score is the
-            mean of the ranks over the tasks.
-        agreement: Kendall's tau of each of these rankings and that of all cases, with `AGREEMENT_COLUMNS`.
-        bootstrap: A row per scheme and team, with `BOOTSTRAP_COLUMNS` (95 % interval) and ``share_1`` ..., how often
-            the team has each rank. Empty without resamples.
-        taus: A row per scheme: mean, median and 95 % interval of Kendall's tau of the samples' rankings and the full
-            one.
-        tests: A row per task and ordered pair of teams, with `TEST_COLUMNS`: one-sided, and corrected for all pairs of
-            the task.
-        cases: A row per case and label, with the best, median and worst value of the teams for each metric; None with
-            ``aggregate_only``.
-        case_names: The cases of ``values``; none with ``aggregate_only``.
-        values: The scores of the cases, shape (n_tasks, n_teams, n_cases), in the order of ``tasks``, ``teams`` and
-            ``case_names``; NaN where undefined. None with ``aggregate_only``.
-        about: ``versions``, ``options``, ``in_pixels`` (whether distances are), ``definitions``.
-        notes: Sentences for the reader.
-    """
-
+    #: Their names, the first in the ranking first; equal ones in the order of the other schemes' ranks.
     teams: tuple[str, ...]
     tasks: tuple[Task, ...]
-    scheme: RankingScheme
-    strata: Mapping[str, Mapping[str, int]]
+    scheme: RankingScheme  # the scheme that the ranking is by
+    strata: Mapping[str, Mapping[str, int]]  # attribute to its strata and their numbers of cases
     n_cases: int
-    n_units: int
+    n_units: int  # number of patients; as many as cases where each is another patient's
+    #: A row per kind (`KINDS`), attribute, stratum, scheme, task and team, with `RANK_COLUMNS`. ``all``: every case;
+    #: ``stratum``: its cases; ``worst``: each team's worst stratum of the attribute, task by task; ``without``: all
+    #: cases but those of the stratum. Where metric and label are `OVERALL`, the score is the mean of the ranks over the
+    #: tasks.
     ranks: pd.DataFrame
-    agreement: pd.DataFrame
+    agreement: pd.DataFrame  # Kendall's tau of each of these rankings and that of all cases, with `AGREEMENT_COLUMNS`
+    #: A row per scheme and team, with `BOOTSTRAP_COLUMNS` (95 % interval) and ``share_1`` ..., how often the team has
+    #: each rank. Empty without resamples.
     bootstrap: pd.DataFrame
+    #: A row per scheme: mean, median and 95 % interval of Kendall's tau of the samples' rankings and the full one.
     taus: pd.DataFrame
+    #: A row per task and ordered pair of teams, with `TEST_COLUMNS`: one-sided, and corrected for all pairs of the
+    #: task.
     tests: pd.DataFrame
+    #: A row per case and label, with the best, median and worst value of the teams for each metric; None with
+    #: ``aggregate_only``.
     cases: pd.DataFrame | None
-    case_names: tuple[str, ...]
+    case_names: tuple[str, ...]  # the cases of ``values``; none with ``aggregate_only``
+    #: The scores of the cases, shape (n_tasks, n_teams, n_cases), in the order of ``tasks``, ``teams`` and
+    #: ``case_names``; NaN where undefined. None with ``aggregate_only``.
     values: FloatArray | None
+    #: ``versions``, ``options``, ``in_pixels`` (whether distances are), ``definitions``.
     about: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences for the reader
 
     def metric(self, name: str) -> Metric:
         """One of the metrics, with the unit of its distances."""

@@ -146,21 +146,15 @@ def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """The distribution of the ranks of one scheme.
+    """The distribution of the ranks of one scheme."""
 
-    Attributes:
-        shares: How often each team has each rank, shape (n_teams, n_teams): row team, column rank - 1. Rows sum to 1.
-        low: The 2.5th percentile of the rank of each team, shape (n_teams,).
-        median: Its median.
-        high: Its 97.5th percentile.
-        taus: Kendall's tau of each sample's ranking and the full one, shape (n_samples,); NaN where one of the two has
-            only ties.
-    """
-
+    #: How often each team has each rank, shape (n_teams, n_teams): row team, column rank - 1. Rows sum to 1.
     shares: FloatArray
-    low: FloatArray
-    median: FloatArray
-    high: FloatArray
+    low: FloatArray  # the 2.5th percentile of the rank of each team, shape (n_teams,)
+    median: FloatArray  # its median
+    high: FloatArray  # its 97.5th percentile
+    #: Kendall's tau of each sample's ranking and the full one, shape (n_samples,); NaN where one of the two has only
+    #: ties.
     taus: FloatArray
 
 

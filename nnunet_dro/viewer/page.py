@@ -31,20 +31,12 @@ _SPARE = 10_000
 
 @dataclass(frozen=True)
 class Viewer:
-    """The page, and what it shows.
-
-    Attributes:
-        html: The page.
-        name: Its file's name.
-        links: Case and label to the address that shows them, relative to the page's folder.
-        summary: How many cases it shows and how large it is, in a sentence.
-        notes: Sentences on what is not there.
-    """
+    """The page, and what it shows."""
 
     html: str
-    links: Mapping[tuple[str, str], str]
-    summary: str
-    notes: tuple[str, ...]
+    links: Mapping[tuple[str, str], str]  # case and label to the address that shows them, relative to the page's folder
+    summary: str  # how many cases it shows and how large it is, in a sentence
+    notes: tuple[str, ...]  # sentences on what is not there
     name: str = PAGE
 
 

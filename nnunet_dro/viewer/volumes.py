@@ -38,27 +38,17 @@ Box = tuple[slice, slice, slice]
 
 @dataclass(frozen=True)
 class Volumes:
-    """What the page holds of one case, every volume on one grid.
+    """What the page holds of one case, every volume on one grid."""
 
-    Attributes:
-        channels: NIfTI files with values from 0 to 255, compressed and in base64: an image per channel.
-        reference: A NIfTI file of label values, packed likewise.
-        prediction: Likewise.
-        labels: Name to values of the labels that lie in the volumes as a whole, those it is shown for first.
-        is_flat: Whether it is one plane.
-        is_cut: Whether the labels it is shown for did not fit as a whole.
-        has_ignored: Whether voxels to ignore were taken out of the prediction.
-        shape: Voxels (x, y, z).
-    """
-
-    channels: tuple[str, ...]
-    reference: str
-    prediction: str
+    channels: tuple[str, ...]  # NIfTI files with values from 0 to 255, compressed and in base64: an image per channel
+    reference: str  # a NIfTI file of label values, packed likewise
+    prediction: str  # likewise
+    #: Name to values of the labels that lie in the volumes as a whole, those it is shown for first.
     labels: Mapping[str, tuple[int, ...]]
-    is_flat: bool
-    is_cut: bool
-    has_ignored: bool
-    shape: tuple[int, ...]
+    is_flat: bool  # whether it is one plane
+    is_cut: bool  # whether the labels it is shown for did not fit as a whole
+    has_ignored: bool  # whether voxels to ignore were taken out of the prediction
+    shape: tuple[int, ...]  # voxels (x, y, z)
 
     def n_bytes(self, n_channels: int) -> int:
         """Bytes in the page with the first channels."""
@@ -189,17 +179,12 @@ MOST_MB = 100
 
 @dataclass
 class ShownCases:
-    """The volumes of the cases that fit into the page.
+    """The volumes of the cases that fit into the page."""
 
-    Attributes:
-        volumes: Case to its volumes, in the order in which they were tried.
-        left_out: Cases for which there was no room.
-        only_first_channel: Whether further channels had no room.
-    """
-
+    #: Case to its volumes, in the order in which they were tried.
     volumes: dict[str, Volumes] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-    only_first_channel: bool = False
+    left_out: list[str] = field(default_factory=list)  # cases for which there was no room
+    only_first_channel: bool = False  # whether further channels had no room
 
     def n_channels(self, case: str) -> int:
         """Number of channels of a case that are in the page."""
