@@ -2,8 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +44,7 @@ class Slice:
 
     orientation: str  # one of `ORIENTATIONS`
     index: int  # position of the slice along its axis
-    t1: FloatArray  # intensities in [0, 1], shape (SIZE, SIZE)
-    grey: FloatArray  # probability of grey matter, same shape
-    white: FloatArray  # probability of white matter, same shape
+    channels: FloatArray  # T1, probability of grey and of white matter, in [0, 1], shape (3, SIZE, SIZE)
 
 
 def read_template() -> FloatArray:
@@ -66,8 +63,8 @@ def read_template() -> FloatArray:
         cure = f"{extra_cure('demo')} Or give your own dataset with --data."
         raise FileNotFoundError(f"`nilearn` must be installed with its template, got no {str(missing)!r}. {cure}")
     volumes = np.stack([SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path))) for path in paths])
-    even = volumes[:, : volumes.shape[1] // 2 * 2, : volumes.shape[2] // 2 * 2, : volumes.shape[3] // 2 * 2]
-    depth, height, width = (n // 2 for n in even.shape[1:])
+    depth, height, width = (n // 2 for n in volumes.shape[1:])
+    even = volumes[:, : 2 * depth, : 2 * height, : 2 * width]
     blocks = even.astype(np.float32).reshape(3, depth, 2, height, 2, width, 2)
     template: FloatArray = blocks.mean(axis=(2, 4, 6)) / np.float32(255)
     return template
@@ -84,9 +81,9 @@ def split_slices(template: FloatArray) -> dict[str, list[Slice]]:
         n_slices = template.shape[axis + 1] if orientation != "sagittal" else template.shape[axis + 1] // 2
         usable = []
         for index in range(n_slices):
-            t1, grey, white = (_centred(channel.take(index, axis=axis)) for channel in template)
-            if min((grey > 0.5).mean(), (white > 0.5).mean()) >= MIN_TISSUE:
-                usable.append(Slice(orientation, index, t1, grey, white))
+            channels = np.stack([_centred(channel.take(index, axis=axis)) for channel in template])
+            if (channels[1:] > 0.5).mean(axis=(1, 2)).min() >= MIN_TISSUE:
+                usable.append(Slice(orientation, index, channels))
         first, last = (round(fraction * len(usable)) for fraction in TEST_RANGE)
         split["test"] += usable[first:last]
         split["train"] += usable[: first - GAP] + usable[last + GAP :]
@@ -95,14 +92,10 @@ def split_slices(template: FloatArray) -> dict[str, list[Slice]]:
 
 def _centred(image: FloatArray) -> FloatArray:
     """Crop or pad with zeros to SIZE x SIZE around the centre."""
-    centred: FloatArray = np.zeros((SIZE, SIZE), dtype=np.float32)
-    into, out_of = [], []
-    for n in image.shape:
-        kept = min(n, SIZE)
-        into.append(slice((SIZE - kept) // 2, (SIZE - kept) // 2 + kept))
-        out_of.append(slice((n - kept) // 2, (n - kept) // 2 + kept))
-    centred[into[0], into[1]] = image[out_of[0], out_of[1]]
-    return centred
+    missing = [max(0, SIZE - n) for n in image.shape]
+    padded = np.pad(image, [(n // 2, n - n // 2) for n in missing])
+    row, column = ((n - SIZE) // 2 for n in padded.shape)
+    return padded[row : row + SIZE, column : column + SIZE]
 
 
 def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
@@ -118,17 +111,14 @@ def deform(slice_: Slice, *, rng: np.random.Generator) -> Slice:
         noise = rng.standard_normal((2, SIZE, SIZE))
         field = np.stack([gaussian_filter(part, sigma, mode="reflect") for part in noise])
         positions += field / np.abs(field).max() * amplitude * rng.uniform(0.5, 1.0)
-    t1, grey, white = (
-        map_coordinates(channel, positions, order=1, mode="constant").astype(np.float32)
-        for channel in (slice_.t1, slice_.grey, slice_.white)
-    )
-    return Slice(slice_.orientation, slice_.index, t1, grey, white)
+    moved = [map_coordinates(channel, positions, order=1, mode="constant") for channel in slice_.channels]
+    return replace(slice_, channels=np.stack(moved).astype(np.float32))
 
 
 def label_map(slice_: Slice) -> npt.NDArray[np.uint8]:
     """The most probable tissue of each pixel: 0 for other tissue, 1 for grey matter, 2 for white matter."""
-    other = 1 - slice_.grey - slice_.white
-    return np.argmax(np.stack([other, slice_.grey, slice_.white]), axis=0).astype(np.uint8)
+    _, grey, white = slice_.channels
+    return np.argmax([1 - grey - white, grey, white], axis=0).astype(np.uint8)
 
 
 def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
@@ -140,13 +130,14 @@ def render(slice_: Slice, centre: str, *, rng: np.random.Generator) -> npt.NDArr
 
     if centre not in ("A", "B", "C"):
         raise ValueError(f"`centre` must be A, B or C, got {centre!r}. Choose one of them.")
-    brain = np.clip(slice_.t1 / 0.3, 0, 1)
+    t1 = slice_.channels[0]
     if centre == "A":
-        image, noise = slice_.t1 ** rng.uniform(0.9, 1.1), 0.02
+        image, noise = t1 ** rng.uniform(0.9, 1.1), 0.02
     elif centre == "B":
-        image, noise = slice_.t1 ** rng.uniform(1.8, 2.6), 0.05
+        image, noise = t1 ** rng.uniform(1.8, 2.6), 0.05
     else:
-        image, noise = brain * (1.1 - slice_.t1) ** rng.uniform(0.9, 1.1), 0.03
+        brain = np.clip(t1 / 0.3, 0, 1)
+        image, noise = brain * (1.1 - t1) ** rng.uniform(0.9, 1.1), 0.03
     field = gaussian_filter(rng.standard_normal((SIZE, SIZE)), 24.0, mode="reflect")
     bias = np.exp(np.log(1.25) * field / np.abs(field).max())
     noisy = np.abs(image * bias + noise * rng.standard_normal((SIZE, SIZE)))
@@ -160,7 +151,16 @@ def build_dataset(raw: Path, *, rng: np.random.Generator) -> Path:
     shutil.rmtree(partial, ignore_errors=True)
     for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
         (partial / name).mkdir(parents=True)
-    rows = list(_write_cases(partial, slices, rng))
+    rows: list[tuple[str, str, str, str, int]] = []
+    for split, n_by_centre in N_CASES.items():
+        suffix = "Ts" if split == "test" else "Tr"
+        available = slices["test" if split == "test" else "train"]
+        for centre in (centre for centre, n_cases in n_by_centre.items() for _ in range(n_cases)):
+            case = f"brain_{len(rows) + 1:03d}"
+            slice_ = deform(available[rng.integers(len(available))], rng=rng)
+            _write_image(render(slice_, centre, rng=rng), partial / f"images{suffix}" / f"{case}_0000.png")
+            _write_image(label_map(slice_), partial / f"labels{suffix}" / f"{case}.png")
+            rows.append((case, centre, split, slice_.orientation, slice_.index))
     columns = ["case", "centre", "split", "orientation", "slice"]
     pd.DataFrame(rows, columns=columns).to_csv(partial / "cases.csv", index=False)
     dataset = {
@@ -176,24 +176,7 @@ def build_dataset(raw: Path, *, rng: np.random.Generator) -> Path:
     return folder
 
 
-def _write_cases(
-    folder: Path, slices: dict[str, list[Slice]], rng: np.random.Generator
-) -> Iterator[tuple[str, str, str, str, int]]:
+def _write_image(values: npt.NDArray[np.uint8], path: Path) -> None:
     import SimpleITK
 
-    number = 0
-    for split, n_by_centre in N_CASES.items():
-        suffix = "Ts" if split == "test" else "Tr"
-        available = slices["test" if split == "test" else "train"]
-        for centre, n_cases in n_by_centre.items():
-            for _ in range(n_cases):
-                number += 1
-                slice_ = deform(available[rng.integers(len(available))], rng=rng)
-                case = f"brain_{number:03d}"
-                image, labels = render(slice_, centre, rng=rng), label_map(slice_)
-                image_path = folder / f"images{suffix}" / f"{case}_0000.png"
-                SimpleITK.WriteImage(SimpleITK.GetImageFromArray(image), str(image_path))
-                SimpleITK.WriteImage(
-                    SimpleITK.GetImageFromArray(labels), str(folder / f"labels{suffix}" / f"{case}.png")
-                )
-                yield case, centre, split, slice_.orientation, slice_.index
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(values), str(path))

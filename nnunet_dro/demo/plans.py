@@ -3,6 +3,8 @@
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+
 #: Name of the plans file with the small configuration (nnU-Net's ``-p``).
 PLANS_NAME = "nnUNetPlansDemo"
 
@@ -20,10 +22,8 @@ def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
     """
     configurations = plans["configurations"]
     if parent not in configurations:
-        names = ", ".join(configurations)
-        raise ValueError(
-            f"`parent` must be one of {names}, got {parent!r}. nnU-Net has planned no other for these data."
-        )
+        known = ", ".join(configurations)
+        raise ValueError(f"`parent` must be one of {known}, got {parent!r}. nnU-Net has planned no other.")
     inherited = configurations[parent]
     n_dimensions = len(inherited["patch_size"])
     architecture = deepcopy(inherited["architecture"])
@@ -33,24 +33,15 @@ def small_plans(plans: dict[str, Any], *, parent: str) -> dict[str, Any]:
     kwargs["features_per_stage"] = list(FEATURES[n_dimensions][:kept])
     kwargs["kernel_sizes"], kwargs["strides"] = kwargs["kernel_sizes"][:kept], kwargs["strides"][:kept]
     kwargs["n_conv_per_stage"], kwargs["n_conv_per_stage_decoder"] = [2] * kept, [2] * (kept - 1)
+    # The parent's patch, no larger than allowed, and rounded down to what the strides divide.
+    divisor = np.prod(kwargs["strides"], axis=0)
+    patch = np.maximum(divisor, np.minimum(inherited["patch_size"], MAX_PATCH[n_dimensions]) // divisor * divisor)
     small = deepcopy(plans)
     small["plans_name"] = PLANS_NAME
     small["configurations"][f"{parent}_small"] = {
         "inherits_from": parent,
         "batch_size": BATCH_SIZE[n_dimensions],
-        "patch_size": _patch_size(inherited["patch_size"], kwargs["strides"]),
+        "patch_size": patch.tolist(),
         "architecture": architecture,
     }
     return small
-
-
-def _patch_size(parent: list[int], strides: list[list[int]]) -> list[int]:
-    """The parent's patch size, reduced to the largest one allowed and rounded down to what the strides divide."""
-    largest = MAX_PATCH[len(parent)]
-    patch = []
-    for axis, size in enumerate(parent):
-        divisor = 1
-        for stride in strides:
-            divisor *= stride[axis]
-        patch.append(max(divisor, min(size, largest) // divisor * divisor))
-    return patch

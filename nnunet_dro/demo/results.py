@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from rich import box
 from rich.markup import escape
@@ -97,27 +96,22 @@ def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
     for label in table["label"].unique():
         for stratum in table["stratum"].unique():
             rows = table[(table["label"] == label) & (table["stratum"] == stratum)]
-            for position, method in enumerate(rows["method"]):
-                names = (label, stratum, str(n_training.get(stratum, 0))) if position == 0 else ("", "", "")
-                cells = [
-                    _cell(
-                        rows[statistic.name].to_numpy(dtype=np.float64),
-                        position,
-                        more_is_better=statistic.more_is_better(METRICS["dice"]),
-                    )
-                    for statistic in shown
-                ]
+            columns = [_cells(rows[one.name], more_is_better=one.more_is_better(METRICS["dice"])) for one in shown]
+            names = (label, stratum, str(n_training.get(stratum, 0)))
+            for method, *cells in zip(rows["method"], *columns, strict=True):
                 # Names come from files; rich would take brackets in them for markup.
                 rendered.add_row(*map(escape, (*names, method)), *cells)
+                names = ("", "", "")
         rendered.add_section()
     return rendered
 
 
-def _cell(values: npt.NDArray[np.float64], position: int, *, more_is_better: bool) -> str:
-    value = float(values[position])
-    if np.isnan(value):
-        return "-"
-    others = np.delete(values, position)
-    gain = (value - others) if more_is_better else (others - value)
-    text = f"{100 * value:.1f}"
-    return f"[bold]{text}[/]" if len(others) and (gain >= NOTABLE).all() else text
+def _cells(column: "pd.Series[float]", *, more_is_better: bool) -> list[str]:
+    """The numbers of the methods, that one bold which is better than each other one by what is notable."""
+    values = column.to_numpy(dtype=np.float64) * (1 if more_is_better else -1)
+    cells = []
+    for place, value in enumerate(values):
+        text = "-" if np.isnan(value) else f"{100 * abs(value):.1f}"
+        others = np.delete(values, place)
+        cells.append(f"[bold]{text}[/]" if len(others) and (value - others >= NOTABLE).all() else text)
+    return cells
