@@ -1,6 +1,6 @@
 """The demo's results, from the functions behind the commands evaluate, compare and report."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,24 +16,25 @@ from nnunet_dro.evaluation.report import comparison_reports, evaluation_reports,
 from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.files.case_table import CASE_TABLE_FILE
 from nnunet_dro.files.output_folder import write_files
+from nnunet_dro.nnunet.dataset_json import DATASET_JSON
+from nnunet_dro.nnunet.raw_dataset import RawDataset
 
 
-def metrics_for(ending: str) -> tuple[str, ...]:
-    """The metrics for label maps with this file ending; pictures store no voxel size, which distances need."""
-    return ("dice",) if ending in (".png", ".bmp") else ("dice", "hd95")
+def _metrics(dataset: RawDataset) -> tuple[str, ...]:
+    """The metrics to compute; pictures store no voxel size, which distances need."""
+    return ("dice",) if dataset.file_ending in (".png", ".bmp") else ("dice", "hd95")
 
 
-def commands(
-    out: Path, dataset: Path, methods: Collection[str], *, by: str, metrics: Sequence[str]
-) -> list[tuple[str, ...]]:
+def commands(out: Path, dataset: RawDataset, methods: Collection[str], *, by: str) -> list[tuple[str, ...]]:
     """The commands that do what `compare_methods` does."""
     lines: list[tuple[str, ...]] = []
     for method in methods:
         folder = str(out / "evaluation" / method)
         files = (str(out / "test" / "labels"), str(out / "predictions" / method), "-o", folder)
-        table = ("--dataset-json", str(dataset / "dataset.json"), "--cases", str(dataset / "cases.csv"), "--by", by)
-        options = ("--metrics", ",".join(metrics), "--method", method)
+        table = ("--dataset-json", str(dataset.folder / DATASET_JSON), "--cases", str(dataset.folder / CASE_TABLE_FILE))
+        options = ("--by", by, "--metrics", ",".join(_metrics(dataset)), "--method", method)
         lines.append(("nnunet-dro", "evaluate", *files, *table, *options))
         lines.append(("nnunet-dro", "report", folder, "--images", str(out / "test" / "images")))
     folders = (f"{method}={out / 'evaluation' / method}" for method in methods)
@@ -41,14 +42,7 @@ def commands(
 
 
 def compare_methods(
-    out: Path,
-    dataset: Path,
-    methods: Collection[str],
-    *,
-    by: str,
-    metrics: Sequence[str],
-    jobs: int,
-    progress: StepProgress,
+    out: Path, dataset: RawDataset, methods: Collection[str], *, by: str, jobs: int, progress: StepProgress
 ) -> Comparison:
     """Evaluate the predictions of the methods, the baseline first, compare them, and write the results."""
     evaluations = {}
@@ -57,11 +51,11 @@ def compare_methods(
         evaluation = evaluate(
             out / "test" / "labels",
             out / "predictions" / method,
-            dataset_json=dataset / "dataset.json",
-            cases=dataset / "cases.csv",
+            dataset_json=dataset.folder / DATASET_JSON,
+            cases=dataset.folder / CASE_TABLE_FILE,
             by=[by],
             overall=True,
-            metrics=metrics,
+            metrics=_metrics(dataset),
             jobs=jobs,
             method=method,
         )

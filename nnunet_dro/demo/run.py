@@ -17,7 +17,7 @@ from rich.console import Console
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
 from nnunet_dro.demo.division import Division, divide, strata_by
 from nnunet_dro.demo.plans import PLANS_NAME, small_plans
-from nnunet_dro.demo.results import commands, compare_methods, metrics_for, render_table
+from nnunet_dro.demo.results import commands, compare_methods, render_table
 from nnunet_dro.demo.settings import Settings, claim
 from nnunet_dro.demo.steps import Step, StepProgress, carry_out, steps_progress, together
 from nnunet_dro.evaluation import Labels
@@ -197,13 +197,7 @@ class _Run:
         for step in steps:
             variables = "".join(f"{name}={shlex.quote(value)} " for name, value in step.environment.items())
             lines += ["", f"# {step.title}", *([variables + shlex.join(step.command)] if step.command else [])]
-        results = commands(
-            self.out,
-            self.dataset.folder,
-            list(self.settings.trainers),
-            by=self.settings.by,
-            metrics=metrics_for(self.dataset.file_ending),
-        )
+        results = commands(self.out, self.dataset, self.settings.trainers, by=self.settings.by)
         lines += ["", "# Evaluate and compare", *map(shlex.join, results)]
         with replacing(self.out / "commands.sh") as new:
             new.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -234,15 +228,9 @@ class _Run:
 
     def _evaluate(self) -> pd.DataFrame:
         with steps_progress(self.console, ["Evaluate and compare"]) as (progress,):
-            comparison = compare_methods(
-                self.out,
-                self.dataset.folder,
-                list(self.settings.trainers),
-                by=self.settings.by,
-                metrics=metrics_for(self.dataset.file_ending),
-                jobs=int(self.environment["nnUNet_def_n_proc"]),
-                progress=progress,
-            )
+            methods, jobs = self.settings.trainers, int(self.environment["nnUNet_def_n_proc"])
+            by = self.settings.by
+            comparison = compare_methods(self.out, self.dataset, methods, by=by, jobs=jobs, progress=progress)
         shown = (comparison.strata["metric"] == "dice") & (comparison.strata["attribute"] == self.settings.by)
         table = comparison.strata[shown].reset_index(drop=True)
         n_training = Counter(self.stratum_of_case[list(self.division.train)])
