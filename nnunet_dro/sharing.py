@@ -13,6 +13,7 @@ import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import check_new_file
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
 from nnunet_dro.nnunet.folders import FOLD_NAME
@@ -25,31 +26,21 @@ PLANS_JSON, CHECKPOINT = "plans.json", "checkpoint_final.pth"
 
 #: What nnU-Net reads to predict, of the plans, of the description of the dataset and of a checkpoint.
 _OF_PLANS = (
-    "dataset_name",
-    "plans_name",
-    "original_median_spacing_after_transp",
-    "original_median_shape_after_transp",
-    "image_reader_writer",
-    "transpose_forward",
-    "transpose_backward",
-    "configurations",
-    "experiment_planner_used",
-    "label_manager",
-    "foreground_intensity_properties_per_channel",
-    "foreground_intensity_properties_by_modality",
+    *("dataset_name", "plans_name", "original_median_spacing_after_transp", "original_median_shape_after_transp"),
+    *("image_reader_writer", "transpose_forward", "transpose_backward"),
+    *("configurations", "experiment_planner_used", "label_manager"),
+    *("foreground_intensity_properties_per_channel", "foreground_intensity_properties_by_modality"),
 )
 _OF_DATASET = (
-    "channel_names",
-    "modality",
-    "labels",
-    "regions_class_order",
-    "file_ending",
-    "overwrite_image_reader_writer",
+    *("channel_names", "modality", "labels", "regions_class_order", "file_ending", "overwrite_image_reader_writer"),
 )
 _OF_CHECKPOINT = ("network_weights", "inference_allowed_mirroring_axes", "trainer_name", "init_args")
 
 #: Texts of the description that tell the recipient where the model comes from.
 _TEXTS = ("name", "description", "reference", "licence", "license", "release")
+
+
+_GIVE = "Give the folder TRAINER__PLANS__CONFIGURATION in nnUNet_results."
 
 
 @dataclass(frozen=True)
@@ -78,15 +69,7 @@ def share_model(
     The checkpoints get the name of nnU-Net's own trainer, whose network they are for. The file has what prediction
     needs: nothing of the training cases, neither names nor losses, and not the state of the optimiser.
     """
-    if output.is_dir() or (output.exists() and not overwrite):
-        raise FileExistsError(
-            f"`output` must be a new file, got {str(output)!r}, which exists. Name another, or give --overwrite to "
-            "replace a file."
-        )
-    if not output.absolute().parent.is_dir():
-        raise FileNotFoundError(
-            f"`output` must be in an existing folder, got {str(output)!r}. Make the folder, or name another."
-        )
+    check_new_file(output, overwrite=overwrite)
     shared_folds = _folds(model_folder, folds, checkpoint)
     plans, dataset = (_description(model_folder / name) for name in (PLANS_JSON, DATASET_JSON))
     cases = set(map(str, dataset["dataset"])) if isinstance(dataset.get("dataset"), Mapping) else set()
@@ -124,22 +107,17 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
     """The folds to share, each of which has the checkpoint."""
     if not model_folder.is_dir():
         raise FileNotFoundError(
-            f"`model_folder` must be a folder, got {str(model_folder)!r}, which does not exist. Give the folder "
-            "TRAINER__PLANS__CONFIGURATION in nnUNet_results."
+            f"`model_folder` must be a folder, got {str(model_folder)!r}, which does not exist. {_GIVE}"
         )
     matches = (FOLD_NAME.fullmatch(path.name) for path in model_folder.iterdir() if path.is_dir())
     there = sorted((match[1] for match in matches if match), key=lambda fold: (fold == "all", len(fold), fold))
     if not there:
-        raise ValueError(
-            f"`model_folder` must hold folders fold_X, got {str(model_folder)!r}, which has none. Give the folder "
-            "TRAINER__PLANS__CONFIGURATION in nnUNet_results."
-        )
+        raise ValueError(f"`model_folder` must hold folders fold_X, got {str(model_folder)!r}, which has none. {_GIVE}")
     if folds is None:
         folds = [fold for fold in there if fold != "all"] or there
     if unknown := [fold for fold in folds if fold not in there]:
-        raise ValueError(
-            f"`folds` must be folds of the model, got {name_some(unknown)}. Choose from: {name_some(there)}."
-        )
+        cure = f"Choose from: {name_some(there)}."
+        raise ValueError(f"`folds` must be folds of the model, got {name_some(unknown)}. {cure}")
     if len(set(folds)) < len(folds) or not folds:
         raise ValueError(f"`folds` must be different folds, at least one, got {name_some(folds)}. Name each once.")
     without = [fold for fold in folds if not (model_folder / f"fold_{fold}" / checkpoint).is_file()]
@@ -154,10 +132,7 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
 
 def _description(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
-        raise FileNotFoundError(
-            f"`model_folder` must hold {path.name}, got {str(path.parent)!r} without it. Give the folder "
-            "TRAINER__PLANS__CONFIGURATION in nnUNet_results."
-        )
+        raise FileNotFoundError(f"`model_folder` must hold {path.name}, got {str(path.parent)!r} without it. {_GIVE}")
     content = read_if_usable(path)
     needed = ("plans_name", "configurations") if path.name == PLANS_JSON else ("labels", "file_ending")
     if content is None or any(key not in content for key in needed):
@@ -218,10 +193,6 @@ def _names_a_case(text: Any, cases: Collection[str]) -> bool:
 def _other_files(model_folder: Path, shared: Collection[str]) -> list[str]:
     """Names of the files and folders in the model folder and its shared folds that are not shared."""
     parts = {part for name in shared for part in (name, *(str(p) for p in Path(name).parents))}
-    names = {
-        path.name
-        for folder in (model_folder, *(model_folder / part for part in parts if (model_folder / part).is_dir()))
-        for path in folder.iterdir()
-        if path.relative_to(model_folder).as_posix() not in parts
-    }
-    return sorted(names)
+    folders = [model_folder, *(model_folder / part for part in parts if (model_folder / part).is_dir())]
+    there = {path.relative_to(model_folder) for folder in folders for path in folder.iterdir()}
+    return sorted({path.name for path in there if path.as_posix() not in parts})

@@ -39,13 +39,6 @@ def without(blocked, *arguments, then="from nnunet_dro.cli import main; main()")
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
-def test_help_names_the_commands():
-    result = nnunet_dro("--help")
-    assert result.returncode == 0
-    assert "trainers" in result.stdout
-    assert "demo" in result.stdout
-
-
 def test_version_is_the_packages():
     from nnunet_dro import __version__
 
@@ -129,29 +122,3 @@ def test_help_shows_the_choices(command, choices):
 
     for choice in choices:
         assert choice in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("demo", "--device", "tpu"), "'tpu' is not one of 'cpu', 'cuda', 'mps'"),
-        (("demo", "--epochs", "ten"), "'--epochs'"),
-        ((*TUNE, "--sampler", "grid"), "'grid' is not one of 'gp', 'tpe'"),
-    ],
-)
-def test_value_that_is_no_choice_is_refused_in_one_line(arguments, message, tmp_path):
-    result = nnunet_dro(*arguments, cwd=tmp_path)
-
-    assert result.returncode == 2
-    assert not result.stdout
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert message in result.stderr
-    assert not list(tmp_path.iterdir())
-
-
-def test_argument_that_is_missing_says_where_the_command_is_explained():
-    result = nnunet_dro("suspects")
-
-    assert result.returncode == 2
-    assert "fold_folder" in result.stderr
-    assert "`nnunet-dro suspects --help`" in result.stderr

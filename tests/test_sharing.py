@@ -125,6 +125,8 @@ def test_file_has_what_prediction_needs_in_the_folders_of_nnunet(model, tmp_path
         key: DATASET[key] for key in ("channel_names", "labels", "file_ending", "licence")
     }
     assert "-f 0 1 10 " in shared.predict
+    moved = share_model(model(dataset="moved"), tmp_path / "moved.zip")
+    assert moved.folder == top, "the name of the dataset is that of the plans where the model was moved"
 
 
 def test_command_says_what_it_left_out_and_how_to_predict(model, tmp_path):
@@ -160,10 +162,6 @@ def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
     assert shared_folds("--folds", "1", "--overwrite") == {"fold_1"}
     assert shared_folds("--folds", "0, 1", "--overwrite") == {"fold_0", "fold_1"}
     assert shared_folds("--folds", "all", "--overwrite") == {"fold_all"}
-
-
-def test_name_of_the_dataset_is_that_of_the_plans_where_the_model_was_moved(model, tmp_path):
-    assert share_model(model(dataset="moved"), tmp_path / "model.zip").folder.startswith("Dataset901_labels/")
 
 
 def test_existing_file_is_replaced_only_if_asked_for(model, tmp_path):
@@ -236,33 +234,17 @@ class NotOurs(nnUNetTrainer):
     pass
 
 
-@pytest.mark.parametrize(
-    ("trainer", "message"),
-    [
-        (Mine, None),
-        (OtherNetwork, "must have the network of nnUNetTrainer"),
-        (NotOurs, "must be one of nnunet-dro"),
-        (None, "must be one of nnunet-dro"),
-    ],
-)
-def test_trainer_must_be_ours_or_a_mix_in_with_the_network_of_nnunet(model, tmp_path, monkeypatch, trainer, message):
-    monkeypatch.setattr(sharing, "_trainer_elsewhere", lambda _: trainer)
-
-    result = share(model("nnUNetTrainerMine"), "-o", tmp_path / "model.zip")
-
-    if message is None:
-        assert result.exit_code == 0, result.output
-    else:
-        assert message in refused(result)
-        assert not list(tmp_path.glob("*.zip"))
-
-
-def test_trainers_of_nnunet_are_found_and_refused(model, tmp_path):
-    folder = model("nnUNetTrainer")
-    assert "got 'nnUNetTrainer'. Share other models with nnUNetv2_export_model_to_zip" in refused(
-        share(folder, "-o", tmp_path / "model.zip")
-    )
+def test_trainer_must_be_ours_or_a_mix_in_with_the_network_of_nnunet(model, tmp_path, monkeypatch):
     assert sharing._trainer_elsewhere("nnUNetTrainer") is nnUNetTrainer
+    folder, output = model("nnUNetTrainerMine"), tmp_path / "model.zip"
+    others = "must be one of nnunet-dro, or a mix-in of HardnessWeighted"
+    network = "must have the network of nnUNetTrainer"
+    for trainer, message in ((OtherNetwork, network), (NotOurs, others), (None, others)):
+        monkeypatch.setattr(sharing, "_trainer_elsewhere", lambda _, found=trainer: found)
+        assert message in refused(share(folder, "-o", output))
+        assert not output.exists()
+    monkeypatch.setattr(sharing, "_trainer_elsewhere", lambda _: Mine)
+    assert share(folder, "-o", output).exit_code == 0
 
 
 #: One of nnU-Net's commands where this package is not installed.
@@ -285,60 +267,36 @@ program.load()()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trainer", ["nnUNetTrainerDRO_beta10_1epochs_3iters"])
-def test_recipient_predicts_the_same_without_this_package(project, tmp_path, trainer):
-    here = project("labels")
+def test_recipient_predicts_the_same_without_this_package(project, tmp_path):
+    here, trainer = project("labels"), "nnUNetTrainerDRO_beta10_1epochs_3iters"
     here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", trainer, "-device", "cpu")
     images = ("-i", here.raw / "imagesTs")
     quick = ("-device", "cpu", "-npp", 1, "-nps", 1)
     mine = tmp_path / "mine"
-    here.run(
-        "nnUNetv2_predict",
-        "-d",
-        here.dataset_id,
-        "-c",
-        "3d_small",
-        "-tr",
-        trainer,
-        "-f",
-        0,
-        *images,
-        "-o",
-        mine,
-        *quick,
-    )
+    model_words = ("-d", here.dataset_id, "-c", "3d_small", "-tr", trainer, "-f", 0)
+    here.run("nnUNetv2_predict", *model_words, *images, "-o", mine, *quick)
     folder = here.fold_folder(trainer, "3d_small").parent
     shared = share_model(folder, tmp_path / "model.zip")
     for name in ("raw", "preprocessed", "results"):
         (tmp_path / "recipient" / name).mkdir(parents=True)
 
     def recipient(*words, check=True):
-        words = [str(word) for word in words]
-        result = subprocess.run(
-            [sys.executable, "-c", RECIPIENT.format(words=words)],
-            env=environment(tmp_path / "recipient"),
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-        )
+        command = [sys.executable, "-c", RECIPIENT.format(words=[str(word) for word in words])]
+        folders = {"env": environment(tmp_path / "recipient"), "cwd": tmp_path}
+        result = subprocess.run(command, **folders, capture_output=True, text=True)
         assert result.returncode == 0 or not check, result.stderr
         return result
 
     recipient("nnUNetv2_install_pretrained_model_from_zip", shared.path)
-    predict = [
-        {"INPUT": here.raw / "imagesTs", "OUTPUT": tmp_path / "theirs"}.get(word, word)
-        for word in shared.predict.split()
-    ]
-    recipient(*predict, *quick)
+    places = {"INPUT": here.raw / "imagesTs", "OUTPUT": tmp_path / "theirs"}
+    recipient(*(places.get(word, word) for word in shared.predict.split()), *quick)
     installed = tmp_path / "recipient" / "results" / shared.folder
     from_folder = ("nnUNetv2_predict_from_modelfolder", "-m")
     recipient(*from_folder, installed, "-f", 0, *images, "-o", tmp_path / "folder", *quick)
 
     for case in ("test_00", "test_01"):
-        of_mine, *others = (
-            sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / name / f"{case}.nii.gz")))
-            for name in ("mine", "theirs", "folder")
-        )
+        paths = (tmp_path / name / f"{case}.nii.gz" for name in ("mine", "theirs", "folder"))
+        of_mine, *others = (sitk.GetArrayFromImage(sitk.ReadImage(str(path))) for path in paths)
         assert len(np.unique(of_mine)) > 1
         for other in others:
             np.testing.assert_array_equal(other, of_mine)

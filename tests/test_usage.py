@@ -1,4 +1,3 @@
-import ast
 import os
 import re
 import subprocess
@@ -13,7 +12,6 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from nnunet_dro import commands
 from nnunet_dro import progress_bar as module
 from nnunet_dro.cli import app
 from nnunet_dro.commands.shared import takes
@@ -43,15 +41,23 @@ def test_without_words_it_shows_what_one_does_in_the_order_of_a_project(run):
         (("evaluate", "a", "b", "-o", "c", "--bootstrap", "many"), ["--bootstrap", "integer"]),
         (("evaluate", "a", "b", "-o", "c", "--empty", "never"), ["--empty", "never", "undefined"]),
         (("evaluate", "a", "b", "-o"), ["-o"]),
+        (("suspects",), ["fold_folder", "`nnunet-dro suspects --help`"]),
+        (("demo", "--device", "tpu"), ["'tpu' is not one of 'cpu', 'cuda', 'mps'"]),
+        (("demo", "--epochs", "ten"), ["'--epochs'"]),
+        (("tune", "7", "2d", "0", "--trainer", "DRO", "--sampler", "grid"), ["'grid' is not one of 'gp', 'tpe'"]),
+        (("rank", "a=r", "b=s", "-o", "out", "--scheme", "meen"), ["'meen' is not one of"]),
     ],
 )
-def test_an_error_of_usage_is_one_line(run, words, parts):
+def test_an_error_of_usage_is_one_line(run, tmp_path, monkeypatch, words, parts):
+    monkeypatch.chdir(tmp_path)
     result = run(*words)
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     assert result.stderr.startswith("nnunet-dro: ")
     assert all(part in result.stderr for part in parts), result.stderr
+    assert "Value error" not in result.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_help_groups_the_commands_and_names_each_once(run):
@@ -88,13 +94,6 @@ def test_an_error_names_the_flag_that_was_typed(run, tmp_path, monkeypatch, word
     result = run(*words)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"nnunet-dro: `{flag}` must "), result.stderr
-
-
-def test_an_error_of_a_choice_is_one_plain_sentence(run):
-    result = run("rank", "a=r", "b=s", "-o", "out", "--scheme", "meen")
-    assert result.exit_code == 2
-    assert "Value error" not in result.stderr
-    assert "'meen' is not one of" in result.stderr
 
 
 def test_an_error_leaves_columns_and_arguments_their_names():
@@ -161,10 +160,8 @@ def test_a_command_takes_the_fields_of_a_dataclass():
     assert CliRunner().invoke(program, ["append", "a", "--size", "5"]).exit_code == 0
     assert seen == [Options(names=["a", "b"], parts=["x"]), Options(names=["a"], size=5)]
     refused = CliRunner().invoke(program, ["append", "a", "--size", "0"])
-    assert (refused.exit_code, refused.stderr) == (
-        2,
-        "nnunet-dro: `--size` must be at least 1, got 0. Give --size.\n",
-    )
+    assert refused.exit_code == 2
+    assert refused.stderr == "nnunet-dro: `--size` must be at least 1, got 0. Give --size.\n"
 
 
 def test_the_first_panel_of_evaluate_has_what_everybody_uses(run):
@@ -196,10 +193,3 @@ def test_progress_on_a_terminal_shows_what_is_going_on():
     shown = console.file.getvalue()
     assert "trial 0 nnUNetTrainerIW_[site], validation cases" in shown
     assert "1/3" in shown
-
-
-def test_no_command_is_a_function_of_more_than_three_parameters():
-    for path in Path(commands.__file__).parent.glob("*.py"):
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(function, ast.FunctionDef) and function.name == path.stem:
-                assert len(function.args.args) <= 3, path.name

@@ -28,14 +28,11 @@ def strata(
     from nnunet_dro.evaluation.report.columns import columns_table
     from nnunet_dro.evaluation.stratifying.strata_table import strata_table
     from nnunet_dro.files.atomic import replacing
+    from nnunet_dro.files.output_folder import check_new_file
 
     if output.suffix.lower() != ".csv":
         raise ValueError(f"`output` must end in .csv, got {str(output)!r}. Name another file.")
-    if output.exists() and not overwrite:
-        cure = "Name another, or give --overwrite to replace it."
-        raise FileExistsError(f"`output` must be a new file, got {str(output)!r}, which exists. {cure}")
-    if not output.absolute().parent.is_dir():
-        raise FileNotFoundError(f"`output` must be in a folder that exists, got {str(output)!r}. Make the folder.")
+    check_new_file(output, overwrite=overwrite)
     with progress_bar("Reading images") as progress:
         jobs = jobs or cpu_count()
         table = strata_table(images, labels, dicom=dicom, cases=cases, jobs=jobs, workers=workers, progress=progress)

@@ -24,6 +24,16 @@ def check_output(folder: Path, *, overwrite: bool) -> None:
         raise PermissionError(f"`output` must be writable, got {str(existing)!r}. Name another folder.")
 
 
+def check_new_file(path: Path, *, overwrite: bool) -> None:
+    """Check, before long work, that a file can be written: it is new or may be replaced, and its folder exists."""
+    if path.is_dir() or (path.exists() and not overwrite):
+        cure = "Name another, or give --overwrite to replace a file."
+        raise FileExistsError(f"`output` must be a new file, got {str(path)!r}, which exists. {cure}")
+    if not path.absolute().parent.is_dir():
+        cure = "Make the folder, or name another."
+        raise FileNotFoundError(f"`output` must be in an existing folder, got {str(path)!r}. {cure}")
+
+
 def write_files(folder: Path, files: Mapping[str, str], *, outdated: Collection[str] = ()) -> list[str]:
     """Write files into a folder: a new folder appears with all of them, an old one gets them once all are written.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,7 @@ def rank_evaluations(
     chosen = choice_of(RankingScheme, scheme, name="scheme")
     entries = read_entries(evaluations, by=by, intersect=intersect)
     samples = _bootstrap(entries.contest, n_resamples, seed, progress)
-    found = list(_rankings(entries))
+    found = _rankings(entries)
     order = _order(found, chosen)
     teams = tuple(entries.teams[place] for place in order)
     options = {
@@ -166,8 +166,17 @@ class _OneRanking:
     scheme: RankingScheme
     scores: FloatArray
 
+    @property
+    def about(self) -> tuple[str, str, str, int, str]:
+        return self.kind, self.attribute, self.stratum, self.n, self.scheme.value
 
-def _rankings(entries: Entries) -> "Sequence[_OneRanking]":
+    @cached_property
+    def overall(self) -> FloatArray:
+        """The ranks over all tasks."""
+        return overall_ranks(self.scores)
+
+
+def _rankings(entries: Entries) -> list[_OneRanking]:
     contest, n_cases = entries.contest, len(entries.cases)
     found = []
     for scheme in RankingScheme:
@@ -176,17 +185,21 @@ def _rankings(entries: Entries) -> "Sequence[_OneRanking]":
             of_strata = [task_scores(contest.of_cases(inside), scheme)[0] for _, inside in strata]
             for (stratum, inside), scores in zip(strata, of_strata, strict=True):
                 found.append(_OneRanking("stratum", attribute, stratum, int(inside.sum()), scheme, scores))
-            worst = worst_scores(np.stack(of_strata))
-            found.append(_OneRanking("worst", attribute, "", n_cases, scheme, worst))
+            found.append(_OneRanking("worst", attribute, "", n_cases, scheme, worst_scores(np.stack(of_strata))))
             for stratum, inside in strata if len(strata) > 1 else ():
                 scores = task_scores(contest.of_cases(~inside), scheme)[0]
                 found.append(_OneRanking("without", attribute, stratum, int((~inside).sum()), scheme, scores))
     return found
 
 
+def _of_all(found: Sequence[_OneRanking]) -> dict[RankingScheme, FloatArray]:
+    """The ranks of all cases over all tasks, by scheme."""
+    return {one.scheme: one.overall for one in found if one.kind == "all"}
+
+
 def _order(found: Sequence[_OneRanking], scheme: RankingScheme) -> list[int]:
     """The teams by rank; equal ones by the mean of their ranks over all schemes, then as they were given."""
-    of_all = {one.scheme: overall_ranks(one.scores) for one in found if one.kind == "all"}
+    of_all = _of_all(found)
     mean = np.mean(list(of_all.values()), axis=0)
     return [int(place) for place in np.lexsort((mean, of_all[scheme]))]
 
@@ -207,34 +220,23 @@ def _bootstrap(
 
 
 def _rank_table(entries: Entries, found: Sequence[_OneRanking], order: Sequence[int]) -> pd.DataFrame:
+    signs = {RankingScheme.TEST: 1.0, RankingScheme.RANK_MEAN: -1.0, RankingScheme.RANK_MEDIAN: -1.0}
     rows: list[tuple[Any, ...]] = []
     for one in found:
-        about = (one.kind, one.attribute, one.stratum, one.n, one.scheme.value)
         by_task = ranks_of(one.scores)
         mean = -consensus(by_task)
-        overall = overall_ranks(one.scores)
-        rows += [(*about, OVERALL, OVERALL, entries.teams[t], mean[t], overall[t]) for t in order]
+        rows += [(*one.about, OVERALL, OVERALL, entries.teams[t], mean[t], one.overall[t]) for t in order]
         for task, scores, ranks in zip(entries.tasks, one.scores, by_task, strict=True):
-            sign = {RankingScheme.TEST: 1.0, RankingScheme.RANK_MEAN: -1.0, RankingScheme.RANK_MEDIAN: -1.0}.get(
-                one.scheme, task.sign
-            )
             # + 0.0 turns -0.0 into 0.0.
-            rows += [
-                (*about, task.metric, task.label, entries.teams[t], sign * scores[t] + 0.0, ranks[t]) for t in order
-            ]
+            shown = signs.get(one.scheme, task.sign) * scores + 0.0
+            rows += [(*one.about, task.metric, task.label, entries.teams[t], shown[t], ranks[t]) for t in order]
     return pd.DataFrame(rows, columns=list(RANK_COLUMNS))
 
 
 def _agreement_table(found: Sequence[_OneRanking]) -> pd.DataFrame:
-    full = {one.scheme: overall_ranks(one.scores) for one in found if one.kind == "all"}
-    rows = [
-        (
-            *(one.kind, one.attribute, one.stratum, one.n, one.scheme.value),
-            float(kendall_tau(overall_ranks(one.scores)[None], full[one.scheme])[0]),
-        )
-        for one in found
-        if one.kind != "all"
-    ]
+    full = _of_all(found)
+    others = [one for one in found if one.kind != "all"]
+    rows = [(*one.about, float(kendall_tau(one.overall[None], full[one.scheme])[0])) for one in others]
     return pd.DataFrame(rows, columns=list(AGREEMENT_COLUMNS))
 
 
@@ -244,7 +246,7 @@ def _bootstrap_table(
     found: Sequence[_OneRanking],
     order: Sequence[int],
 ) -> pd.DataFrame:
-    full = {one.scheme: overall_ranks(one.scores) for one in found if one.kind == "all"}
+    full = _of_all(found)
     rows = [
         (scheme.value, entries.teams[t], full[scheme][t], of.low[t], of.median[t], of.high[t], *of.shares[t])
         for scheme, of in samples.items()
@@ -309,6 +311,4 @@ def _case_table(entries: Entries) -> pd.DataFrame:
             columns[f"{task.metric}_undefined"] = np.isneginf(entries.contest.goodness[number]).sum(axis=0)
         columns |= {f"{a} (stratum)" if a in columns else a: of_case for a, of_case in stratum_of.items()}
         parts.append(pd.DataFrame(columns))
-    table = pd.concat(parts, ignore_index=True)
-    order = chain.from_iterable(range(n, len(table), len(entries.cases)) for n in range(len(entries.cases)))
-    return table.iloc[list(order)].reset_index(drop=True)
+    return pd.concat(parts).sort_values("case", kind="stable", ignore_index=True)

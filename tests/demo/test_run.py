@@ -102,11 +102,8 @@ def test_demo_compares_both_methods_per_label_and_stratum(tmp_path, data, nnunet
 def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, data, nnunet):
     demo(tmp_path / "out", data, trainer="nnUNetTrainerHWS_beta7", epochs=2, iterations=3, device="cuda")
 
-    assert [command[0] for command in nnunet.commands] == [
-        "nnUNetv2_plan_and_preprocess",
-        *["nnUNetv2_train"] * 2,
-        *["nnUNetv2_predict"] * 2,
-    ]
+    programs = ["nnUNetv2_plan_and_preprocess", *["nnUNetv2_train"] * 2, *["nnUNetv2_predict"] * 2]
+    assert [command[0] for command in nnunet.commands] == programs
     trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
     assert trainers[:2] == trainers[2:]
     assert trainers[:2] == ["nnUNetTrainerDRO_beta0_2epochs_3iters", "nnUNetTrainerHWS_beta7_2epochs_3iters"]
@@ -150,11 +147,8 @@ def test_trainings_on_a_cpu_take_one_thread(tmp_path, data, nnunet, monkeypatch,
 
     demo(tmp_path / "out", data, device=device)
 
-    assert [environment.get("OMP_NUM_THREADS") for environment in nnunet.environments] == [
-        None,
-        *[n_threads] * 2,
-        *[None] * 2,
-    ]
+    found = [environment.get("OMP_NUM_THREADS") for environment in nnunet.environments]
+    assert found == [None, n_threads, n_threads, None, None]
     assert (tmp_path / "out" / "commands.sh").read_text().count("OMP_NUM_THREADS=") == (2 if n_threads else 0)
 
 
@@ -281,9 +275,7 @@ def test_bad_input_leaves_no_folder(tmp_path, data, nnunet):
 def test_default_trainers_are_found_by_nnunet_under_their_names():
     trainers = Settings(None, "centre", "nnUNetTrainerDRO", 10, 140, 0).trainers
 
-    assert trainers == {
-        "ERM": "nnUNetTrainerDRO_beta0_10epochs_140iters",
-        "DRO": "nnUNetTrainerDRO_10epochs_140iters",
-    }
+    assert trainers["ERM"] == "nnUNetTrainerDRO_beta0_10epochs_140iters"
+    assert trainers["DRO"] == "nnUNetTrainerDRO_10epochs_140iters"
     for name in trainers.values():
         assert trainer_class(name).__name__ == name

@@ -10,15 +10,8 @@ import numpy as np
 import torch
 
 MARKUP = (
-    '<img src=x onerror="alert(1)">',
-    "[bold red]",
-    "a,b",
-    'a"b',
-    "a\nb",
-    "\\textbf{x}",
-    "{{ x }}",
-    "%s %n",
-    "é\u202e",
+    *('<img src=x onerror="alert(1)">', "[bold red]", "a,b", 'a"b', "a\nb", "\\textbf{x}"),
+    *("{{ x }}", "%s %n", "é\u202e"),
 )
 ODD_VALUES = (
     *(None, True, -1, 0, 1e308, -0.5, 10**30, float("nan"), float("inf"), "", " ", "nan", "case", [], {}, [[]]),
@@ -26,18 +19,18 @@ ODD_VALUES = (
 )
 
 
+#: Places in the header of NIfTI, how numbers are written there, and odd ones.
+FIELDS = (
+    ((40, 42, 44, 46, 48, 70, 72), "<h", (-1, 0, 1, 2, 7, 16, 64, 128, 1792, 32767)),
+    ((0,), "<i", (-1, 0, 1, 2, 7, 16, 64, 128, 1792, 32767)),
+    ((76, 80, 84, 88, 108, 112, 116, 268, 280), "<f", (float("nan"), float("inf"), -1.0, 0.0, 1e30)),
+)
+
+
 def damage(path: Path, rng: np.random.Generator) -> str:
     """Damage a file or folder in a way that fits it, and say how."""
-    kinds = [of_any]
-    for ending, kind in (
-        (".json", of_json),
-        (".csv", of_table),
-        (".nii.gz", of_nifti),
-        (".nii", of_nifti),
-        (".pth", of_checkpoint),
-    ):
-        if path.name.endswith(ending):
-            kinds += [kind] * 3
+    of_ending = {".json": of_json, ".csv": of_table, ".gz": of_nifti, ".nii": of_nifti, ".pth": of_checkpoint}
+    kinds = [of_any, *[of_ending.get(path.suffix, of_any)] * 3]
     try:
         return kinds[rng.integers(len(kinds))](path, rng)
     except Exception:
@@ -87,15 +80,18 @@ def of_json(path, rng):
         places = list(_places(content))
         if not places:
             return "nothing"
-        inside, key = pick(rng, places)
-        if how == "removed":
-            del inside[key]
-        else:
-            inside[key] = pick(rng, ODD_VALUES)
-        how = f"{how} of {key!r}"
+        how = _change(how, *pick(rng, places), rng)
     encoding = pick(rng, ("utf-16", "utf-8-sig", "latin-1")) if how == "encoding" else "utf-8"
     path.write_bytes(json.dumps(content).encode(encoding))
     return how
+
+
+def _change(how, inside, key, rng):
+    if how == "removed":
+        del inside[key]
+    else:
+        inside[key] = pick(rng, ODD_VALUES)
+    return f"{how} of {key!r}"
 
 
 def _places(content):
@@ -107,17 +103,14 @@ def _places(content):
 
 def of_table(path, rng):
     rows = [line.split(",") for line in path.read_text().splitlines()]
-    how = pick(
-        rng,
-        ("entry", "entry", "entry", "heading", "row twice", "column twice", "shorter", "longer", "encoding", "quote"),
-    )
+    kinds = ("heading", "row twice", "column twice", "shorter", "longer", "encoding", "quote")
+    how = pick(rng, (*["entry"] * 3, *kinds))
     row = int(rng.integers(len(rows)))
     if how in ("entry", "heading"):
         row = 0 if how == "heading" else row
         column = int(rng.integers(len(rows[row])))
-        rows[row][column] = str(
-            pick(rng, ("", " ", "nan", "inf", "-1", "1e999", "NA", "\0", "x" * 200_000, *rows[0], *MARKUP))
-        )
+        entries = ("", " ", "nan", "inf", "-1", "1e999", "NA", "\0", "x" * 200_000, *rows[0], *MARKUP)
+        rows[row][column] = str(pick(rng, entries))
     elif how == "row twice":
         rows.append(rows[row])
     elif how == "column twice":
@@ -140,29 +133,8 @@ def of_nifti(path, rng):
     content = bytearray(gzip.decompress(content) if is_packed else content)
     how = pick(rng, ("field", "field", "values", "cut", "header"))
     if how == "field":
-        offset, form = pick(
-            rng, ((0, "<i"), (40, "<h"), (42, "<h"), (44, "<h"), (46, "<h"), (48, "<h"), (70, "<h"), (72, "<h"))
-        )
-        if rng.random() < 0.5:
-            offset, form = pick(
-                rng,
-                (
-                    (76, "<f"),
-                    (80, "<f"),
-                    (84, "<f"),
-                    (88, "<f"),
-                    (108, "<f"),
-                    (112, "<f"),
-                    (116, "<f"),
-                    (268, "<f"),
-                    (280, "<f"),
-                ),
-            )
-        odd = (
-            (float("nan"), float("inf"), -1.0, 0.0, 1e30)
-            if form == "<f"
-            else (-1, 0, 1, 2, 7, 16, 64, 128, 1792, 32767)
-        )
+        offsets, form, odd = pick(rng, FIELDS)
+        offset = pick(rng, offsets)
         struct.pack_into(form, content, offset, pick(rng, odd))
         how = f"field {offset}"
     elif how == "values":
@@ -213,12 +185,7 @@ def of_checkpoint(path, rng):
         for key in ("init_args", "network_weights"):
             if isinstance(content.get(key), dict):
                 places += [(content[key], inner) for inner in list(content[key])[:6]]
-        inside, key = pick(rng, places)
-        if how == "removed":
-            del inside[key]
-        else:
-            inside[key] = pick(rng, ODD_VALUES)
-        how = f"{how} of {key!r}"
+        how = _change(how, *pick(rng, places), rng)
     written = io.BytesIO()
     torch.save(content, written)
     path.write_bytes(written.getvalue())

@@ -73,10 +73,8 @@ def fuzzed(bases, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         wrong = what_is_wrong(result, before, listed(root))
         shutil.rmtree(root)
-        return (
-            result,
-            wrong and f"{command}, draw {seed}: {' '.join(words)}\n  damaged: {'; '.join(damages)}\n  {wrong}",
-        )
+        said = f"{command}, draw {seed}: {' '.join(words)}\n  damaged: {'; '.join(damages)}\n  {wrong}"
+        return result, wrong and said
 
     monkeypatch.setattr("nnunet_dro.nnunet.training.run_command", stop_before_training, raising=False)
     return run
@@ -99,11 +97,8 @@ def what_is_wrong(result, before, after):
         place = [f"{f.filename.split('/')[-1]}:{f.lineno}" for f in frames if "nnunet_dro" in f.filename][-1:]
         return f"{type(result.exception).__name__}: {str(result.exception)[:300]} at {place}"
     if result.exit_code in (0, 3, 130):
-        return (
-            f"left {[name for name in after - before if '.partial' in name]}"
-            if any(".partial" in name for name in after - before)
-            else ""
-        )
+        left = [name for name in after - before if ".partial" in name]
+        return f"left {left}" if left else ""
     lines = [line for line in result.stderr.splitlines() if not line.startswith(ANNOUNCED)]
     if result.exit_code != 2:
         return f"exit code {result.exit_code}: {lines[-3:]}"

@@ -146,9 +146,8 @@ def _trained(root: Path) -> Path:
     """The folder of a kept training, with what nnU-Net puts beside it."""
     folder = root / "results" / DATASET / f"{TRAINING.name}__nnUNetPlans__2d_small"
     shutil.copytree(TRAINING, folder / "fold_0")
-    arguments = torch.load(folder / "fold_0" / "checkpoint_final.pth", map_location="cpu", weights_only=False)[
-        "init_args"
-    ]
+    checkpoint = torch.load(folder / "fold_0" / "checkpoint_final.pth", map_location="cpu", weights_only=False)
+    arguments = checkpoint["init_args"]
     for name, content in (("plans", arguments["plans"]), ("dataset", arguments["dataset_json"])):
         (folder / f"{name}.json").write_text(json.dumps(content))
     preprocessed = root / "preprocessed" / DATASET
@@ -165,9 +164,8 @@ def _trained(root: Path) -> Path:
     images = preprocessed / identifier
     images.mkdir()
     for n in range(10):
-        np.savez(
-            images / f"case_{n:02}.npz", data=np.zeros((1, 1, 4, 4), np.float32), seg=np.zeros((1, 1, 4, 4), np.int8)
-        )
+        empty = np.zeros((1, 1, 4, 4))
+        np.savez(images / f"case_{n:02}.npz", data=empty.astype(np.float32), seg=empty.astype(np.int8))
         (images / f"case_{n:02}.pkl").write_bytes(pickle.dumps({"class_locations": {1: [], 2: []}}))
     return folder
 
@@ -197,10 +195,5 @@ def tune(root: Path) -> list[list[str]]:
     return [[*words, "--option", "beta:1:10", "--objective", "p10 by site worst"]]
 
 
-WORKSPACES = {
-    made.__name__: made
-    for made in (
-        *(evaluate, compare, rank, report, plan, explore, splits, suspects, share, doctor, finetune, tune),
-        selfcheck,
-    )
-}
+_ALL = (evaluate, compare, rank, report, plan, explore, splits, suspects, share, doctor, finetune, tune, selfcheck)
+WORKSPACES = {made.__name__: made for made in _ALL}

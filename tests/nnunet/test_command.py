@@ -3,13 +3,22 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from nnunet_dro.nnunet import command
-from nnunet_dro.nnunet.command import Command, CommandError, SafeStop, find_command, run_command, run_commands
+from nnunet_dro.nnunet.command import Command, CommandError, SafeStop, run_command, run_commands
 from tests.processes import gone, is_alive
+
+reads_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@pytest.fixture(autouse=True)
+def _impatience(monkeypatch):
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(command, "GRACE_SECONDS", 0.3)
 
 
 def python(code):
@@ -49,12 +58,7 @@ def test_output_and_command_are_in_the_log(tmp_path):
 
     assert log.startswith("$ python")
     assert log.endswith("thing\n")
-
-
-def test_log_is_appended(tmp_path):
-    run(tmp_path, "print('first')")
-
-    assert run(tmp_path, "print('second')").count("$ ") == 2
+    assert run(tmp_path, "print('second')").count("$ ") == 2, "logs are appended"
 
 
 def test_failure_shows_the_last_lines_and_the_log(tmp_path):
@@ -78,7 +82,7 @@ def test_failure_comes_back_from_another_process(tmp_path):
     assert (again.command, again.exit_code, again.lines, again.log) == ("nnUNetv2_train", 3, error.lines, error.log)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@reads_proc
 def test_failure_leaves_no_worker_behind(tmp_path):
     fails = WAITS.replace("time.sleep(60)\n", "sys.exit(1)\n")
 
@@ -103,8 +107,7 @@ print({one!r})
 """
 
 
-def test_commands_run_at_the_same_time_and_have_logs_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+def test_commands_run_at_the_same_time_and_have_logs_of_their_own(tmp_path):
     codes = [MEETS.format(folder=str(tmp_path), one=one, other=other) for one, other in (("a", "b"), ("b", "a"))]
 
     run_commands(commands(tmp_path, *codes), while_running=lambda: None)
@@ -112,9 +115,8 @@ def test_commands_run_at_the_same_time_and_have_logs_of_their_own(tmp_path, monk
     assert [(tmp_path / f"{n}.txt").read_text().splitlines()[-1] for n in range(2)] == ["a", "b"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_failure_of_a_command_ends_the_others_and_names_its_log(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+@reads_proc
+def test_failure_of_a_command_ends_the_others_and_names_its_log(tmp_path):
     waits = tmp_path / "0.txt"
     fails = f"""
 import pathlib, sys, time
@@ -131,9 +133,8 @@ sys.exit("no more memory")
     assert gone(pids_in(waits))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_interrupt_ends_all_commands(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+@reads_proc
+def test_interrupt_ends_all_commands(tmp_path):
     logs = [tmp_path / "0.txt", tmp_path / "1.txt"]
 
     def interrupt():
@@ -155,15 +156,12 @@ def test_no_command_is_started_if_one_is_absent(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_absent_command_is_named():
-    with pytest.raises(FileNotFoundError, match="`nnUNetv2_nothing` must be installed"):
-        find_command("nnUNetv2_nothing")
+DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + WAITS
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-def test_whatever_ends_the_function_ends_the_command_and_its_workers(tmp_path, monkeypatch, stop):
-    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+@reads_proc
+@pytest.mark.parametrize(("code", "stop"), [(WAITS, KeyboardInterrupt), (WAITS, SystemExit), (DEAF, KeyboardInterrupt)])
+def test_whatever_ends_the_function_ends_the_command_and_its_workers(tmp_path, code, stop):
     log = tmp_path / "logs" / "a.txt"
 
     def interrupt():
@@ -171,12 +169,12 @@ def test_whatever_ends_the_function_ends_the_command_and_its_workers(tmp_path, m
             raise stop
 
     with pytest.raises(stop):
-        run(tmp_path, WAITS, interrupt)
+        run(tmp_path, code, interrupt)
 
     assert gone(pids_in(log))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@reads_proc
 def test_request_to_terminate_ends_the_command(tmp_path):
     log = tmp_path / "a.txt"
     code = (
@@ -192,27 +190,9 @@ def test_request_to_terminate_ends_the_command(tmp_path):
     assert gone(pids_in(log))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_command_that_is_deaf_is_ended_by_force(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(command, "GRACE_SECONDS", 0.3)
-    log = tmp_path / "logs" / "a.txt"
-    deaf = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" + WAITS
-
-    def interrupt():
-        if pids_in(log):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, deaf, interrupt)
-
-    assert gone(pids_in(log))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@reads_proc
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_safe_stop_waits_for_the_next_look_at_the_command(tmp_path, monkeypatch, number):
-    monkeypatch.setattr(command, "POLL_SECONDS", 0.05)
+def test_safe_stop_waits_for_the_next_look_at_the_command(tmp_path, number):
     log, seen = tmp_path / "logs" / "a.txt", []
 
     def ask():
@@ -225,3 +205,42 @@ def test_safe_stop_waits_for_the_next_look_at_the_command(tmp_path, monkeypatch,
 
     assert seen == [True], "what was going on has come to its end"
     assert gone(pids_in(log))
+
+
+def test_request_to_stop_waits_for_the_check():
+    with SafeStop() as safe_stop:
+        safe_stop.check()
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            safe_stop.check()
+
+
+def test_second_request_does_not_wait():
+    with SafeStop():
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_handlers_are_as_before_afterwards():
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+
+    with SafeStop():
+        assert [signal.getsignal(number) for number in numbers] != before
+
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_other_threads_which_receive_no_signals_may_use_it():
+    passed = []
+
+    def use():
+        with SafeStop() as safe_stop:
+            safe_stop.check()
+            passed.append(True)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert passed == [True]

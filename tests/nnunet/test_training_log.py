@@ -66,28 +66,19 @@ def test_resumed_epochs_count_as_the_later_log_has_them(tmp_path):
     assert epochs.pseudo_dice == pytest.approx({0: 0.3, 1: 0.33})
 
 
-def test_old_logs_can_be_left_out(tmp_path):
-    old = write(tmp_path, "training_log_1.txt", NUMPY_1)
+@pytest.mark.parametrize(
+    ("text", "pseudo_dice"),
+    [
+        ("t: Epoch 3 \nt: Pseudo dice [0.4, 0.2]", {}),  # half a line is left for later
+        ("t: Epoch 0 \nt: Pseudo dice [nan, nan] \nt: Epoch 1 \nt: Pseudo dice [0.5] \n", {1: 0.5}),
+    ],
+)
+def test_epochs_without_a_value_have_none(tmp_path, text, pseudo_dice):
+    log = write(tmp_path, "training_log_1.txt", text)
 
-    assert read_epochs(tmp_path, without=[old]).pseudo_dice == {}
-
-
-def test_line_that_is_half_written_is_left_for_later(tmp_path):
-    write(tmp_path, "training_log_1.txt", "t: Epoch 3 \nt: Pseudo dice [0.4, 0.2]")
-
-    assert read_epochs(tmp_path).pseudo_dice == {}
-
-
-def test_epoch_without_any_value_has_none(tmp_path):
-    write(
-        tmp_path, "training_log_1.txt", "t: Epoch 0 \nt: Pseudo dice [nan, nan] \nt: Epoch 1 \nt: Pseudo dice [0.5] \n"
-    )
-
-    assert read_epochs(tmp_path).pseudo_dice == {1: 0.5}
-
-
-def test_folder_that_is_not_there_has_no_epochs(tmp_path):
-    assert read_epochs(tmp_path / "fold_0").current is None
+    assert read_epochs(tmp_path).pseudo_dice == pseudo_dice
+    assert read_epochs(tmp_path, without=[log]).pseudo_dice == {}, "old logs can be left out"
+    assert read_epochs(tmp_path / "fold_0").progress(3, 4) == (0, 3, "epochs"), "a training that has not begun"
 
 
 def test_progress_is_that_of_the_epochs_and_then_of_the_validation(tmp_path):
@@ -100,7 +91,3 @@ def test_progress_is_that_of_the_epochs_and_then_of_the_validation(tmp_path):
     for name in ("a.nii.gz", "a.npz", "a.pkl", "b.nii.gz", "summary.json"):
         (tmp_path / "validation" / name).touch()
     assert read_epochs(tmp_path).progress(3, 4) == (2, 4, "validation cases")
-
-
-def test_progress_of_a_training_that_has_not_begun_is_none(tmp_path):
-    assert read_epochs(tmp_path / "fold_0").progress(3, 4) == (0, 3, "epochs")

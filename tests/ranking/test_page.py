@@ -14,6 +14,7 @@ from nnunet_dro.ranking.files import ranking_files
 from nnunet_dro.ranking.ranking import rank_evaluations
 from nnunet_dro.ranking.terminal import ranking_table
 from tests.pages.browser import driver, open_page
+from tests.ranking.made import random_evaluations
 
 __all__ = ["driver", "open_page"]
 
@@ -28,23 +29,17 @@ def terminal(ranking, width=80):
 
 @pytest.fixture(scope="module")
 def odd():
-    from tests.ranking.made import random_evaluations
-
     teams = random_evaluations(4, 12, metrics=("dice", "hd95"), labels=("liver", "<i>"), names=ODD_NAMES)
     return rank_evaluations(teams, by=["centre"], n_resamples=30)
 
 
 @pytest.fixture(scope="module")
 def twenty():
-    from tests.ranking.made import random_evaluations
-
     return rank_evaluations(random_evaluations(20, 12), by=["centre"], n_resamples=30, aggregate_only=True)
 
 
 @pytest.mark.parametrize(("size", "unit"), [(np.nan, "px"), (2.0, "mm")])
 def test_distances_without_a_voxel_size_are_in_pixels(size, unit):
-    from tests.ranking.made import random_evaluations
-
     teams = random_evaluations(2, 12, metrics=("hd95",))
     teams = {name: replace(team, scores=team.scores.assign(reference_ml=size)) for name, team in teams.items()}
     page = ranking_files(rank_evaluations(teams, n_resamples=30))["report.html"]
@@ -98,8 +93,6 @@ def test_aggregate_only_names_no_case_and_draws_none(odd, twenty):
 
 
 def test_without_samples_there_is_no_stability():
-    from tests.ranking.made import random_evaluations
-
     ranking = rank_evaluations(random_evaluations(3), n_resamples=0)
     files = ranking_files(ranking)
     assert 'id="stability"' not in files["report.html"]
@@ -137,8 +130,6 @@ def test_the_matrix_counts_the_tasks_that_the_row_wins():
 
 @pytest.mark.parametrize("aggregate_only", [False, True])
 def test_the_page_opens_without_errors_and_requests(open_page, aggregate_only):
-    from tests.ranking.made import random_evaluations
-
     ranking = rank_evaluations(random_evaluations(3), by=["centre"], n_resamples=20, aggregate_only=aggregate_only)
     page = open_page(ranking_files(ranking)["report.html"], width=400)
     assert page.errors() == []

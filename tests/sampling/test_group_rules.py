@@ -12,14 +12,10 @@ from scipy.special import softmax
 from scipy.stats import chisquare
 
 from nnunet_dro.sampling import Balanced, GroupDRO, HardnessTable
+from tests.sampling.made_losses import draw_counts
 
 GROUPS = ["b", "a", "a", "a", "c", "a", "b", "a"]
 A, B, C = (np.array([group == name for group in GROUPS]) for name in "abc")
-
-
-def counts_of(table, n_draws, seed=0):
-    rng = np.random.default_rng(seed)
-    return sum(np.bincount(table.draw(50, rng=rng).indices, minlength=len(table)) for _ in range(n_draws // 50))
 
 
 def test_balanced_draws_every_group_equally_often_from_the_first_draw():
@@ -27,11 +23,11 @@ def test_balanced_draws_every_group_equally_often_from_the_first_draw():
     expected = np.where(A, 1 / 15, np.where(B, 1 / 6, 1 / 3))
     np.testing.assert_allclose(rule.probabilities(np.full(8, np.nan)), expected)
     table = HardnessTable([str(i) for i in range(8)], rule=rule, exploration=0.0, replace=True)
-    counts = counts_of(table, 30_000)
+    counts = draw_counts(table, 30_000)
     assert chisquare(counts, expected * counts.sum()).pvalue > 1e-3
     table.update(np.arange(8), np.linspace(-5, 5, 8))
     np.testing.assert_allclose(table.probabilities(), expected, err_msg="whatever the losses")
-    assert chisquare(counts_of(table, 30_000, seed=1), expected * counts.sum()).pvalue > 1e-3
+    assert chisquare(draw_counts(table, 30_000, seed=1), expected * counts.sum()).pvalue > 1e-3
 
 
 def test_group_weights_follow_the_exponentiated_gradient():

@@ -1,6 +1,7 @@
 """The table of stale losses. Draws are tested many at a time, so with replacement; `test_systematic` has the others."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,22 +9,10 @@ from scipy.special import softmax
 from scipy.stats import chisquare
 
 from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable
+from tests.sampling import made_losses
+from tests.sampling.made_losses import draw_counts
 
-
-def table_with(losses, **options):
-    table = HardnessTable(
-        [f"case_{i}" for i in range(len(losses))], **{"beta": 5.0, "exploration": 1e-4, "replace": True, **options}
-    )
-    table.update(np.arange(len(losses)), losses)
-    return table
-
-
-def draw_counts(table, n_draws, seed=0, size=50):
-    rng = np.random.default_rng(seed)
-    counts = np.zeros(len(table), dtype=int)
-    for _ in range(n_draws // size):
-        np.add.at(counts, table.draw(size, rng=rng).indices, 1)
-    return counts
+table_with = partial(made_losses.table_with, replace=True)
 
 
 @pytest.mark.parametrize("n", [2, 20, 700, 3000])

@@ -1,4 +1,4 @@
-"""What every rule does, chi2, CVaR and DORO."""
+"""What every rule does, and what all functions of losses refuse."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnunet_dro.sampling.cvar import cvar_loss, cvar_probabilities, doro_probabilities, set_aside
-from nnunet_dro.sampling.divergences import chi2_probabilities, chi2_robust_loss
+from nnunet_dro.sampling.divergences import (
+    chi2_probabilities,
+    chi2_robust_loss,
+    kl_percentile_bound,
+    kl_probabilities,
+    kl_robust_loss,
+)
+from nnunet_dro.sampling.kl_ball import kl_ball_beta
+from nnunet_dro.sampling.rules import KLBall
 from tests.sampling.made_losses import some_losses
 
 RULES = {
@@ -50,19 +58,30 @@ def test_probabilities_of_equal_losses_are_uniform(rule, n):
     np.testing.assert_allclose(rule(np.full(n, 0.7)), np.full(n, 1 / n), rtol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        *RULES.values(),
-        lambda losses: chi2_robust_loss(losses, beta=1.0),
-        lambda losses: cvar_loss(losses, alpha=0.5),
-        lambda losses: set_aside(losses, epsilon=0.1),
-    ],
-)
+BETA, ALPHA, SHARE = {"beta": 1.0}, {"alpha": 0.5}, {"share": 0.5}
+FUNCTIONS = [
+    *((kl_probabilities, BETA), (kl_robust_loss, BETA), (chi2_probabilities, BETA), (chi2_robust_loss, BETA)),
+    *((kl_percentile_bound, BETA | SHARE), (kl_ball_beta, SHARE)),
+    *((cvar_probabilities, ALPHA), (cvar_loss, ALPHA), (set_aside, {"epsilon": 0.1})),
+    (doro_probabilities, ALPHA | {"epsilon": 0.1}),
+]
+OUT_OF_RANGE = {"beta": (-1.0, np.nan, np.inf), "alpha": (0.0, -0.1, 1.1, np.nan), "epsilon": (-0.1, 1.0, np.nan)}
+OUT_OF_RANGE["share"] = (0.0, -0.5, 1.1, np.nan)
+
+
+@pytest.mark.parametrize(("function", "options"), FUNCTIONS)
 @pytest.mark.parametrize(
     ("losses", "message"),
     [([], "at least one case"), ([0.0, np.nan], "finite, got"), ([np.inf], "finite, got"), ([[0.0]], "vector")],
 )
-def test_bad_losses_are_refused(function, losses, message):
+def test_bad_losses_are_refused(function, options, losses, message):
     with pytest.raises(ValueError, match=message):
-        function(np.array(losses))
+        function(np.array(losses), **options)
+
+
+@pytest.mark.parametrize(("function", "options"), [*FUNCTIONS, (lambda _, share: KLBall(0.0, share), SHARE)])
+def test_options_out_of_range_are_refused(function, options):
+    for name in options:
+        for value in OUT_OF_RANGE[name]:
+            with pytest.raises(ValueError, match=f"`{name}` must be"):
+                function(np.ones(3), **(options | {name: value}))

@@ -11,13 +11,7 @@ from scipy.stats import chisquare, norm
 
 from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable, expected_draws
 from nnunet_dro.sampling.systematic import draw_uniformly
-
-
-def table_with(losses, **options):
-    table = HardnessTable([f"case_{i}" for i in range(len(losses))], **{"beta": 5.0, "exploration": 1e-4, **options})
-    state = table.state_dict() | {"losses": np.asarray(losses, float), "seen": np.ones(len(losses), bool)}
-    table.load_state_dict(state)
-    return table
+from tests.sampling.made_losses import table_with
 
 
 def losses_of(n, spread=0.2):

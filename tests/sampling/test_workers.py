@@ -8,6 +8,8 @@ from scipy.stats import chisquare
 
 from nnunet_dro.sampling import KL, Balanced, Chi2, CVaR, GroupDRO, HardnessTable, expected_draws
 
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 GROUPS = ["many"] * 15 + ["few"] * 4 + ["one"]
 
 
@@ -34,16 +36,20 @@ def _count_draws(table, seed, n_draws, counts, size=50):
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
 @pytest.mark.parametrize(
-    "rule", [KL(3.0), Chi2(3.0), CVaR(0.3), CVaR(0.3, 0.1), Balanced(GROUPS), GroupDRO(GROUPS, nu=2.0)], ids=str
+    ("rule", "replace"),
+    [
+        *((rule, True) for rule in (KL(3.0), Chi2(3.0), CVaR(0.3), CVaR(0.3, 0.1), Balanced(GROUPS))),
+        *((GroupDRO(GROUPS, nu=2.0), True), (KL(3.0), False), (KL(100.0), False), (CVaR(0.3), False)),
+    ],
+    ids=str,
 )
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, start_method):
+def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, replace, start_method):
     """The table is handed over before its losses are known, as nnU-Net's workers get it."""
     context = multiprocessing.get_context(start_method)
-    losses = np.random.default_rng(1).normal(0, 0.5, size=20)
-    table = HardnessTable([str(i) for i in range(20)], rule=rule, exploration=0.05, replace=True)
+    losses, (size, n_draws) = np.random.default_rng(1).normal(0, 0.5, size=20), (50, 20_000) if replace else (3, 6_000)
+    table = HardnessTable([str(i) for i in range(20)], rule=rule, exploration=0.05, replace=replace)
     counts = context.Queue()
-    workers = [context.Process(target=_count_draws, args=(table, seed, 20_000, counts)) for seed in range(2)]
+    workers = [context.Process(target=_count_draws, args=(table, seed, n_draws, counts, size)) for seed in range(2)]
     table.update(np.arange(20), losses[::-1])
     table.update(np.arange(20), losses)
     for worker in workers:
@@ -51,29 +57,10 @@ def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, start_method
     total = sum(counts.get(timeout=60) for _ in workers)
     for worker in workers:
         worker.join(timeout=60)
-    expected = 0.95 * rule.probabilities(losses) + 0.05 / 20
-    assert chisquare(total, expected * total.sum()).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
-@pytest.mark.parametrize("rule", [KL(3.0), KL(100.0), CVaR(0.3)], ids=str)
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_workers_draw_distinct_cases_as_often_as_follows_from_an_update(rule, start_method):
-    context = multiprocessing.get_context(start_method)
-    losses = np.random.default_rng(1).normal(0, 0.5, size=20)
-    table = HardnessTable([str(i) for i in range(20)], rule=rule, exploration=0.05)
-    counts = context.Queue()
-    workers = [context.Process(target=_count_draws, args=(table, seed, 6_000, counts, 3)) for seed in range(2)]
-    table.update(np.arange(20), losses[::-1])
-    table.update(np.arange(20), losses)
-    for worker in workers:
-        worker.start()
-    total = sum(counts.get(timeout=60) for _ in workers)
-    for worker in workers:
-        worker.join(timeout=60)
-    expected = 4_000 * expected_draws(0.95 * rule.probabilities(losses) + 0.05 / 20, size=3)
-    certain = np.isclose(expected, 4_000)
-    np.testing.assert_array_equal(total[certain], 4_000)
+    n_batches, probabilities = 2 * (n_draws // size), 0.95 * rule.probabilities(losses) + 0.05 / 20
+    expected = n_batches * (size * probabilities if replace else expected_draws(probabilities, size=size))
+    certain = np.isclose(expected, n_batches) & (not replace)
+    np.testing.assert_array_equal(total[certain], n_batches)
     assert chisquare(total[~certain], expected[~certain]).pvalue > 1e-3
 
 
@@ -82,7 +69,6 @@ def test_workers_draw_distinct_cases_as_often_as_follows_from_an_update(rule, st
     ("start_method", "replace"),
     [("fork", False), ("spawn", True), ("forkserver", False)],
 )
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_draws_stay_valid_while_the_table_is_updated(start_method, replace, rule):
     context = multiprocessing.get_context(start_method)
     table = HardnessTable([str(i) for i in range(3000)], rule=rule, replace=replace)
@@ -105,7 +91,6 @@ def test_draws_stay_valid_while_the_table_is_updated(start_method, replace, rule
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_workers_see_the_end_of_a_warm_up(start_method):
     context = multiprocessing.get_context(start_method)
     table = HardnessTable([str(i) for i in range(20)], beta=1e4, exploration=0.0, replace=True)
@@ -123,7 +108,6 @@ def test_workers_see_the_end_of_a_warm_up(start_method):
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_workers_see_a_beta_that_was_estimated_after_they_got_the_table(start_method):
     context = multiprocessing.get_context(start_method)
     losses = np.random.default_rng(1).normal(0, 0.01, size=20)

@@ -24,7 +24,6 @@ def shown(folder, *, most_mb, cases=CASES, **options):
 def test_all_cases_and_channels_where_there_is_room(folder):
     seen = []
     found = shown(folder, most_mb=10, progress=lambda *n: seen.append(n))
-
     assert list(found.volumes) == list(CASES)
     assert [found.n_channels(case) for case in CASES] == [2, 2, 2]
     assert (found.left_out, found.only_first_channel) == ([], False)

@@ -165,11 +165,6 @@ def test_report_without_the_viewer_deletes_an_earlier_one(folder):
     assert report(folder, "--viewer").exit_code == 0
 
 
-def test_size_of_a_viewer_that_is_not_asked_for_is_one_line(folder):
-    before = {path.name for path in (folder / "out").iterdir()}
-    check_refused(report(folder, "--viewer-mb", "5"), folder, "`--viewer-mb` bounds cases.html", files=before)
-
-
 def test_pack_has_the_viewer_too(folder):
     result = report(folder, "--viewer", "--pack", folder / "pack")
     assert result.exit_code == 0, result.output
@@ -181,20 +176,17 @@ def test_pack_has_the_viewer_too(folder):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--viewer-mb", "0.5"), ("`--viewer-mb` must be at least", "got 0.5")),
-        (("--viewer-mb", "-3"), ("`--viewer-mb` must be", "got -3")),
-        (("--viewer-mb", "nan"), ("`--viewer-mb` must be", "got nan")),
+        (("--images", "images", "--viewer", "--viewer-mb", "0.5"), ("`--viewer-mb` must be at least", "got 0.5")),
+        (("--images", "images", "--viewer", "--viewer-mb", "-3"), ("`--viewer-mb` must be", "got -3")),
+        (("--images", "images", "--viewer", "--viewer-mb", "nan"), ("`--viewer-mb` must be", "got nan")),
+        (("--images", "images", "--viewer-mb", "5"), ("`--viewer-mb` bounds cases.html",)),
+        (("--viewer",), ("`--viewer` must be given with", "--images")),
     ],
 )
-def test_too_little_room_is_one_line(folder, options, words):
+def test_wrong_options_are_one_line(folder, monkeypatch, options, words):
+    monkeypatch.chdir(folder)
     before = {path.name for path in (folder / "out").iterdir()}
-    check_refused(report(folder, "--viewer", *options), folder, *words, files=before)
-
-
-def test_viewer_without_images_is_one_line(folder):
-    before = {path.name for path in (folder / "out").iterdir()}
-    result = run("report", folder / "out", "--viewer")
-    check_refused(result, folder, "`--viewer` must be given with", "--images", files=before)
+    check_refused(run("report", folder / "out", *options), folder, *words, files=before)
 
 
 def test_missing_image_is_one_line_and_nothing_is_written(tmp_path):
