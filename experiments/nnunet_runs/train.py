@@ -43,7 +43,7 @@ def main() -> None:
     if arguments.source is not None:
         from nnunet_dro.finetuning.first_checkpoint import write_first_checkpoint
         from nnunet_dro.finetuning.source_model import find_source, read_source
-        from nnunet_dro.nnunet.target import find_target
+        from nnunet_dro.nnunet.training import find_target
 
         target = find_target(arguments.dataset, arguments.configuration, arguments.fold, plans=arguments.p)
         model = read_source(find_source(arguments.source, target))

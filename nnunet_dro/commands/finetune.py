@@ -10,7 +10,7 @@ from nnunet_dro.nnunet.command import Device, best_device, find_command
 from nnunet_dro.progress_bar import progress_bar
 
 if TYPE_CHECKING:
-    from nnunet_dro.nnunet.target import Target
+    from nnunet_dro.nnunet.training import Target
 
 #: The log of the command, in the folder of the fold.
 LOG = "finetune.log"
@@ -47,7 +47,7 @@ def finetune(
     anew raised all three. Compare before you rely on it.
     """
     from nnunet_dro.finetuning.schedule import finetuning_trainer
-    from nnunet_dro.nnunet.target import check_writable, find_target
+    from nnunet_dro.nnunet.training import check_writable, find_target
 
     target = find_target(dataset, configuration, fold, plans=plans)
     name = finetuning_trainer(trainer, learning_rate=learning_rate, epochs=epochs)

@@ -9,7 +9,7 @@ import torch
 from nnunetv2.run.run_training import get_trainer_from_args
 
 from nnunet_dro.finetuning.source_model import SourceModel, check_same_network, check_same_task
-from nnunet_dro.nnunet.target import Target
+from nnunet_dro.nnunet.training import Target
 from nnunet_dro.trainers.checkpoint import read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.starting_point import Source

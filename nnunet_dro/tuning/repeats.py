@@ -11,7 +11,7 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from nnunet_dro.nnunet.target import Target
+from nnunet_dro.nnunet.training import Target
 from nnunet_dro.tuning.trials import PLAIN, REPEAT, REPEAT_OF, TRAINER, best_trial, in_order_of_value
 
 #: How many of the best trainers are trained again.

@@ -9,8 +9,7 @@ import optuna
 from optuna.trial import TrialState
 
 from nnunet_dro.nnunet.command import SafeStop
-from nnunet_dro.nnunet.target import Target
-from nnunet_dro.nnunet.training import TrainingFailedError, train
+from nnunet_dro.nnunet.training import Target, TrainingFailedError, train
 from nnunet_dro.tuning.drawing import N_ATTEMPTS, draw_options, giving
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.progress import Display, Watch

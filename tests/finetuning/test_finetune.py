@@ -17,7 +17,7 @@ from nnunet_dro.cli import app
 from nnunet_dro.finetuning.first_checkpoint import is_started, write_first_checkpoint
 from nnunet_dro.finetuning.schedule import finetuning_trainer
 from nnunet_dro.finetuning.source_model import find_source, read_source
-from nnunet_dro.nnunet.target import find_target
+from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.trainers.starting_point import Source, digest_of
 from tests.kept.folders import VERSION_0_2
 

@@ -131,7 +131,7 @@ def test_nothing_heavy_is_imported_for_help():
 
 
 def test_fold_that_nnunet_has_not_divided_yet_is_checked_with_all_cases(fake):
-    from nnunet_dro.nnunet.target import find_target
+    from nnunet_dro.nnunet.training import find_target
 
     target = find_target("Dataset007_Fake", "2d", "0", plans="nnUNetPlans")
     every = ["a1", "a2", "a3", "b1", "b2", "b3"]

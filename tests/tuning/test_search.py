@@ -9,7 +9,7 @@ import sqlalchemy
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import TrialState
 
-from nnunet_dro.nnunet.target import find_target
+from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.tuning import storage
 from nnunet_dro.tuning.drawing import draw_options
 from nnunet_dro.tuning.objective import parse_objective

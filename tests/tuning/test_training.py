@@ -4,8 +4,7 @@ import os
 import pytest
 
 from nnunet_dro.nnunet import command
-from nnunet_dro.nnunet.target import find_target
-from nnunet_dro.nnunet.training import TrainingFailedError, train
+from nnunet_dro.nnunet.training import TrainingFailedError, find_target, train
 from tests.processes import gone
 from tests.tuning.conftest import Fake
 
