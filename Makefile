@@ -77,16 +77,16 @@ gpu-check: install
 experiments: install
 	$(BIN)/python -m experiments reweighting-limits
 	$(BIN)/python -m experiments digits
-	$(BIN)/python -m experiments.imbalanced_pair
-	$(BIN)/python -m experiments.imbalanced_pair --published
-	$(BIN)/python -m experiments.hardness_signals
-	$(BIN)/python -m experiments.segmentation finetuning --work build/experiments
-	$(BIN)/python -m experiments.convergence phantoms --work build/convergence --methods DRO IW cvar0.1
-	$(BIN)/python -m experiments.convergence long --work build/convergence --methods DRO --seeds 0 1 2
-	$(BIN)/python -m experiments.convergence slices --work build/convergence --methods DRO IW DRO_explore0.3 cvar0.1
-	$(BIN)/python -m experiments.convergence lesions-slices --work build/convergence --methods DRO DRO_earned IW
-	$(BIN)/python -m experiments.convergence.factorial --work build/convergence
-	$(BIN)/python -m experiments.label_noise --work build/experiments
+	$(BIN)/python -m experiments imbalanced-pair
+	$(BIN)/python -m experiments imbalanced-pair-published
+	$(BIN)/python -m experiments hardness-signals
+	$(BIN)/python -m experiments segmentation-finetuning
+	$(BIN)/python -m experiments convergence phantoms --work build/convergence --methods DRO IW cvar0.1
+	$(BIN)/python -m experiments convergence long --work build/convergence --methods DRO --seeds 0 1 2
+	$(BIN)/python -m experiments convergence slices --work build/convergence --methods DRO IW DRO_explore0.3 cvar0.1
+	$(BIN)/python -m experiments convergence lesions-slices --work build/convergence --methods DRO DRO_earned IW
+	$(BIN)/python -m experiments phantoms-factorial
+	$(BIN)/python -m experiments label-noise
 
 clean:
 	rm -rf $(VENV) $(VENV)-peers .nox build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -15,7 +15,19 @@ from experiments.record.experiment import Experiment, run
 #: Name of an experiment, which is that of its record, to the module that has it.
 MODULES = {
     "digits": "digits.experiment",
+    "hardness-signals": "hardness_signals.experiment",
+    "hardness-signals-slices": "hardness_signals.experiment",
+    "imbalanced-pair": "imbalanced_pair.experiment",
+    "imbalanced-pair-published": "imbalanced_pair.experiment",
+    "label-noise": "label_noise.experiment",
+    "nuclei": "nuclei.experiment",
+    "nuclei-factorial": "nuclei.factorial",
+    "nuclei-finetuning": "nuclei.finetuning",
+    "nuclei-unseen": "nuclei.unseen",
+    "nuclei-wrong-labels": "nuclei.wrong_labels",
+    "phantoms-factorial": "convergence.factorial",
     "reweighting-limits": "reweighting_limits.experiment",
+    "segmentation-finetuning": "segmentation.experiment",
 }
 #: Those with a command line of their own.
 OTHERS = {"convergence": "convergence.__main__", "doctor": "doctor.__main__"}

@@ -1,15 +1,11 @@
 """Phantoms with a rare pathology: the settings of Fidon et al. 2022, every one with every other, in nnU-Net itself.
 
-    python -m experiments.convergence.factorial --work FOLDER [--seeds 0 1] [--jobs 2] [--quick] [--out FOLDER]
-
 The optimiser (SGD, or nnU-Net's with Nesterov momentum), beta, importance weights, and the momentum of the stale
-losses. A training takes under two minutes of a processor core; a seed has 28. Finished runs are kept in the work
-folder: an interrupted experiment continues where it stopped.
+losses. A training takes under two minutes of a processor core; a seed has 28.
 """
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -17,22 +13,20 @@ import pandas as pd
 from experiments.convergence.runs import Run, make_run
 from experiments.convergence.studies import phantoms
 from experiments.convergence.training import EPOCH
+from experiments.curves import ScoredRun
 from experiments.factorial.effects import Strata, statistics_of
-from experiments.factorial.page import Page
+from experiments.factorial.page import Words
 from experiments.factorial.settings import Setting, settings
-from experiments.nnunet_runs.command_line import QUICK_SEEDS, study_parser
 from experiments.nnunet_runs.study import MINUTES_AROUND
-from experiments.record import cached_runs, module_command, result_folder
+from experiments.record import Experiment, Finished, Options
 
-SEEDS = tuple(range(4))
-ITERATIONS = 1000
 _PHANTOMS = phantoms(quick=False)
 _N_TRAIN = sum(_PHANTOMS.n_train.values())
-PAGE = Page(
+WORDS = Words(
     "phantoms-factorial",
-    "Beta, weights, momentum and optimiser: phantoms",
     "convergence/factorial",
     Strata(("rare",), ("control", "common"), as_rare="rare cerebellum", as_common="others", article="the"),
+    (1000, EPOCH),
     label="cerebellum",
     values={
         "uniform": _PHANTOMS.n_train["rare"] / _N_TRAIN,
@@ -41,46 +35,46 @@ PAGE = Page(
 )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the experiment and write its page."""
-    parser = study_parser("convergence.factorial", str(__doc__).splitlines()[0], seeds=SEEDS)
-    argv = sys.argv[1:] if argv is None else argv
-    arguments = parser.parse_args(argv)
-    asked = phantoms(quick=arguments.quick)
-    seeds = arguments.seeds or (QUICK_SEEDS if arguments.quick else SEEDS)
-    iterations = EPOCH if arguments.quick else ITERATIONS
-    work = (arguments.work / ("quick-factorial" if arguments.quick else "factorial")).absolute()
-    runs = {
-        f"{setting.name}-seed{seed}": (setting, Run(setting.trainer, seed, iterations))
-        for seed in seeds
-        for setting in settings()
-    }
+@dataclass(frozen=True)
+class FactorialRun(Run):
+    """A training with a setting of the factorial."""
 
-    def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
-        return make_run(work, asked.study, name, runs[name][1], at=[iterations], progress=progress)
-
-    keys = {name: asdict(run) for name, (_, run) in runs.items()}
-    minutes = MINUTES_AROUND + iterations * asked.seconds / 60
-    made = cached_runs(work / "finished", keys, make, minutes=lambda _: minutes, jobs=arguments.jobs)
-    page = PAGE.write(
-        result_folder(arguments.out, quick=arguments.quick),
-        pd.concat([_statistics(*runs[name], content) for name, content in made.items()], ignore_index=True),
-        iterations=iterations,
-        command=module_command("experiments.convergence.factorial", argv),
-        seeds=seeds,
-        quick=arguments.quick,
-        seconds=sum(content["seconds"] for content in made.values()),
-    )
-    sys.stdout.write(f"{page}\n")
+    setting: Setting
 
 
-def _statistics(setting: Setting, run: Run, content: Mapping[str, Any]) -> pd.DataFrame:
+def _runs(options: Options) -> list[Mapping[str, FactorialRun]]:
+    iterations = WORDS.iterations[options.quick]
+    made = [FactorialRun(one.trainer, seed, iterations, one) for seed in options.seeds for one in settings()]
+    return [{f"{run.setting.name}-seed{run.seed}": run for run in made}]
+
+
+def _make(options: Options, name: str, run: FactorialRun) -> Mapping[str, Any]:
+    study = phantoms(quick=options.quick).study
+    return make_run(options.work, study, name, run, at=[run.iterations], progress=lambda share: None)
+
+
+def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     """Statistics of the Dice at the end, in points, and the share of the draws: a row per pathology and label."""
-    dice = pd.DataFrame(content["dice"], columns=["iteration", "stratum", "label", "case", "dice"])
-    share = pd.DataFrame(content["share"], columns=["iteration", "stratum", "share"]).set_index("stratum")["share"]
-    table = statistics_of(setting, run.seed, dice, ["stratum", "label"])
-    return table.assign(share=100 * table["stratum"].map(share))
+    parts = []
+    for name, (run, result) in finished.items():
+        scored = ScoredRun.of(name, run, result)
+        part = statistics_of(run.setting, run.seed, scored.dice, ["stratum", "label"])
+        parts.append(part.assign(share=100 * part["stratum"].map(scored.share.set_index("stratum")["share"])))
+    return {"-all": pd.concat(parts, ignore_index=True)}
 
 
-if __name__ == "__main__":
-    main()
+EXPERIMENTS = {
+    "phantoms-factorial": Experiment(
+        name="phantoms-factorial",
+        title="Phantoms, in nnU-Net",
+        runs=_runs,
+        make=_make,
+        minutes=lambda run: MINUTES_AROUND + run.iterations * _PHANTOMS.seconds / 60,
+        tables=_tables,
+        page=WORDS.page,
+        seeds=range(4),
+        page_name="factorial",
+        is_section=True,
+        formats={"-all": "%.2f", "-effects": "%.4f"},
+    )
+}

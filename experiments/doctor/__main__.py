@@ -1,9 +1,9 @@
 """Examine the plain trainings of the experiments, and compare the findings with what came out of these.
 
-    python -m experiments.doctor --work FOLDER
+    python -m experiments doctor --work FOLDER
 
-The work folder is that of `experiments.segmentation` and `experiments.label_noise`, with the plain training (ERM) of
-seed 0 of each. The rows of experiments without one stay as they are. Cases that were measured are not measured again.
+The work folder has one of each experiment, in which ``seed0`` has its plain training (ERM). The rows of experiments
+without one stay as they are. Cases that were measured are not measured again.
 """
 
 import argparse

@@ -36,14 +36,7 @@ class Strata:
 
 
 def statistics_of(setting: Setting, seed: int, dice: pd.DataFrame, by: Iterable[str]) -> pd.DataFrame:
-    """Statistics of the Dice of a training in points, a row per group of test cases.
-
-    Args:
-        setting: The setting of the training.
-        seed: Its seed.
-        dice: Columns ``dice`` in [0, 1] and those of ``by``.
-        by: Columns with the groups, as ``stratum`` and ``label``.
-    """
+    """Statistics of the Dice of a training in points, a row per group of test cases, as ``stratum`` and ``label``."""
     rows = []
     by = list(by)
     for group, of in dice.groupby(by, sort=False)["dice"]:
@@ -54,12 +47,7 @@ def statistics_of(setting: Setting, seed: int, dice: pd.DataFrame, by: Iterable[
 
 
 def of_both(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
-    """Means of the statistics over the common strata and over the rare ones, with the strata `RARE` and ``as_common``.
-
-    Args:
-        table: A row per setting, seed and stratum, with `STATISTICS` in points.
-        strata: The strata.
-    """
+    """Means of the statistics over the common strata and over the rare ones, as `RARE` and ``as_common``."""
     kept = ["setting", *LEVELS, "rate", "seed"]
     names = dict.fromkeys(strata.common, strata.as_common) | dict.fromkeys(strata.rare, RARE)
     renamed = table.assign(stratum=table["stratum"].map(names))
@@ -68,14 +56,7 @@ def of_both(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
 
 
 def differences_to_erm(both: pd.DataFrame) -> pd.DataFrame:
-    """Differences of each statistic to ERM by the same optimiser.
-
-    Args:
-        both: From `of_both`.
-
-    Returns:
-        Rows as from `experiments.curves.differences`; the statistic is the ``label``.
-    """
+    """Differences of each statistic, the ``label``, to ERM by the same optimiser, as from `differences`."""
     both = both.rename(columns={"setting": "method"})
     long = both.melt(["method", "optimiser", "seed", "stratum"], STATISTICS, "label", "points")
     long = long.assign(mean=long["points"] / 100, p10=np.nan, share=np.nan, iteration=0)
@@ -89,13 +70,9 @@ def differences_to_erm(both: pd.DataFrame) -> pd.DataFrame:
 def main_effects(both: pd.DataFrame) -> pd.DataFrame:
     """What a factor changes, over all pairs of settings that differ in it alone; ERM takes no part.
 
-    Args:
-        both: From `of_both`.
-
-    Returns:
-        Columns ``factor``, ``level``, ``against`` (the level it is compared with), ``stratum``, ``pairs``, and
-        ``difference`` of the mean Dice in points, the mean over the pairs and the seeds, with ``low`` and ``high``, its
-        95 % t-interval over the seeds.
+    Columns ``factor``, ``level``, ``against`` (the level it is compared with), ``stratum``, ``pairs``, and
+    ``difference`` of the mean Dice in points, the mean over the pairs and the seeds, with ``low`` and ``high``, its
+    95 % t-interval over the seeds.
     """
     rows = []
     for factor, (against, *levels) in LEVELS.items():

@@ -1,9 +1,8 @@
-"""The page of the factorial."""
+"""The record of a factorial."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -11,74 +10,56 @@ from matplotlib.figure import Figure
 from experiments.curves import mean_interval, shown_difference
 from experiments.factorial.effects import RARE, STATISTICS, Strata, differences_to_erm, main_effects, of_both
 from experiments.factorial.settings import BETAS, NESTEROV, NESTEROV_RATE, RATE, RATES, SGD, Setting
-from experiments.record import collapsed_trainings, render, write_result, write_table
+from experiments.record import Page, collapsed_trainings, render
 
 
 @dataclass(frozen=True)
-class Page:
-    """What a page is about.
+class Words:
+    """What a record is about.
 
     Attributes:
         name: Name of its files.
-        title: Heading.
-        template: What extends the common page: it has what was asked and decided, and the limits.
+        template: What extends the common text: it has what was asked and decided, and the limits.
         strata: The strata of the data.
+        iterations: Length of the trainings, and that of a smoke run.
         label: The label that the page is about; None if there is only one.
-        values: What the template calls by name besides what all pages have.
+        values: What the template calls by name besides what all have.
     """
 
     name: str
-    title: str
     template: str
     strata: Strata
+    iterations: tuple[int, int]
     label: str | None = None
     values: Mapping[str, object] = field(default_factory=dict)
 
-    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a table that the page is about."""
-        return table if self.label is None else table[table["label"] == self.label]
+    def page(self, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+        """The page of a row per setting, seed and stratum."""
+        table = tables["-all"]
+        if self.label is not None:
+            table = table[table["label"] == self.label]
+        rows, seeds = page_table(table, self.strata), sorted(table["seed"].unique().tolist())
+        # What momentum changes is in the text and in the picture.
+        shown = rows.loc[~rows["setting"].str.contains("momentum"), ["setting", f"{RARE} mean - ERM"]]
+        return Page(
+            self.text(table, quick=quick),
+            rows,
+            seeds,
+            shown=shown,
+            more={"-effects": main_effects(of_both(table, self.strata))},
+            pictures={"": partial(draw, table, self.strata)},
+        )
 
-    def write(self, folder: Path, table: pd.DataFrame, *, iterations: int, **made: Any) -> Path:
-        """Write the page and its tables.
-
-        Args:
-            folder: Folder of the files.
-            table: From `statistics_of`, of all trainings.
-            iterations: Length of the trainings.
-            made: How it was made, as for `write_result`.
-
-        Returns:
-            The page.
-        """
-        write_table(folder / f"{self.name}-all.csv", table, float_format="%.2f")
-        # The page shows what is in the file, rounded once.
-        table = self.rows(pd.read_csv(folder / f"{self.name}-all.csv"))
-        effects = main_effects(of_both(table, self.strata))
-        write_table(folder / f"{self.name}-effects.csv", effects, float_format="%.4f")
-        text = self.text(table, iterations=iterations, seeds=made["seeds"])
-        rows, figure = page_table(table, self.strata), draw(table, self.strata)
-        made |= {"title": self.title, "text": text, "table": rows, "shown": shown_table(rows), "figure": figure}
-        return write_result(folder, self.name, **made)
-
-    def text(self, table: pd.DataFrame, *, iterations: int, seeds: Sequence[int]) -> str:
-        """The text of the page above its table.
-
-        Args:
-            table: A row per setting, seed and stratum.
-            iterations: Length of the trainings.
-            seeds: Seeds of the trainings.
-        """
+    def text(self, table: pd.DataFrame, *, quick: bool) -> str:
+        """The text of the page above its table, of a row per setting, seed and stratum."""
         values = {**values_of(table, self.strata), **self.values}
-        return render(self.template, name=self.name, iterations=iterations, n_seeds=len(seeds), **values)
+        return render(
+            self.template, name=self.name, iterations=self.iterations[quick], n_seeds=table["seed"].nunique(), **values
+        )
 
 
 def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
-    """What all pages say of their numbers.
-
-    Args:
-        table: A row per setting, seed and stratum.
-        strata: The strata.
-    """
+    """What all pages say of their numbers."""
     both = of_both(table, strata)
     missed = _not_learnt(table)
     is_missed = pd.MultiIndex.from_frame(table[["setting", "seed"]]).isin(missed)
@@ -139,9 +120,7 @@ def _shown(effects: pd.DataFrame) -> list[dict[str, object]]:
 def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
     """A row per setting: the rare strata's mean, p10 and IQR and the common ones' mean, with their differences.
 
-    Args:
-        table: A row per setting, seed and stratum; other columns in per cent, such as ``clipped``, are averaged.
-        strata: The strata.
+    Other columns in per cent, such as ``clipped``, are averaged.
     """
     found = differences_to_erm(of_both(table, strata)).set_index(["method", "stratum", "label"])
     rows = []
@@ -158,11 +137,6 @@ def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
             row["clipped, %"] = of["clipped"].mean()
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The settings and the differences of the rare strata's mean."""
-    return table[["setting", f"{RARE} mean - ERM"]]
 
 
 def draw(table: pd.DataFrame, strata: Strata) -> Figure:

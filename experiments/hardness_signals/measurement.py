@@ -3,17 +3,17 @@
 import contextlib
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from experiments.device import device_name
-from experiments.hardness_signals.variance import share_between, variance_parts
 from experiments.nnunet_runs.hardness import harder
 from experiments.nnunet_runs.plans import CONFIGURATION, PARENT, PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
@@ -114,20 +114,11 @@ def signals_of_patches(
     patch: Sequence[int],
     moments: Sequence[int],
     n_draws: int,
-    *,
-    progress: Callable[[float], None],
 ) -> pd.DataFrame:
-    """Train with patches of one size, and measure at some moments.
+    """Train with patches of one size, and measure at some moments: a row per moment and signal.
 
-    Args:
-        runs: The prepared dataset, with a configuration for the patch from `add_configurations`.
-        patch: Voxels along each axis.
-        moments: Iterations of training before each measurement.
-        n_draws: About how often each case is drawn at a moment.
-        progress: Called with the share that is done, 0 to 1.
-
-    Returns:
-        A row per moment and signal.
+    The prepared dataset has a configuration for the patch from `add_configurations`. Each case is drawn about
+    ``n_draws`` times at a moment.
     """
     import torch
 
@@ -148,7 +139,7 @@ def signals_of_patches(
     strata = pd.read_csv(runs.raw / "cases.csv", dtype=str).set_index("case")[runs.study.by].loc[list(cases)]
     n_batches = -(-n_draws * len(cases) // trainer.batch_size)
     rows, done = [], 0
-    for i, moment in enumerate(moments):
+    for moment in moments:
         trainer.network.train()
         while done < moment:
             trainer.train_step(next(loader))
@@ -159,18 +150,11 @@ def signals_of_patches(
             {"patch": size_name(patch), "iterations": moment, **signal_row(values, signal, is_rare)}
             for signal in (*SIGNALS, POOLED)
         ]
-        progress((i + 1) / len(moments))
     return pd.DataFrame(rows)
 
 
 def signal_row(values: pd.DataFrame, signal: str, is_rare: "np.ndarray[Any, np.dtype[np.bool_]]") -> dict[str, object]:
-    """What one signal says of the cases.
-
-    Args:
-        values: From `measure`.
-        signal: Name of the signal, a column of ``values``.
-        is_rare: Whether the patch is of a rare case, shape (patches,).
-    """
+    """What one signal, a column of `measure`, says of the cases, with whether each patch is of a rare one."""
     has_value = values[signal].notna().to_numpy()
     values, is_rare = values[has_value], is_rare[has_value]
     of_signal, is_empty = values[signal], ~values["has_foreground"].to_numpy()
@@ -189,3 +173,27 @@ def signal_row(values: pd.DataFrame, signal: str, is_rare: "np.ndarray[Any, np.d
         "rare patch is harder": harder(of_signal[is_rare], of_signal[~is_rare]),
         "empty patch is harder": harder(of_signal[is_empty], of_signal[~is_empty]),
     }
+
+
+def variance_parts(values: NDArray[np.float64], cases: NDArray[np.int64]) -> tuple[float, float]:
+    """The variance between cases, estimated without bias and cut at 0, and that between the values of one case.
+
+    There must be at least two cases, and two values of one.
+
+    Source: the one-way analysis of variance with random effects, unequal group sizes (Searle et al. 1992, chapter 3).
+    """
+    names, group, counts = np.unique(cases, return_inverse=True, return_counts=True)
+    means = np.bincount(group, weights=values) / counts
+    within = float(((values - means[group]) ** 2).sum() / (len(values) - len(names)))
+    between = float((counts * (means - values.mean()) ** 2).sum() / (len(names) - 1))
+    effective = (len(values) - (counts**2).sum() / len(values)) / (len(names) - 1)
+    return max(0.0, (between - within) / effective), within
+
+
+def share_between(between: float, within: float, *, momentum: float) -> float:
+    """The share of a stale loss's variance that is between cases, with a history of this momentum.
+
+    A history L <- m L + (1 - m) l of independent values has (1 - m) / (1 + m) of their variance.
+    """
+    remaining = within * (1 - momentum) / (1 + momentum)
+    return between / (between + remaining)

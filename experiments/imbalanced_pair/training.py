@@ -1,7 +1,6 @@
 """4 against 9, imbalanced: the digits, the network, and the ways to weight the images of a batch."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -194,14 +193,8 @@ def losses_of(logits: Tensor, labels: Tensor) -> Tensor:
     return cross_entropy(logits, labels, reduction="none")
 
 
-def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda share: None) -> Outcome:
-    """Train one network by SGD on sum_i w_i l_i over a batch, with the weights of the method, and test it.
-
-    Args:
-        run: What to train.
-        split: Its images.
-        progress: Called after each step with the share that is done.
-    """
+def train(run: Run, split: Split) -> Outcome:
+    """Train one network by SGD on sum_i w_i l_i over a batch, with the weights of the method, and test it."""
     start = time.process_time()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
@@ -235,7 +228,6 @@ def train(run: Run, split: Split, *, progress: Callable[[float], None] = lambda 
             halfway = sum(_wrong(network, split)) / 2
         if run.test_every and step % run.test_every == 0:
             tests.append(_wrong(network, split))
-        progress(step / run.steps)
     last = tests[-max(1, len(tests) // 4) :] or [_wrong(network, split)]
     rare, common = (float(mean) for mean in np.mean(last, axis=0))
     return Outcome(rare, common, halfway, 100 * of_rare / of_all, effective / run.steps, time.process_time() - start)

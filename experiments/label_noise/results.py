@@ -1,11 +1,9 @@
-"""The numbers of the experiment with wrong labels: Dice, and whether a training can tell."""
+"""Whether a training with wrong labels can tell them, and whether it was long enough."""
 
 import numpy as np
 import pandas as pd
 
-from experiments.curves import differences
-from experiments.label_noise.studies import RIGHT, roles
-from experiments.nnunet_runs.results import Results, seed_rows
+from experiments.label_noise.studies import RIGHT
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import Study
 from experiments.spoilt_labels.spoiling import NOISE_FILE
@@ -18,10 +16,6 @@ LEARNT = 0.8
 
 def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     """What a training logged about its cases, and what is wrong with them.
-
-    Args:
-        of_seed: The seed's runs.
-        method: A method with a finished run.
 
     Returns:
         A row per training case, in the order of `nnunet_dro.suspects.rank_cases`: ``method``, ``seed``, ``case``,
@@ -58,41 +52,10 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     )
 
 
-def rows_by_seed(results: Results) -> pd.DataFrame:
-    """Dice by seed, and what the trainings cost: a row per seed, method, stratum and label.
-
-    Args:
-        results: The numbers of the finished runs.
-
-    Returns:
-        The columns of `seed_rows`, and ``cpu_seconds``, the processor time of the training.
-    """
-    return seed_rows(results).merge(results.times[["method", "seed", "cpu_seconds"]], on=["method", "seed"])
-
-
-def dice_differences(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Means over the seeds, and differences to the baseline of the same seed.
-
-    Args:
-        scores: From `rows_by_seed`.
-        study: The study.
-
-    Returns:
-        The columns of `experiments.curves.differences`, Dice in points, but for ``iteration`` and ``share``: the
-        networks are tested once, at the end.
-    """
-    found = differences(scores.assign(iteration=study.epochs * study.iterations, share=np.nan), roles(study))
-    return found.drop(columns=["iteration", "share"])
-
-
 def unlearnt(scores: pd.DataFrame, study: Study) -> list[str]:
     """Common strata in which right labels alone give a mean Dice of `LEARNT` or less, as "seed 2, control: cerebellum".
 
     The rare stratum does not count: its cerebellum does not come that far in much longer trainings either.
-
-    Args:
-        scores: From `rows_by_seed`.
-        study: The study.
     """
     right = scores[(scores["method"] == RIGHT) & scores["label"].isin(study.labels)]
     low = right[right["stratum"].isin(study.common) & (right["mean"] <= LEARNT)]

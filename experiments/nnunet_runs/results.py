@@ -1,13 +1,19 @@
-"""The numbers of the finished runs of a study: Dice of every test case, and the time of an iteration."""
+"""Experiments of whole trainings of nnU-Net: their runs, and the Dice of every seed."""
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from experiments.curves import differences
+from experiments.curves.results import Roles
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import Finished, Options, collapsed_trainings
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
@@ -16,117 +22,66 @@ ALL_LABELS = "all labels"
 
 
 @dataclass(frozen=True)
-class Results:
-    """The numbers of the finished runs.
+class StudyRun:
+    """A training of a study, and everything that determines it.
 
     Attributes:
-        study: The study.
-        methods: Methods with a finished run on a seed on which the baseline has finished as well; the baseline first.
-        dice: A row per method, seed, test case and label, `ALL_LABELS` among them: ``stratum`` of the case, and
-            ``dice``, a fraction.
-        times: A row per method and seed; see `iteration_times`.
+        method: Name of the method.
+        trainer: Name of the trainer, with its length.
+        seed: Seed of the data and of the training.
+        settings: Settings of the data and the network.
     """
 
-    study: Study
-    methods: tuple[str, ...]
-    dice: pd.DataFrame
-    times: pd.DataFrame
+    method: str
+    trainer: str
+    seed: int
+    settings: dict[str, Any]
+
+    def of(self, study: Study, options: Options) -> SeedRuns:
+        """What makes it, in a folder that no other settings share."""
+        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
+        return SeedRuns(options.work / f"{study.name}-{digest}" / f"seed{self.seed}", study, self.seed)
 
 
-def finished_runs(runs: Sequence[SeedRuns], methods: Sequence[str]) -> list[tuple[SeedRuns, str]]:
-    """The finished runs on the seeds on which the baseline is finished, method by method, the baseline first.
+def runs_of(study: Study, options: Options) -> list[Mapping[str, StudyRun]]:
+    """The trainings of each seed: those from random weights, then those that start from them."""
+    settings = {"batch_size": study.batch_size, **study.settings}
+    stages: list[dict[str, StudyRun]] = [{}, {}]
+    for seed in options.seeds:
+        for method in options.methods:
+            made = StudyRun(method, study.trainer(method), seed, settings)
+            stages[method in study.sources][f"{method}-seed{seed}"] = made
+    return list(stages)
 
-    Args:
-        runs: The seeds.
-        methods: The methods to show, finished or not.
 
-    Raises:
-        ValueError: If there is no method to compare with the baseline.
+def rows_by_seed(finished: Finished) -> pd.DataFrame:
+    """Dice by seed: a row per seed, method, stratum and label, `ALL_LABELS` among them.
+
+    Columns are ``seed``, ``method``, ``trainer``, ``stratum``, ``label``, ``n`` and ``n_undefined`` (test cases), all
+    statistics of their Dice, fractions, and ``cpu_seconds``, the processor time of the training.
     """
-    methods = (BASELINE, *(method for method in methods if method != BASELINE))
-    usable = [of_seed for of_seed in runs if of_seed.is_finished(BASELINE)]
-    finished = [(of_seed, method) for method in methods for of_seed in usable if of_seed.is_finished(method)]
-    if {method for _, method in finished} <= {BASELINE}:
-        cure = "failures.json in the work folder says why others failed."
-        raise ValueError(f"`methods` must have finished on a seed that {BASELINE} has finished, got none. {cure}")
-    return finished
-
-
-def collect(runs: Sequence[SeedRuns], methods: Sequence[str]) -> Results:
-    """Collect the numbers of the finished runs.
-
-    Args:
-        runs: The seeds.
-        methods: The methods to show, finished or not.
-
-    Returns:
-        The numbers of the seeds on which the baseline is finished.
-
-    Raises:
-        ValueError: If there is no method to compare with the baseline.
-    """
-    finished = finished_runs(runs, methods)
-    return Results(
-        study=runs[0].study,
-        methods=tuple(dict.fromkeys(method for _, method in finished)),
-        dice=pd.concat([_dice(*run) for run in finished], ignore_index=True),
-        times=iteration_times(finished),
-    )
-
-
-def _dice(of_seed: SeedRuns, method: str) -> pd.DataFrame:
-    evaluation = of_seed.evaluation(method)
-    scores = evaluation.scores[["case", "label", "dice"]].astype({"label": str})
-    of_cases = scores.groupby("case", as_index=False)["dice"].mean().assign(label=ALL_LABELS)
-    rows = pd.concat([scores, of_cases])
-    stratum = evaluation.stratum_of_case[of_seed.study.by].astype(str)
-    return rows.assign(stratum=rows["case"].map(stratum), method=method, seed=of_seed.seed)
-
-
-def seed_rows(results: Results) -> pd.DataFrame:
-    """Dice by seed: a row per seed, method, stratum and label.
-
-    Args:
-        results: The numbers of the finished runs.
-
-    Returns:
-        ``seed``, ``method``, ``trainer``, ``stratum``, ``label``, ``n`` and ``n_undefined`` (test cases), and all
-        statistics of their Dice, fractions.
-    """
-    keys = ["seed", "method", "stratum", "label"]
     rows: list[dict[str, object]] = []
-    for names, group in results.dice.groupby(keys, sort=False):
-        key = dict(zip(keys, names, strict=True))
-        key["trainer"] = results.study.trainer(str(key["method"]))
-        rows.append(key | describe(group["dice"].to_numpy(dtype=np.float64)))
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table[["seed", "method", "trainer", "stratum", "label", "n", "n_undefined", *STATISTICS]]
+    for run, result in finished.values():
+        dice = pd.DataFrame(result["dice"])
+        of_cases = dice.groupby(["case", "stratum"], as_index=False)["dice"].mean().assign(label=ALL_LABELS)
+        for (stratum, label), of in pd.concat([dice, of_cases]).groupby(["stratum", "label"], sort=False)["dice"]:
+            key = {"seed": run.seed, "method": run.method, "trainer": run.trainer, "stratum": stratum, "label": label}
+            rows.append(key | describe(of.to_numpy(dtype=np.float64)) | {"cpu_seconds": result["cpu_seconds"]})
+    names = ["seed", "method", "trainer", "stratum", "label", "n", "n_undefined", *STATISTICS, "cpu_seconds"]
+    table: pd.DataFrame = pd.DataFrame(rows)[names]
+    # Differences are to the baseline of the same seed.
+    return table[table["seed"].isin(table.loc[table["method"] == BASELINE, "seed"])]
 
 
-def iteration_times(finished: Sequence[tuple[SeedRuns, str]]) -> pd.DataFrame:
-    """The time of the trainings, and of their iterations.
+def dice_differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
+    """Means over the seeds of `rows_by_seed`, and differences to the baseline of the same seed, Dice in points.
 
-    Of the processor: all the training process did. Of the clock: the fastest epoch of nnU-Net's log, with its
-    validation iterations, because other work on the machine slows some epochs and not others.
-
-    Args:
-        finished: Finished runs, those of the baseline among them, as the seed's runs and the method.
-
-    Returns:
-        A row per ``method`` and ``seed``: ``cpu_seconds`` of the training, ``cpu_ms`` and ``wall_ms`` of an iteration,
-        and their ratios to the baseline of the seed, ``cpu_ratio`` and ``wall_ratio``.
+    As from `experiments.curves.differences`, but for ``iteration`` and ``share``: networks are tested once, at the end.
     """
-    rows = []
-    for of_seed, method in finished:
-        record, iterations = of_seed.record(method), of_seed.study.iterations_of(method)
-        cpu_seconds = float(str(record["cpu_seconds"]))
-        cpu_ms = 1000 * cpu_seconds / (of_seed.study.epochs * iterations)
-        epochs = record["epoch_seconds"]
-        wall_ms = 1000 * min(epochs) / iterations if isinstance(epochs, list) and epochs else float("nan")
-        row = {"method": method, "seed": of_seed.seed, "cpu_seconds": cpu_seconds}
-        rows.append(row | {"cpu_ms": cpu_ms, "wall_ms": wall_ms})
-    times = pd.DataFrame(rows)
-    baseline = times[times["method"] == BASELINE].set_index("seed")
-    for clock in ("cpu", "wall"):
-        times[f"{clock}_ratio"] = times[f"{clock}_ms"] / times["seed"].map(baseline[f"{clock}_ms"])
-    return times
+    return differences(scores.assign(iteration=0, share=np.nan), roles).drop(columns=["iteration", "share"])
+
+
+def not_learnt(scores: pd.DataFrame, study: Study) -> list[str]:
+    """The trainings that have not learnt a label of the study in any stratum, as "ERM, seed 1 (cerebellum)"."""
+    found = collapsed_trainings(scores[scores["label"].isin(study.labels)])
+    return [f"{row.method}, seed {row.seed} ({row.label})" for row in found.itertuples()]

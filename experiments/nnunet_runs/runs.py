@@ -5,11 +5,11 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,14 +18,11 @@ from filelock import FileLock
 from experiments.device import device_name
 from experiments.nnunet_runs.plans import PLANS_NAME, experiment_plans
 from experiments.nnunet_runs.study import Study
-from nnunet_dro.evaluation import Evaluation, evaluate
-from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from nnunet_dro.evaluation import evaluate
 from nnunet_dro.files.atomic import replacing
-from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.nnunet.command import run_command
 from nnunet_dro.trainers.installation import FOLDER
 
-_EPOCH = re.compile(rb": Epoch (\d+) *\r?$", re.MULTILINE)
 _EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
 
 
@@ -95,7 +92,6 @@ class SeedRuns:
                 self._prepare()
 
     def _prepare(self) -> None:
-        start = monotonic()
         if not self.raw.is_dir():
             self.study.write(self.raw, np.random.default_rng(self.seed))
         number = self.study.dataset[len("Dataset") :][:3]
@@ -105,7 +101,6 @@ class SeedRuns:
         self._command(plan, "plan", nnUNet_n_proc_DA="2", nnUNet_def_n_proc="2")
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
         splits = self._splits()
-        self._write("seconds_to_prepare", {"seconds": monotonic() - start})
         # The plans come last: they say that the dataset is ready.
         study = self.study
         small = experiment_plans(
@@ -128,23 +123,20 @@ class SeedRuns:
         subsets = [train, *(sorted(cases(self.raw)) for cases in self.study.subsets.values())]
         return [{"train": cases, "val": validation} for cases in subsets]
 
-    def is_finished(self, method: str) -> bool:
-        """Whether a method has been trained, predicted and evaluated."""
-        return (self.folder / "runs" / f"{method}.json").exists()
-
-    def run(self, method: str, progress: Callable[[float], None]) -> None:
+    def run(self, method: str) -> dict[str, Any]:
         """Train a method, predict the test cases and evaluate them by stratum; a half-done run starts anew.
 
-        Args:
-            method: The method.
-            progress: Called with the share of the training that is done, 0 to 1.
+        Returns:
+            ``dice``, with the columns case, stratum, label and dice of the test cases; the ``seconds`` of all, the
+            ``cpu_seconds`` of the training, and ``epoch_seconds``.
 
         Raises:
             CommandError: If a command of nnU-Net fails.
         """
+        self.prepare()
         start = monotonic()
         fold, predictions = self.fold(method), self.folder / "predictions" / method
-        for folder in (fold, predictions, self.folder / "evaluation" / method):
+        for folder in (fold, predictions):
             shutil.rmtree(folder, ignore_errors=True)
         times = self.folder / "times" / f"{method}.json"
         times.parent.mkdir(exist_ok=True)
@@ -158,42 +150,16 @@ class SeedRuns:
         predict += ("-device", device_name())
         # No processes for preprocessing and export: each takes longer to start than these few cases take.
         predict += ("--disable_tta", "-npp", "0", "-nps", "0", "--disable_progress_bar")
-        (self.folder / "logs" / f"train_{method}.txt").unlink(missing_ok=True)
-        self._command(train, f"train_{method}", progress)
+        self._command(train, f"train_{method}")
         self._command(predict, f"predict_{method}")
-        self._evaluate(method, predictions)
-        run = {
-            "method": method,
-            "seed": self.seed,
-            "trainer": self.study.trainer(method),
+        return {
+            "dice": self._dice(predictions),
             "seconds": monotonic() - start,
             "cpu_seconds": json.loads(times.read_text(encoding="utf-8"))["cpu_seconds"],
             "epoch_seconds": epoch_seconds(fold),
         }
-        self._write(f"runs/{method}", run)
 
-    def evaluation(self, method: str) -> Evaluation:
-        """The evaluation of a finished run."""
-        return read_evaluation(self.folder / "evaluation" / method)
-
-    def record(self, method: str) -> dict[str, object]:
-        """The record of a finished run: trainer, seconds, processor seconds and seconds of its epochs."""
-        content: dict[str, object] = json.loads((self.folder / "runs" / f"{method}.json").read_text(encoding="utf-8"))
-        return content
-
-    def seconds(self, methods: Sequence[str]) -> float:
-        """Wall-clock time of the dataset and the finished runs, seconds."""
-        prepared = json.loads((self.folder / "seconds_to_prepare.json").read_text(encoding="utf-8"))["seconds"]
-        finished = [self.record(method)["seconds"] for method in methods if self.is_finished(method)]
-        return sum(float(str(seconds)) for seconds in (prepared, *finished))
-
-    @cached_property
-    def n_training(self) -> "pd.Series[int]":
-        """Training cases of each stratum."""
-        table = pd.read_csv(self.raw / "cases.csv", dtype=str)
-        return table[table["split"] == "train"][self.study.by].value_counts()
-
-    def _evaluate(self, method: str, predictions: Path) -> None:
+    def _dice(self, predictions: Path) -> dict[str, list[Any]]:
         evaluation = evaluate(
             self.raw / "labelsTs",
             predictions,
@@ -203,31 +169,15 @@ class SeedRuns:
             overall=False,
             n_resamples=0,
             jobs=1,
-            method=method,
         )
-        write_files(self.folder / "evaluation" / method, evaluation_files(evaluation))
+        scores = evaluation.scores[["case", "label", "dice"]].astype({"label": str})
+        strata = evaluation.stratum_of_case[self.study.by].astype(str)
+        return {str(name): of.tolist() for name, of in scores.assign(stratum=scores["case"].map(strata)).items()}
 
-    def _command(
-        self,
-        arguments: Sequence[str],
-        log: str,
-        progress: Callable[[float], None] | None = None,
-        **environment: str,
-    ) -> None:
+    def _command(self, arguments: Sequence[str], log: str, **environment: str) -> None:
         path = self.folder / "logs" / f"{log}.txt"
-
-        def show() -> None:
-            if progress is not None:
-                epochs = _EPOCH.findall(path.read_bytes())
-                progress(int(epochs[-1]) / self.study.epochs if epochs else 0.0)
-
-        run_command(arguments, environment=self.environment | environment, log=path, while_running=show)
-
-    def _write(self, name: str, content: dict[str, object]) -> None:
-        path = self.folder / f"{name}.json"
-        path.parent.mkdir(exist_ok=True)
-        with replacing(path) as partial:
-            partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        path.unlink(missing_ok=True)
+        run_command(arguments, environment=self.environment | environment, log=path)
 
 
 def epoch_seconds(fold: Path) -> list[float]:

@@ -1,81 +1,73 @@
 """Rare modalities of cell nuclei: the settings of Fidon et al. 2022, every one with every other.
 
-    python -m experiments.nuclei.factorial --data Dataset022_DSBNuclei [--seeds 0 1] [--quick] [--out F] [--cache F]
-
 The optimiser (SGD, or nnU-Net's with Nesterov momentum), beta, importance weights, and the momentum of the stale
-losses. A training takes a minute and a half of a processor core; a seed has 28. Finished runs are kept in the cache.
+losses. A training takes a minute and a half of a processor core; a seed has 28.
 """
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
+from experiments.curves import ScoredRun
+from experiments.datasets.nuclei import read_table
 from experiments.factorial.effects import Strata, statistics_of
-from experiments.factorial.page import Page
+from experiments.factorial.page import Words
 from experiments.factorial.settings import SGD, Setting, settings
-from experiments.nuclei.__main__ import divided_images, minutes, nuclei_parser, plan
+from experiments.nuclei.experiment import DATA, QUICK_ITERATIONS, make, minutes
 from experiments.nuclei.methods import ROLES
-from experiments.nuclei.training import OptimisedRun, Run, train
-from experiments.record import cached_runs, module_command, result_folder
+from experiments.nuclei.training import MOMENTUM, OptimisedRun
+from experiments.record import Experiment, Finished, Options
 
-ITERATIONS = 1000
-PAGE = Page(
+WORDS = Words(
     "nuclei-factorial",
-    "Beta, weights, momentum and optimiser: nuclei",
     "nuclei/factorial",
     Strata(ROLES.rare, ROLES.common, as_rare="rare modalities", as_common=ROLES.common[0]),
+    (1000, QUICK_ITERATIONS),
 )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the experiment and write its page."""
-    parser = nuclei_parser("nuclei.factorial", str(__doc__).splitlines()[0])
-    argv = sys.argv[1:] if argv is None else argv
-    arguments = parser.parse_args(argv)
-    seeds, iterations = plan(arguments, ITERATIONS)
-    images_of = divided_images(arguments.data, parser, quick=arguments.quick)
-    runs = {
-        f"{setting.name}-seed{seed}": (setting, run_of(setting, seed, iterations))
-        for seed in seeds
-        for setting in settings()
-    }
+@dataclass(frozen=True, kw_only=True)
+class FactorialRun(OptimisedRun):
+    """A training with a setting of the factorial."""
 
-    def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
-        run = runs[name][1]
-        return asdict(train(run, *images_of(run.seed), progress=progress))
-
-    keys = {name: asdict(run) for name, (_, run) in runs.items()}
-    made = cached_runs(
-        arguments.cache / "factorial", keys, make, minutes=lambda _: minutes(iterations), jobs=arguments.jobs
-    )
-    page = PAGE.write(
-        result_folder(arguments.out, quick=arguments.quick),
-        pd.concat([_statistics(*runs[name], content) for name, content in made.items()], ignore_index=True),
-        iterations=iterations,
-        command=module_command("experiments.nuclei.factorial", argv),
-        seeds=seeds,
-        quick=arguments.quick,
-        seconds=sum(content["seconds"] for content in made.values()),
-    )
-    sys.stdout.write(f"{page}\n")
+    setting: Setting
 
 
-def run_of(setting: Setting, seed: int, iterations: int) -> Run:
+def run_of(setting: Setting, seed: int, iterations: int) -> FactorialRun:
     """A training with a setting."""
-    if setting.optimiser == SGD:
-        return OptimisedRun(setting.sampling, seed, iterations, setting.rate, momentum=0.0)
-    return Run(setting.sampling, seed, iterations)
+    momentum = 0.0 if setting.optimiser == SGD else MOMENTUM
+    return FactorialRun(setting.sampling, seed, iterations, setting.rate, momentum, setting=setting)
 
 
-def _statistics(setting: Setting, run: Run, content: Mapping[str, Any]) -> pd.DataFrame:
-    """Statistics of the Dice at the end, in points: a row per modality."""
-    dice = pd.DataFrame(content["dice"], columns=["iteration", "stratum", "case", "dice"])
-    at_the_end = dice[dice["iteration"] == run.iterations]
-    return statistics_of(setting, run.seed, at_the_end, ["stratum"]).assign(clipped=100 * content["clipped_share"])
+def _runs(options: Options) -> list[Mapping[str, FactorialRun]]:
+    read_table(options.data)
+    iterations = WORDS.iterations[options.quick]
+    made = [run_of(setting, seed, iterations) for seed in options.seeds for setting in settings()]
+    return [{f"{run.setting.name}-seed{run.seed}": run for run in made}]
 
 
-if __name__ == "__main__":
-    main()
+def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
+    """Statistics of the Dice at the end, in points: a row per setting, seed and modality."""
+    parts = []
+    for name, (run, result) in finished.items():
+        dice = ScoredRun.of(name, run, result, label="nucleus").dice
+        part = statistics_of(run.setting, run.seed, dice[dice["iteration"] == run.iterations], ["stratum"])
+        parts.append(part.assign(clipped=100 * result["clipped_share"]))
+    return {"-all": pd.concat(parts, ignore_index=True)}
+
+
+EXPERIMENTS = {
+    "nuclei-factorial": Experiment(
+        name="nuclei-factorial",
+        title="Beta, weights, momentum and optimiser",
+        runs=_runs,
+        make=make,
+        minutes=minutes,
+        tables=_tables,
+        page=WORDS.page,
+        data=DATA,
+        page_name="factorial",
+        formats={"-all": "%.2f", "-effects": "%.4f"},
+    )
+}

@@ -1,7 +1,7 @@
 """One training on nuclei: how its patches are drawn, and its Dice on the test images on the way and at the end."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,14 +113,7 @@ class Sampler:
         return draws
 
     def weighted_loss(self, loss: DiceCELoss, logits: Tensor, target: Tensor, draws: Draws) -> Tensor:
-        """The loss to minimise, a scalar; the hardness of the images goes into the table.
-
-        Args:
-            loss: nnU-Net's loss.
-            logits: Shape (b, 2, height, width).
-            target: Shape (b, 1, height, width).
-            draws: The draws of the batch.
-        """
+        """The loss to minimise, a scalar, of logits (b, 2, height, width); the hardness goes into the table."""
         cases = loss(logits, target)
         hardness = cases.hardness
         if self.pooled is not None:
@@ -146,12 +139,7 @@ class Sampler:
     def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
         """Give the network's parameters the gradient to step along; the hardness of the images goes into the table.
 
-        Args:
-            loss: nnU-Net's loss.
-            network: The network; a step is left out if its parameters get no gradient.
-            images: Patches, shape (b, 3, height, width).
-            labels: Their labels, shape (b, 1, height, width).
-            draws: The draws of the batch.
+        A step is left out if its parameters get no gradient.
         """
         torch.autograd.backward(self.weighted_loss(loss, network(images), labels, draws))
 
@@ -168,7 +156,6 @@ def train(
     train_images: Sequence[Image],
     test_images: Sequence[Image],
     *,
-    progress: Callable[[float], None],
     network: UNet | None = None,
     fill: bool = False,
     sampler: Sampler | None = None,
@@ -181,8 +168,7 @@ def train(
     Args:
         run: What to train.
         train_images: The training images.
-        test_images: The test images.
-        progress: Called with the share that is done.
+        test_images: Those that are tested.
         network: The network, which is trained in its place; a new one if not given.
         fill: Whether one pass over the training images gives them their stale losses before the first batch.
         sampler: Draws and weights the training images; one that does it as the run's trainer if not given.
@@ -209,7 +195,6 @@ def train(
         if iteration + 1 in run.moments:
             result.dice += [(iteration + 1, image.modality, image.case, dice_of(network, image)) for image in tests]
             result.share += [(iteration + 1, *row) for row in shares_of_draws(sampler, train_images)]
-        progress((iteration + 1) / run.iterations)
     result.clipped_share = sampler.n_clipped / (run.iterations * BATCH)
     result.seconds = time.process_time() - start
     return result
@@ -260,13 +245,8 @@ def draw_patch(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """A patch of an image, turned and mirrored, with nnU-Net's changes of noise, brightness, contrast and gamma.
 
-    Args:
-        image: The image, at least as large as a patch.
-        foreground: Whether the patch is centred at a nucleus, if there is one.
-        rng: Draws the patch and its augmentation.
-
-    Returns:
-        Intensities (3, PATCH, PATCH) and labels (PATCH, PATCH).
+    With ``foreground`` it is centred at a nucleus, if there is one. Returns intensities (3, PATCH, PATCH) and labels
+    (PATCH, PATCH).
     """
     corner = [int(rng.integers(length - PATCH + 1)) for length in image.labels.shape]
     if foreground and image.labels.any():

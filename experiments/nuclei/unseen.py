@@ -1,81 +1,223 @@
 """Eight images of one modality: do label smoothing, GI-LS or an ascent in styles help on domains in no training?
 
-    python -m experiments.nuclei.unseen --data Dataset022_DSBNuclei [--seeds 0 1] [--quick] [--out F] [--cache F]
-
 A training takes one to three minutes of a processor core, and the nine trainings of a seed about 17 minutes in all.
-Finished runs are kept in the cache: an interrupted experiment continues where it stopped, and several of them, each
-with seeds of its own, may fill the same cache. The page has the runs that are finished.
 """
 
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
-from experiments.curves import ScoredRun, scores_of
+from experiments.curves import Roles, differences, draw_differences, mean_of_rare, shown_difference
 from experiments.datasets.nuclei import Image
-from experiments.nuclei.__main__ import minutes, nuclei_parser, plan
+from experiments.nuclei import experiment as nuclei
 from experiments.nuclei.methods import METHODS as TRAINERS
-from experiments.nuclei.unseen_data import N_TEST, read_domains, unseen_images
-from experiments.nuclei.unseen_page import METHODS, PLAIN, draw, page_table, page_text
-from experiments.nuclei.unseen_training import UnseenRun, train
-from experiments.record import OfSeed, cached_runs, module_command, result_folder, write_result, write_table
+from experiments.nuclei.training import BATCH, PATCH
+from experiments.nuclei.unseen_data import (
+    BLUR,
+    CHANGED,
+    N_TEST,
+    N_TRAIN,
+    NOISE,
+    RAMP,
+    REAL,
+    SEEN,
+    UNSEEN,
+    read_domains,
+    unseen_images,
+)
+from experiments.nuclei.unseen_training import (
+    GILS_PENALTY,
+    GILS_STEP_SIZE,
+    GILS_STEPS,
+    STYLE_STEP_SIZE,
+    STYLE_STEPS,
+    STYLES,
+    Method,
+    UnseenRun,
+    train,
+)
+from experiments.record import Experiment, Options, Page, render
 
 ITERATIONS = 700
+PLAIN, TWICE, RANDOM, WORST = "plain", "plain x2", "random styles", "worst styles"
+#: GI-LS as it is compared with the others; each method after it changes one setting.
+_GILS = Method(smoothing=0.1, generated="GI-LS", largest_change=0.05, warmup=0.3)
+METHODS = {
+    PLAIN: Method(),
+    TWICE: Method(length=2),
+    "LS": Method(smoothing=0.1),
+    "GI-LS": _GILS,
+    "GI-LS, rms 0.02": replace(_GILS, largest_change=0.02),
+    "GI-LS, alpha 0": replace(_GILS, smoothing=0.0),
+    "GI-LS, no warm-up": replace(_GILS, warmup=0.0),
+    RANDOM: Method(generated="random styles"),
+    WORST: Method(generated="worst styles"),
+}
+ROLES = Roles(PLAIN, "", common=(SEEN,), rare=UNSEEN)
+#: Stratum of the mean over the unseen domains.
+MEAN = "mean of unseen"
+#: Plain training has plateaued if its Dice rises by fewer points than this in the last quarter.
+PLATEAU = 0.5
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the experiment and write its page."""
-    parser = nuclei_parser("nuclei.unseen", str(__doc__).splitlines()[0])
-    argv = sys.argv[1:] if argv is None else argv
-    arguments = parser.parse_args(argv)
-    seeds, iterations = plan(arguments, ITERATIONS)
-    try:
-        table = read_domains(arguments.data)
-    except (FileNotFoundError, ValueError) as error:
-        parser.exit(2, f"{error}\n")
+@lru_cache(maxsize=1)
+def _images(data: Path, seed: int, quick: bool) -> tuple[list[Image], list[Image]]:
+    n_test = 2 if quick else N_TEST
+    return unseen_images(data, read_domains(data), rng=np.random.default_rng([seed, 0]), n_test=n_test)
 
-    def read(seed: int) -> tuple[list[Image], list[Image]]:
-        n_test = 2 if arguments.quick else N_TEST
-        return unseen_images(arguments.data, table, rng=np.random.default_rng([seed, 0]), n_test=n_test)
 
-    images_of = OfSeed(read)
+def _runs(options: Options) -> list[Mapping[str, UnseenRun]]:
+    read_domains(options.data)
+    iterations = nuclei.QUICK_ITERATIONS if options.quick else ITERATIONS
     runs = {
         f"{name}-seed{seed}": UnseenRun(TRAINERS[PLAIN], seed, method.length * iterations, method)
-        for seed in seeds
+        for seed in options.seeds
         for name, method in METHODS.items()
     }
+    return [runs]
 
-    def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
-        return asdict(train(runs[name], *images_of(runs[name].seed), progress=progress))
 
-    def minutes_of(name: str) -> float:
-        # Images that are generated take steps of their own.
-        return minutes(runs[name].iterations) * (3 if runs[name].method.generated else 1)
+def _make(options: Options, name: str, run: UnseenRun) -> Mapping[str, Any]:
+    return asdict(train(run, *_images(options.data, run.seed, options.quick)))
 
-    keys = {name: asdict(run) for name, run in runs.items()}
-    made = cached_runs(arguments.cache / "unseen", keys, make, minutes=minutes_of, jobs=arguments.jobs)
-    scores = scores_of(ScoredRun.of(name, runs[name], content, label="nucleus") for name, content in made.items())
-    folder = result_folder(arguments.out, quick=arguments.quick)
-    write_table(folder / "nuclei-unseen-all.csv", scores, float_format="%.4f")
-    # The page shows what is in the file, rounded once.
-    scores = pd.read_csv(folder / "nuclei-unseen-all.csv")
-    page = write_result(
-        folder,
-        "nuclei-unseen",
+
+def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    scores = tables["-all"]
+    seeds = sorted(scores["seed"].unique().tolist())
+    text, table = page_text(scores, n_seeds=len(seeds)), page_table(scores)
+    return Page(text, table, seeds, pictures={"": partial(draw, scores)})
+
+
+EXPERIMENTS = {
+    "nuclei-unseen": Experiment(
+        name="nuclei-unseen",
         title="Few images of nuclei, and domains in no training",
-        text=page_text(scores, seeds=seeds),
-        table=page_table(scores),
-        figure=draw(scores),
-        command=module_command("experiments.nuclei.unseen", argv),
-        seeds=seeds,
-        quick=arguments.quick,
-        seconds=sum(content["seconds"] for content in made.values()),
+        runs=_runs,
+        make=_make,
+        # Images that are generated take steps of their own.
+        minutes=lambda run: nuclei.minutes(run) * (3 if run.method.generated else 1),
+        tables=lambda finished, _: {"-all": nuclei.scores_of_runs(finished)},
+        page=_page,
+        data=nuclei.DATA,
     )
-    sys.stdout.write(f"{page}\n")
+}
 
 
-if __name__ == "__main__":
-    main()
+def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
+    """The last moment of every training, with the mean over the unseen domains as one more stratum.
+
+    All have iteration 0, because trainings of different lengths are compared at their ends.
+    """
+    last = scores.groupby(["method", "seed"])["iteration"].transform("max")
+    return _with_mean(scores[scores["iteration"] == last].assign(iteration=0))
+
+
+def compared(scores: pd.DataFrame, to: str) -> pd.DataFrame:
+    """Differences at the end to one method: a row per method and stratum, see `experiments.curves.differences`."""
+    return differences(at_the_end(scores), replace(ROLES, plain=to))
+
+
+def page_text(scores: pd.DataFrame, *, n_seeds: int) -> str:
+    """The text of the page above its table."""
+    to = {name: compared(scores, name).set_index(["method", "stratum"]) for name in (TWICE, RANDOM)}
+    needed = [to[name].loc[(WORST, MEAN), ["difference", "low", "high"]] for name in (TWICE, RANDOM)]
+    rises = rises_of_plain(scores)
+    return render(
+        "nuclei/unseen",
+        gaps=gaps(scores),
+        mean=MEAN,
+        seen=SEEN,
+        n_train=N_TRAIN,
+        real=REAL,
+        changed=CHANGED,
+        blur=BLUR,
+        noise=NOISE,
+        ramp=RAMP,
+        n_test=scores[scores["method"] == PLAIN].groupby("stratum", sort=False)["n"].max().to_dict(),
+        iterations=int(scores.loc[scores["method"] == PLAIN, "iteration"].max()),
+        patch=PATCH,
+        batch=BATCH,
+        n_seeds=n_seeds,
+        gils=METHODS["GI-LS"],
+        gils_steps=GILS_STEPS,
+        gils_step_size=GILS_STEP_SIZE,
+        gils_penalty=GILS_PENALTY,
+        styles=STYLES,
+        gains=[f"{np.exp(sign * STYLES.gain):.2f}" for sign in (-1, 1)],
+        style_steps=STYLE_STEPS,
+        style_step_size=STYLE_STEP_SIZE,
+        needed={name: shown_difference(*found) for name, found in zip((TWICE, RANDOM), needed, strict=True)},
+        worth=all(found["low"] > 0 for found in needed),
+        rises=rises,
+        plateau=PLATEAU,
+        has_plateaued=bool(max(rises[SEEN], rises[MEAN]) < PLATEAU),
+        by_domain=domain_table(scores),
+    )
+
+
+def gaps(scores: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Plain training's Dice in each domain at the end, in points, and how much lower that is than in the seen one."""
+    found = compared(scores, PLAIN)
+    means = found[found["method"] == PLAIN].set_index("stratum")["mean"]
+    return {domain: {"dice": means[domain], "gap": means[SEEN] - means[domain]} for domain in (*ROLES.strata, MEAN)}
+
+
+def rises_of_plain(scores: pd.DataFrame) -> dict[str, float]:
+    """How much plain training's Dice rose in its last quarter, in points, by domain and in the mean of the unseen."""
+    plain = _with_mean(scores[scores["method"] == PLAIN])
+    means = 100 * plain.pivot_table(index="stratum", columns="iteration", values="mean").loc[[*ROLES.strata, MEAN]]
+    return {str(domain): float(rise) for domain, rise in (means.iloc[:, -1] - means.iloc[:, -2]).items()}
+
+
+def page_table(scores: pd.DataFrame) -> pd.DataFrame:
+    """The table of the page, a row per method.
+
+    It has the Dice of the seen domain and the mean of the unseen ones, in points, their differences to plain training
+    and to that of twice the length, the change of the generated images, and the processor time of a whole training,
+    over that of plain training.
+    """
+    to_plain, to_twice = (compared(scores, to).set_index(["method", "stratum"]) for to in (PLAIN, TWICE))
+    times = scores.assign(time=scores["milliseconds"] * scores["iteration"])
+    time = times.groupby(["method", "seed"])["time"].max().groupby("method").mean()
+    change = scores.groupby("method")["change"].mean()
+    rows = []
+    for method in METHODS:
+        row: dict[str, object] = {"method": method}
+        for stratum in (SEEN, MEAN):
+            row[stratum] = to_plain.loc[(method, stratum), "mean"]
+            for to, found in ((PLAIN, to_plain), (TWICE, to_twice)):
+                row[f"{stratum} - {to}"] = _shown(found, method, stratum)
+        rows.append(row | {"change of images": change[method], "time over plain": time[method] / time[PLAIN]})
+    return pd.DataFrame(rows)
+
+
+def domain_table(scores: pd.DataFrame) -> pd.DataFrame:
+    """Differences to plain training of twice the length in each unseen domain: a row per method."""
+    found = compared(scores, TWICE).set_index(["method", "stratum"])
+    return pd.DataFrame(
+        [
+            {"method": method, **{domain: _shown(found, method, domain) for domain in UNSEEN}}
+            for method in METHODS
+            if method != TWICE
+        ]
+    )
+
+
+def draw(scores: pd.DataFrame) -> Figure:
+    """Differences to plain training of twice the length: the seen domain, the mean of the unseen ones, the real one."""
+    roles = replace(ROLES, plain=TWICE, rare=(MEAN, *REAL))
+    return draw_differences(compared(scores, TWICE), at_the_end(scores), roles)
+
+
+def _with_mean(scores: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([scores, mean_of_rare(scores, ROLES).assign(stratum=MEAN)], ignore_index=True)
+
+
+def _shown(found: pd.DataFrame, method: str, stratum: str) -> str:
+    return shown_difference(*found.loc[(method, stratum), ["difference", "low", "high"]])

@@ -31,12 +31,7 @@ Intensities = NDArray[np.float32]
 def read_domains(data: Path) -> pd.DataFrame:
     """The images of the domains that are not made: the dataset's ``cases.csv`` with the domain as modality.
 
-    Args:
-        data: The raw dataset of nuclei.
-
-    Raises:
-        FileNotFoundError: If there is no ``cases.csv``.
-        ValueError: If it has no column ``stratum``.
+    Raises FileNotFoundError if there is no ``cases.csv``, and ValueError if it has no column ``stratum``.
     """
     table = read_table(data)
     if "stratum" not in table:
@@ -51,18 +46,8 @@ def unseen_images(
 ) -> tuple[list[Image], list[Image]]:
     """Draw and read the training images of the seen domain, and the test images of all domains.
 
-    Args:
-        data: The raw dataset of nuclei.
-        table: From `read_domains`.
-        rng: Draws the images, the noise and the directions of the light.
-        n_test: Largest number of test images of each domain.
-
-    Returns:
-        Training images and test images, whose ``modality`` is their domain; no field of view is on both sides.
-
-    Raises:
-        ValueError: If a domain has too few images.
-        FileNotFoundError: If an image is missing.
+    Their ``modality`` is their domain, and no field of view is on both sides. ``n_test`` is the largest number of test
+    images of each domain. Raises ValueError if a domain has too few images.
     """
     n_train = {SEEN: N_TRAIN, **dict.fromkeys(REAL, 0)}
     split = split_nuclei(table, rng=rng, n_train=n_train, n_test=dict.fromkeys(n_train, n_test))
@@ -85,40 +70,17 @@ def unseen_images(
 
 
 def blurred(intensities: Intensities) -> Intensities:
-    """An image out of focus, standardised again.
-
-    Args:
-        intensities: Shape (3, height, width).
-
-    Returns:
-        Intensities of the same shape.
-    """
+    """An image out of focus, standardised again, of shape (3, height, width)."""
     return _standardised(ndimage.gaussian_filter(intensities, (0, BLUR, BLUR)))
 
 
 def noisy(intensities: Intensities, *, rng: np.random.Generator) -> Intensities:
-    """An image with normal noise in every pixel and channel, standardised again.
-
-    Args:
-        intensities: Standardised, shape (3, height, width).
-        rng: Draws the noise.
-
-    Returns:
-        Intensities of the same shape.
-    """
+    """An image with normal noise in every pixel and channel, standardised again, of shape (3, height, width)."""
     return _standardised(intensities + rng.normal(0, NOISE, intensities.shape))
 
 
 def unevenly_lit(intensities: Intensities, *, angle: float) -> Intensities:
-    """An image with a ramp of light across it, standardised again.
-
-    Args:
-        intensities: Standardised, shape (3, height, width).
-        angle: Direction of the ramp, in radians.
-
-    Returns:
-        Intensities of the same shape.
-    """
+    """An image with a ramp of light across it in the direction of an angle in radians, standardised again."""
     down, right = np.meshgrid(*(np.linspace(-1, 1, length) for length in intensities.shape[1:]), indexing="ij")
     return _standardised(intensities + RAMP * (np.sin(angle) * down + np.cos(angle) * right))
 

@@ -40,15 +40,6 @@ class StyleSpace:
     field: float = 1.0
     grid: int = 4
 
-    def __post_init__(self) -> None:
-        """Check the bounds."""
-        for name in ("gain", "offset", "field"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise ValueError(f"`{name}` must be a number >= 0, got {value!r}. Give 0 to leave it out.")
-        if self.grid < 1:
-            raise ValueError(f"`grid` must be at least 1, got {self.grid!r}. Give the points along each axis.")
-
     def size(self, data: Tensor) -> int:
         """Number of values of the style of one image of ``data``, shape (b, channels, *spatial)."""
         return int(2 * data.shape[1] + self.grid ** (data.ndim - 2))
@@ -73,16 +64,7 @@ class StyleSpace:
 
 
 def random_styles(space: StyleSpace, data: Tensor, *, rng: np.random.Generator) -> Tensor:
-    """Draw a style for each image, every number uniformly from [-1, 1].
-
-    Args:
-        space: The space of styles.
-        data: The images, shape (b, channels, *spatial).
-        rng: Draws the styles.
-
-    Returns:
-        Styles, shape (b, `StyleSpace.size`).
-    """
+    """Draw a style for each image, every number uniformly from [-1, 1]: shape (b, `StyleSpace.size`)."""
     drawn = rng.uniform(-1, 1, (len(data), space.size(data)))
     return torch.from_numpy(drawn).to(data)
 

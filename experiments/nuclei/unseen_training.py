@@ -1,7 +1,7 @@
 """One training on a few images of one domain: on the images alone, or on their worst or restyled neighbours, too."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -92,20 +92,12 @@ def train(
     run: UnseenRun,
     train_images: Sequence[Image],
     test_images: Sequence[Image],
-    *,
-    progress: Callable[[float], None],
 ) -> UnseenResult:
     """Train one network, and test it after each quarter.
 
     Runs of the same seed start from the same weights, and draw and augment from the same random numbers. An iteration
     with generated images makes two optimiser steps, as GI-LS does: one on the generated images, then one on the
     original ones.
-
-    Args:
-        run: What to train.
-        train_images: The training images, of one domain.
-        test_images: The test images of all domains.
-        progress: Called with the share that is done.
     """
     start, in_tests = time.process_time(), 0.0
     network, sampler = new_network(run.seed).to(device_name()), Sampler(run.trainer, train_images)
@@ -128,7 +120,6 @@ def train(
             before = time.process_time()
             result.dice += [(iteration + 1, image.modality, image.case, dice_of(network, image)) for image in tests]
             in_tests += time.process_time() - before
-        progress((iteration + 1) / run.iterations)
     seen = {image.modality for image in train_images}
     result.share = list(dict.fromkeys((at, domain, float(domain in seen)) for at, domain, *_ in result.dice))
     result.change = float(np.mean(changes)) if changes else 0.0
@@ -140,16 +131,7 @@ def train(
 def generate(
     method: Method, network: UNet, loss: DiceCELoss, images: Tensor, labels: Tensor, *, rng: np.random.Generator
 ) -> Tensor:
-    """The generated images of a batch, shape (b, 3, height, width), without gradient.
-
-    Args:
-        method: Where they come from.
-        network: The network as it is; it does not change.
-        loss: The loss of the training, whose cross-entropy is climbed.
-        images: The batch, shape (b, 3, height, width).
-        labels: Its labels, shape (b, 1, height, width).
-        rng: Draws the styles.
-    """
+    """The generated images of a batch, shape (b, 3, height, width), without gradient; they climb the cross-entropy."""
 
     def losses_of(logits: Tensor) -> Tensor:
         return cross_entropies(loss, logits, labels)

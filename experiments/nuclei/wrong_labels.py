@@ -1,115 +1,137 @@
 """Wrong labels among nuclei: what do they cost each way of training, and what happens to rare images beside them?
 
-    python -m experiments.nuclei.wrong_labels --data Dataset022_DSBNuclei [--seeds 0 1] [--add] [--quick] [--out F]
-
-A training takes about two minutes of a processor core, with learnt weights five; a seed has six trainings and a
-finetuning, about 16 minutes. Finished runs are kept in the cache, and several commands, each with seeds of its own, may
-fill the same cache. The page has the seeds of the command.
+A training takes about two minutes of a processor core, with learnt weights five; a seed has seven trainings and a
+finetuning, about 18 minutes.
 """
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from experiments.curves import differences, draw_differences, results_table
+from experiments.curves import Roles, differences, draw_differences, results_table, shown_difference
 from experiments.datasets.nuclei import read_table
-from experiments.nuclei.__main__ import minutes, nuclei_parser, plan
-from experiments.nuclei.wrong_labels_data import NoisyImages, noisy_images
-from experiments.nuclei.wrong_labels_methods import L2RW, ROLES, TRAININGS, planned_runs
-from experiments.nuclei.wrong_labels_page import page_text
-from experiments.nuclei.wrong_labels_results import all_cases, all_scores, at_the_end
-from experiments.nuclei.wrong_labels_training import train_noisy
-from experiments.record import (
-    OfSeed,
-    add_more_seeds,
-    added_seeds,
-    cached_runs,
-    module_command,
-    result_folder,
-    with_seeds_before,
-    write_result,
-    write_table,
+from experiments.nuclei import experiment as nuclei
+from experiments.nuclei.training import BATCH, LEARNING_RATE, PATCH
+from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, NoisyImages, noisy_images
+from experiments.nuclei.wrong_labels_methods import (
+    FINETUNED,
+    FINETUNING_RATE,
+    L2RW,
+    PLAIN,
+    RANDOM,
+    RIGHT,
+    ROLES,
+    TRAININGS,
+    planned_runs,
 )
+from experiments.nuclei.wrong_labels_results import all_cases, all_scores, at_the_end, length_check
+from experiments.nuclei.wrong_labels_training import FINETUNING_PART, PLAIN_TRAINER, NoisyRun, train_noisy
+from experiments.record import Experiment, Options, Page, methods_by_stratum, render
 from experiments.spoilt_labels.figure import draw_cases
-from experiments.spoilt_labels.separation import separation_table
-from nnunet_dro.files.atomic import replacing
+from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separation_table
+from experiments.spoilt_labels.spoiling import N_TRUSTED, N_TRUSTED_RARE, SHARE
 
 ITERATIONS = 2000
-NAME = "nuclei-wrong-labels"
+#: The trainings are long enough if those on right labels only have this Dice of the common modality on every seed.
+LONG_ENOUGH = 80
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the experiment and write its page."""
-    parser = nuclei_parser("nuclei.wrong_labels", str(__doc__).splitlines()[0])
-    parser.add_argument("--methods", nargs="+", choices=tuple(TRAININGS), default=list(TRAININGS), help="Trainings.")
-    add_more_seeds(parser)
-    argv = sys.argv[1:] if argv is None else argv
-    arguments = parser.parse_args(argv)
-    seeds, iterations = plan(arguments, ITERATIONS)
-    try:
-        table = read_table(arguments.data)
-    except FileNotFoundError as error:
-        parser.exit(2, f"{error}\n")
+@lru_cache(maxsize=1)
+def _images(data: Path, seed: int, quick: bool) -> NoisyImages:
+    return noisy_images(data, read_table(data), seed, quick=quick)
 
-    def read(seed: int) -> NoisyImages:
-        return noisy_images(arguments.data, table, seed, quick=arguments.quick)
 
-    images_of, runs = OfSeed(read), planned_runs(seeds, iterations, arguments.methods)
+def _runs(options: Options) -> list[Mapping[str, NoisyRun]]:
+    read_table(options.data)
+    return [planned_runs(options.seeds, nuclei.QUICK_ITERATIONS if options.quick else ITERATIONS, options.methods)]
 
-    def make(name: str, progress: Callable[[float], None]) -> dict[str, object]:
-        return asdict(train_noisy(runs[name], images_of(runs[name].seed), progress=progress))
 
-    def minutes_of(name: str) -> float:
-        # A weight that is learnt takes a second step.
-        return minutes(iterations) * (2.5 if runs[name].weights == TRAININGS[L2RW].weights else 1)
+def _make(options: Options, name: str, run: NoisyRun) -> Mapping[str, Any]:
+    return asdict(train_noisy(run, _images(options.data, run.seed, options.quick)))
 
-    keys = {name: asdict(run) for name, run in runs.items()}
-    made = cached_runs(arguments.cache / "wrong-labels", keys, make, minutes=minutes_of, jobs=arguments.jobs)
-    folder = result_folder(arguments.out, quick=arguments.quick)
-    tables = {"all": all_scores(runs, made), "cases": all_cases(runs, made)}
-    try:
-        paths = {part: folder / f"{NAME}-{part}.csv" for part in tables}
-        tables = {part: with_seeds_before(tables[part], paths[part], add=arguments.add) for part in tables}
-    except ValueError as error:
-        parser.exit(2, f"{error}\n")
-    # The page and the pictures show what is in the files, rounded once.
-    scores, cases = (_written(paths[part], table) for part, table in tables.items())
-    separation = _written(folder / f"{NAME}-separation.csv", separation_table(cases))
-    with replacing(folder / f"{NAME}-cases.png") as partial:
-        draw_cases(cases).savefig(partial, dpi=150)
-    last, all_seeds = at_the_end(scores), sorted(scores["seed"].unique().tolist())
-    page = write_result(
-        folder,
-        NAME,
-        title="Wrong labels among nuclei",
-        text=page_text(scores, separation, seeds=all_seeds),
-        table=page_table(scores),
-        figure=draw_differences(differences(last, ROLES), last, ROLES),
-        command=module_command("experiments.nuclei.wrong_labels", argv, seeds=all_seeds),
-        seeds=all_seeds,
-        added=added_seeds(seeds, scores),
-        quick=arguments.quick,
-        seconds=sum(content["seconds"] for content in made.values()),
+
+def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    scores, cases = tables["-all"], tables["-cases"]
+    separation = separation_table(cases)
+    last, table = at_the_end(scores), results_table(differences(scores, ROLES), ROLES)
+    seeds = sorted(scores["seed"].unique().tolist())
+    return Page(
+        page_text(scores, separation, n_seeds=len(seeds)),
+        table,
+        seeds,
+        shown=methods_by_stratum(table, PLAIN),
+        more={"-separation": separation},
+        pictures={
+            "": partial(draw_differences, differences(last, ROLES), last, ROLES),
+            "-cases": partial(draw_cases, cases),
+        },
     )
-    sys.stdout.write(f"{page}\n")
 
 
-def _written(path: Path, table: pd.DataFrame) -> pd.DataFrame:
-    write_table(path, table, float_format="%.4f")
-    return pd.read_csv(path)
+EXPERIMENTS = {
+    "nuclei-wrong-labels": Experiment(
+        name="nuclei-wrong-labels",
+        title="Wrong labels among nuclei",
+        runs=_runs,
+        make=_make,
+        # A weight that is learnt takes a second step.
+        minutes=lambda run: nuclei.minutes(run) * (2.5 if run.weights == "learned" else 1),
+        tables=lambda finished, _: {"-all": all_scores(finished), "-cases": all_cases(finished)},
+        page=_page,
+        inputs={"-all": {}, "-cases": {}},
+        methods=tuple(TRAININGS),
+        data=nuclei.DATA,
+        formats=dict.fromkeys(("-all", "-cases", "-separation"), "%.4f"),
+    )
+}
 
 
-def page_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """The table of the page.
+def page_text(scores: pd.DataFrame, separation: pd.DataFrame, *, n_seeds: int) -> str:
+    """The text of the page above its table, from `all_scores` and `separation_table`."""
+    last = at_the_end(scores)
+    against = {
+        baseline: {stratum: differences_at_the_end(last, baseline, stratum) for stratum in ROLES.strata}
+        for baseline in (PLAIN, FINETUNED, RANDOM)
+    }
+    iterations = int(last["iteration"].iloc[0])
+    return render(
+        "nuclei/wrong_labels",
+        means=last.groupby(["method", "stratum"])["mean"].mean().mul(100).unstack().to_dict("index"),
+        against=against,
+        length=length_check(scores, COMMON),
+        long_enough=LONG_ENOUGH,
+        separation=separation_rows(separation),
+        n_first=N_FIRST,
+        n_test=last.groupby("stratum")["n"].max().to_dict(),
+        n_train=N_TRAIN,
+        n_images=sum(N_TRAIN.values()),
+        n_trusted={COMMON: N_TRUSTED, RARE: N_TRUSTED_RARE},
+        n_wrong=round(SHARE * sum(N_TRAIN.values())),
+        trainers={method: run.trainer for method, run in TRAININGS.items()},
+        plain_trainer=PLAIN_TRAINER,
+        iterations=iterations,
+        n_finetuning=max(1, iterations // FINETUNING_PART),
+        finetuning_rate=FINETUNING_RATE,
+        rate=LEARNING_RATE,
+        right=RIGHT,
+        plain=PLAIN,
+        finetuned=FINETUNED,
+        l2rw=L2RW,
+        random=RANDOM,
+        common=COMMON,
+        rare=RARE,
+        n_seeds=n_seeds,
+        patch=PATCH,
+        batch=BATCH,
+    )
 
-    Args:
-        scores: From `all_scores`.
-    """
-    return results_table(differences(scores, ROLES), ROLES)
 
-
-if __name__ == "__main__":
-    main()
+def differences_at_the_end(last: pd.DataFrame, baseline: str, stratum: str) -> dict[str, str]:
+    """Differences of the other methods to one of them in a modality, as text, from `at_the_end`."""
+    found = differences(last[last["stratum"] == stratum], Roles(baseline, "", common=(stratum,), rare=()))
+    rows = found[found["method"] != baseline].to_dict("records")
+    return {row["method"]: shown_difference(row["difference"], row["low"], row["high"]) for row in rows}

@@ -51,14 +51,7 @@ class NoisyImages:
 
 
 def noisy_images(data: Path, table: pd.DataFrame, seed: int, *, quick: bool) -> NoisyImages:
-    """Draw and read the images of a seed, and spoil labels.
-
-    Args:
-        data: The raw dataset of nuclei.
-        table: Its ``cases.csv``.
-        seed: Draws the images, which of them are trusted and which are spoilt, and the shifts.
-        quick: Whether two test images of each modality are enough.
-    """
+    """Draw and read the images of a seed, and spoil labels; a smoke run has two test images of each modality."""
     n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
     split = split_nuclei(table, rng=np.random.default_rng([seed, 0]), n_train=N_TRAIN, n_test=n_test)
     train, test = (read_nuclei(data, split[side]) for side in ("train", "test"))
@@ -66,13 +59,7 @@ def noisy_images(data: Path, table: pd.DataFrame, seed: int, *, quick: bool) -> 
 
 
 def spoilt_images(train: Sequence[Image], test: Sequence[Image], *, rng: np.random.Generator) -> NoisyImages:
-    """Spoil the labels of training images of the common modality, and choose the trusted ones of both.
-
-    Args:
-        train: Training images with right labels, of the modalities of `N_TRAIN`.
-        test: Test images, which stay as they are.
-        rng: Draws the images and the shifts.
-    """
+    """Spoil the labels of training images of the common modality, and choose the trusted ones of both."""
     rare = [image.case for image in train if image.modality == RARE]
     noise = draw_noise_beside([image.case for image in train], rare, rng=rng).set_index("case")
     kinds = tuple(str(noise.loc[image.case, "kind"]) for image in train)

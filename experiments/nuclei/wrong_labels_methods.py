@@ -33,13 +33,7 @@ ROLES = Roles(PLAIN, "", common=(COMMON,), rare=(RARE,))
 def planned_runs(
     seeds: Sequence[int], iterations: int, methods: Sequence[str] = tuple(TRAININGS)
 ) -> dict[str, NoisyRun]:
-    """Every training of every seed, by its name.
-
-    Args:
-        seeds: The seeds.
-        iterations: Length of a training.
-        methods: Their methods.
-    """
+    """The trainings of every seed, by their names."""
     return {
         f"{method}-seed{seed}": replace(TRAININGS[method], seed=seed, iterations=iterations)
         for seed in seeds

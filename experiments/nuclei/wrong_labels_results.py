@@ -10,20 +10,15 @@ from experiments.curves import ScoredRun, scores_of
 from experiments.nuclei.wrong_labels_data import RARE
 from experiments.nuclei.wrong_labels_methods import FINETUNED, METHODS, PLAIN, RIGHT
 from experiments.nuclei.wrong_labels_training import NoisyRun
+from experiments.record import Finished
 
 _CASE_COLUMNS = ["case", "modality", "kind", "trusted", "loss", "weight", "times_seen"]
 
 
-def all_scores(runs: Mapping[str, NoisyRun], made: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """A row per method, seed, moment and modality, as from `scores_of`; the finetuned networks have the last moment.
-
-    Args:
-        runs: The trainings by their names.
-        made: What came out of them, as `NoisyResult` is kept in JSON.
-    """
+def all_scores(finished: Finished) -> pd.DataFrame:
+    """A row per method, seed, moment and modality, as from `scores_of`; finetuned networks have the last moment."""
     scored = []
-    for name, content in made.items():
-        run = runs[name]
+    for name, (run, content) in finished.items():
         scored.append(ScoredRun.of(name, run, content, label="nucleus"))
         if content["finetuned"]:
             share = [(run.iterations, modality, np.nan) for modality in {row[1] for row in content["finetuned"]}]
@@ -37,25 +32,14 @@ def all_scores(runs: Mapping[str, NoisyRun], made: Mapping[str, Mapping[str, Any
     ).reset_index(drop=True)
 
 
-def all_cases(runs: Mapping[str, NoisyRun], made: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """What the trainings that saw wrong labels know of their images: the rows of `case_table`, training by training.
-
-    Args:
-        runs: The trainings by their names.
-        made: What came out of them, as `NoisyResult` is kept in JSON.
-    """
-    cases = [case_table(name, runs[name], content) for name, content in made.items() if not runs[name].right_only]
+def all_cases(finished: Finished) -> pd.DataFrame:
+    """What the trainings that saw wrong labels know of their images: the rows of `case_table`, training by training."""
+    cases = [case_table(name, run, content) for name, (run, content) in finished.items() if not run.right_only]
     return pd.concat(cases, ignore_index=True)
 
 
 def case_table(name: str, run: NoisyRun, content: Mapping[str, Any]) -> pd.DataFrame:
-    """A row per training image, with the columns of `label_noise.results.training_cases`.
-
-    Args:
-        name: Name of the training.
-        run: What was trained.
-        content: What came out, as `NoisyResult` is kept in JSON.
-    """
+    """A row per training image, with the columns of `label_noise.results.training_cases`."""
     cases = pd.DataFrame(content["cases"], columns=_CASE_COLUMNS).astype({"loss": float, "weight": float})
     by_weight = run.weights == "learned"
     counted = cases["times_seen"] * (cases["weight"].fillna(0) if by_weight else 1)
@@ -72,24 +56,15 @@ def case_table(name: str, run: NoisyRun, content: Mapping[str, Any]) -> pd.DataF
 
 
 def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the last moment.
-
-    Args:
-        scores: From `all_scores`.
-    """
+    """The rows of the last moment."""
     return scores[scores["iteration"] == scores["iteration"].max()]
 
 
 def length_check(scores: pd.DataFrame, stratum: str) -> dict[str, float]:
     """What says whether the trainings are long enough, in points of Dice.
 
-    Args:
-        scores: From `all_scores`.
-        stratum: The modality.
-
-    Returns:
-        ``lowest``, the smallest mean Dice of training on right labels only at the end, over the seeds; ``rise`` and
-        ``rise_plain``, what its mean and plain training's gained from the half to the end.
+    ``lowest``, the smallest mean Dice of training on right labels only at the end, over the seeds; ``rise`` and
+    ``rise_plain``, what its mean and plain training's gained from the half to the end.
     """
     here = scores[scores["stratum"] == stratum]
     means = 100 * here.pivot_table(index="method", columns="iteration", values="mean")

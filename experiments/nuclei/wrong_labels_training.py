@@ -1,7 +1,7 @@
 """One training on nuclei with wrong labels, and what it finds out about each training image."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -83,12 +83,7 @@ class NoisyResult(Result):
 
 
 class WatchedSampler(Sampler):
-    """Draws and weights images as a run says, and adds up the stale loss and the weight of each image.
-
-    Args:
-        run: What is trained.
-        images: The training images.
-    """
+    """Draws and weights images as a run says, and adds up the stale loss and the weight of each image."""
 
     def __init__(self, run: NoisyRun, images: Sequence[Image]) -> None:
         super().__init__(run.drawn_as, images)
@@ -156,13 +151,6 @@ class LearningSampler(WatchedSampler):
 
     A trusted batch is as large as a batch, so that every trusted image is in it; nnUNetTrainerL2RW has an eighth of a
     batch of more than 32, and four cases for a batch of eight.
-
-    Args:
-        run: What is trained.
-        images: The training images.
-        trusted: Those of them that are trusted.
-        network: The network that is trained.
-        loss: The loss of each patch alone is weighted.
     """
 
     def __init__(
@@ -187,16 +175,11 @@ class LearningSampler(WatchedSampler):
         self.watch_losses()
 
 
-def train_noisy(run: NoisyRun, images: NoisyImages, *, progress: Callable[[float], None]) -> NoisyResult:
+def train_noisy(run: NoisyRun, images: NoisyImages) -> NoisyResult:
     """Train one network on images with wrong labels, and finetune it if the run says so.
 
     The loss has a Dice of each patch alone in all trainings, since learnt weights need one: they differ in nothing but
     what they draw and how they weight it.
-
-    Args:
-        run: What to train.
-        images: The images of its seed.
-        progress: Called with the share that is done.
     """
     chosen = images.with_right_labels_only() if run.right_only else images
     network, loss = new_network(run.seed), DiceCELoss(batch_dice=False, do_bg=False)
@@ -207,7 +190,7 @@ def train_noisy(run: NoisyRun, images: NoisyImages, *, progress: Callable[[float
     else:
         sampler = (RandomSampler if run.weights == "random" else WatchedSampler)(run, chosen.train)
     start = time.process_time()
-    found = train(run, chosen.train, chosen.test, progress=progress, network=network, sampler=sampler, loss=loss)
+    found = train(run, chosen.train, chosen.test, network=network, sampler=sampler, loss=loss)
     result = NoisyResult(**asdict(found), cases=_case_rows(chosen, sampler))
     if run.finetuning_rate is not None:
         result.finetuned = _finetuned(run, chosen, network, loss)
@@ -223,7 +206,7 @@ def _finetuned(
     part = OptimisedRun(
         PLAIN_TRAINER, run.seed, max(1, run.iterations // FINETUNING_PART), learning_rate=run.finetuning_rate
     )
-    found = train(part, images.trusted_images, images.test, progress=lambda share: None, network=network, loss=loss)
+    found = train(part, images.trusted_images, images.test, network=network, loss=loss)
     return [(run.iterations, *row[1:]) for row in found.dice if row[0] == part.iterations]
 
 

@@ -4,7 +4,7 @@ from experiments.record.cached_runs import cached_runs
 from experiments.record.collapsed import collapse_rates, collapsed_trainings, without_collapsed
 from experiments.record.command_line import QUICK_RESULTS, RESULTS, experiment_parser, module_command, result_folder
 from experiments.record.experiment import Experiment, Finished, Options, Page
-from experiments.record.markdown_table import markdown_table, shown_rows
+from experiments.record.markdown_table import markdown_table, methods_by_stratum, shown_rows
 from experiments.record.more_seeds import add_more_seeds, added_seeds, with_seeds_before
 from experiments.record.of_seed import OfSeed
 from experiments.record.runs import add_jobs, cache_folder
@@ -28,6 +28,7 @@ __all__ = [
     "collapsed_trainings",
     "experiment_parser",
     "markdown_table",
+    "methods_by_stratum",
     "module_command",
     "render",
     "result_folder",

@@ -53,7 +53,7 @@ class Page:
         text: What was asked and what came out, markdown, with headings from the second level on.
         table: Results; the page shows rounded numbers of the rows that `shown_rows` keeps, the CSV all rows and digits.
         seeds: Seeds of the random numbers; none where nothing is random.
-        shown: What the page shows in place of the table.
+        shown: What the page shows in place of the table; without a row it has no picture either.
         more: Other tables that follow from those of the runs, by what their files' names end with.
         pictures: Name's end of a picture to what draws it.
     """

@@ -49,6 +49,20 @@ def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=dropped, errors="ignore")
 
 
+def methods_by_stratum(table: pd.DataFrame, plain: str) -> pd.DataFrame:
+    """A row per method at the end of the training, a column per stratum: plain's mean, and the others' differences.
+
+    Args:
+        table: From `experiments.curves.results_table`, of one label.
+        plain: The method that the others are compared with.
+    """
+    rows = table[table["iteration"] == table["iteration"].max()] if "iteration" in table else table
+    means = rows["mean"].map("{:.1f}".format)
+    cells = rows.assign(shown=rows[f"- {plain}"].fillna("").where(rows["method"] != plain, means))
+    wide = cells.pivot(index="method", columns="stratum", values="shown")
+    return wide.loc[cells["method"].unique(), cells["stratum"].unique()].rename_axis(None, axis=1).reset_index()
+
+
 def _is_number(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
 

@@ -1,8 +1,8 @@
 import pytest
-from rich.console import Console
 
 from experiments.nnunet_runs import runs
-from experiments.segmentation.__main__ import run
+from experiments.nnunet_runs.results import rows_by_seed, runs_of
+from experiments.record import Options
 from tests.experiments.forked_commands import ForkedCommands
 from tests.experiments.made_studies import NNUNet, tiny_study
 
@@ -25,16 +25,13 @@ def forked(monkeypatch):
 
 @pytest.fixture
 def start(tmp_path, nnunet):
-    """Runs the tiny study in a folder of its own, and writes its page."""
+    """Runs the tiny study in a folder of its own, and returns the rows of its seeds."""
 
-    def run_tiny(methods=("beta10",), seeds=(0, 1), **changes):
-        return run(
-            tiny_study(**changes),
-            work=tmp_path / "work",
-            out=tmp_path / "out",
-            seeds=seeds,
-            methods=methods,
-            console=Console(quiet=True),
-        )
+    def run_tiny(methods=("ERM", "beta10"), seeds=(0, 1), **changes):
+        study, finished = tiny_study(**changes), {}
+        options = Options(quick=False, seeds=seeds, methods=methods, data=tmp_path, work=tmp_path)
+        for stage in runs_of(study, options):
+            finished |= {name: (one, one.of(study, options).run(one.method)) for name, one in stage.items()}
+        return rows_by_seed(finished)
 
     return run_tiny

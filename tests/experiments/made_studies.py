@@ -69,10 +69,8 @@ class NNUNet:
         self.commands, self.environments, self.failing = [], [], set()
         self.n_stem = {}
 
-    def __call__(self, arguments, *, environment, log, while_running):
+    def __call__(self, arguments, *, environment, log):
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("2026-01-01 00:00:00.000000: Epoch 1\n")
-        while_running()
         self.commands.append(arguments)
         self.environments.append(environment)
         if arguments[0] == "nnUNetv2_plan_and_preprocess":

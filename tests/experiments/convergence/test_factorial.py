@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.__main__ import main
 from experiments.convergence import factorial
 from experiments.convergence.studies import phantoms
 
@@ -21,8 +22,9 @@ def made_run(work, study, name, run, *, at, progress):
 
 def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch):
     monkeypatch.setattr(factorial, "make_run", made_run)
-    factorial.main(["--quick", "--jobs", "1", "--seeds", "0", "1", "--work", str(tmp_path), "--out", str(tmp_path)])
-    page = (tmp_path / "phantoms-factorial.md").read_text()
+    words = ["phantoms-factorial", "--quick", "--jobs", "1", "--seeds", "0", "1", "--work", str(tmp_path)]
+    assert main([*words, "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "factorial.md").read_text()
     assert "| weights | 12 | -10.0 " in page
     assert "With uniform draws the rare pathology has 4 %" in " ".join(page.split())
     table = pd.read_csv(tmp_path / "phantoms-factorial-all.csv")
@@ -34,14 +36,6 @@ def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch)
     assert set(effects["stratum"]) == {"rare", "others"}
 
 
-def test_finished_trainings_are_not_made_again(tmp_path, monkeypatch):
-    words = ["--quick", "--jobs", "1", "--work", str(tmp_path), "--out", str(tmp_path)]
-    monkeypatch.setattr(factorial, "make_run", made_run)
-    factorial.main(words)
-    monkeypatch.setattr(factorial, "make_run", None)
-    factorial.main(words)
-
-
 def test_the_page_is_about_the_rare_pathology():
-    assert (*factorial.PAGE.strata.rare, *factorial.PAGE.strata.common) == phantoms(quick=False).study.strata
-    assert factorial.PAGE.values["uniform"] == pytest.approx(24 / 600)
+    assert (*factorial.WORDS.strata.rare, *factorial.WORDS.strata.common) == phantoms(quick=False).study.strata
+    assert factorial.WORDS.values["uniform"] == pytest.approx(24 / 600)

@@ -1,17 +1,17 @@
-from experiments.factorial.page import Page
+from experiments.factorial.page import Words
 from tests.experiments.factorial.made_table import STRATA, made_table
 
-PAGE = Page("made", "Made", "nuclei/factorial", STRATA)
+WORDS = Words("made", "nuclei/factorial", STRATA, (1000, 10))
 
 
 def test_trainings_that_have_learnt_nothing_are_named_and_left_out_once_more():
     table = made_table(lambda corner: 50.0 - 6 * corner.weights)
     lost = (table["setting"] == "SGD, beta 10, weights") & (table["seed"] == 1)
     table.loc[lost, "mean"] = 0.5
-    text = PAGE.text(table, iterations=1000, seeds=[0, 1])
+    text = WORDS.text(table, quick=False)
     before, after = text.split(
         "1 of 56 trainings found next to nothing in any stratum: SGD, beta 10, weights on seed 1."
     )
     assert "| weights | 12 | -6.0 " not in before
     assert "| weights | 12 | -6.0 " in after
-    assert "next to nothing" not in PAGE.text(table[table["seed"] == 0], iterations=1000, seeds=[0])
+    assert "next to nothing" not in WORDS.text(table[table["seed"] == 0], quick=False)

@@ -3,9 +3,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.label_noise.results import dice_differences, training_cases, unlearnt
-from experiments.label_noise.studies import RIGHT, phantom_study, trainers
-from experiments.nnunet_runs.results import ALL_LABELS
+from experiments.label_noise.results import training_cases, unlearnt
+from experiments.label_noise.studies import RIGHT, phantom_study, roles, trainers
+from experiments.nnunet_runs.results import ALL_LABELS, dice_differences
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.spoilt_labels.separation import separation_rows, separation_table
 from experiments.spoilt_labels.spoiling import (
@@ -99,7 +99,7 @@ def made_scores(means, **columns):
 
 def test_differences_are_to_the_baseline_of_the_same_seed():
     scores = made_scores({"ERM": [0.5, 0.6, 0.7], "L2RW": [0.6, 0.8, 0.8], "DRO": [0.4, 0.6]})
-    found = dice_differences(scores, phantom_study(quick=False)).set_index(["stratum", "label", "method"])
+    found = dice_differences(scores, roles(phantom_study(quick=False))).set_index(["stratum", "label", "method"])
     l2rw, dro = (found.loc[("rare", ALL_LABELS, method)] for method in ("L2RW", "DRO"))
     interval = stats.ttest_rel([60, 80, 80], [50, 60, 70]).confidence_interval()
     assert l2rw["difference"] == pytest.approx(40 / 3)

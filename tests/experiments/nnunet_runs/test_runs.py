@@ -1,93 +1,19 @@
 import json
 import os
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.nnunet_runs.results import not_learnt
 from experiments.nnunet_runs.runs import SeedRuns, epoch_seconds
 from nnunet_dro.trainers.installation import FOLDER
-from tests.experiments.made_studies import row_of, seed_of, tiny_study, write_label_map
+from tests.experiments.made_studies import N_TEST, row_of, tiny_study, write_label_map
 
 
 def trained(nnunet):
     """The commands that train, in order."""
     return [command for command in nnunet.commands if "--times" in command]
-
-
-def trainings(nnunet):
-    """Seed and trainer of each training, in order."""
-    return [
-        (seed_of(environment["nnUNet_raw"]), command[command.index("-tr") + 1].split("_2epochs")[0])
-        for command, environment in zip(nnunet.commands, nnunet.environments, strict=True)
-        if "--times" in command
-    ]
-
-
-def test_all_methods_of_a_seed_come_before_the_next_seed_and_the_baseline_first(start, nnunet):
-    start(methods=("beta10", "IW"))
-
-    first = ["nnUNetTrainerHWS_beta0", "nnUNetTrainerHWS_beta10", "nnUNetTrainerIW_kind"]
-    assert trainings(nnunet) == [(seed, trainer) for seed in (0, 1) for trainer in first]
-
-
-def test_second_start_does_only_what_is_missing(start, nnunet):
-    start(seeds=(0,))
-    nnunet.commands.clear(), nnunet.environments.clear()
-
-    start(methods=("beta10", "beta100"), seeds=(0, 1))
-
-    assert trainings(nnunet) == [
-        (0, "nnUNetTrainerHWS"),
-        *((1, f"nnUNetTrainerHWS{suffix}") for suffix in ("_beta0", "_beta10", "")),
-    ]
-    assert sum(command[0] == "nnUNetv2_plan_and_preprocess" for command in nnunet.commands) == 1
-
-
-def test_failed_run_is_recorded_and_tried_again(start, nnunet, tmp_path):
-    nnunet.failing = {"nnUNetTrainerHWS_beta10_2epochs_5iters"}
-    page = start(methods=("beta10", "beta100")).read_text()
-
-    failures = json.loads((tmp_path / "work" / "tiny" / "failures.json").read_text())
-    assert list(failures) == ["seed 0, beta10", "seed 1, beta10"]
-    assert "No such trainer" in failures["seed 0, beta10"]
-    assert "Runs that failed" in page
-    assert "- seed 1, beta10" in page
-    assert (1, "nnUNetTrainerHWS") in trainings(nnunet), "the run goes on"
-    nnunet.failing = set()
-    nnunet.commands.clear(), nnunet.environments.clear()
-
-    page = start(methods=("beta10", "beta100")).read_text()
-
-    assert trainings(nnunet) == [(0, "nnUNetTrainerHWS_beta10"), (1, "nnUNetTrainerHWS_beta10")]
-    assert "Runs that failed" not in page
-    assert json.loads((tmp_path / "work" / "tiny" / "failures.json").read_text()) == {}
-
-
-def test_run_that_was_interrupted_starts_anew(start, nnunet, tmp_path):
-    seed = tmp_path / "work" / "tiny" / "seed0"
-    start(seeds=(0,))
-    (seed / "runs" / "beta10.json").unlink()
-    stray = seed / "predictions" / "beta10" / "stray.nii.gz"
-    write_label_map(stray, row_of(10))
-
-    start(seeds=(0,))
-
-    assert not stray.exists()
-    assert epoch_seconds(SeedRuns(seed, tiny_study(), 0).fold("beta10")) == [3.0, 2.0], "one log, not two"
-
-
-def test_folder_of_other_settings_is_refused(start):
-    start(seeds=(0,))
-    with pytest.raises(ValueError, match=r"`work` must be a new folder .* which holds runs with epochs 2 instead of 3"):
-        start(seeds=(0,), epochs=3)
-
-
-def test_folder_of_trainings_without_seeds_is_refused(start, tmp_path):
-    settings = tmp_path / "work" / "tiny" / "settings.json"
-    start(seeds=(0,))
-    settings.write_text(json.dumps({k: v for k, v in json.loads(settings.read_text()).items() if k != "seeded"}))
-    with pytest.raises(ValueError, match=r"which holds runs with seeded None instead of True"):
-        start(seeds=(0,))
 
 
 def test_training_uses_one_thread_and_no_workers_and_the_planner_gets_some(start, nnunet):
@@ -102,24 +28,24 @@ def test_training_uses_one_thread_and_no_workers_and_the_planner_gets_some(start
 def test_split_is_that_of_the_case_table(start, tmp_path):
     start(seeds=(0,))
 
-    preprocessed = tmp_path / "work" / "tiny" / "seed0" / "nnUNet_preprocessed" / "Dataset912_Tiny"
-    (split,) = json.loads((preprocessed / "splits_final.json").read_text())
+    (path,) = tmp_path.glob("tiny-*/seed0/nnUNet_preprocessed/Dataset912_Tiny/splits_final.json")
+    (split,) = json.loads(path.read_text())
     assert split == {"train": ["rare0Tr", "usual1Tr", "usual2Tr", "usual3Tr"], "val": ["usual0Tr"]}
 
 
 def test_method_with_a_source_starts_from_its_model_and_is_trained_for_its_share(start, nnunet, tmp_path):
-    start(methods=("beta10",), seeds=(1,), sources={"beta10": "ERM"}, factors={"beta10": 0.4})
+    start(methods=("ERM", "beta10"), seeds=(1,), sources={"beta10": "ERM"}, factors={"beta10": 0.4})
 
     plain, finetuned = trained(nnunet)
     assert "--from" not in plain
-    model = tmp_path / "work" / "tiny" / "seed1" / "nnUNet_results" / "Dataset912_Tiny"
+    (model,) = tmp_path.glob("tiny-*/seed1/nnUNet_results/Dataset912_Tiny")
     source = finetuned[finetuned.index("--from") + 1]
     assert source.startswith(f"{model}/nnUNetTrainerHWS_beta0_2epochs_5iters__")
     assert finetuned[finetuned.index("-tr") + 1] == "nnUNetTrainerHWS_beta10_2epochs_2iters"
 
 
 def test_trainings_have_the_seed_of_their_data(start, nnunet):
-    start(methods=("beta10",), seeds=(3, 1))
+    start(seeds=(3, 1))
 
     seeds = [command[command.index("--seed") + 1] for command in nnunet.commands if "--seed" in command]
     assert seeds == ["3", "3", "1", "1"]
@@ -129,10 +55,10 @@ def test_method_with_a_subset_has_a_fold_of_its_own(start, nnunet, tmp_path):
     def some(raw):
         return [case for case in pd.read_csv(raw / "cases.csv")["case"] if case in ("usual3Tr", "usual1Tr")]
 
-    start(methods=("beta10",), seeds=(0,), subsets={"beta10": some})
+    start(seeds=(0,), subsets={"beta10": some})
 
-    seed = tmp_path / "work" / "tiny" / "seed0"
-    splits = json.loads((seed / "nnUNet_preprocessed" / "Dataset912_Tiny" / "splits_final.json").read_text())
+    (path,) = tmp_path.glob("tiny-*/seed0/nnUNet_preprocessed/Dataset912_Tiny/splits_final.json")
+    splits = json.loads(path.read_text())
     assert [split["train"][-2:] for split in splits] == [["usual2Tr", "usual3Tr"], ["usual1Tr", "usual3Tr"]]
     assert len(splits[1]["train"]) == 2
     assert splits[0]["val"] == splits[1]["val"]
@@ -147,3 +73,52 @@ def test_trainers_of_an_experiment_are_found_beside_those_of_the_package(start, 
 
     folders = nnunet.environments[-1]["nnUNet_extTrainer"].split(os.pathsep)
     assert folders == [str(FOLDER), str(tmp_path / "trainers")]
+
+
+def test_a_run_that_was_interrupted_starts_anew_on_the_same_data(nnunet, tmp_path):
+    of_seed = SeedRuns(tmp_path, tiny_study(), 0)
+    of_seed.run("beta10")
+    stray = tmp_path / "predictions" / "beta10" / "stray.nii.gz"
+    write_label_map(stray, row_of(10))
+    of_seed.run("beta10")
+    assert not stray.exists()
+    assert epoch_seconds(of_seed.fold("beta10")) == [3.0, 2.0], "one log, not two"
+    assert sum(command[0] == "nnUNetv2_plan_and_preprocess" for command in nnunet.commands) == 1
+
+
+def test_other_settings_of_the_data_have_another_folder(start, tmp_path):
+    start(seeds=(0,))
+    start(seeds=(0,), settings={"n": 2})
+    assert len(list(tmp_path.glob("tiny-*"))) == 2
+
+
+def test_rows_are_the_statistics_of_hand_computed_dice(start, nnunet):
+    # One case of two is found worse in the rare stratum: Dice 2/3 with seed 0 (5 of 10 voxels), and 0 with seed 1.
+    nnunet.n_stem = {("nnUNetTrainerHWS_beta0", "rare0Ts", seed): found for seed, found in ((0, 5), (1, 0))}
+    rows = start()
+    means = rows.set_index(["method", "stratum", "label", "seed"])["mean"].sort_index()
+    assert means["ERM", "rare", "stem"].tolist() == pytest.approx([5 / 6, 1 / 2])
+    assert means["ERM", "rare", "all labels"].tolist() == pytest.approx([11 / 12, 3 / 4])
+    assert means["beta10"].eq(1).all()
+    assert rows.loc[rows["stratum"] == "usual", "n"].eq(N_TEST["usual"]).all()
+    assert rows.groupby("method")["cpu_seconds"].unique().map(list).to_dict() == {"ERM": [10], "beta10": [30]}
+    p10 = rows.set_index(["method", "stratum", "label", "seed"])["p10"]["ERM", "rare", "stem"]
+    # p10 of 2/3 and 1 lies a tenth of the way from the one to the other, and so does that of 0 and 1.
+    np.testing.assert_allclose(p10, [0.7, 0.1])
+
+
+def test_seeds_without_the_baseline_are_left_out(start):
+    assert start(methods=("beta10",)).empty
+
+
+def test_training_that_has_not_learnt_a_label_in_any_stratum_is_named():
+    rows = [("ERM", 0, "stem", "rare", 0.0), ("ERM", 0, "stem", "usual", 0.5), ("beta10", 1, "stem", "usual", 0.004)]
+    scores = pd.DataFrame(rows, columns=["method", "seed", "label", "stratum", "mean"])
+    assert not_learnt(scores, tiny_study()) == ["beta10, seed 1 (stem)"]
+
+
+def test_the_time_of_a_study_is_that_of_its_iterations_and_tests():
+    study = tiny_study(factors={"IW": 3.0}, seconds={"beta10": 12.0}, minutes_around=2.0)
+    assert study.minutes("ERM") == pytest.approx(2 + 10 * 0.1 / 60)
+    assert study.minutes("beta10") == pytest.approx(2 + 10 * 12 / 60)
+    assert study.minutes("IW") == pytest.approx(2 + 30 * 0.1 / 60)

@@ -1,9 +1,10 @@
 import pandas as pd
 import pytest
 
+from experiments.__main__ import main
 from experiments.factorial.settings import NESTEROV, settings
 from experiments.nuclei import factorial
-from experiments.nuclei.factorial import main, run_of
+from experiments.nuclei.factorial import run_of
 from experiments.nuclei.methods import ROLES
 from tests.experiments.made_nuclei import write_nuclei_dataset
 
@@ -20,14 +21,14 @@ def test_the_experiment_runs_from_images_to_page(tmp_path, monkeypatch):
     corners = [corner for corner in settings() if corner.beta in (0, 10) and not corner.momentum]
     monkeypatch.setattr(factorial, "settings", lambda: corners)
     write_nuclei_dataset(tmp_path / "data")
-    words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
-    main(words)
-    page = (tmp_path / "nuclei-factorial.md").read_text()
+    words = ["nuclei-factorial", "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
+    main([*words, "--out", str(tmp_path)])
+    page = (tmp_path / "factorial.md").read_text()
     assert "| Nesterov, beta 10, weights " in page
-    assert "beside which ERM is trained with\n0.01 and 1.0" in page
+    assert "beside which ERM is trained with 0.01 and 1.0" in page
     assert "| weights | 2 | " in page
     assert "| SGD in place of Nesterov | 2 | " in page
-    assert "| – without weights, – with them |" in page, "beta 1000 was not trained"
+    assert "– without weights, – with them." in page, "beta 1000 was not trained"
     assert (tmp_path / "nuclei-factorial.png").stat().st_size > 10_000
     table = pd.read_csv(tmp_path / "nuclei-factorial-all.csv")
     assert len(table) == len(corners) * len(ROLES.strata)

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -5,10 +6,10 @@ import pandas as pd
 import pytest
 import torch
 
+from experiments.__main__ import main
 from experiments.curves import ScoredRun, decision, differences, scores_of
 from experiments.datasets.nuclei import N_TRAIN, Image
-from experiments.nuclei.__main__ import main
-from experiments.nuclei.finetuning import main as finetune
+from experiments.nuclei.finetuning import METHODS_IN_ORDER
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
 from experiments.nuclei.training import (
@@ -159,9 +160,10 @@ def test_where_nothing_is_gained_there_is_no_share_of_it():
     assert rows["passes"].all()
 
 
-def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path, capsys):
+def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path):
     write_nuclei_dataset(tmp_path / "data")
-    words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
+    words = ["nuclei", "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
+    words += ["--out", str(tmp_path)]
     main(words)
     page = (tmp_path / "nuclei.md").read_text()
     assert "Smoke run" in page
@@ -170,8 +172,7 @@ def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tm
     table = pd.read_csv(tmp_path / "nuclei-all.csv")
     assert set(table["method"]) == set(METHODS)
     assert set(pd.read_csv(tmp_path / "nuclei-rule.csv")["method"]) == set(METHODS)
-    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "cache", len(METHODS))
-    capsys.readouterr()
+    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "work", len(METHODS))
 
 
 def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
@@ -189,20 +190,14 @@ def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
 
 def test_finetuning_runs_from_images_to_page(tmp_path):
     write_nuclei_dataset(tmp_path / "data")
-    words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
-    finetune(words)
-    page = (tmp_path / "nuclei-finetuning.md").read_text()
-    assert "| share0.5, from plain | 1 |" in page
+    words = ["nuclei-finetuning", "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
+    words += ["--out", str(tmp_path)]
+    main(words)
+    page = (tmp_path / "finetuning.md").read_text()
+    assert re.search(r"\| share0.5, from plain +\| +1 \|", page)
     assert (tmp_path / "nuclei-finetuning.png").stat().st_size > 10_000
     scores = pd.read_csv(tmp_path / "nuclei-finetuning-all.csv")
-    assert scores.groupby("method", sort=False)["iteration"].first().to_dict() == {
-        "plain": 10,
-        "plain, from plain": 1,
-        "share0.5, from plain": 1,
-        "told, from plain": 1,
-        **dict.fromkeys(("plain, lr 0.003", "plain, lr 0.001", "share0.5, lr 0.003", "share0.5, lr 0.001"), 1),
-        "share0.5": 10,
-    }
-    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*") if path.is_file()}
-    finetune(words)
-    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    lengths = scores.groupby("method", sort=False)["iteration"].first().to_dict()
+    assert list(lengths) == list(METHODS_IN_ORDER)
+    assert lengths == {method: 10 if method in (PLAIN, "share0.5") else 1 for method in METHODS_IN_ORDER}
+    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "work", len(METHODS_IN_ORDER))

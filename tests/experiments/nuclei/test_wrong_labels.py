@@ -3,9 +3,10 @@ import pandas as pd
 import pytest
 import torch
 
+from experiments.__main__ import main
 from experiments.datasets.nuclei import Image
 from experiments.nuclei.training import BATCH, draw_patches, new_network
-from experiments.nuclei.wrong_labels import main
+from experiments.nuclei.wrong_labels import page_text
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, RIGHT_KIND, spoilt_images
 from experiments.nuclei.wrong_labels_methods import (
     DORO,
@@ -18,7 +19,6 @@ from experiments.nuclei.wrong_labels_methods import (
     TRAININGS,
     planned_runs,
 )
-from experiments.nuclei.wrong_labels_page import page_text
 from experiments.nuclei.wrong_labels_results import all_cases, all_scores, case_table
 from experiments.nuclei.wrong_labels_training import LearningSampler, RandomSampler, WatchedSampler
 from experiments.spoilt_labels.separation import separation_table
@@ -154,7 +154,8 @@ def made_tables(dice_of):
         dice = {modality: dice_of(method, modality) + 0.01 * run.seed for modality in (COMMON, RARE)}
         finetuned = 0.5 if method == PLAIN else None
         made[name] = made_content(dice, cases=made_cases(), finetuned=finetuned)
-    return all_scores(runs, made), separation_table(all_cases(runs, made))
+    finished = {name: (run, made[name]) for name, run in runs.items()}
+    return all_scores(finished), separation_table(all_cases(finished))
 
 
 def test_the_page_says_what_the_numbers_say():
@@ -165,31 +166,29 @@ def test_the_page_says_what_the_numbers_say():
 
     scores, separation = made_tables(dice_of)
     assert set(scores["method"]) == set(METHODS)
-    text = page_text(scores, separation, seeds=[0, 1, 2])
-    assert "**Are the trainings long enough?** Yes: the lowest Dice of fluorescence" in text
+    text = page_text(scores, separation, n_seeds=3)
+    assert "**Long enough?** Yes: the lowest Dice of fluorescence" in text
     assert "on right labels only was 85.0 at the end. From" in text
-    assert "To leave the wrong labels out changes fluorescence by +25.0 [+25.0, +25.0] points (helps)" in text
-    assert "| L2RW | 71.0 | +10.0 [+10.0, +10.0] | helps | 71.0 | +10.0 [+10.0, +10.0] | helps |" in text
-    assert "| DORO | 61.0 | +0.0 [+0.0, +0.0] | no clear difference | 41.0 | -20.0 [-20.0, -20.0] | harms |" in text
-    assert f"In place of `{FINETUNED}` it changes fluorescence by +21.0" in text
+    assert "To leave them out changes fluorescence by +25.0 [+25.0, +25.0] points" in text
+    assert f"in place of `{FINETUNED}` changes fluorescence by +21.0" in text
 
 
 def test_the_page_says_if_the_trainings_are_too_short():
     scores, separation = made_tables(lambda method, modality: 0.7)
-    text = page_text(scores, separation, seeds=[0, 1, 2])
+    text = page_text(scores, separation, n_seeds=3)
     assert "No: the lowest Dice of fluorescence" in text
     assert "what follows holds for trainings that have not converged" in text
 
 
 @pytest.mark.slow
-def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path, capsys):
+def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path):
     write_nuclei_dataset(tmp_path / "data")
-    words = ["--quick", "--data", str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
+    words = ["nuclei-wrong-labels", "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
+    words += ["--out", str(tmp_path)]
     main(words)
     page = (tmp_path / "nuclei-wrong-labels.md").read_text()
     assert "Smoke run" in page
-    assert "one seed" in page
-    assert f"| {FINETUNED} | " in page
+    assert f"| {FINETUNED} " in page
     for name in ("nuclei-wrong-labels.png", "nuclei-wrong-labels-cases.png"):
         assert (tmp_path / name).stat().st_size > 10_000
     scores = pd.read_csv(tmp_path / "nuclei-wrong-labels-all.csv")
@@ -198,5 +197,4 @@ def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tm
     assert scores[scores["method"] == FINETUNED]["iteration"].unique().tolist() == [10]
     separation = pd.read_csv(tmp_path / "nuclei-wrong-labels-separation.csv")
     assert set(separation["method"]) == set(METHODS) - {RIGHT, FINETUNED}
-    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "cache", len(TRAININGS))
-    capsys.readouterr()
+    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "work", len(TRAININGS))

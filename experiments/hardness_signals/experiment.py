@@ -1,0 +1,202 @@
+"""What a stale loss says: how much of it is due to the case, and how much to where the patch fell.
+
+A network is trained on phantoms with patches of three sizes, or on 2d slices of the hippocampus data, of which many
+have no foreground. At several moments each training case is drawn many times, augmented as in training, and the
+variance of each signal of hardness is split into the part between cases and the part between patches of one case
+(one-way analysis of variance with random effects).
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import pandas as pd
+from filelock import FileLock
+from matplotlib.figure import Figure
+
+from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
+from experiments.datasets.phantoms import Counts, write_dataset
+from experiments.hardness_signals.measurement import POOLED, SIGNALS, add_configurations, signals_of_patches, size_name
+from experiments.nnunet_runs.plans import PLANS_NAME
+from experiments.nnunet_runs.runs import SeedRuns
+from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import Experiment, Finished, Options, Page, render
+
+#: The phantoms, and those of a smoke run.
+COUNTS = {
+    False: Counts({"control": 40, "common": 12, "rare": 8}, validation=2, test=1),
+    True: Counts({"control": 4, "common": 3, "rare": 3}, validation=1, test=1),
+}
+#: Training cases of the rare intensity ranges, and cases of the common one; and those of a smoke run.
+RANGES: dict[bool, tuple[dict[str, int], dict[str, int]]] = {
+    False: ({"rescaled": 4, "8bit": 6}, {"train": 96, "validation": 1, "test": 1}),
+    True: ({"rescaled": 2, "8bit": 2}, {"train": 8, "validation": 1, "test": 1}),
+}
+#: Axes of a patch to the sizes of patches, the iterations of training before each measurement, and about how often each
+#: case is drawn there; and those of a smoke run.
+SIZES = {
+    3: (((12,) * 3, (16,) * 3, (24,) * 3), (100, 300, 600), 30),
+    2: (((16, 16), (28, 20), (56, 40)), (200, 600, 2000), 40),
+}
+QUICK_SIZES = {3: (((12,) * 3, (24,) * 3), (2, 4), 14), 2: (((16, 16), (40, 32)), (2, 4), 14)}
+#: What all studies have in common: the plain training that is measured.
+_FIXED: dict[str, Any] = {"epochs": 1, "iterations": 1, "about": "", "trainers": {BASELINE: "nnUNetTrainerHWS_beta0"}}
+
+
+@dataclass(frozen=True)
+class SignalsRun:
+    """What is measured with patches of one size.
+
+    Attributes:
+        patch: Voxels along each axis.
+        moments: Iterations of training before each measurement.
+        n_draws: About how often each case is drawn at a moment.
+        data: What the dataset is made with.
+    """
+
+    patch: tuple[int, ...]
+    moments: tuple[int, ...]
+    n_draws: int
+    data: dict[str, Any]
+
+
+def _volumes(options: Options) -> Study:
+    counts = COUNTS[options.quick]
+    return Study(
+        name="hardness-signals",
+        title="",
+        dataset="Dataset910_Phantoms",
+        by="pathology",
+        rare=("rare",),
+        common=("common", "control"),
+        labels=("cerebellum",),
+        write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
+        settings={"train": dict(counts.train)},
+        **_FIXED,
+    )
+
+
+def _slices(options: Options) -> Study:
+    rare, common = RANGES[options.quick]
+    n_needed = {**{name: n_cases + 1 for name, n_cases in rare.items()}, "raw": sum(common.values())}
+    hippocampus = read_hippocampus(options.data, n_needed=n_needed)
+    return Study(
+        name="hardness-signals-slices",
+        title="",
+        dataset="Dataset911_Hippocampus",
+        by="range",
+        rare=tuple(rare),
+        common=("raw",),
+        labels=hippocampus.labels,
+        write=lambda folder, rng: write_hippocampus(folder, hippocampus, rare=rare, common=common, at_most=1, rng=rng),
+        settings={"rare": rare, "common": common},
+        **_FIXED,
+    )
+
+
+def _runs(n_axes: int, options: Options) -> list[Mapping[str, SignalsRun]]:
+    patches, moments, n_draws = QUICK_SIZES[n_axes] if options.quick else SIZES[n_axes]
+    data = dict((_slices if n_axes == 2 else _volumes)(options).settings)
+    return [{size_name(patch): SignalsRun(patch, moments, n_draws, data) for patch in patches}]
+
+
+def _make(options: Options, name: str, run: SignalsRun) -> Mapping[str, Any]:
+    start, study = monotonic(), (_slices if len(run.patch) == 2 else _volumes)(options)
+    runs = SeedRuns(options.work / study.name, study, seed=0)
+    _prepare(runs, (QUICK_SIZES if options.quick else SIZES)[len(run.patch)][0])
+    table = signals_of_patches(runs, run.patch, run.moments, run.n_draws)
+    return {"signals": table.to_dict("list"), "seconds": monotonic() - start}
+
+
+def _prepare(runs: SeedRuns, patches: Sequence[Sequence[int]]) -> None:
+    """Make the dataset with a configuration for each size of patch, unless another process has made it."""
+    import torch
+
+    torch.set_num_threads(1)
+    # Read by nnU-Net as it is imported.
+    os.environ.update(runs.environment)
+    runs.folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(runs.folder / "configurations.lock"):
+        runs.prepare()
+        add_configurations(runs.preprocessed / f"{PLANS_NAME}.json", patches)
+
+
+def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
+    return {"": pd.concat([pd.DataFrame(result["signals"]) for _, result in finished.values()])}
+
+
+def _page(template: str, values: Mapping[str, object], table: pd.DataFrame) -> Page:
+    last = table[table["iterations"] == table["iterations"].max()]
+    text = render(
+        template,
+        signals=[*SIGNALS, POOLED],
+        last={size: rows.set_index("signal").to_dict("index") for size, rows in last.groupby("patch", sort=False)},
+        **values,
+    )
+    left_out = ["sd between cases", "sd within a case", "share, momentum 0.5"]
+    shown = table.drop(columns=left_out).dropna(axis="columns", how="all")
+    return Page(text, table, [0], shown=shown, pictures={"": partial(draw, table)})
+
+
+def _page_of_volumes(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    values = {"train": COUNTS[quick].train, "n_draws": (QUICK_SIZES if quick else SIZES)[3][2]}
+    return _page("hardness_signals/page", values, tables[""])
+
+
+def _page_of_slices(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    rare, common = RANGES[quick]
+    values = {"rare": rare, "common": common, "n_draws": (QUICK_SIZES if quick else SIZES)[2][2]}
+    return _page("hardness_signals/slices", values, tables[""])
+
+
+EXPERIMENTS = {
+    "hardness-signals": Experiment(
+        name="hardness-signals",
+        title="What a stale loss says",
+        runs=partial(_runs, 3),
+        make=_make,
+        minutes=lambda run: 8.0 if run.n_draws > 14 else 0.3,
+        tables=_tables,
+        page=_page_of_volumes,
+        inputs={"": {}},
+        seeds=(),
+    ),
+    "hardness-signals-slices": Experiment(
+        name="hardness-signals-slices",
+        title="Slices",
+        runs=partial(_runs, 2),
+        make=_make,
+        minutes=lambda run: 10.0 if run.n_draws > 14 else 0.3,
+        tables=_tables,
+        page=_page_of_slices,
+        inputs={"": {}},
+        seeds=(),
+        data="The hippocampus data",
+        page_name="hardness-signals",
+        is_section=True,
+    ),
+}
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """Shares of the variance between cases: a panel per size of patch, a line per signal, without and with momentum."""
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    sizes = table["patch"].unique()
+    panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
+    colours = dict(zip((*SIGNALS, POOLED), ("#000000", "#0072B2", "#D55E00", "#009E73"), strict=True))
+    for panel, size in zip(panels, sizes, strict=True):
+        for signal, rows in table[table["patch"] == size].groupby("signal", sort=False):
+            for momentum, style in ((0.0, "-"), (0.9, ":")):
+                label = signal if momentum == 0 else f"{signal}, momentum {momentum:g}"
+                share = 100 * rows[f"share, momentum {momentum:g}"]
+                if share.notna().all():
+                    panel.plot(rows["iterations"], share, style, marker="o", color=colours[str(signal)], label=label)
+        panel.set(title=f"patch {size.replace('x', ' x ')}", xlabel="iterations", ylim=(0, 102))
+        panel.grid(color="0.92")
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("variance between cases (%)")
+    panels[-1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return figure

@@ -1,0 +1,247 @@
+"""4 against 9, imbalanced: weights learnt from ten trusted images, against the usual remedies for a rare class.
+
+After section 4.1 of Ren et al. 2018: at the settings of their code, which takes an hour of a processor core, and in
+shorter trainings with two learning rates.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.curves import mean_interval
+from experiments.datasets.mnist import load_digits
+from experiments.imbalanced_pair.training import METHODS, N_TRUSTED, Outcome, Run, split_pair, train
+from experiments.record import Experiment, Finished, Options, Page, render
+
+#: Minutes of a processor core that a step takes, about.
+MINUTES = 1.4e-4
+#: Methods at the published settings, 9s for each 4 there, and steps of L2RW and of the others.
+PUBLISHED_METHODS = tuple(method for method in METHODS if method != "random")
+PUBLISHED_RATIOS, PUBLISHED_STEPS = (199, 10), {"L2RW": 4000, "other": 8000}
+#: 9s for each 4 in the shorter trainings.
+RATIOS = (1, 10, 30, 84)
+#: Their learning rates: as long a way as that of Ren et al. (1e-3 and 8,000 steps); and of 0.05, 0.1, 0.2 and 0.4 the
+#: one with the lowest test error of plain training on another split (seed 100), over all ratios.
+RATES = (8.0 / Run.steps, 0.2)
+
+_COLOURS = dict(zip(PUBLISHED_METHODS, ("#000000", "#E69F00", "#009E73", "#CC79A7", "#0072B2"), strict=True))
+_COLUMNS = ["images", "ratio", "n_rare", "seed", "method", "error", "rare", "common", "minus plain"]
+_COLUMNS += ["minus resample", "weight", "effective"]
+
+
+def short_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
+    """The shorter trainings, a seed at a time."""
+    if quick:
+        small = {"n_train": 85, "n_test": 20, "steps": 40}
+        return [Run(method, ratio, seed, 0.2, **small) for seed in seeds for ratio in (1, 16) for method in METHODS]
+    return [Run(m, ratio, seed, rate) for rate in RATES for seed in seeds for ratio in RATIOS for m in METHODS]
+
+
+def published_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
+    """All trainings at the settings of the published code, a ratio at a time, the largest first."""
+    return [
+        _published(method, ratio, seed, quick=quick)
+        for ratio in PUBLISHED_RATIOS
+        for seed in seeds
+        for method in PUBLISHED_METHODS
+    ]
+
+
+def _published(method: str, ratio: int, seed: int, *, quick: bool) -> Run:
+    steps = 20 if quick else PUBLISHED_STEPS["L2RW" if method == "L2RW" else "other"]
+    n_train, n_test, test_every = (400, 20, 5) if quick else (5000, 40, 100)
+    ratio = 40 if quick and ratio > PUBLISHED_RATIOS[1] else ratio
+    fixed = {"n_train": n_train, "n_test": n_test, "steps": steps, "test_every": test_every}
+    return Run(method, ratio, seed, 0.02 if quick else 1e-3, **fixed, momentum=0.9, made=True)
+
+
+def _named(runs: Sequence[Run]) -> list[Mapping[str, Run]]:
+    load_digits()
+    names = (f"{run.method}-{run.ratio}to1-rate{run.learning_rate:g}-seed{run.seed}".replace(" ", "-") for run in runs)
+    return [dict(zip(names, runs, strict=True))]
+
+
+def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
+    return asdict(train(run, split_pair(*load_digits(), run)))
+
+
+def _compared(finished: Finished) -> pd.DataFrame:
+    return compared([(run, Outcome(**result)) for run, result in finished.values()])
+
+
+def _published_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    rows = tables["-all"].assign(method=pd.Categorical(tables["-all"]["method"], METHODS))
+    return Page(
+        published_text(rows, published_runs([0], quick=quick)[0]),
+        published_table(rows),
+        sorted(rows["seed"].unique().tolist()),
+        pictures={"": partial(draw_published, rows)},
+    )
+
+
+def _short_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    table = tables[""]
+    run, last = short_runs([0], quick=quick)[0], table["ratio"].iloc[-1]
+    findings = [
+        {
+            "rate": rate,
+            "l2rw": here[here["method"] == "L2RW"].set_index("ratio")["error"].to_dict(),
+            "worst": here[here["ratio"] == last].set_index("method")["error"].to_dict(),
+            "n_lost": here.loc[here["method"] == "L2RW", "lost"].sum(),
+        }
+        for rate, here in table.groupby("rate")
+    ]
+    n_splits = len(str(table["by split"].iloc[0]).split(", "))
+    text = render("imbalanced_pair/short", run=run, findings=findings, last=last, n_splits=n_splits)
+    return Page(text, table, range(n_splits), shown=table.iloc[:0])
+
+
+EXPERIMENTS = {
+    "imbalanced-pair": Experiment(
+        name="imbalanced-pair",
+        title="Shorter trainings",
+        runs=lambda options: _named(short_runs(options.seeds, quick=options.quick)),
+        make=_make,
+        minutes=lambda run: MINUTES * run.steps,
+        tables=lambda finished, _: {"": results_table(_compared(finished))},
+        page=_short_page,
+        inputs={"": {"dtype": {"rate": str}}},
+        page_name="imbalanced-pair-published",
+        is_section=True,
+    ),
+    "imbalanced-pair-published": Experiment(
+        name="imbalanced-pair-published",
+        title="4 against 9, at the settings of the published code",
+        runs=lambda options: _named(published_runs(options.seeds, quick=options.quick)),
+        make=_make,
+        minutes=lambda run: MINUTES * run.steps,
+        tables=lambda finished, _: {"-all": published_rows(_compared(finished))},
+        page=_published_page,
+        cache="imbalanced-pair",
+        formats={},
+    ),
+}
+
+
+def compared(results: Sequence[tuple[Run, Outcome]]) -> pd.DataFrame:
+    """A row per run: its ``error`` (per cent), and that minus the errors of plain and resample on the same split."""
+    rows = pd.DataFrame([{**asdict(run), **asdict(outcome), "n_rare": run.n_rare} for run, outcome in results])
+    # The noise of single precision would decide which of two equal errors is lower.
+    rows[["rare", "common"]] = rows[["rare", "common"]].round(4)
+    rows["error"] = (rows["rare"] + rows["common"]) / 2
+    keys = ["learning_rate", "ratio", "seed"]
+    for other in ("plain", "resample"):
+        errors = rows[rows["method"] == other].set_index(keys)["error"].rename("theirs")
+        rows[f"minus {other}"] = rows["error"] - rows.join(errors, on=keys)["theirs"]
+    rows["lost"] = rows[["rare", "common"]].max(axis=1) == 100
+    rows["method"] = pd.Categorical(rows["method"], METHODS)
+    return rows.sort_values([*keys, "method"], ignore_index=True)
+
+
+def results_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per learning rate, ratio and method, the means over the splits, from the rows of `compared`."""
+    groups = rows.groupby(["learning_rate", "ratio", "method"], observed=True)
+    names = ["rare", "common", "halfway", "minus plain", "minus resample", "weight", "effective"]
+    means = groups[["n_rare", "error", *names]].mean().reset_index()
+    return pd.DataFrame(
+        {
+            "rate": [f"{rate:g}" for rate in means["learning_rate"]],
+            "ratio": [f"{ratio}:1" for ratio in means["ratio"]],
+            "4s": means["n_rare"].astype(int),
+            "method": means["method"].astype(str),
+            "error": means["error"],
+            "sd": groups["error"].std().to_numpy(),
+            "by split": [", ".join(f"{error:.1f}" for error in group) for _, group in groups["error"]],
+            "4s wrong": means["rare"],
+            "9s wrong": means["common"],
+            "lost": groups["lost"].sum().to_numpy(),
+            **{name: means[name] for name in names[2:]},
+        }
+    )
+
+
+def published_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row per condition (``images``, as on the page), seed and method, from `compared`."""
+    rows = rows.assign(images=_condition(rows))
+    return rows[_COLUMNS].sort_values(["images", "seed", "method"], ignore_index=True)
+
+
+def published_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row per condition and method: means over the splits, and the difference to resampling with its interval."""
+    groups = rows.assign(images=_condition(rows)).groupby(["images", "method"], observed=True)
+    table = groups[["error", "rare", "common", "weight", "effective"]].mean().reset_index()
+    found = [mean_interval(here["minus resample"]) for _, here in groups]
+    return pd.DataFrame(
+        {
+            "training images": table["images"],
+            "method": table["method"].astype(str),
+            "error": table["error"],
+            "by split": [", ".join(f"{error:.1f}" for error in group) for _, group in groups["error"]],
+            "4s wrong": table["rare"],
+            "9s wrong": table["common"],
+            "minus resample": [mean for mean, _, _ in found],
+            "low": [low for _, low, _ in found],
+            "high": [high for _, _, high in found],
+            "weight": table["weight"],
+            "effective": table["effective"],
+        }
+    )
+
+
+def draw_published(rows: pd.DataFrame) -> Figure:
+    """Test error: a panel per condition, a point per split, and a bar at the mean."""
+    conditions = _condition(rows)
+    names = sorted(conditions.unique())
+    figure = Figure(figsize=(1.5 + 3.6 * len(names), 3.8), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), sharey=True, squeeze=False)[0], names, strict=True):
+        here = rows[conditions == name]
+        for place, method in enumerate(PUBLISHED_METHODS):
+            errors = here.loc[here["method"] == method, "error"]
+            beside = place + np.linspace(-0.15, 0.15, len(errors))
+            axes.plot(beside, errors, "o", ms=4, color=_COLOURS[method], alpha=0.7)
+            axes.hlines(errors.mean(), place - 0.3, place + 0.3, color=_COLOURS[method], linewidth=2)
+        axes.set_title(name, fontsize=10)
+        axes.set_xticks(range(len(PUBLISHED_METHODS)), PUBLISHED_METHODS, rotation=25, fontsize=9)
+        axes.grid(axis="y", color="0.92")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("test error (%)")
+    figure.axes[0].set_ylim(bottom=0)
+    return figure
+
+
+def published_text(rows: pd.DataFrame, run: Run) -> str:
+    """The text of the page above its table, from `compared` and any of the trainings."""
+    conditions = _condition(rows)
+    findings = []
+    for name, here in rows.groupby(conditions):
+        errors = here.groupby("method", observed=True)["error"].mean().to_dict()
+        l2rw = here[here["method"] == "L2RW"]
+        findings.append(
+            {
+                "name": name,
+                "errors": errors,
+                "minus": {other: mean_interval(l2rw[f"minus {other}"]) for other in ("plain", "resample")},
+            }
+        )
+    means = rows.groupby(["method", "ratio"], observed=True)["error"].mean().unstack()
+    return render(
+        "imbalanced_pair/published",
+        run=run,
+        steps=PUBLISHED_STEPS,
+        n_trusted=N_TRUSTED,
+        n_splits=rows["seed"].nunique(),
+        least=rows["ratio"].min(),
+        worst=rows["ratio"].max(),
+        rises=(means[rows["ratio"].max()] - means[rows["ratio"].min()]).to_dict(),
+        findings=findings,
+    )
+
+
+def _condition(rows: pd.DataFrame) -> pd.Series:
+    """The name of the training images: the ratio, and how many 4s there are."""
+    return rows["ratio"].astype(str) + ":1, " + rows["n_rare"].astype(str) + " 4s"

@@ -1,0 +1,108 @@
+"""nnU-Net with wrong labels in the training data: what each training method makes of them.
+
+Plain nnU-Net on all cases, on those with right labels and continued on trusted ones, random weights, DRO, DORO and
+learning to reweight are trained on phantoms of which 30 % have a spoilt label map, and tested on cases with right
+labels.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from experiments.curves import draw_differences, results_table
+from experiments.label_noise.results import LEARNT, training_cases, unlearnt
+from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study, roles
+from experiments.nnunet_runs.results import ALL_LABELS, StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
+from experiments.nnunet_runs.study import BASELINE, Study
+from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
+from experiments.spoilt_labels.figure import draw_cases
+from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separation_table
+
+#: The labels of the page's table; the rare pathology differs in the cerebellum.
+SHOWN_LABELS = (ALL_LABELS, "cerebellum")
+
+
+def _make(options: Options, name: str, run: StudyRun) -> Mapping[str, Any]:
+    study = phantom_study(quick=options.quick)
+    of_seed = run.of(study, options)
+    made = of_seed.run(run.method)
+    if run.method not in study.subsets:
+        made["cases"] = training_cases(of_seed, run.method).to_dict("list")
+    return made
+
+
+def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
+    cases = [pd.DataFrame(result["cases"]) for _, result in finished.values() if "cases" in result]
+    return {"-seeds": rows_by_seed(finished), "-cases": pd.concat(cases, ignore_index=True)}
+
+
+def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """The table of the page, from `rows_by_seed`: means and differences to the baseline, for `SHOWN_LABELS`."""
+    found = dice_differences(scores[scores["label"].isin(SHOWN_LABELS)], roles(study))
+    # In one order, whatever the order of the file.
+    orders = {"label": SHOWN_LABELS, "stratum": roles(study).strata, "method": list(study.trainers)}
+    for column, order in orders.items():
+        found[column] = pd.Categorical(found[column], order)
+    found = found.sort_values(list(orders), ignore_index=True).astype(dict.fromkeys(orders, str))
+    return results_table(found[["label", "stratum", *found.columns.drop(["label", "stratum"])]], roles(study))
+
+
+def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    scores, cases, study = tables["-seeds"], tables["-cases"], phantom_study(quick=quick)
+    separation, table = separation_table(cases), page_table(scores, study)
+    of_all = scores[scores["label"] == ALL_LABELS]
+    return Page(
+        page_text(scores, cases, study),
+        table,
+        sorted(scores["seed"].unique().tolist()),
+        shown=methods_by_stratum(table[table["label"] == ALL_LABELS], BASELINE),
+        more={"-separation": separation},
+        pictures={
+            "": partial(draw_differences, dice_differences(of_all, roles(study)), of_all, roles(study)),
+            "-cases": partial(draw_cases, cases),
+        },
+    )
+
+
+EXPERIMENTS = {
+    "label-noise": Experiment(
+        name="label-noise",
+        title="Wrong labels: phantoms",
+        runs=lambda options: runs_of(phantom_study(quick=options.quick), options),
+        make=_make,
+        minutes=lambda run: phantom_study(quick=False).minutes(run.method),
+        tables=_tables,
+        page=_page,
+        inputs={"-seeds": {}, "-cases": {"dtype": {"case": str}}},
+        methods=METHODS,
+        formats=dict.fromkeys(("-seeds", "-cases", "-separation"), "%.6g"),
+    )
+}
+
+
+def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
+    """The text of the page above its table, from `rows_by_seed` and all `training_cases`."""
+    found = dice_differences(scores, roles(study))
+    minutes = scores.drop_duplicates(["method", "seed"]).groupby("method")["cpu_seconds"].mean() / 60
+    of_baseline = cases[cases["method"] == BASELINE]
+    right_rare = found[(found["method"] == RIGHT) & found["stratum"].isin(study.rare)].set_index("label")["mean"]
+    return render(
+        "label_noise/page",
+        study=study,
+        baseline=BASELINE,
+        right=RIGHT,
+        finetuned=FINETUNED,
+        methods=[method for method in study.trainers if method in set(scores["method"])],
+        n_seeds=scores["seed"].nunique(),
+        unlearnt=unlearnt(scores, study),
+        right_rare={label: right_rare[label] for label in study.labels if label in right_rare},
+        learnt=LEARNT,
+        not_learnt=not_learnt(scores, study),
+        minutes=minutes.to_dict(),
+        separation=separation_rows(separation_table(cases)),
+        n_first=N_FIRST,
+        n_by_chance=N_FIRST * float((of_baseline["kind"] != "clean").mean()),
+        rare_share=float((of_baseline["rare"] & (of_baseline["kind"] == "clean")).mean()),
+    )

@@ -1,0 +1,100 @@
+"""Finetuning a plain nnU-Net on data with a known hidden stratum: what do the rare cases gain, what do others pay?"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from experiments.curves import Roles, draw_differences, results_table
+from experiments.datasets.phantoms import Counts, write_dataset
+from experiments.nnunet_runs.results import StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
+from experiments.nnunet_runs.study import BASELINE, MINUTES_AROUND, Study
+from experiments.record import Experiment, Options, Page, methods_by_stratum, render
+from nnunet_dro.finetuning.schedule import LEARNING_RATE
+
+#: Plain training, and the methods that are trained anew and from its model.
+_PLAIN = "nnUNetTrainerHWS_beta0"
+_ANEW = {"DRO": "nnUNetTrainerDRO", "beta10_noIS": "nnUNetTrainerHWS_beta10_noIS"}
+
+#: Method to the method whose model it starts from, to be trained for a tenth of the iterations.
+SOURCES = {f"{name}_finetuned": BASELINE for name in (BASELINE, *_ANEW)}
+
+#: The trainers of the study of finetuning, whose names say no learning rate, because the default is nnU-Net's.
+FINETUNING_TRAINERS = {
+    BASELINE: _PLAIN,
+    **{name: _ANEW.get(name.removesuffix("_finetuned"), _PLAIN) for name in SOURCES},
+    **_ANEW,
+}
+
+
+def finetuning_study(*, quick: bool) -> Study:
+    """Phantoms on which a plain training is continued for a tenth of its iterations; see `SOURCES`."""
+    if quick:
+        counts, epochs, iterations = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3), 1, 4
+    else:
+        counts, epochs, iterations = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40), 10, 100
+    return Study(
+        name="finetuning",
+        title="",
+        dataset="Dataset910_Phantoms",
+        by="pathology",
+        rare=("rare",),
+        common=("common", "control"),
+        labels=("cerebellum",),
+        epochs=epochs,
+        iterations=iterations,
+        write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
+        settings={"train": dict(counts.train), "validation": counts.validation, "test": counts.test},
+        about="",
+        trainers=FINETUNING_TRAINERS,
+        factors=dict.fromkeys(SOURCES, 0.1),
+        sources=SOURCES,
+        minutes_around=MINUTES_AROUND if quick else 3.0,
+    )
+
+
+def _make(options: Options, name: str, run: StudyRun) -> Mapping[str, Any]:
+    return run.of(finetuning_study(quick=options.quick), options).run(run.method)
+
+
+def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    scores, study = tables["-seeds"], finetuning_study(quick=quick)
+    roles = Roles(BASELINE, "", common=study.common, rare=study.rare)
+    table = results_table(dice_differences(scores, roles), roles)
+    of_label = scores[scores["label"] == study.labels[0]]
+    text = render(
+        "segmentation/finetuning",
+        study=study,
+        train=study.settings["train"],
+        learning_rate=LEARNING_RATE,
+        sources=SOURCES,
+        baseline=BASELINE,
+        n_seeds=scores["seed"].nunique(),
+        not_learnt=not_learnt(scores, study),
+    )
+    return Page(
+        text,
+        table,
+        sorted(scores["seed"].unique().tolist()),
+        shown=methods_by_stratum(table[table["label"] == study.labels[0]], BASELINE),
+        pictures={"": partial(draw_differences, dice_differences(of_label, roles), of_label, roles)},
+    )
+
+
+EXPERIMENTS = {
+    "segmentation-finetuning": Experiment(
+        name="segmentation-finetuning",
+        title="Phantoms",
+        runs=lambda options: runs_of(finetuning_study(quick=options.quick), options),
+        make=_make,
+        minutes=lambda run: finetuning_study(quick=False).minutes(run.method),
+        tables=lambda finished, _: {"-seeds": rows_by_seed(finished)},
+        page=_page,
+        inputs={"-seeds": {}},
+        seeds=range(3),
+        methods=tuple(FINETUNING_TRAINERS),
+        page_name="finetuning",
+        is_section=True,
+    )
+}
