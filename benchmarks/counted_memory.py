@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from nnunet_dro.losses import DiceCELoss, ImportanceWeights, VoxelLoss, cross_entropies
-from nnunet_dro.trainers.perturbation import ascend
+from nnunet_dro.trainers.gils.perturbation import ascend
 
 FEATURES = (32, 64, 128, 256, 320, 320)
 #: Weights of nnU-Net's deep supervision, from the highest resolution; it leaves the lowest out.

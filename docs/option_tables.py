@@ -1,4 +1,4 @@
-"""Writes the tables in docs/trainers.md, docs/options.md and CONTRIBUTING.md from texts that the package holds.
+"""Writes the tables in docs/trainers.md, options.md, training.md and CONTRIBUTING.md from texts of the package.
 
     python docs/option_tables.py            write them into the pages
     python docs/option_tables.py --check    change nothing; exit with 1 if a page differs
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import nnunet_dro
+from nnunet_dro.trainers.log.epoch_table import COLUMNS
 from nnunet_dro.trainers.options import OPTIONS, GroupOptions
 from nnunet_dro.trainers.overview import default_of, trainers_with
 from nnunet_dro.trainers.registry import TRAINERS
@@ -80,6 +81,11 @@ def options_table(page: str) -> str:
     return _table(rows)
 
 
+def columns_table(page: str) -> str:
+    """A row for each column of training.csv that every training has."""
+    return _table([("column", "meaning"), *((f"`{column.name}`", column.meaning) for column in COLUMNS)])
+
+
 def rooms_table(page: str) -> str:
     """A row for each folder of the package: what the first sentence of its docstring says."""
     rows = [("folder", "what is in it")]
@@ -110,6 +116,7 @@ def _table(rows: list[tuple[str, ...]]) -> str:
 TABLES = {
     "trainers": ("trainers.md", trainers_table),
     "options": ("options.md", options_table),
+    "columns": ("training.md", columns_table),
     "rooms": ("../CONTRIBUTING.md", rooms_table),
 }
 

@@ -19,8 +19,7 @@ from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
 from nnunet_dro.nnunet.folders import FOLD_NAME
 from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.nnunet_search import trainer_found_by_nnunet
-from nnunet_dro.trainers.registry import trainer_class
+from nnunet_dro.trainers.registry import trainer_class, trainer_found_by_nnunet
 
 PLANS_JSON, CHECKPOINT = "plans.json", "checkpoint_final.pth"
 

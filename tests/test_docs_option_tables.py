@@ -29,7 +29,7 @@ def text_of(tables, name):
     return (tables.FOLDER / tables.TABLES[name][0]).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["trainers", "options", "rooms"])
+@pytest.mark.parametrize("name", ["trainers", "options", "columns", "rooms"])
 def test_the_committed_page_has_the_table_of_the_package(tables, name):
     page = text_of(tables, name)
     assert page == tables.with_table(page, name), "run: python docs/option_tables.py"

@@ -23,7 +23,7 @@ from experiments.nuclei.training import (
 )
 from experiments.nuclei.unseen_styles import StyleSpace, random_styles, worst_styles
 from nnunet_dro.losses import DiceCELoss, VoxelLoss, cross_entropies
-from nnunet_dro.trainers.perturbation import ascend
+from nnunet_dro.trainers.gils.perturbation import ascend
 
 #: Where the generated images come from: the ascent of GI-LS, or the space of styles; "" generates none.
 Kind = Literal["", "GI-LS", "random styles", "worst styles"]

@@ -21,9 +21,8 @@ from nnunet_dro.trainers.data.case_groups import watched_groups
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
-from nnunet_dro.trainers.logs.epoch_log import EpochLog, end_epoch
-from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
-from nnunet_dro.trainers.logs.hardness_log import HardnessLog
+from nnunet_dro.trainers.log.epoch_log import EpochLog, Row
+from nnunet_dro.trainers.log.hardness_log import HardnessLog
 from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
 from nnunet_dro.trainers.resumed_options import check_resumed, recorded_options
@@ -180,7 +179,7 @@ class HardnessWeighted(_Trainer):
             fill_stale_losses(self)
             self._estimate_beta()
 
-    def _epoch_logs(self) -> list[EpochLog[Any, Any]]:
+    def _epoch_logs(self) -> list[EpochLog]:
         """The logs that are written after each epoch."""
         return [] if self.hardness_log is None else [self.hardness_log]
 
@@ -235,18 +234,17 @@ class HardnessWeighted(_Trainer):
         if self.local_rank != 0:
             return
         for log in self._epoch_logs():
-            summary = end_epoch(log, self.current_epoch, Path(self.output_folder), report=self.print_to_log_file)
-            if isinstance(summary, HardnessSummary):
-                self._log_elsewhere(summary)
-                for warning in self.hardness_log.warnings() if self.hardness_log is not None else ():
-                    self.print_to_log_file(warning)
+            for line in log.end_epoch(self.current_epoch, Path(self.output_folder)):
+                self.print_to_log_file(line)
+        if self.hardness_log is not None:
+            self._log_elsewhere(self.hardness_log.rows[-1])
 
-    def _log_elsewhere(self, summary: HardnessSummary) -> None:
+    def _log_elsewhere(self, row: Row) -> None:
         """Send the scalars to nnU-Net's other loggers (Weights & Biases); its local logger takes no new keys."""
-        scalars = {name: value for name, value in summary.scalars().items() if name != "epoch" and np.isfinite(value)}
         for logger in getattr(self.logger, "loggers", []):
-            for name, value in scalars.items():
-                logger.log(f"hardness/{name}", value, summary.epoch)
+            for name, value in row.items():
+                if name != "epoch" and np.isfinite(value):
+                    logger.log(f"hardness/{name}", value, self.current_epoch)
 
     def save_checkpoint(self, filename: str) -> None:
         """Write nnU-Net's checkpoint with the hardness table in it, completely or not at all."""

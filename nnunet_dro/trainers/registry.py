@@ -1,32 +1,46 @@
 """Trainer classes by their names."""
 
 import copyreg
+import inspect
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+
 from nnunet_dro.trainers.named import NamedTrainer
-from nnunet_dro.trainers.nnUNetTrainerDRO import nnUNetTrainerDRO
-from nnunet_dro.trainers.nnUNetTrainerGILS import nnUNetTrainerGILS
-from nnunet_dro.trainers.nnUNetTrainerGroupDRO import nnUNetTrainerGroupDRO
-from nnunet_dro.trainers.nnUNetTrainerHWS import nnUNetTrainerHWS
-from nnunet_dro.trainers.nnUNetTrainerIW import nnUNetTrainerIW
-from nnunet_dro.trainers.nnUNetTrainerL2RW import nnUNetTrainerL2RW
-from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import OPTIONS, TrainerOptions, options_from_name
 
-#: Every trainer that a user can name, by its name without options.
-TRAINERS: dict[str, type[NamedTrainer]] = {
-    cls.__name__: cls
-    for cls in (
-        nnUNetTrainerDRO,
-        nnUNetTrainerHWS,
-        nnUNetTrainerGroupDRO,
-        nnUNetTrainerIW,
-        nnUNetTrainerL2RW,
-        nnUNetTrainerLS,
-        nnUNetTrainerGILS,
-    )
+#: Every trainer that a user can name, and the room that its module is in.
+_ROOMS = {
+    "nnUNetTrainerDRO": "",
+    "nnUNetTrainerHWS": "",
+    "nnUNetTrainerGroupDRO": "",
+    "nnUNetTrainerIW": "",
+    "nnUNetTrainerL2RW": ".l2rw",
+    "nnUNetTrainerLS": "",
+    "nnUNetTrainerGILS": ".gils",
 }
+
+
+class _Trainers(Mapping[str, type[NamedTrainer]]):
+    """Imports the module of a trainer when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[NamedTrainer]:
+        trainer: type[NamedTrainer] = getattr(import_module(f"{__package__}{_ROOMS[name]}.{name}"), name)
+        return trainer
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_ROOMS)
+
+    def __len__(self) -> int:
+        return len(_ROOMS)
+
+
+#: Every trainer that a user can name, by its name without options.
+TRAINERS: Mapping[str, type[NamedTrainer]] = _Trainers()
 
 
 class _MadeByName(type):
@@ -82,6 +96,32 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
     if base is None or not _is_ours(name[len(base) :]):
         raise AttributeError(f"{name} is not a trainer of nnunet-dro.")
     return base, options_from_name(name, base=base, kind=TRAINERS[base].options_class)
+
+
+def trainer_found_by_nnunet(name: str) -> type[nnUNetTrainer]:
+    """The trainer that ``nnUNetv2_train -tr NAME`` would use.
+
+    nnU-Net imports all trainers that it has until it finds the name, and what they import.
+
+    Args:
+        name: Name of the trainer.
+
+    Raises:
+        RuntimeError: If nnU-Net does not find it.
+        ImportError: If a trainer on the way cannot be imported.
+    """
+    try:
+        from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
+    except ImportError:  # nnU-Net 2.6 has another function
+        from nnunetv2.utilities.find_class_by_name import recursive_find_python_class
+
+        package = nnUNetTrainer.__module__.rpartition(".")[0]
+        found = recursive_find_python_class(str(Path(inspect.getfile(nnUNetTrainer)).parent), name, package)
+    else:
+        found = recursive_find_trainer_class_by_name(name)
+    if found is None or not issubclass(found, nnUNetTrainer):
+        raise RuntimeError(f"nnU-Net finds no trainer {name!r}.")
+    return found  # type: ignore[no-any-return]
 
 
 def _is_ours(rest: str) -> bool:

@@ -4,8 +4,8 @@ import pytest
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.suspects import rank_cases, read_logs
-from nnunet_dro.trainers.logs.hardness_log import HardnessLog
-from nnunet_dro.trainers.logs.weights_log import WeightsLog
+from nnunet_dro.trainers.l2rw.weights_log import WeightsLog
+from nnunet_dro.trainers.log.hardness_log import HardnessLog
 from tests.trainers.draws import cases_of_step
 
 from .made_folds import HEADS, LOGS, fold_folder, ranked, write_log

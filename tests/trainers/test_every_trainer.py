@@ -183,7 +183,7 @@ def test_a_betaauto_training_estimates_beta_after_each_epoch(make_trainer):
             fill(table)
         trainer.train_step(next(loader))
         trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
-        betas.append(trainer.hardness_log.summaries[-1].beta)
+        betas.append(trainer.hardness_log.rows[-1]["beta"])
     assert betas[0] == 0, "cases are unseen"
     assert betas[1] > 0
     assert betas[2] == pytest.approx(table.estimate_beta())

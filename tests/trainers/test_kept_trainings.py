@@ -46,4 +46,4 @@ def test_a_training_of_version_0_2_goes_on(make_trainer, kept):
             assert sorted(after["epoch"].unique()) == [0, 1, 2], name
             same = after.query("epoch < 2").reset_index(drop=True)
             pd.testing.assert_frame_equal(same, earlier, rtol=1e-5, check_dtype=False)
-    assert [summary.epoch for summary in trainer.hardness_log.summaries] == [0, 1, 2]
+    assert [row["epoch"] for row in trainer.hardness_log.rows] == [0, 1, 2]

@@ -39,7 +39,7 @@ def _rank(rank, dataset, configuration, trainer, folder, continues):
             probabilities=table.probabilities(),
             epoch=self.current_epoch,
             parameters=torch.cat([p.detach().reshape(-1) for p in self.network.parameters()]).numpy(),
-            summaries=len(log.summaries),
+            summaries=len(log.rows),
             is_wrapped=isinstance(self.network, DistributedDataParallel),
         )
 

@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nnunet_dro.losses import DiceCELoss, cross_entropies
-from nnunet_dro.trainers.logs.epoch_log import EpochLog
-from nnunet_dro.trainers.logs.perturbation_log import PerturbationLog
-from nnunet_dro.trainers.logs.perturbation_plot import make_example
+from nnunet_dro.trainers.gils.perturbation import Perturbed, ascend, bare, find_features_module
+from nnunet_dro.trainers.gils.perturbation_log import PerturbationLog, make_example
+from nnunet_dro.trainers.log.epoch_log import EpochLog
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import GILSOptions
-from nnunet_dro.trainers.perturbation import Perturbed, ascend, bare, find_features_module
 
 
 class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
@@ -38,7 +37,7 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         find_features_module(bare(self.network), self.features_module)
         self.perturbation_log = PerturbationLog(self.options.steps)
 
-    def _epoch_logs(self) -> list[EpochLog[Any, Any]]:
+    def _epoch_logs(self) -> list[EpochLog]:
         return [*super()._epoch_logs(), self.perturbation_log]
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:

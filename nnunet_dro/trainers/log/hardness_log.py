@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +11,16 @@ from numpy.typing import NDArray
 
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import HardnessTable, effective_cases
+from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
-from nnunet_dro.trainers.logs.concentration import concentration_warnings, falls
-from nnunet_dro.trainers.logs.epoch_rows import append_rows, entry, keep_rows_before
-from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary, TableSummary
-from nnunet_dro.trainers.logs.hardness_plot import plot_hardness
-from nnunet_dro.trainers.logs.training_csv import (
-    group_column,
-    group_scalars,
-    robustness_of,
-    staleness_of,
-    write_summaries,
-)
+from nnunet_dro.trainers.log.case_curves import plot_hardness
+from nnunet_dro.trainers.log.concentration import concentration_warnings, falls
+from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
+from nnunet_dro.trainers.log.epoch_table import EndedEpoch, group_column, row_of, saved_row, write_table
 
-_COLUMNS = ("epoch", "case", "loss", "probability", "draws")
-
-#: Number of items that the line of an epoch names, hardest first.
-_N_HARDEST = 5
+#: Number of items that the line of an epoch names, hardest first, and of outliers.
+_N_HARDEST, _N_OUTLIERS = 5, 20
 
 #: A stale loss that is older than so many passes over the data is named. Uniform draws leave none this old.
 _OLD_IN_PASSES = 50
@@ -38,8 +29,8 @@ _OLD_IN_PASSES = 50
 _N_SUBVOLUMES_LISTED = 1000
 
 
-class HardnessLog:
-    """Counts the draws and clipped weights of an epoch, and writes the hardness of the cases; an `EpochLog`.
+class HardnessLog(EpochLog):
+    """Counts the draws and clipped weights of an epoch, and writes the hardness of the cases.
 
     Args:
         table: The table of stale losses.
@@ -49,7 +40,8 @@ class HardnessLog:
             then the mean loss of its items, its probability and draws are their sums.
     """
 
-    what = "hardness"
+    what, file = "hardness", "hardness.csv"
+    columns = ("epoch", "case", "loss", "probability", "draws")
 
     def __init__(
         self,
@@ -59,6 +51,7 @@ class HardnessLog:
         groups: Mapping[str, Sequence[str]] | None = None,
         subvolumes: Subvolumes | None = None,
     ) -> None:
+        super().__init__()
         self.table = table
         self.importance = importance
         self.groups = groups or {}
@@ -66,7 +59,7 @@ class HardnessLog:
         self.cases = table.cases if subvolumes is None else subvolumes.cases
         #: What the table holds losses of, for messages.
         self.items = "cases" if subvolumes is None else "sub-volumes"
-        self.summaries: list[HardnessSummary] = []
+        self._position = {case: i for i, case in enumerate(self.cases)}
         self._history: dict[int, NDArray[np.float32]] = {}
         self._drawn: dict[int, NDArray[np.float32]] = {}
         self._start_epoch()
@@ -84,56 +77,42 @@ class HardnessLog:
         self._sum_of_weights += float(cases.weights.numpy().mean())
         self._n_steps += 1
 
-    def end_epoch(self, epoch: int, folder: Path) -> HardnessSummary:
-        """Write the rows of the epoch, and the picture.
-
-        Args:
-            epoch: Number of the epoch that ended, from 0.
-            folder: Folder of the fold, where nnU-Net keeps its own log.
-
-        Returns:
-            The summary of the epoch.
-
-        Raises:
-            OSError: If a file cannot be written; ``summaries`` has the epoch all the same.
-        """
-        probabilities = self.table.probabilities()
+    def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
         draws, losses = self._per_case(self._draws), self._mean_losses()
-        weighs = self.importance is not None
         self._history[epoch], self._drawn[epoch] = losses.astype(np.float32), draws.astype(np.float32)
-        summary = HardnessSummary(
-            epoch=epoch,
-            effective_cases=effective_cases(probabilities),
+        weighs = self.importance is not None
+        ended = EndedEpoch(
+            number=epoch,
+            table=self.table,
+            draws=draws,
+            losses=losses,
+            n_refused=self.table.refused - self._refused_before,
             clipped_share=self._n_clipped / max(1, int(draws.sum())) if weighs else math.nan,
-            refused_losses=self.table.refused - self._refused_before,
             mean_weight=self._sum_of_weights / self._n_steps if weighs and self._n_steps else math.nan,
-            groups=group_scalars(self.groups, self.table, draws, losses),
-            n_draws=int(draws.sum()),
-            table=self._table_summary(),
-            **robustness_of(self.table),
-            **staleness_of(self.table),
-            **(falls(self._history, self._drawn) if self.table.rule.needs_losses else {}),
+            falls=falls(self._history, self._drawn) if self.table.rule.needs_losses else {},
+            groups=self.groups,
         )
-        self.summaries = [earlier for earlier in self.summaries if earlier.epoch < epoch] + [summary]
+        row = row_of(ended)
+        line = self._line(row)
         self._start_epoch()
-        columns = zip(self.cases, losses, self._per_case(probabilities), draws, strict=True)
-        rows = ((epoch, case, entry(loss), f"{probability:.6g}", n) for case, loss, probability, n in columns)
-        append_rows(folder / "hardness.csv", _COLUMNS, rows)
-        write_summaries(folder / "training.csv", self.summaries)
-        if self.subvolumes is not None:
-            self._list_subvolumes(folder / "subvolumes.csv", probabilities)
-        with replacing(folder / "hardness.png") as picture:
-            plot_hardness(self._history, self.cases, self.summaries, picture)
-        return summary
+        columns = zip(self.cases, losses, self._per_case(self.table.probabilities()), draws, strict=True)
+        return row, line, [(epoch, case, entry(loss), entry(p), n) for case, loss, p, n in columns]
 
-    def warnings(self) -> list[str]:
-        """What the last epoch warns of; see `concentration_warnings`."""
+    def _write_others(self, folder: Path) -> None:
+        write_table(folder / "training.csv", self.rows)
+        if self.subvolumes is not None:
+            self._list_subvolumes(folder / "subvolumes.csv")
+        with replacing(folder / "hardness.png") as picture:
+            plot_hardness(self._history, self.cases, self.rows, picture)
+
+    def _warnings(self) -> list[str]:
         shares = {}
         if self.table.rule.needs_losses:
             for column, of_case in self.groups.items():
                 for group, n in zip(*np.unique(np.asarray(of_case, dtype=str), return_counts=True), strict=True):
                     shares[group_column("draws", column, group)] = float(n / len(self.cases))
-        return concentration_warnings(self.summaries, len(self.table), shares=shares)
+        n_draws = {epoch: int(draws.sum()) for epoch, draws in self._drawn.items()}
+        return concentration_warnings(self.rows, len(self.table), items=self.items, shares=shares, n_draws=n_draws)
 
     def _per_case(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sum of the values over the items of each case."""
@@ -151,61 +130,64 @@ class HardnessLog:
         with np.errstate(invalid="ignore"):
             return np.asarray(self._per_case(np.where(known, losses, 0.0)) / self._per_case(known.astype(float)))
 
-    def _table_summary(self) -> TableSummary:
+    def _line(self, row: Row) -> str:
         losses, names = self.table.losses, self.table.cases
+        parts = []
+        if not math.isnan(row["mean_loss"]):
+            parts.append(f"mean loss {row['mean_loss']:.3f}, robust loss {row['robust_loss']:.3f}")
+        if math.isfinite(bound := row["worst_5_percent_bound"]):
+            parts.append(f"at most 5 % of the cases above {bound:.3f}")
+        if math.isfinite(row["beta"]):
+            parts.append(f"beta {row['beta']:.4g}")
+        parts.append(f"effective {self.items} {row['effective_cases']:.1f} of {len(names)}")
+        if not math.isnan(row["clipped_share"]):
+            parts.append(f"clipped weights {100 * row['clipped_share']:.1f} %")
+        parts.append(f"refused losses {row['refused_losses']}")
+        if n_unseen := self.table.n_unseen:
+            parts.append(f"never seen {n_unseen}")
+        parts += self._stalest()
+        if outliers := [names[i] for i in self.table.rule.outliers(losses)]:
+            more = f" and {len(outliers) - _N_OUTLIERS} more" if len(outliers) > _N_OUTLIERS else ""
+            parts.append(f"set aside as suspected outliers: {', '.join(outliers[:_N_OUTLIERS])}{more}")
         hardest = sorted(np.flatnonzero(~np.isnan(losses)), key=lambda i: -losses[i])[:_N_HARDEST]
-        return TableSummary(
-            n_items=len(names),
-            n_unseen=self.table.n_unseen,
-            hardest=tuple((names[i], float(losses[i])) for i in hardest),
-            stalest=self._stalest(),
-            outliers=tuple(names[i] for i in self.table.rule.outliers(losses)),
-            items=self.items,
-        )
+        parts.append(f"hardest: {', '.join(f'{names[i]} ({losses[i]:.3f})' for i in hardest) or 'none yet'}")
+        return "Hardness: " + ", ".join(parts)
 
-    def _stalest(self) -> tuple[str, int] | None:
+    def _stalest(self) -> list[str]:
+        """The item with the oldest stale loss, if that is notably old."""
         ages, n_draws = self.table.staleness, int(self._draws.sum())
         if self.table.n_unseen or not n_draws or np.isnan(ages).all():
-            return None
+            return []
         oldest = int(np.nanargmax(ages))
         iterations_of_a_pass = len(self.table) * self._n_steps / n_draws
         if ages[oldest] <= _OLD_IN_PASSES * iterations_of_a_pass:
-            return None
-        return self.table.cases[oldest], int(ages[oldest])
+            return []
+        return [f"oldest loss {self.table.cases[oldest]} ({int(ages[oldest])} iterations)"]
 
     def state_dict(self) -> dict[str, Any]:
         """State for a checkpoint: the table, and the scalars of the epochs."""
-        return {"table": self.table.state_dict(), "epochs": [summary.state_dict() for summary in self.summaries]}
+        return {"table": self.table.state_dict(), "epochs": list(self.rows)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
         """Continue from a checkpoint; returns one line for the log if the training cases changed since."""
         changed = self.table.load_state_dict(state["table"])
-        self.summaries = [HardnessSummary(**summary) for summary in state["epochs"]]
+        self.rows = [saved_row(epoch) for epoch in state["epochs"]]
         self._start_epoch()
         return changed
 
-    def keep_epochs_before(self, epoch: int, folder: Path) -> None:
-        """Continue the files of an interrupted training, without its epochs from ``epoch`` on.
+    def _take_back(self, entries: list[str]) -> None:
+        number, case, loss, _, n = entries
+        losses = self._history.setdefault(int(number), np.full(len(self.cases), np.nan, dtype=np.float32))
+        draws = self._drawn.setdefault(int(number), np.zeros(len(self.cases), dtype=np.float32))
+        if (i := self._position.get(case)) is not None:
+            draws[i] = float(n)
+            losses[i] = float(loss or "nan")
 
-        Args:
-            epoch: The epoch that the training starts with.
-            folder: Folder of the fold.
-        """
-        position = {case: i for i, case in enumerate(self.cases)}
-        for number, case, loss, _, n in keep_rows_before(epoch, folder / "hardness.csv", _COLUMNS):
-            losses = self._history.setdefault(int(number), np.full(len(position), np.nan, dtype=np.float32))
-            draws = self._drawn.setdefault(int(number), np.zeros(len(position), dtype=np.float32))
-            if case in position:
-                draws[position[case]] = float(n)
-                if loss:
-                    losses[position[case]] = float(loss)
-
-    def _list_subvolumes(self, path: Path, probabilities: NDArray[np.float64]) -> None:
+    def _list_subvolumes(self, path: Path) -> None:
         """Write the hardest sub-volumes at the end of the last epoch."""
-        losses = self.table.losses
+        losses, probabilities = self.table.losses, self.table.probabilities()
         hardest = np.argsort(-np.where(np.isnan(losses), -np.inf, losses), kind="stable")[:_N_SUBVOLUMES_LISTED]
         with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("subvolume", "loss", "probability"))
-            for i in hardest:
-                writer.writerow((self.table.cases[i], entry(losses[i]), f"{probabilities[i]:.6g}"))
+            writer.writerows((self.table.cases[i], entry(losses[i]), entry(probabilities[i])) for i in hardest)

@@ -1,18 +1,100 @@
-"""The picture of a generated batch: a slice of the original, of the generated image, and their difference."""
+"""The log of generated batches: perturbations.csv, perturbation.png, and one line per epoch."""
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nnunet_dro.trainers.logs.case_curves import usual_style
+from nnunet_dro.files.atomic import replacing
+from nnunet_dro.trainers.gils.perturbation import Perturbed
+from nnunet_dro.trainers.log.case_curves import usual_style
+from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
 
 #: Colours of contours on grey, which colour-blind people can tell apart (Okabe and Ito).
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7")
+
+
+class PerturbationLog(EpochLog):
+    """Collects the perturbations of an epoch, over the cases of this process, and writes their means and an example.
+
+    The columns of perturbations.csv are the root mean square change of a voxel, in units of the normalised images
+    (standard deviations, for most of nnU-Net's normalisations), mean and maximum over cases; the mean over cases of
+    the root mean square of ||z - z_0|| over voxels; the means of l at the original images and of
+    l - gamma/2 ||z - z_0||^2 at the generated ones; the share of the steps that were taken back; and the number of
+    cases for which a loss, feature or gradient was not finite.
+
+    Args:
+        steps: T, number of steps of the inner maximisation.
+    """
+
+    what, file = "perturbations", "perturbations.csv"
+    columns = (
+        "epoch",
+        "mean_change",
+        "max_change",
+        "mean_feature_distance",
+        "surrogate_before",
+        "surrogate_after",
+        "rejected_share",
+        "non_finite",
+    )
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+        self.example: Example | None = None
+        self._shown: Example | None = None
+        self._cases: list[Tensor] = []
+
+    def record(self, step: Perturbed) -> None:
+        """Add the numbers of one iteration. They stay on their device, so that the training does not wait for it."""
+        columns = (
+            step.change,
+            step.feature_distance,
+            step.surrogate_before,
+            step.surrogate_after,
+            step.n_rejected,
+            step.is_non_finite.float(),
+        )
+        self._cases.append(torch.stack(columns, 1))
+
+    def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
+        cases = torch.cat([*self._cases, torch.empty(0, 6, device=self._cases[0].device if self._cases else None)])
+        change, distance, before, after, rejected, non_finite = cases.cpu().double().numpy().T
+        largest = float(change.max()) if len(change) else math.nan
+        means = (_mean(distance), _mean(before), _mean(after), _mean(rejected) / self.steps)
+        values = (epoch, _mean(change), largest, *means, int(non_finite.sum()))
+        row: Row = dict(zip(self.columns, values, strict=True))
+        self._cases, self._shown, self.example = [], self.example, None
+        return row, _line(row), [[entry(value) for value in values]]
+
+    def _write_others(self, folder: Path) -> None:
+        if self._shown is not None:
+            with replacing(folder / "perturbation.png") as picture:
+                plot_example(self._shown, picture, title=f"{self._shown.case}, epoch {self.rows[-1]['epoch']}")
+
+
+def _line(row: Row) -> str:
+    if math.isnan(row["mean_change"]) and not row["non_finite"]:
+        return "Perturbation: no batch was generated in this epoch"
+    return (
+        f"Perturbation: root mean square change of the images {row['mean_change']:.3g}, at most "
+        f"{row['max_change']:.3g}, of the features {row['mean_feature_distance']:.3g}, "
+        f"surrogate {row['surrogate_before']:.3f} -> {row['surrogate_after']:.3f}, "
+        f"steps taken back {100 * row['rejected_share']:.0f} %, not finite {row['non_finite']}"
+    )
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else math.nan
 
 
 @dataclass(frozen=True)

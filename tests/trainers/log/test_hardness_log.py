@@ -1,7 +1,3 @@
-import resource
-import signal
-from dataclasses import fields
-
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -10,9 +6,8 @@ import pytest
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import CVaR, HardnessTable
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
-from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
-from nnunet_dro.trainers.logs.hardness_log import HardnessLog
-from nnunet_dro.trainers.logs.hardness_plot import plot_hardness
+from nnunet_dro.trainers.log.case_curves import plot_hardness
+from nnunet_dro.trainers.log.hardness_log import HardnessLog
 from tests.trainers.draws import cases_of_step
 
 CASES = ["case, one", "001", "NA", "d"]
@@ -50,14 +45,12 @@ def test_summary_counts_effective_cases_clipped_weights_and_refused_losses(tmp_p
     log.table.update([0, 1, 2, 3, 0], [0.0, 0.0, 0.0, 0.0, np.nan])
     log.record(cases_of_step([0, 1], clipped=[1, 0]))
     log.record(cases_of_step([2, 3], clipped=[0, 1]))
-    summary = log.end_epoch(0, tmp_path)
-    assert summary.effective_cases == pytest.approx(4)
-    assert summary.clipped_share == 0.5
-    assert summary.refused_losses == 1
-    assert log.end_epoch(1, tmp_path).refused_losses == 0
-    line = summary.line()
+    (line,) = log.end_epoch(0, tmp_path)
+    row = log.rows[-1]
+    assert (row["effective_cases"], row["clipped_share"], row["refused_losses"]) == (pytest.approx(4), 0.5, 1)
     assert "effective cases 4.0 of 4, clipped weights 50.0 %, refused losses 1" in line
-    assert "\n" not in line
+    log.end_epoch(1, tmp_path)
+    assert log.rows[-1]["refused_losses"] == 0
 
 
 def test_training_csv_has_a_row_per_epoch(tmp_path):
@@ -71,7 +64,7 @@ def test_training_csv_has_a_row_per_epoch(tmp_path):
     assert last["robust_loss"] == pytest.approx(robust, rel=1e-5)
     assert last["worst_5_percent_bound"] == pytest.approx(robust + np.log(20) / 10, rel=1e-5)
     assert last["mean_loss"] < last["robust_loss"] < losses.max()
-    line = log.summaries[-1].line()
+    (line,) = log.end_epoch(3, tmp_path)
     assert f"mean loss {losses.mean():.3f}, robust loss {robust:.3f}, at most 5 % of the cases above" in line
 
 
@@ -79,20 +72,21 @@ def test_training_csv_before_any_loss_and_with_beta_zero(tmp_path):
     log = HardnessLog(HardnessTable(CASES, beta=0.0), None)
     log.end_epoch(0, tmp_path)
     log.table.update([0, 1], [0.2, 0.4])
-    log.end_epoch(1, tmp_path)
+    (line,) = log.end_epoch(1, tmp_path)
     rows = pd.read_csv(tmp_path / "training.csv")
     assert rows["mean_loss"].isna().tolist() == [True, False]
     assert rows["robust_loss"].iloc[1] == pytest.approx(0.3)
     assert rows["worst_5_percent_bound"].iloc[1] == np.inf
-    assert "at most" not in log.summaries[-1].line()
+    assert "at most" not in line
 
 
 def test_training_csv_of_a_resumed_training_goes_on(tmp_path):
     first = log_with_epochs(tmp_path, 4)
     state = first.state_dict()
-    # A checkpoint of an earlier version knows fewer scalars.
-    for summary in state["epochs"][:2]:
-        del summary["mean_loss"], summary["robust_loss"], summary["worst_5_percent_bound"]
+    # A checkpoint of an earlier version knows fewer scalars, and has those of groups apart.
+    for row in state["epochs"][:2]:
+        del row["mean_loss"], row["robust_loss"], row["worst_5_percent_bound"]
+        row |= {"groups": {"draws[site=a]": 0.25}, "n_draws": 2}
     resumed = HardnessLog(HardnessTable(CASES, beta=10.0), None)
     resumed.load_state_dict(state)
     resumed.keep_epochs_before(3, tmp_path)
@@ -100,64 +94,25 @@ def test_training_csv_of_a_resumed_training_goes_on(tmp_path):
     rows = pd.read_csv(tmp_path / "training.csv")
     assert rows["epoch"].tolist() == [0, 1, 2, 3, 4]
     assert rows["mean_loss"].isna().tolist() == [True, True, False, False, False]
+    assert rows["draws[site=a]"].isna().tolist() == [False, False, True, True, True]
+    assert "n_draws" not in rows
 
 
 def test_line_names_the_cases_that_are_set_aside(tmp_path):
     log = HardnessLog(HardnessTable([f"c{i}" for i in range(10)], rule=CVaR(0.5, 0.2)), None)
     log.table.update(np.arange(9), np.arange(9) / 10)
-    summary = log.end_epoch(0, tmp_path)
-    assert "set aside as suspected outliers: c8," in summary.line(), "of nine cases with a loss, 20 % is one"
-    assert summary.robust_loss == pytest.approx(np.mean([0.7, 0.6, 0.5, 0.4]))
-    assert summary.worst_5_percent_bound == np.inf
+    (line,) = log.end_epoch(0, tmp_path)
+    assert "set aside as suspected outliers: c8," in line, "of nine cases with a loss, 20 % is one"
+    assert log.rows[-1]["robust_loss"] == pytest.approx(np.mean([0.7, 0.6, 0.5, 0.4]))
+    assert log.rows[-1]["worst_5_percent_bound"] == np.inf
 
 
 def test_line_names_the_five_hardest(tmp_path):
     log = HardnessLog(HardnessTable([f"c{i}" for i in range(9)], beta=1.0), None)
     log.table.update(np.arange(8), np.arange(8) / 10)
-    line = log.end_epoch(0, tmp_path).line()
+    (line,) = log.end_epoch(0, tmp_path)
     assert line.endswith("hardest: c7 (0.700), c6 (0.600), c5 (0.500), c4 (0.400), c3 (0.300)")
     assert "never seen 1" in line
-
-
-def test_a_checkpoint_has_the_scalars_and_not_what_the_line_names(tmp_path):
-    log = log_with_epochs(tmp_path, 2)
-    names = {field.name for field in fields(HardnessSummary)} - {"table"}
-    state = log.state_dict()["epochs"]
-    assert [set(epoch) for epoch in state] == [names, names]
-    again = HardnessSummary(**state[1])
-    assert again.scalars() == pytest.approx(log.summaries[1].scalars(), nan_ok=True)
-    assert again.line().startswith("Hardness: mean loss ")
-
-
-@pytest.mark.parametrize("tail", ["", "4,d,0.5", "4", '4,"case, o'])
-def test_a_resumed_training_drops_later_epochs_and_a_torn_line(tmp_path, tail):
-    first = log_with_epochs(tmp_path, 4)
-    with (tmp_path / "hardness.csv").open("a") as file:
-        file.write(tail)
-    resumed = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights())
-    resumed.load_state_dict(first.state_dict())
-    resumed.keep_epochs_before(3, tmp_path)
-    log_with_epochs(tmp_path, 6, log=resumed, start=3)
-    rows = read(tmp_path)
-    assert rows["epoch"].tolist() == list(np.repeat(range(6), 4))
-    assert rows["case"].tolist() == CASES * 6
-    assert [summary.epoch for summary in resumed.summaries] == list(range(6))
-    assert sorted(resumed._history) == list(range(6))
-
-
-def test_a_new_training_starts_a_new_csv(tmp_path):
-    log_with_epochs(tmp_path, 2)
-    log = HardnessLog(HardnessTable(CASES, beta=10.0), None)
-    log.keep_epochs_before(0, tmp_path)
-    log_with_epochs(tmp_path, 1, log=log)
-    assert len(read(tmp_path)) == len(CASES)
-
-
-def test_a_csv_of_something_else_is_not_continued(tmp_path):
-    (tmp_path / "hardness.csv").write_text("a,b\n1,2\n")
-    log = HardnessLog(HardnessTable(CASES, beta=10.0), None)
-    log.keep_epochs_before(5, tmp_path)
-    assert (tmp_path / "hardness.csv").read_text() == "epoch,case,loss,probability,draws\n"
 
 
 def test_a_changed_case_list_keeps_the_history_by_name(tmp_path):
@@ -168,44 +123,15 @@ def test_a_changed_case_list_keeps_the_history_by_name(tmp_path):
     assert len(read(tmp_path)) == 2 * len(CASES), "what was written stays"
 
 
-@pytest.mark.parametrize("n_cases", [1, 3, 3000])
-def test_picture_is_drawn_for_any_number_of_cases(tmp_path, n_cases):
-    log = HardnessLog(HardnessTable([f"c{i}" for i in range(n_cases)], beta=10.0), None)
-    log.end_epoch(0, tmp_path)  # no case was seen yet
-    log.table.update(np.arange(n_cases), np.random.default_rng(0).random(n_cases))
-    for epoch in range(1, 3):
-        log.end_epoch(epoch, tmp_path)
-    assert (tmp_path / "hardness.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_picture_does_not_depend_on_the_style_that_nnunets_plots_leave(tmp_path):
     """`progress.png` sets seaborn's poster-sized style for the whole process."""
     log = log_with_epochs(tmp_path, 2)
     usual, poster = tmp_path / "usual.png", tmp_path / "poster.png"
-    plot_hardness(log._history, CASES, log.summaries, usual)
+    plot_hardness(log._history, CASES, log.rows, usual)
     with matplotlib.rc_context({"font.size": 40, "axes.facecolor": "red"}):
-        plot_hardness(log._history, CASES, log.summaries, poster)
+        plot_hardness(log._history, CASES, log.rows, poster)
         assert matplotlib.rcParams["font.size"] == 40
     assert poster.read_bytes() == usual.read_bytes()
-
-
-def test_a_full_disk_leaves_no_half_epoch(tmp_path):
-    log = log_with_epochs(tmp_path, 2)
-    path = tmp_path / "hardness.csv"
-    before = path.read_bytes()
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, old[1]))
-    try:
-        with pytest.raises(OSError, match=r"hardness\.csv"):
-            log.end_epoch(2, tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert path.read_bytes() == before
-    assert log.summaries[-1].epoch == 2, "the epoch is recorded all the same"
-    log.end_epoch(3, tmp_path)
-    assert read(tmp_path)["epoch"].tolist() == list(np.repeat([0, 1, 3], 4))
 
 
 def test_sub_volumes_are_summed_up_per_case(tmp_path):
@@ -218,7 +144,7 @@ def test_sub_volumes_are_summed_up_per_case(tmp_path):
     )
     log.table.update(np.arange(4), [0.1, 0.3, 0.7, 0.2])  # the last of five was never seen
     log.record(cases_of_step([0, 1, 2, 2]))
-    summary = log.end_epoch(0, tmp_path)
+    (line,) = log.end_epoch(0, tmp_path)
     rows = read(tmp_path)
     assert rows["case"].tolist() == ["a", "b", "c"]
     assert rows["loss"].tolist() == pytest.approx([0.2, 0.7, 0.2])
@@ -227,8 +153,8 @@ def test_sub_volumes_are_summed_up_per_case(tmp_path):
     listed = pd.read_csv(tmp_path / "subvolumes.csv")
     assert listed["subvolume"].tolist() == ["b@0,1,0", "a@0,1,0", "c@0,0,0", "a@0,0,0", "c@0,1,0"]
     assert listed["loss"].isna().tolist() == [False] * 4 + [True]
-    assert summary.groups == pytest.approx({"draws[g=x]": 0.5, "draws[g=y]": 0.5, "loss[g=x]": 0.2, "loss[g=y]": 0.7})
-    line = summary.line()
+    groups = {"draws[g=x]": 0.5, "draws[g=y]": 0.5, "loss[g=x]": 0.2, "loss[g=y]": 0.7}
+    assert {name: log.rows[-1][name] for name in groups} == pytest.approx(groups)
     assert "effective sub-volumes 1.0 of 5" in line
     assert "hardest: b@0,1,0 (0.700)" in line
 
@@ -251,11 +177,12 @@ def test_mean_weight_and_beta_are_in_the_summary(tmp_path):
     log = HardnessLog(HardnessTable(CASES, beta=10.0), ImportanceWeights())
     for weight in (0.5, 2.5):
         log.record(cases_of_step([0], weights=[weight]))
-    summary = log.end_epoch(0, tmp_path)
-    assert (summary.mean_weight, summary.beta) == (1.5, 10.0)
-    assert "beta 10, effective cases" in summary.line()
-    other = HardnessLog(HardnessTable(CASES, rule=CVaR(0.5)), None).end_epoch(0, tmp_path)
-    assert np.isnan([other.mean_weight, other.beta]).all()
+    (line,) = log.end_epoch(0, tmp_path)
+    assert (log.rows[-1]["mean_weight"], log.rows[-1]["beta"]) == (1.5, 10.0)
+    assert "beta 10, effective cases" in line
+    other = HardnessLog(HardnessTable(CASES, rule=CVaR(0.5)), None)
+    other.end_epoch(0, tmp_path)
+    assert np.isnan([other.rows[-1]["mean_weight"], other.rows[-1]["beta"]]).all()
 
 
 def test_staleness_is_in_training_csv_once_all_cases_were_seen(tmp_path):
@@ -281,9 +208,9 @@ def test_line_names_the_oldest_loss_when_it_is_very_old(tmp_path):
             for case in (0, 1, 3):
                 log.table.update([case], [0.0])
                 log.record(cases_of_step([case]))
-        line = log.end_epoch(epoch, tmp_path).line()
+        (line,) = log.end_epoch(epoch, tmp_path)
         assert "oldest loss NA (" in line
     assert "oldest loss NA (603 iterations)" in line
     log.table.update([2], [0.0])
     log.record(cases_of_step([2]))
-    assert "oldest loss" not in log.end_epoch(2, tmp_path).line()
+    assert "oldest loss" not in log.end_epoch(2, tmp_path)[0]

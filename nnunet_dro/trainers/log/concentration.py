@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.naming import name_some
-from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
+from nnunet_dro.trainers.log.epoch_log import Row
 
 #: Below this share of effective cases a training is warned of.
 _SMALL_SHARE = 0.1
@@ -27,38 +27,43 @@ _CURE = (
 
 
 def concentration_warnings(
-    summaries: Sequence[HardnessSummary], n_items: int, *, shares: Mapping[str, float] | None = None
+    rows: Sequence[Row],
+    n_items: int,
+    *,
+    items: str = "cases",
+    shares: Mapping[str, float] | None = None,
+    n_draws: Mapping[int, int] | None = None,
 ) -> list[str]:
     """Warnings that became true in the last epoch.
 
     Args:
-        summaries: The summaries of the epochs so far.
+        rows: The rows of training.csv so far.
         n_items: Number of cases or sub-volumes.
+        items: What these are called.
         shares: Share of the cases by the name that training.csv has for a group's share of the draws.
+        n_draws: Number of draws by epoch; needed with ``shares``.
     """
     warnings = []
-    items = summaries[-1].table.items if summaries and summaries[-1].table else "cases"
-    if _began(summaries, lambda so_far: _few(so_far, n_items)):
-        effective = f"{summaries[-1].effective_cases:.1f} of {n_items}"
+    if _began(rows, lambda so_far: _few(so_far, n_items)):
+        effective = f"{rows[-1]['effective_cases']:.1f} of {n_items}"
         warnings.append(f"WARNING: {effective} {items} are effective, which is less than a tenth. {_CURE}")
-    if _began(summaries, _rises_while_concentrating):
+    if _began(rows, _rises_while_concentrating):
         warnings.append(
             f"WARNING: the mean loss of the {items} has risen for {_N_RISING} epochs while the draws went to fewer of "
             f"them: what is learnt of the hardest is forgotten of the others. {_CURE}"
         )
-    if _began(summaries, _gets_nowhere):
-        last = summaries[-1]
+    if _began(rows, _gets_nowhere):
         warnings.append(
             f"WARNING: the {items} that are drawn more often than others do not get better: since the "
-            f"first epochs their loss has fallen by {last.fall_of_drawn:.3f}, that of the others by "
-            f"{last.fall_of_others:.3f}. What is hard here may be too faint to be learnt, or wrongly labelled. "
+            f"first epochs their loss has fallen by {rows[-1]['fall_of_drawn']:.3f}, that of the others by "
+            f"{rows[-1]['fall_of_others']:.3f}. What is hard here may be too faint to be learnt, or wrongly labelled. "
             "Look at the cases with `nnunet-dro suspects`; if a group of cases matters to you, name it with "
             f"nnUNetTrainerIW_<column>. {_CURE}"
         )
-    before = _neglected(summaries[:-1], shares or {})
-    if new := [name for name in _neglected(summaries, shares or {}) if name not in before]:
+    before = _neglected(rows[:-1], shares or {}, n_draws or {})
+    if new := [name for name in _neglected(rows, shares or {}, n_draws or {}) if name not in before]:
         of_group = [
-            f"{_group(name)} ({_percent(shares[name])} of the cases, {_percent(_recent(summaries, name))} of the draws)"
+            f"{_group(name)} ({_percent(shares[name])} of the cases, {_percent(_recent(rows, name))} of the draws)"
             for name in new
             if shares
         ]
@@ -82,7 +87,7 @@ def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray
         draws: Number of draws by epoch, shape (n,).
 
     Returns:
-        Fields of a `HardnessSummary`; none while there is nothing to compare.
+        `fall_of_drawn` and `fall_of_others`; nothing while there is nothing to compare.
     """
     known = [epoch for epoch in sorted(losses) if not np.isnan(losses[epoch]).any()]
     if len(known) < _N_RISING:
@@ -96,46 +101,46 @@ def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray
     return {"fall_of_drawn": float(more @ fall / more.sum()), "fall_of_others": float(fall[more == 0].mean())}
 
 
-def _began(summaries: Sequence[HardnessSummary], holds: Callable[[Sequence[HardnessSummary]], bool]) -> bool:
-    return holds(summaries) and not holds(summaries[:-1])
+def _began(rows: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> bool:
+    return holds(rows) and not holds(rows[:-1])
 
 
-def _few(summaries: Sequence[HardnessSummary], n_items: int) -> bool:
-    return bool(summaries) and summaries[-1].effective_cases < _SMALL_SHARE * n_items
+def _few(rows: Sequence[Row], n_items: int) -> bool:
+    return bool(rows) and rows[-1]["effective_cases"] < _SMALL_SHARE * n_items
 
 
-def _rises_while_concentrating(summaries: Sequence[HardnessSummary]) -> bool:
-    last = summaries[-_N_RISING - 1 :]
-    if len(last) <= _N_RISING or not last[-1].effective_cases < last[0].effective_cases:
+def _rises_while_concentrating(rows: Sequence[Row]) -> bool:
+    last = rows[-_N_RISING - 1 :]
+    if len(last) <= _N_RISING or not last[-1]["effective_cases"] < last[0]["effective_cases"]:
         return False
-    return all(later.mean_loss > earlier.mean_loss for earlier, later in pairwise(last))
+    return all(later["mean_loss"] > earlier["mean_loss"] for earlier, later in pairwise(last))
 
 
-def _gets_nowhere(summaries: Sequence[HardnessSummary]) -> bool:
+def _gets_nowhere(rows: Sequence[Row]) -> bool:
     """Whether it is so in every one of the last epochs."""
-    last = summaries[-_N_RISING:]
+    last = rows[-_N_RISING:]
     return len(last) == _N_RISING and all(
-        one.fall_of_others >= _FALLS and one.fall_of_drawn < _NOWHERE * one.fall_of_others for one in last
+        one["fall_of_others"] >= _FALLS and one["fall_of_drawn"] < _NOWHERE * one["fall_of_others"] for one in last
     )
 
 
-def _neglected(summaries: Sequence[HardnessSummary], shares: Mapping[str, float]) -> list[str]:
+def _neglected(rows: Sequence[Row], shares: Mapping[str, float], n_draws: Mapping[int, int]) -> list[str]:
     """The small groups that are drawn too rarely, by the names of their columns in training.csv."""
-    if len(summaries) < _N_RISING:
+    if len(rows) < _N_RISING:
         return []
-    n_draws = sum(summary.n_draws for summary in summaries[-_N_RISING:])
+    n_recent = sum(n_draws.get(int(row["epoch"]), 0) for row in rows[-_N_RISING:])
     found = []
     for name, share in shares.items():
-        drawn = _recent(summaries, name)
-        chance = _NO_CHANCE * np.sqrt(share * (1 - share) / max(1, n_draws))
+        drawn = _recent(rows, name)
+        chance = _NO_CHANCE * np.sqrt(share * (1 - share) / max(1, n_recent))
         if share <= _SMALL_GROUP and drawn < min(_DRAWN_TOO_RARELY * share, share - chance):
             found.append(name)
     return found
 
 
-def _recent(summaries: Sequence[HardnessSummary], name: str) -> float:
+def _recent(rows: Sequence[Row], name: str) -> float:
     """A group's share of the draws in the last epochs; NaN if an epoch does not say."""
-    return float(np.mean([summary.groups.get(name, np.nan) for summary in summaries[-_N_RISING:]]))
+    return float(np.mean([row.get(name, np.nan) for row in rows[-_N_RISING:]]))
 
 
 def _group(name: str) -> str:

@@ -1,21 +1,21 @@
 import numpy as np
 import pytest
 
-from nnunet_dro.trainers.logs.concentration import concentration_warnings, falls
-from nnunet_dro.trainers.logs.epoch_summary import HardnessSummary
+from nnunet_dro.trainers.log.concentration import concentration_warnings, falls
+from nnunet_dro.trainers.log.epoch_table import saved_row
 
 
 def epochs(effective, losses=None):
     losses = losses or [0.0] * len(effective)
     return [
-        HardnessSummary(epoch, n, clipped_share=0.0, refused_losses=0, mean_loss=loss)
+        saved_row({"epoch": epoch, "effective_cases": n, "mean_loss": loss})
         for epoch, (n, loss) in enumerate(zip(effective, losses, strict=True))
     ]
 
 
 def test_few_effective_cases_are_said_once_each_time_they_begin():
-    summaries = epochs([100.0, 9.9, 9.0, 50.0, 5.0])
-    said = [concentration_warnings(summaries[: n + 1], 100) for n in range(5)]
+    rows = epochs([100.0, 9.9, 9.0, 50.0, 5.0])
+    said = [concentration_warnings(rows[: n + 1], 100) for n in range(5)]
     assert [len(warnings) for warnings in said] == [0, 1, 0, 0, 1]
     (warning,) = said[1]
     assert "9.9 of 100 cases are effective" in warning
@@ -25,8 +25,8 @@ def test_few_effective_cases_are_said_once_each_time_they_begin():
 
 def test_a_mean_loss_that_rises_for_ten_epochs_while_the_sampler_concentrates_is_said():
     rising = [0.1 * epoch for epoch in range(12)]
-    summaries = epochs([100.0 - epoch for epoch in range(12)], rising)
-    said = [concentration_warnings(summaries[: n + 1], 100) for n in range(12)]
+    rows = epochs([100.0 - epoch for epoch in range(12)], rising)
+    said = [concentration_warnings(rows[: n + 1], 100) for n in range(12)]
     assert [len(warnings) for warnings in said] == [0] * 10 + [1, 0]
     assert "has risen for 10 epochs" in said[10][0]
 
@@ -71,11 +71,11 @@ def test_without_cases_that_are_drawn_more_often_there_are_no_falls():
 @pytest.mark.parametrize("hopeless", [True, False])
 def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless):
     losses, draws = falling(hopeless, drawn_more=True)
-    summaries = []
+    rows = []
     for epoch in range(40):
         so_far = {e: of_epoch for e, of_epoch in losses.items() if e <= epoch}
-        summaries.append(HardnessSummary(epoch, 15.0, 0.0, 0, **falls(so_far, draws)))
-    said = [warning for n in range(1, 41) for warning in concentration_warnings(summaries[:n], 20)]
+        rows.append(saved_row({"epoch": epoch, "effective_cases": 15.0, **falls(so_far, draws)}))
+    said = [warning for n in range(1, 41) for warning in concentration_warnings(rows[:n], 20)]
     assert len(said) == hopeless
     if hopeless:
         assert (
@@ -85,15 +85,14 @@ def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless):
         assert "nnunet-dro suspects" in said[0]
 
 
-def grouped(share, n_epochs=12, n_draws=500):
-    groups = {"draws[centre=C]": share}
-    return [HardnessSummary(e, 90.0, 0.0, 0, groups=groups, n_draws=n_draws) for e in range(n_epochs)]
+def warnings_of_a_group(share_of_draws, n_draws=500, *, until=12, **named):
+    rows = [saved_row({"epoch": e, "effective_cases": 90.0, "draws[centre=C]": share_of_draws}) for e in range(until)]
+    return concentration_warnings(rows, 100, n_draws=dict.fromkeys(range(12), n_draws), **named)
 
 
 def test_draws_taken_from_a_small_group_are_said_once_with_what_to_use():
     shares = {"draws[centre=C]": 0.05, "draws[centre=A]": 0.95}
-    summaries = grouped(0.026)
-    said = [w for n in range(13) for w in concentration_warnings(summaries[:n], 100, shares=shares)]
+    said = [w for n in range(13) for w in warnings_of_a_group(0.026, until=n, shares=shares)]
     (warning,) = said
     assert "centre=C (5.0 % of the cases, 2.6 % of the draws)" in warning
     assert "nnUNetTrainerIW_centre" in warning
@@ -101,7 +100,7 @@ def test_draws_taken_from_a_small_group_are_said_once_with_what_to_use():
 
 def test_a_small_group_with_its_share_or_few_draws_is_not_said():
     shares = {"draws[centre=C]": 0.05}
-    assert not concentration_warnings(grouped(0.045), 100, shares=shares)
-    assert not concentration_warnings(grouped(0.026, n_draws=8), 100, shares=shares)
-    assert not concentration_warnings(grouped(0.1), 100, shares={"draws[centre=C]": 0.5})
-    assert not concentration_warnings(grouped(0.026), 100)
+    assert not warnings_of_a_group(0.045, shares=shares)
+    assert not warnings_of_a_group(0.026, n_draws=8, shares=shares)
+    assert not warnings_of_a_group(0.1, shares={"draws[centre=C]": 0.5})
+    assert not warnings_of_a_group(0.026)

@@ -10,12 +10,11 @@ import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.losses import VoxelLoss
-from nnunet_dro.trainers.logs.perturbation_log import PerturbationLog
-from nnunet_dro.trainers.logs.perturbation_plot import Example, make_example, plot_example
-from nnunet_dro.trainers.nnUNetTrainerGILS import nnUNetTrainerGILS
+from nnunet_dro.trainers.gils.nnUNetTrainerGILS import nnUNetTrainerGILS
+from nnunet_dro.trainers.gils.perturbation import Perturbed, ascend
+from nnunet_dro.trainers.gils.perturbation_log import Example, PerturbationLog, make_example, plot_example
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import GILSOptions, LSOptions, options_from_name
-from nnunet_dro.trainers.perturbation import Perturbed, ascend
 from nnunet_dro.trainers.registry import trainer_class
 from tests.trainers.draws import draws_of
 
@@ -301,7 +300,7 @@ def test_a_full_disk_does_not_stop_the_training(make_trainer, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nnunet_dro.trainers.logs.perturbation_log.append_rows", full)
+    monkeypatch.setattr("nnunet_dro.trainers.log.epoch_log.append_rows", full)
     run_epoch(trainer, trainer.dataloader_train, 0)
     log = Path(trainer.log_file).read_text()
     assert "WARNING: could not write the perturbations of this epoch: [Errno 28]" in log
@@ -325,12 +324,11 @@ def test_the_numbers_of_an_epoch(tmp_path):
             empty[:1], tensor([5]), tensor([6]), tensor([float("nan")]), tensor([3]), tensor([2]), tensor([1]) > 0
         )
     )
-    summary = log.end_epoch(7, tmp_path)
-    assert (summary.epoch, summary.mean_change, summary.max_change, summary.mean_feature_distance) == (7, 3, 5, 4)
-    assert (summary.surrogate_before, summary.surrogate_after) == (0.5, 2)
-    assert (summary.rejected_share, summary.non_finite) == (0.5, 2)
-    assert "steps taken back 50 %, not finite 2" in summary.line()
-    assert np.isnan(log.end_epoch(8, tmp_path).mean_change), "nothing is left of the epoch before"
+    (line,) = log.end_epoch(7, tmp_path)
+    assert list(log.rows[-1].values()) == [7, 3, 5, 4, 0.5, 2, 0.5, 2]
+    assert "steps taken back 50 %, not finite 2" in line
+    log.end_epoch(8, tmp_path)
+    assert np.isnan(log.rows[-1]["mean_change"]), "nothing is left of the epoch before"
 
 
 def test_the_example_is_the_slice_with_most_foreground_nearest_to_the_middle():

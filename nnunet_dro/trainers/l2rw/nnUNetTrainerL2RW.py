@@ -1,6 +1,7 @@
 """`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerL2RW`."""
 
 import math
+import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -15,15 +16,52 @@ from nnunet_dro.losses import LearnedWeights, WeightedGradient
 from nnunet_dro.naming import name_some
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.dataloading import loader_of
-from nnunet_dro.trainers.data.trusted import trusted_augmenter, trusted_cases
-from nnunet_dro.trainers.fastest_way import FastestWay
-from nnunet_dro.trainers.logs.epoch_log import EpochLog
-from nnunet_dro.trainers.logs.weights_log import WeightsLog
+from nnunet_dro.trainers.l2rw.trusted import trusted_augmenter, trusted_cases
+from nnunet_dro.trainers.l2rw.weights_log import WeightsLog
+from nnunet_dro.trainers.log.epoch_log import EpochLog
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import TrainerOptions
 
 #: Norm to which nnU-Net clips gradients.
 _LARGEST_NORM = 12
+
+
+class FastestWay:
+    """Finds the faster of the two ways to learnt weights in the first iterations of a training.
+
+    Both ways are exact, so the choice only changes the time.
+    """
+
+    def __init__(self, learned: LearnedWeights, device: torch.device) -> None:
+        self.learned = learned
+        self.device = device
+        self.times: list[float] = []
+        self._started = 0.0
+
+    def start(self) -> None:
+        """Start an iteration. The ways take turns; the first turn of each is not timed."""
+        self.learned.at_once = len(self.times) % 2 == 1 and self.learned.not_at_once is None
+        self._started = self._now()
+
+    def stop(self) -> str | None:
+        """End an iteration; returns one line for the log once the choice is made."""
+        self.times.append(self._now() - self._started)
+        if (reason := self.learned.not_at_once) is not None:
+            return f"Learning to reweight: the weights are computed case by case and not at once: {reason}"
+        if len(self.times) < 4:
+            return None
+        case_by_case, at_once = self.times[2:]
+        self.learned.at_once = at_once < case_by_case
+        names = ("case by case", "at once")
+        return (
+            f"Learning to reweight: the weights are computed {names[self.learned.at_once]} ({names[0]} "
+            f"{case_by_case:.3f} s, {names[1]} {at_once:.3f} s per iteration)"
+        )
+
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
 
 
 class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
@@ -136,7 +174,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
             self.grad_scaler.step(self.optimizer)
             self.grad_scaler.update()
 
-    def _epoch_logs(self) -> list[EpochLog[Any, Any]]:
+    def _epoch_logs(self) -> list[EpochLog]:
         return super()._epoch_logs() + ([] if self.weights_log is None else [self.weights_log])
 
     def on_train_end(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nnunet_dro.trainers.data.trusted import trusted_batch_size, trusted_cases
+from nnunet_dro.trainers.l2rw.trusted import trusted_batch_size, trusted_cases
 from nnunet_dro.trainers.registry import trainer_class
 
 
@@ -171,8 +171,8 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(started, tmp_pa
         torch.equal(old, state["momentum_buffer"])
         for old, state in zip(momentum, trainer.optimizer.state.values(), strict=True)
     )
-    summary = trainer.weights_log.end_epoch(0, tmp_path)
-    assert summary.n_without_step == 1
+    trainer.weights_log.end_epoch(0, tmp_path)
+    assert trainer.weights_log.rows[-1]["n_without_step"] == 1
 
 
 def test_wrong_references_weigh_less_than_right_ones(started):
@@ -250,7 +250,7 @@ def test_the_weights_are_written_and_go_on_after_a_restart(make):
     resumed = make("3d_small", options="_3epochs_2iters")
     resumed.load_checkpoint(str(folder / "checkpoint_latest.pth"))
     resumed.on_train_start()
-    assert [summary.epoch for summary in resumed.weights_log.summaries] == list(range(resumed.current_epoch))
+    assert [row["epoch"] for row in resumed.weights_log.rows] == list(range(resumed.current_epoch))
     assert len(list(csv.DictReader((folder / "weights.csv").read_text().splitlines()))) == 8 * resumed.current_epoch
 
 

@@ -8,7 +8,7 @@ from dynamic_network_architectures.architectures.unet import PlainConvUNet, Resi
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from nnunet_dro.trainers.perturbation import ascend, bare, find_features_module
+from nnunet_dro.trainers.gils.perturbation import ascend, bare, find_features_module
 
 
 def small_network(seed=0):

@@ -1,19 +1,24 @@
-"""Draws a curve per training case over the epochs, for the pictures that are redrawn during a training."""
+"""Curves of the training cases over the epochs, and hardness.png, which is redrawn during a training."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
+
+from nnunet_dro.trainers.log.epoch_log import Row
 
 #: Colours for the named cases, which colour-blind people can tell apart (Okabe and Ito).
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
 _MOST_EPOCHS_DRAWN = 300
 _MOST_CASES_DRAWN = 2000
+_N_NAMED = 5
 
 
 @contextmanager
@@ -92,3 +97,53 @@ def finish(panels: Sequence[Axes]) -> None:
 def marker(epochs: Sequence[int] | NDArray[np.int64]) -> str:
     """The marker of a curve: a dot if there are too few epochs for a line."""
     return "o" if len(epochs) < 3 else ""
+
+
+def plot_hardness(
+    history: Mapping[int, NDArray[np.float32]],
+    cases: Sequence[str],
+    rows: Sequence[Row],
+    path: Path,
+) -> None:
+    """Draw the stale losses of all cases, the effective number of cases, and the share of clipped weights, if any.
+
+    Args:
+        history: Stale losses by epoch, (n,), NaN for a case without one.
+        cases: Names of the n cases.
+        rows: The rows of training.csv.
+        path: PNG file to write.
+    """
+    with usual_style():
+        _draw_hardness(history, cases, rows).savefig(path, dpi=110)
+
+
+def _draw_hardness(history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], rows: Sequence[Row]) -> Figure:
+    epochs = drawn_epochs(history)
+    losses = np.stack([history[epoch] for epoch in epochs])
+    clipped = [100 * row["clipped_share"] for row in rows]
+    weighted = not np.isnan(clipped).all()
+    ratios = (3, 1, 1) if weighted else (3, 1)
+    figure = Figure(figsize=(11, 2 * sum(ratios)), layout="constrained")
+    panels = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
+    top, middle = panels[:2]
+
+    _draw_losses(top, epochs, losses, cases)
+    numbers = [int(row["epoch"]) for row in rows]
+    middle.plot(numbers, [row["effective_cases"] for row in rows], color="#0072B2", marker=marker(numbers))
+    middle.axhline(len(cases), color="0.5", linestyle=":", label=f"all {len(cases)} cases")
+    middle.set(ylabel="effective cases\nexp(entropy of p)", ylim=(0, 1.08 * len(cases)))
+    middle.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    if weighted:
+        panels[2].plot(numbers, clipped, color="#D55E00", marker=marker(numbers))
+        panels[2].set(ylabel="weights that\nhit the clip (%)", ylim=(0, max(5.0, 1.1 * np.nanmax(clipped))))
+    finish(panels)
+    return figure
+
+
+def _draw_losses(axes: Axes, epochs: NDArray[np.int64], losses: NDArray[np.float32], cases: Sequence[str]) -> None:
+    last = losses[-1]
+    seen = np.flatnonzero(~np.isnan(last))
+    hardest = sorted(seen.tolist(), key=lambda i: -last[i])[:_N_NAMED]
+    draw_cases(axes, epochs, losses, named={i: f"{cases[i]}  {last[i]:.3f}" for i in hardest})
+    axes.set(ylabel="stale loss", title="Loss of every training case; the hardest are named")
+    axes.legend(title="hardest at the last epoch", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

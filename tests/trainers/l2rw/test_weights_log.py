@@ -1,12 +1,8 @@
-import resource
-import signal
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.trainers.logs.weights_log import WeightsLog
-from nnunet_dro.trainers.logs.weights_plot import running_means
+from nnunet_dro.trainers.l2rw.weights_log import WeightsLog, running_means
 from tests.trainers.draws import cases_of_step
 
 CASES = ["case, one", "001", "NA", "d\u2028e"]
@@ -48,25 +44,23 @@ def test_summary_counts_steps_and_zero_weights(tmp_path):
     log.record(step([0, 1], [0.0, 2.0]))
     log.record(step([0, 3], [0.0, 0.0]))
     log.record(step([1, 3], [1.25, 0.75]))
-    summary = log.end_epoch(0, tmp_path)
-    assert (summary.n_steps, summary.n_without_step, summary.zero_share) == (2, 1, 0.5)
-    assert summary.lowest == (("case, one", 0.0), (CASES[3], pytest.approx(0.375)), ("001", pytest.approx(1.625)))
-    line = summary.line()
+    (line,) = log.end_epoch(0, tmp_path)
+    assert log.rows == [{"epoch": 0, "n_steps": 2, "n_without_step": 1, "zero_share": 0.5}]
+    assert log.lowest() == [("case, one", 0.0), (CASES[3], pytest.approx(0.375)), ("001", pytest.approx(1.625))]
     assert line.startswith(
         "Weights: 2 of 3 iterations made a step, zero weights 50.0 %, lowest so far: case, one (0.000)"
     )
-    assert summary.scalars() == {"epoch": 0, "n_steps": 2, "n_without_step": 1, "zero_share": 0.5}
 
 
 def test_an_epoch_counts_from_its_start(tmp_path):
     log = WeightsLog(CASES, trusted=[])
     log.record(step([0, 1], [0.0, 2.0]))
     log.end_epoch(0, tmp_path)
-    summary = log.end_epoch(1, tmp_path)
-    assert (summary.n_steps, summary.n_without_step) == (0, 0)
-    assert np.isnan(summary.zero_share)
+    log.end_epoch(1, tmp_path)
+    assert (log.rows[-1]["n_steps"], log.rows[-1]["n_without_step"]) == (0, 0)
+    assert np.isnan(log.rows[-1]["zero_share"])
     assert read(tmp_path)["times_seen"].tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
-    assert summary.lowest[0] == ("case, one", 0.0), "over all epochs so far"
+    assert log.lowest()[0] == ("case, one", 0.0), "over all epochs so far"
 
 
 def test_running_mean_is_weighted_by_the_times_seen():
@@ -103,74 +97,12 @@ def test_bad_cases_are_refused(cases, trusted, message):
         WeightsLog(cases, trusted)
 
 
-@pytest.mark.parametrize("tail", ["", "4,d,0.5", "4", '4,"case, o'])
-def test_a_resumed_training_drops_later_epochs_and_a_torn_line(tmp_path, tail):
-    first = log_with_epochs(tmp_path, 4)
-    with (tmp_path / "weights.csv").open("a") as file:
-        file.write(tail)
-    resumed = WeightsLog(CASES, trusted=["001"])
-    assert resumed.load_state_dict(first.state_dict()) is None
-    resumed.keep_epochs_before(3, tmp_path)
-    log_with_epochs(tmp_path, 6, log=resumed, start=3)
-    interrupted = (tmp_path / "weights.csv").read_bytes()
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    other = log_with_epochs(whole, 6)
-    assert interrupted == (whole / "weights.csv").read_bytes()
-    assert (tmp_path / "weights.png").read_bytes() == (whole / "weights.png").read_bytes()
-    assert [s.scalars() for s in resumed.summaries] == [s.scalars() for s in other.summaries]
-
-
-def test_a_new_training_starts_a_new_csv(tmp_path):
-    log_with_epochs(tmp_path, 2)
-    log = WeightsLog(CASES, trusted=[])
-    log.keep_epochs_before(0, tmp_path)
-    log_with_epochs(tmp_path, 1, log=log)
-    assert len(read(tmp_path)) == len(CASES)
-
-
-def test_a_csv_of_something_else_is_not_continued(tmp_path):
-    (tmp_path / "weights.csv").write_text("a,b\n1,2\n")
-    WeightsLog(CASES, trusted=[]).keep_epochs_before(5, tmp_path)
-    assert (tmp_path / "weights.csv").read_text() == "epoch,case,weight,times_seen\n"
-
-
 def test_a_changed_case_list_keeps_the_weights_by_name(tmp_path):
     first = log_with_epochs(tmp_path, 2)
     log = WeightsLog(["new", "001"], trusted=[])
     line = log.load_state_dict(first.state_dict())
     assert "1 new (new), 3 gone" in line
     log.keep_epochs_before(2, tmp_path)
-    summary = log.end_epoch(2, tmp_path)
-    assert summary.lowest == (("001", pytest.approx((1.5 + 0.51) / 2)),)
+    log.end_epoch(2, tmp_path)
+    assert log.lowest() == [("001", pytest.approx((1.5 + 0.51) / 2))]
     assert len(read(tmp_path)) == 2 * len(CASES) + 2, "what was written stays"
-
-
-def test_a_full_disk_leaves_no_half_epoch(tmp_path):
-    log = log_with_epochs(tmp_path, 2)
-    path = tmp_path / "weights.csv"
-    before = path.read_bytes()
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, old[1]))
-    try:
-        with pytest.raises(OSError, match=r"weights\.csv"):
-            log.end_epoch(2, tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert path.read_bytes() == before
-    assert log.summaries[-1].epoch == 2, "the epoch is recorded all the same"
-    log.end_epoch(3, tmp_path)
-    assert read(tmp_path)["epoch"].tolist() == list(np.repeat([0, 1, 3], 4))
-
-
-@pytest.mark.parametrize("n_cases", [1, 3, 3000])
-def test_picture_is_drawn_for_any_number_of_cases(tmp_path, n_cases):
-    cases = [f"c{i}" for i in range(n_cases)]
-    log = WeightsLog(cases, trusted=cases[: n_cases // 3])
-    log.end_epoch(0, tmp_path)  # no case was seen yet
-    for epoch in range(1, 3):
-        log.record(step(np.arange(n_cases), np.random.default_rng(epoch).random(n_cases)))
-        log.end_epoch(epoch, tmp_path)
-    assert (tmp_path / "weights.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,244 @@
+"""The log of learnt weights: weights.csv, weights.png, and one line per epoch."""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from nnunet_dro.files.atomic import replacing
+from nnunet_dro.naming import name_some, repeated
+from nnunet_dro.trainers.case_columns import CaseColumns
+from nnunet_dro.trainers.log.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, usual_style
+from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
+
+#: Number of cases that the line of an epoch and the picture name, lowest first.
+_N_NAMED = 5
+#: Differs from the colours of the named cases and stands out from the grey of the others (Okabe and Ito).
+_TRUSTED_COLOUR = "#56B4E9"
+
+
+class WeightsLog(EpochLog):
+    """Adds up the weights of the cases in an epoch, and writes their means.
+
+    Weights are relative: the weight in the weighted mean times the number of cases in the batch, so that plain training
+    has a weight of 1 for every case.
+
+    Args:
+        cases: Names of the training cases, unique, in the order of the indices.
+        trusted: Names of the cases that the weights are learnt from; they have a colour of their own in the picture.
+
+    Raises:
+        ValueError: If there is no case, a name is duplicated, or a trusted case is not among the cases.
+
+    Source of the weights: Ren et al. 2018, Learning to Reweight Examples for Robust Deep Learning, Algorithm 1.
+    """
+
+    what, file = "weights", "weights.csv"
+    columns = ("epoch", "case", "weight", "times_seen")
+
+    def __init__(self, cases: Sequence[str], trusted: Collection[str]) -> None:
+        super().__init__()
+        self.cases = tuple(cases)
+        self.trusted = frozenset(trusted)
+        if not self.cases:
+            raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
+        if twice := repeated(self.cases):
+            raise ValueError(f"`cases` must be unique, got {name_some(twice)} twice. Remove one.")
+        if strangers := sorted(self.trusted - set(self.cases)):
+            raise ValueError(f"`trusted` must be among the cases, got {name_some(strangers)}. Check their names.")
+        self._position = {case: i for i, case in enumerate(self.cases)}
+        self._means: dict[int, NDArray[np.float32]] = {}
+        self._times: dict[int, NDArray[np.int32]] = {}
+        self._start_epoch()
+
+    def _start_epoch(self) -> None:
+        self._sums = np.zeros(len(self.cases))
+        self._seen = np.zeros(len(self.cases), dtype=np.int32)
+        self._n_steps = self._n_without_step = self._n_zero = 0
+
+    def record(self, cases: CaseColumns) -> None:
+        """Add the weights of one iteration.
+
+        If all weights are 0, the iteration made no step; its cases count as seen, with a weight of 0.
+
+        Args:
+            cases: Their ``indices`` are positions in the training cases and may contain duplicates. Their ``weights``
+                are those in the weighted mean, >= 0.
+
+        Raises:
+            ValueError: If the shapes differ, a position is out of range, or a weight is negative or not finite;
+                nothing is counted then.
+        """
+        where, given = cases.indices.numpy(), cases.weights.numpy() * len(cases.weights)
+        if where.ndim != 1 or where.shape != given.shape or not len(where):
+            got = f"{where.shape} and {given.shape}"
+            raise ValueError(f"`indices` and `weights` must be of one shape (b,), got {got}. Give one weight per case.")
+        if where.min() < 0 or where.max() >= len(self.cases):
+            got = f"{where.min()} to {where.max()}"
+            raise ValueError(f"`indices` must be 0 to {len(self.cases) - 1}, got {got}. Give positions in `cases`.")
+        if not (np.isfinite(given).all() and (given >= 0).all()):
+            cure = "Set negative ones to 0, as Ren et al. 2018 do."
+            raise ValueError(f"`weights` must be finite and >= 0, got {given.tolist()!r}. {cure}")
+        np.add.at(self._sums, where, given)
+        np.add.at(self._seen, where, 1)
+        self._n_zero += int((given == 0).sum())
+        self._n_steps += bool(given.any())
+        self._n_without_step += not given.any()
+
+    def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
+        with np.errstate(invalid="ignore"):
+            means, times = self._sums / self._seen, self._seen
+        self._means[epoch], self._times[epoch] = means.astype(np.float32), times
+        n_seen = int(times.sum())
+        row: Row = {
+            "epoch": epoch,
+            "n_steps": self._n_steps,
+            "n_without_step": self._n_without_step,
+            "zero_share": self._n_zero / n_seen if n_seen else math.nan,
+        }
+        self._start_epoch()
+        columns = zip(self.cases, means, times, strict=True)
+        return row, self._line(row), [(epoch, case, entry(mean), n) for case, mean, n in columns]
+
+    def _line(self, row: Row) -> str:
+        parts = [f"{row['n_steps']} of {row['n_steps'] + row['n_without_step']} iterations made a step"]
+        if not math.isnan(row["zero_share"]):
+            parts.append(f"zero weights {100 * row['zero_share']:.1f} %")
+        lowest = ", ".join(f"{case} ({weight:.3f})" for case, weight in self.lowest())
+        return "Weights: " + ", ".join([*parts, f"lowest so far: {lowest or 'none yet'}"])
+
+    def _write_others(self, folder: Path) -> None:
+        with replacing(folder / "weights.png") as picture:
+            plot_weights(self._means, self._times, self.cases, self.trusted, self.rows, picture)
+
+    def lowest(self) -> list[tuple[str, float]]:
+        """The five cases with the lowest mean weights over all epochs, weighted by how often they were seen."""
+        sums, times = np.zeros(len(self.cases)), np.zeros(len(self.cases), dtype=np.int64)
+        for epoch, means in self._means.items():
+            sums += np.where(self._times[epoch] > 0, means, 0) * self._times[epoch]
+            times += self._times[epoch]
+        seen = np.flatnonzero(times)
+        overall = sums[seen] / times[seen]
+        order = np.argsort(overall, kind="stable")[:_N_NAMED]
+        return [(self.cases[seen[i]], float(overall[i])) for i in order]
+
+    def state_dict(self) -> dict[str, Any]:
+        """State for a checkpoint: the cases, and the scalars of the epochs. The weights are in weights.csv."""
+        return {"cases": list(self.cases), "epochs": list(self.rows)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
+        """Continue from a checkpoint; returns one line for the log if the training cases changed since."""
+        # Those of version 0.2 have the cases with the lowest weights too.
+        self.rows = [{name: value for name, value in row.items() if name != "lowest"} for row in state["epochs"]]
+        self._start_epoch()
+        known, here = set(state["cases"]), set(self.cases)
+        new, gone = sorted(here - known), sorted(known - here)
+        if not new and not gone:
+            return None
+        return (
+            f"The training cases changed since the checkpoint: {len(new)} new ({name_some(new)}), "
+            f"{len(gone)} gone ({name_some(gone)})."
+        )
+
+    def _take_back(self, entries: list[str]) -> None:
+        number, case, weight, seen = entries
+        means = self._means.setdefault(int(number), np.full(len(self.cases), np.nan, dtype=np.float32))
+        times = self._times.setdefault(int(number), np.zeros(len(self.cases), dtype=np.int32))
+        if weight and (i := self._position.get(case)) is not None:
+            means[i], times[i] = float(weight), int(seen)
+
+
+def plot_weights(
+    means: Mapping[int, NDArray[np.float32]],
+    times_seen: Mapping[int, NDArray[np.int32]],
+    cases: Sequence[str],
+    trusted: Collection[str],
+    rows: Sequence[Row],
+    path: Path,
+) -> None:
+    """Draw the running mean weights of all cases, and the shares of zero weights and of iterations without a step.
+
+    Args:
+        means: Mean weights by epoch, (n,), NaN for a case that was not seen.
+        times_seen: How often each case was seen, (n,), by epoch.
+        cases: Names of the n cases.
+        trusted: Names of the cases that the weights are learnt from.
+        rows: The scalars of each epoch.
+        path: PNG file to write.
+    """
+    with usual_style():
+        _draw(means, times_seen, cases, trusted, rows).savefig(path, dpi=110)
+
+
+def running_means(
+    means: Mapping[int, NDArray[np.float32]],
+    times_seen: Mapping[int, NDArray[np.int32]],
+    epochs: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Mean weight of every case over all epochs so far, weighted by how often the case was seen.
+
+    Args:
+        means: Mean weights by epoch, (n,), NaN for a case that was not seen.
+        times_seen: How often each case was seen, (n,), by epoch.
+        epochs: The epochs to compute it for, ascending, shape (n_epochs,).
+
+    Returns:
+        Mean weights, shape (n_epochs, n), NaN until a case was seen.
+    """
+    n = len(next(iter(means.values())))
+    sums, times = np.zeros(n), np.zeros(n)
+    wanted, rows = set(epochs.tolist()), []
+    for epoch in sorted(means):
+        sums += np.where(times_seen[epoch] > 0, means[epoch], 0) * times_seen[epoch]
+        times += times_seen[epoch]
+        if epoch in wanted:
+            with np.errstate(invalid="ignore"):
+                rows.append(sums / times)
+    return np.stack(rows)
+
+
+def _draw(
+    means: Mapping[int, NDArray[np.float32]],
+    times_seen: Mapping[int, NDArray[np.int32]],
+    cases: Sequence[str],
+    trusted: Collection[str],
+    rows: Sequence[Row],
+) -> Figure:
+    epochs = drawn_epochs(means)
+    running = running_means(means, times_seen, epochs)
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    _draw_weights(top, epochs, running, cases, trusted)
+
+    numbers = [int(row["epoch"]) for row in rows]
+    zero = [100 * row["zero_share"] for row in rows]
+    without = [100 * row["n_without_step"] / max(1, row["n_steps"] + row["n_without_step"]) for row in rows]
+    bottom.plot(numbers, zero, color="#0072B2", marker=marker(numbers), label="weights that are 0")
+    bottom.plot(numbers, without, color="#D55E00", marker=marker(numbers), label="iterations without a step")
+    bottom.set(ylabel="share (%)", ylim=(-2, 102))
+    bottom.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    finish((top, bottom))
+    return figure
+
+
+def _draw_weights(
+    axes: Axes, epochs: NDArray[np.int64], running: NDArray[np.float64], cases: Sequence[str], trusted: Collection[str]
+) -> None:
+    last = running[-1]
+    lowest = sorted(np.flatnonzero(~np.isnan(last)).tolist(), key=lambda i: last[i])[:_N_NAMED]
+    apart = [i for i, case in enumerate(cases) if case in trusted and i not in lowest]
+    named = {i: f"{cases[i]}  {last[i]:.3f}{' (trusted)' if cases[i] in trusted else ''}" for i in lowest}
+    axes.axhline(1, color="0.5", linestyle=":", label="plain training")
+    draw_cases(axes, epochs, running, named=named, apart=apart)
+    if apart:
+        label = f"trusted cases ({len(apart)})"
+        draw_lines(axes, epochs, running, apart, colour=_TRUSTED_COLOUR, alpha=0.9, width=1.1, label=label)
+        axes.autoscale_view()
+    axes.set(ylabel="mean weight so far", title="Weight of every training case; the lowest are named")
+    axes.set_ylim(bottom=0)
+    axes.legend(title="lowest at the last epoch", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
