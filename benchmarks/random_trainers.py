@@ -24,8 +24,7 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa:
 from nnunet_dro.sampling import HardnessTable  # noqa: E402
 from nnunet_dro.trainers.case_columns import CaseColumns  # noqa: E402
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted  # noqa: E402
-from nnunet_dro.trainers.l2rw.nnUNetTrainerL2RW import nnUNetTrainerL2RW  # noqa: E402
-from nnunet_dro.trainers.l2rw.trusted import trusted_batch_size  # noqa: E402
+from nnunet_dro.trainers.l2rw.nnUNetTrainerL2RW import nnUNetTrainerL2RW, trusted_batch_size  # noqa: E402
 from nnunet_dro.trainers.l2rw.weights_log import WeightsLog  # noqa: E402
 from nnunet_dro.trainers.log.hardness_log import HardnessLog  # noqa: E402
 from nnunet_dro.trainers.registry import trainer_class  # noqa: E402

@@ -24,7 +24,7 @@ def trainers(
         typer.echo(FOLDER)
         return
     if check is not None:
-        from nnunet_dro.trainers.explanation import explain
+        from nnunet_dro.trainers.overview import explain
 
         typer.echo("\n".join(explain(check)))
         return

@@ -27,10 +27,9 @@ from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.options import DROOptions
 from nnunet_dro.trainers.registry import trainer_class, trainer_found_by_nnunet
-from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
+from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
 
 
 class FinishedModel:

@@ -10,9 +10,8 @@ from nnunetv2.run.run_training import get_trainer_from_args
 
 from nnunet_dro.finetuning.source_model import SourceModel, check_same_network, check_same_task
 from nnunet_dro.nnunet.training import Target
-from nnunet_dro.trainers.checkpoint import read_checkpoint
+from nnunet_dro.trainers.checkpoint import Source, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.starting_point import Source
 
 #: In the order in which nnU-Net's ``--c`` looks for them.
 _CHECKPOINTS = ("checkpoint_final.pth", "checkpoint_latest.pth", "checkpoint_best.pth")

@@ -14,8 +14,7 @@ from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_dataset_json, read_if_usable
 from nnunet_dro.nnunet.training import Target
-from nnunet_dro.trainers.checkpoint import read_checkpoint
-from nnunet_dro.trainers.starting_point import Source, digest_of
+from nnunet_dro.trainers.checkpoint import Source, digest_of, read_checkpoint
 
 FINAL = "checkpoint_final.pth"
 

@@ -1,13 +1,27 @@
-"""Reads nnU-Net's checkpoints, and puts the hardness table into them."""
+"""What a checkpoint of nnU-Net carries beside the network: the hardness table, the options, and where it began."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from nnunet_dro.trainers.options import DROOptions, HWSOptions, TrainerOptions
 
 #: Key of the state of the hardness table in the logging part of a checkpoint.
 STATE_KEY = "nnunet_dro"
+#: Key of the source in the state that a checkpoint carries.
+SOURCE_KEY = "started_from"
+#: What the length of the training is made of: it may be changed.
+_LENGTH = ("epochs", "iterations")
+#: The classes of options whose defaults are not those of every version, with the names of their trainers.
+_TRAINERS: dict[str, tuple[str, type[TrainerOptions]]] = {
+    "DROOptions": ("nnUNetTrainerDRO", DROOptions),
+    "HWSOptions": ("nnUNetTrainerHWS", HWSOptions),
+}
 
 
 class CheckpointedLogger:
@@ -71,3 +85,83 @@ def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
             "again from where the model was trained."
         ) from error
     raise ValueError(f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}. {cure}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The trained model that a training was started from.
+
+    Attributes:
+        trainer: Name of its trainer.
+        checkpoint: Path of its checkpoint when the training was started.
+        epochs: Number of epochs it had been trained for.
+        digest: Digest of its weights, see `digest_of`.
+    """
+
+    trainer: str
+    checkpoint: str
+    epochs: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.trainer} after {self.epochs} epochs ({self.checkpoint})"
+
+    def state(self) -> dict[str, Any]:
+        """Entry of the state of a checkpoint that says where the training was started from."""
+        return {SOURCE_KEY: asdict(self)}
+
+    @classmethod
+    def in_state(cls, state: Mapping[str, Any] | None) -> "Source | None":
+        """What the state of a checkpoint says; None for a training that began with random weights."""
+        return None if state is None or SOURCE_KEY not in state else cls(**state[SOURCE_KEY])
+
+    @classmethod
+    def in_checkpoint(cls, checkpoint: Mapping[str, Any]) -> "Source | None":
+        """What a checkpoint says; None for a training that began with random weights."""
+        return cls.in_state(checkpoint.get("logging", {}).get(STATE_KEY))
+
+
+def digest_of(weights: Mapping[str, Tensor]) -> str:
+    """Digest of names and values of weights, the same wherever they were saved."""
+    digest = hashlib.sha256()
+    for name, values in sorted(weights.items()):
+        digest.update(name.encode())
+        digest.update(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def recorded_options(options: TrainerOptions) -> dict[str, Any]:
+    """What a checkpoint carries: the class of the options, and their values."""
+    return {"class": type(options).__name__, "values": asdict(options)}
+
+
+def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any]) -> None:
+    """Refuse to continue a training with other options than it was begun with.
+
+    Args:
+        options: The options that the trainer's name stands for.
+        recorded: What the checkpoint carries, from `recorded_options`.
+
+    Raises:
+        ValueError: If they differ in more than the length; the message has the name to use, or what differs.
+    """
+    before, now = _decisive(recorded["values"]), _decisive(asdict(options))
+    differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
+    if not differing:
+        return
+    if (kind := str(recorded["class"])) not in _TRAINERS:
+        what = ", ".join(f"{name} {before[name]!r}" for name in differing)
+        raise ValueError(f"The training that is to be continued was begun with other options: {what}. Give it these.")
+    base, options_class = _TRAINERS[kind]
+    known = {field.name for field in fields(options_class)}
+    name = base + options_class(**{field: value for field, value in before.items() if field in known}).suffix()
+    raise ValueError(
+        f"The training that is to be continued was begun with what the name {name} stands for now. Rename the folder "
+        f"of the model from this trainer's name to {name}, and continue with -tr {name} --c."
+    )
+
+
+def _decisive(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the share, where another option decides what is drawn."""
+    others = values.get("cvar") or values.get("auto_beta") or values.get("chi2") or values.get("beta") is not None
+    return {name: value for name, value in values.items() if name != "share" or not others}

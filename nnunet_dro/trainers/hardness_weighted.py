@@ -2,6 +2,7 @@
 
 import math
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,18 +17,15 @@ from nnunet_dro.files.atomic import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, PooledHardness
 from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns
-from nnunet_dro.trainers.checkpoint import CheckpointedLogger
+from nnunet_dro.trainers.checkpoint import CheckpointedLogger, Source, check_resumed, recorded_options
 from nnunet_dro.trainers.data.case_groups import watched_groups
-from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader
+from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader, restart
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
-from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
-from nnunet_dro.trainers.resumed_options import check_resumed, recorded_options
-from nnunet_dro.trainers.starting_point import Source, fill_stale_losses
-from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
+from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
 
 if TYPE_CHECKING:
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer as _Trainer
@@ -175,9 +173,40 @@ class HardnessWeighted(_Trainer):
         if source is None or self._restored is None:
             return
         self.print_to_log_file(f"This training was started from {source}.")
-        if "table" not in self._restored:
-            fill_stale_losses(self)
+        if "table" not in self._restored and self.hardness_log is not None:
+            self._fill_stale_losses(self.hardness_log)
             self._estimate_beta()
+
+    def _fill_stale_losses(self, log: HardnessLog) -> None:
+        """Give every case its stale loss in one pass without gradient over augmented patches of the training.
+
+        The draws are first visits, as at the start of any training by hardness, but no step follows them and no log
+        counts them. The network is in the mode of nnU-Net's online validation, so that nothing in it changes. Rules
+        that draw uniformly or by group need no losses; for them there is no pass. All ranks must call this.
+        """
+        table, mean_weight = log.table, self.loss.mean_weight
+        if not table.rule.needs_losses or (table.rule == UNIFORM and not self.options.auto_beta):
+            return
+        self.print_to_log_file(f"One pass without gradient gives the {len(table)} {log.items} their stale losses.")
+        start = time.monotonic()
+        self.network.eval()
+        with torch.no_grad():
+            while table.n_unseen:
+                batch = next(self.dataloader_train)
+                with self.loss.drawn(batch):
+                    self.validation_step(batch)
+                cases, _ = self.loss.step()
+                table.update(cases.indices, cases.losses)
+        self.loss.mean_weight = mean_weight
+        if hasattr(self.dataloader_train, "restart"):
+            restart(self.dataloader_train)  # the batches that wait were drawn as first visits
+        losses, known = table.losses, np.flatnonzero(np.isfinite(table.losses))
+        if len(known):
+            hardest = known[losses[known].argmax()]
+            self.print_to_log_file(
+                f"The pass took {time.monotonic() - start:.1f} s. Mean stale loss {losses[known].mean():.4f}, largest "
+                f"{losses[hardest]:.4f} ({table.cases[hardest]})."
+            )
 
     def _epoch_logs(self) -> list[EpochLog]:
         """The logs that are written after each epoch."""

@@ -1,4 +1,4 @@
-"""Base of all trainers that are made from a name: nnU-Net's trainer with the options in the name."""
+"""Bases of all trainers that are made from a name: nnU-Net's trainer with the options in the name."""
 
 import os
 from collections.abc import Sequence
@@ -8,8 +8,10 @@ import torch
 from nnunetv2.training.lr_scheduler.polylr import PolyLRScheduler
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
+from nnunet_dro.sampling import Rule
+from nnunet_dro.trainers.data.case_groups import groups_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.options import DROOptions, TrainerOptions
+from nnunet_dro.trainers.options import DROOptions, GroupOptions, TrainerOptions
 
 #: Share of a training after which nnU-Net saves it again: 50 of 1000 epochs.
 _SAVED_SHARE = 0.05
@@ -70,6 +72,23 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
             return optimizer, scheduler
         optimizer = torch.optim.SGD(self.network.parameters(), self.initial_lr, weight_decay=self.weight_decay)
         return optimizer, PolyLRScheduler(optimizer, self.initial_lr, self.num_epochs)
+
+
+class GroupedTrainer(NamedTrainer):
+    """A trainer whose name contains a column of the case table."""
+
+    options: ClassVar[GroupOptions] = GroupOptions(column="group")  # each name has its own column
+    options_class = GroupOptions
+
+    def groups(self, cases: Sequence[str]) -> list[str]:
+        """Group of each case; raises the errors of `groups_of`."""
+        return groups_of(self, cases, column=self.options.column)
+
+    def _make_rule(self, cases: Sequence[str]) -> Rule:
+        return self.options.rule(self.groups(cases))
+
+    def _check_before_training(self) -> None:
+        self.groups([str(case) for case in self.do_split()[0]])
 
 
 def longest_name(plans: str, configurations: Sequence[str]) -> int:

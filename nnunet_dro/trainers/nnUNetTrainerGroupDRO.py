@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from nnunet_dro.trainers.grouped import GroupedTrainer
+from nnunet_dro.trainers.named import GroupedTrainer
 from nnunet_dro.trainers.options import GroupDROOptions
 
 

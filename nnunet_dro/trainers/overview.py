@@ -1,11 +1,16 @@
-"""The trainers and their options as tables for the terminal."""
+"""The trainers and their options in words: as tables, and what one name means."""
+
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from typing import Any
 
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from nnunet_dro.trainers.options import OPTIONS, GroupOptions, Option
-from nnunet_dro.trainers.registry import TRAINERS
+from nnunet_dro.trainers.named import longest_name
+from nnunet_dro.trainers.options import OPTIONS, GroupOptions, Option, TrainerOptions
+from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
 
 
 def trainer_overview() -> Group:
@@ -44,3 +49,72 @@ def trainers_with(option: Option) -> str:
     """The trainers that have an option, without their common prefix; ``all`` if every trainer has it."""
     names = [name for name, cls in TRAINERS.items() if option in cls.options_class.known_options()]
     return "all" if len(names) == len(TRAINERS) else ", ".join(name.removeprefix("nnUNetTrainer") for name in names)
+
+
+def explain(name: str) -> list[str]:
+    """Say what a trainer's name means.
+
+    Args:
+        name: What follows nnU-Net's ``-tr``.
+
+    Returns:
+        Lines of text: what the trainer does, what each option of the name does, what the options that it leaves out
+        are, and the command to train with.
+
+    Raises:
+        ValueError: If the name is not that of a trainer of this package, or an option in it is wrong; the message names
+            the nearest right one.
+
+    Example:
+        >>> explain("nnUNetTrainerIW_centre_20epochs")[1]
+        'nnUNetTrainerIW: nnU-Net that sees every group of a column of cases.csv equally often.'
+    """
+    try:
+        base, options = parse_trainer_name(name)
+    except AttributeError:
+        near = get_close_matches(name.split("_")[0], TRAINERS, n=1, cutoff=0.75)
+        cure = f"Did you mean {near[0]}?" if near else "`nnunet-dro trainers` lists them."
+        raise ValueError(f"`{name}` is not a trainer of nnunet-dro. {cure}") from None
+    lines = [name, f"{base}: {_summary(base)}", ""]
+    if isinstance(options, GroupOptions):
+        lines.append(f"  {options.column}: the column of cases.csv that has the group of every case.")
+    given = options.given_options()
+    lines += [f"  {option.write(getattr(options, option.field))}: {option.help}" for option in given]
+    if lines[-1]:
+        lines.append("")
+    if defaults := _defaults(options):
+        lines.append(f"What it leaves out is at its default: {', '.join(defaults)}.")
+    if len(name) > (longest := longest_name("nnUNetPlans", ["2d", "3d_fullres"])):
+        lines.append(f"With more than {longest} characters, nnUNetv2_find_best_configuration may fail: {len(name)}.")
+    return [*lines, "", f"nnUNetv2_train DATASET CONFIGURATION FOLD -tr {name}"]
+
+
+def _summary(base: str) -> str:
+    """The first sentence of a trainer's documentation, without the example of a name that it ends with."""
+    return (
+        str(TRAINERS[base].__doc__).splitlines()[0].split(": `")[0].split(", with options in its name")[0].rstrip(".")
+        + "."
+    )
+
+
+def _defaults(options: TrainerOptions) -> list[str]:
+    """The options that are at a default that has an effect, as a name would write them."""
+    given = {option.field for option in options.given_options()}
+    defaults = {field.name: field.default for field in fields(options)}
+    return [
+        option.write(defaults[option.field])
+        for option in options.known_options()
+        if option.field not in given and _has_effect(options, option.field, defaults[option.field])
+    ]
+
+
+def _has_effect(options: TrainerOptions, field: str, value: Any) -> bool:
+    """Whether an option at its default does something: it could be set to another value then."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, tuple)) or not value:
+        return False
+    other: Any = (0.5, 2.0) if isinstance(value, tuple) else value / 2 if isinstance(value, float) else value // 2
+    try:
+        replace(options, **{field: other})
+    except (ValueError, TypeError):
+        return False
+    return True

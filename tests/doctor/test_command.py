@@ -109,7 +109,7 @@ def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path)
     import torch
 
     from nnunet_dro.doctor.model import FinishedModel
-    from nnunet_dro.trainers.nnunet_loss import per_case_loss
+    from nnunet_dro.trainers.weighted_loss import per_case_loss
 
     model = FinishedModel(find_inputs(finished("3d_small")), device="cpu")
     losses, hardness = model.patch_losses("case_00", 2)

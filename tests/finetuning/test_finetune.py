@@ -18,7 +18,7 @@ from nnunet_dro.finetuning.first_checkpoint import is_started, write_first_check
 from nnunet_dro.finetuning.schedule import finetuning_trainer
 from nnunet_dro.finetuning.source_model import find_source, read_source
 from nnunet_dro.nnunet.training import find_target
-from nnunet_dro.trainers.starting_point import Source, digest_of
+from nnunet_dro.trainers.checkpoint import Source, digest_of
 from tests.kept.folders import VERSION_0_2
 
 #: A finished training of the project in 2d_small, whose network is nnU-Net's.

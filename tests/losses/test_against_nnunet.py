@@ -11,7 +11,7 @@ from nnunetv2.training.loss.dice import MemoryEfficientSoftDiceLoss, SoftDiceLos
 from torch import nn
 
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss
-from nnunet_dro.trainers.nnunet_loss import per_case_loss
+from nnunet_dro.trainers.weighted_loss import per_case_loss
 
 N_CASES = 3
 CONFIGURATIONS = list(itertools.product((2, 3), (False, True), (False, True), (False, True), (False, True)))

@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from nnunet_dro.losses import DiceCELoss, VoxelLoss
-from nnunet_dro.trainers.nnunet_loss import per_case_loss
 from nnunet_dro.trainers.options import HWSOptions, LSOptions
+from nnunet_dro.trainers.weighted_loss import per_case_loss
 from tests.losses.test_against_nnunet import (
     CONFIGURATIONS,
     N_CASES,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nnunet_dro.losses import DiceCELoss
-from nnunet_dro.trainers.nnunet_loss import per_case_loss
+from nnunet_dro.trainers.weighted_loss import per_case_loss
 from tests.losses.test_against_nnunet import CONFIGURATIONS, N_CASES, NAMES, batch, leaves, nnunet_loss
 
 WEIGHTS = torch.tensor([0.3, 2.0, 5.0])

@@ -15,8 +15,7 @@ from torch import multiprocessing as mp
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import Draws, HardnessTable
 from nnunet_dro.trainers.case_columns import entry_of
-from nnunet_dro.trainers.nnunet_loss import per_case_loss
-from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
+from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
 
 # Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does not.
 PARTS, EQUAL_PARTS = ([0, 1, 2], [3]), ([0, 1], [2, 3])

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 import pytest
 
 from nnunet_dro.commands.completion import complete_column, complete_trainer
-from nnunet_dro.trainers.explanation import explain
 from nnunet_dro.trainers.options import GroupOptions
+from nnunet_dro.trainers.overview import explain
 from nnunet_dro.trainers.registry import TRAINERS
 
 

@@ -1,8 +1,8 @@
 import pytest
 
+from nnunet_dro.trainers.checkpoint import check_resumed, recorded_options
 from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
 from nnunet_dro.trainers.registry import parse_trainer_name
-from nnunet_dro.trainers.resumed_options import check_resumed, recorded_options
 
 
 def options_of(name):

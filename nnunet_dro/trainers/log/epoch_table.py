@@ -1,9 +1,10 @@
-"""The columns of training.csv, each said once: its name, its meaning, and where its number comes from."""
+"""The columns of training.csv, each said once with its meaning and where it comes from, and what they warn of."""
 
 import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.files.atomic import replacing
+from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import GroupRule, HardnessTable, RuleWithBeta, effective_cases
 from nnunet_dro.trainers.log.epoch_log import Row, entry
+
+#: Below this share of effective cases a training is warned of.
+_SMALL_SHARE = 0.1
+#: So many epochs in a row in which the mean loss rises are no chance.
+_N_RISING = 10
+#: A group with at most this share of the cases is small; with less than this part of its share of the draws it is
+#: drawn too rarely; and it takes a difference of so many standard deviations of uniform draws to be no chance.
+_SMALL_GROUP, _DRAWN_TOO_RARELY, _NO_CHANCE = 0.2, 0.75, 4.0
+#: The cases that are drawn more often than others get nowhere if their loss falls by less than this part of the fall of
+#: the others, and the loss of these falls by at least this much.
+_NOWHERE, _FALLS = 0.25, 0.05
+#: Epochs over which a loss is averaged before it is compared.
+_N_AVERAGED = 3
+_CURE = (
+    "Draw less by hardness: a larger `share<s>` or a smaller `beta<x>` in the trainer's name, or a larger `explore<e>`."
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +45,7 @@ class EndedEpoch:
         n_refused: Number of losses in it that were not finite.
         clipped_share: Share of its importance weights that were clipped, in [0, 1]; NaN without such weights.
         mean_weight: Their mean; NaN without such weights.
-        falls: By how much losses have fallen, see `concentration.falls`.
+        falls: By how much losses have fallen, see `falls`.
         groups: The group of each case, by column of the case table.
     """
 
@@ -171,3 +189,128 @@ def saved_row(saved: Mapping[str, Any]) -> Row:
     missing = dict.fromkeys((column.name for column in COLUMNS), math.nan)
     own = {name: value for name, value in saved.items() if name not in ("groups", "n_draws")}
     return {**missing, **own, **saved.get("groups", {})}
+
+
+def concentration_warnings(
+    rows: Sequence[Row],
+    n_items: int,
+    *,
+    items: str = "cases",
+    shares: Mapping[str, float] | None = None,
+    n_draws: Mapping[int, int] | None = None,
+) -> list[str]:
+    """Warnings that became true in the last epoch.
+
+    Args:
+        rows: The rows of training.csv so far.
+        n_items: Number of cases or sub-volumes.
+        items: What these are called.
+        shares: Share of the cases by the name that training.csv has for a group's share of the draws.
+        n_draws: Number of draws by epoch; needed with ``shares``.
+    """
+    warnings = []
+    if _began(rows, lambda so_far: _few(so_far, n_items)):
+        effective = f"{rows[-1]['effective_cases']:.1f} of {n_items}"
+        warnings.append(f"WARNING: {effective} {items} are effective, which is less than a tenth. {_CURE}")
+    if _began(rows, _rises_while_concentrating):
+        warnings.append(
+            f"WARNING: the mean loss of the {items} has risen for {_N_RISING} epochs while the draws went to fewer of "
+            f"them: what is learnt of the hardest is forgotten of the others. {_CURE}"
+        )
+    if _began(rows, _gets_nowhere):
+        warnings.append(
+            f"WARNING: the {items} that are drawn more often than others do not get better: since the "
+            f"first epochs their loss has fallen by {rows[-1]['fall_of_drawn']:.3f}, that of the others by "
+            f"{rows[-1]['fall_of_others']:.3f}. What is hard here may be too faint to be learnt, or wrongly labelled. "
+            "Look at the cases with `nnunet-dro suspects`; if a group of cases matters to you, name it with "
+            f"nnUNetTrainerIW_<column>. {_CURE}"
+        )
+    before = _neglected(rows[:-1], shares or {}, n_draws or {})
+    if new := [name for name in _neglected(rows, shares or {}, n_draws or {}) if name not in before]:
+        of_group = [
+            f"{_group(name)} ({_percent(shares[name])} of the cases, {_percent(_recent(rows, name))} of the draws)"
+            for name in new
+            if shares
+        ]
+        columns = sorted({_group(name).partition("=")[0] for name in new})
+        warnings.append(
+            f"WARNING: the hard cases are not the rare ones. In the last {_N_RISING} epochs draws were taken from "
+            f"{name_some(of_group)}. To look at small groups more often, train with "
+            f"{' or '.join(f'nnUNetTrainerIW_{column}' for column in columns)}."
+        )
+    return warnings
+
+
+def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray[np.float32]]) -> dict[str, float]:
+    """By how much the loss has fallen of the cases that are drawn more often than others, and of the others.
+
+    From the mean of the first epochs to that of the last ones, in which a single patch counts little. Each case that
+    had more than an equal share of the draws since then counts by what it had more.
+
+    Args:
+        losses: Stale losses by epoch, shape (n,), NaN for a case without one.
+        draws: Number of draws by epoch, shape (n,).
+
+    Returns:
+        `fall_of_drawn` and `fall_of_others`; nothing while there is nothing to compare.
+    """
+    known = [epoch for epoch in sorted(losses) if not np.isnan(losses[epoch]).any()]
+    if len(known) < _N_RISING:
+        return {}
+    first, last = known[:_N_AVERAGED], known[-_N_AVERAGED:]
+    fall = np.mean([losses[epoch] for epoch in first], axis=0) - np.mean([losses[epoch] for epoch in last], axis=0)
+    since: NDArray[np.float64] = np.sum([draws[epoch] for epoch in known[_N_AVERAGED:]], axis=0, dtype=np.float64)
+    more = np.maximum(since / max(1.0, since.sum()) - 1 / len(since), 0)
+    if not more.any() or more.all():
+        return {}
+    return {"fall_of_drawn": float(more @ fall / more.sum()), "fall_of_others": float(fall[more == 0].mean())}
+
+
+def _began(rows: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> bool:
+    return holds(rows) and not holds(rows[:-1])
+
+
+def _few(rows: Sequence[Row], n_items: int) -> bool:
+    return bool(rows) and rows[-1]["effective_cases"] < _SMALL_SHARE * n_items
+
+
+def _rises_while_concentrating(rows: Sequence[Row]) -> bool:
+    last = rows[-_N_RISING - 1 :]
+    if len(last) <= _N_RISING or not last[-1]["effective_cases"] < last[0]["effective_cases"]:
+        return False
+    return all(later["mean_loss"] > earlier["mean_loss"] for earlier, later in pairwise(last))
+
+
+def _gets_nowhere(rows: Sequence[Row]) -> bool:
+    """Whether it is so in every one of the last epochs."""
+    last = rows[-_N_RISING:]
+    return len(last) == _N_RISING and all(
+        one["fall_of_others"] >= _FALLS and one["fall_of_drawn"] < _NOWHERE * one["fall_of_others"] for one in last
+    )
+
+
+def _neglected(rows: Sequence[Row], shares: Mapping[str, float], n_draws: Mapping[int, int]) -> list[str]:
+    """The small groups that are drawn too rarely, by the names of their columns in training.csv."""
+    if len(rows) < _N_RISING:
+        return []
+    n_recent = sum(n_draws.get(int(row["epoch"]), 0) for row in rows[-_N_RISING:])
+    found = []
+    for name, share in shares.items():
+        drawn = _recent(rows, name)
+        chance = _NO_CHANCE * np.sqrt(share * (1 - share) / max(1, n_recent))
+        if share <= _SMALL_GROUP and drawn < min(_DRAWN_TOO_RARELY * share, share - chance):
+            found.append(name)
+    return found
+
+
+def _recent(rows: Sequence[Row], name: str) -> float:
+    """A group's share of the draws in the last epochs; NaN if an epoch does not say."""
+    return float(np.mean([row.get(name, np.nan) for row in rows[-_N_RISING:]]))
+
+
+def _group(name: str) -> str:
+    return name.removeprefix("draws[").removesuffix("]")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

@@ -15,9 +15,16 @@ from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log.case_curves import plot_hardness
-from nnunet_dro.trainers.log.concentration import concentration_warnings, falls
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
-from nnunet_dro.trainers.log.epoch_table import EndedEpoch, group_column, row_of, saved_row, write_table
+from nnunet_dro.trainers.log.epoch_table import (
+    EndedEpoch,
+    concentration_warnings,
+    falls,
+    group_column,
+    row_of,
+    saved_row,
+    write_table,
+)
 
 #: Number of items that the line of an epoch names, hardest first, and of outliers.
 _N_HARDEST, _N_OUTLIERS = 5, 20

@@ -1,9 +1,15 @@
 """Options of a trainer, and the one trainer name that stands for them: `nnUNetTrainerDRO_beta10_20epochs`."""
 
-from nnunet_dro.trainers.options.by_group import GroupDROOptions, GroupOptions, IWOptions
-from nnunet_dro.trainers.options.dro import DROOptions, HWSOptions
 from nnunet_dro.trainers.options.forms import OPTIONS, Option
-from nnunet_dro.trainers.options.naming import options_from_name
+from nnunet_dro.trainers.options.kinds import (
+    DROOptions,
+    GILSOptions,
+    GroupDROOptions,
+    GroupOptions,
+    HWSOptions,
+    IWOptions,
+    LSOptions,
+)
 from nnunet_dro.trainers.options.settings import (
     NNUNET_EPOCHS,
     NNUNET_ITERATIONS,
@@ -11,8 +17,8 @@ from nnunet_dro.trainers.options.settings import (
     HardnessOptions,
     History,
     TrainerOptions,
+    options_from_name,
 )
-from nnunet_dro.trainers.options.smoothing import GILSOptions, LSOptions
 
 __all__ = [
     "NNUNET_EPOCHS",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nnunet_dro.trainers.l2rw.trusted import trusted_batch_size, trusted_cases
+from nnunet_dro.trainers.l2rw.nnUNetTrainerL2RW import trusted_batch_size, trusted_cases
 from nnunet_dro.trainers.registry import trainer_class
 
 

@@ -1,13 +1,14 @@
-"""Options of `nnUNetTrainerDRO`, and of `nnUNetTrainerHWS`, the configuration of the paper."""
+"""Options of each kind of trainer: by hardness, by the group of every case, and with label smoothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from nnunet_dro.sampling import EXPLORATION, KL, Chi2, CVaR, EarnedBall, KLBall, Rule
-from nnunet_dro.trainers.options.settings import Check, HardnessOptions
+from nnunet_dro.sampling import EXPLORATION, KL, Balanced, Chi2, CVaR, EarnedBall, GroupDRO, KLBall, Rule
+from nnunet_dro.trainers.options.forms import Option
+from nnunet_dro.trainers.options.settings import Check, HardnessOptions, TrainerOptions
 
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _BETA = 100.0
 #: Fields that decide about the importance weights.
 _WEIGHING = ("importance_sampling", "exact_ratio", "normalised", "clip")
+#: What one file system or another does not take in the name of a folder; nnU-Net names folders after trainers.
+_NOT_IN_FOLDERS = '/\\:*?"<>|'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,3 +149,133 @@ class DROOptions(HWSOptions):
         if self.cvar is None and not self.auto_beta and self.beta is None:
             return Chi2(_BETA) if self.chi2 else (EarnedBall if self.earned else KLBall)(0.0, self.share)
         return super().rule(groups)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOptions(TrainerOptions):
+    """Options of every trainer that knows the group of every case.
+
+    Attributes:
+        column: Column of the case table that holds the groups.
+    """
+
+    column: str = ""
+    has_column: ClassVar[bool] = True
+
+    def _checks(self) -> list[Check]:
+        column = self.column
+        rule = "a column of cases.csv, written after the trainer's name (nnUNetTrainerIW_centre)"
+        plain = (
+            "a column whose name has no `__`, no `_` at its ends, no control character and none of "
+            f"{' '.join(_NOT_IN_FOLDERS)} (rename it in cases.csv)"
+        )
+        is_plain = "__" not in column and column == column.strip("_ ") and not set(column) & set(_NOT_IN_FOLDERS)
+        return [
+            (bool(column), "column", rule),
+            (is_plain and column.isprintable(), "column", plain),
+            *super()._checks(),
+        ]
+
+    def suffix(self) -> str:
+        """The part of the trainer's name that gives the column and the options."""
+        return f"_{self.column}{super().suffix()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupDROOptions(GroupOptions, HardnessOptions):
+    """Options of `nnUNetTrainerGroupDRO_<column>`.
+
+    Attributes:
+        nu: Step size of the group weights per iteration, 1/loss units, > 0.
+        adjustment: C of the size adjustment C / sqrt(n_g), loss units, >= 0.
+
+    Source: Sagawa et al. 2020.
+    """
+
+    nu: float = 0.01
+    adjustment: float = 0.0
+
+    def _checks(self) -> list[Check]:
+        return [
+            (bool(np.isfinite(self.nu) and self.nu > 0), "nu", "a number > 0"),
+            (bool(np.isfinite(self.adjustment) and self.adjustment >= 0), "adjustment", "a number >= 0"),
+            *super()._checks(),
+        ]
+
+    def rule(self, groups: Sequence[str] = ()) -> Rule:
+        """Group weights that follow the losses of the groups."""
+        return GroupDRO(groups, nu=self.nu, adjustment=self.adjustment, momentum=self.momentum)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IWOptions(GroupOptions):
+    """Options of `nnUNetTrainerIW_<column>`."""
+
+    def rule(self, groups: Sequence[str] = ()) -> Rule:
+        """Draws every group equally often."""
+        return Balanced(groups)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSOptions(TrainerOptions):
+    """Options of `nnUNetTrainerLS`.
+
+    Attributes:
+        smoothing: Probability that the reference of the cross-entropy gives to the other classes, in [0, 0.5]; 0 is
+            plain nnU-Net.
+
+    Source: Wang et al. 2024.
+    """
+
+    smoothing: float = 0.1
+
+    @property
+    def label_smoothing(self) -> float:
+        """Probability that the reference of the cross-entropy gives to the other classes."""
+        return self.smoothing
+
+    def _checks(self) -> list[Check]:
+        return [
+            (0 <= self.smoothing <= 0.5, "smoothing", "a number in [0, 0.5]"),
+            (self.polynomial_tail is None, "polynomial_tail", "left out with label smoothing"),
+            *super()._checks(),
+        ]
+
+    @classmethod
+    def known_options(cls) -> list[Option]:
+        """All options but the polynomial tail, whose margin belongs to a single label."""
+        return [option for option in super().known_options() if option.field != "polynomial_tail"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GILSOptions(LSOptions):
+    """Options of `nnUNetTrainerGILS`.
+
+    Attributes:
+        steps: T, number of gradient steps of the inner maximisation, 1 to 15.
+        step_size: eta of these steps, > 0. In 5 steps the default changes images by about 0.02 standard deviations.
+        penalty: gamma, factor of the squared distance of the features, 1/feature units squared, >= 0.
+        largest_change: Bound on the root mean square change of the images of a case, standard deviations of its patch,
+            > 0; None for no bound.
+        warmup: Number of epochs at the start in which no batches are generated.
+
+    Source: Wang et al. 2024, Algorithm 1, and its gamma.
+    """
+
+    steps: int = 5
+    step_size: float = 0.03
+    penalty: float = 1e-3
+    largest_change: float | None = None
+    warmup: int = 0
+
+    def _checks(self) -> list[Check]:
+        eta, gamma, largest = self.step_size, self.penalty, self.largest_change
+        fewer = f"fewer than the {self.epochs} epochs of the training"
+        return [
+            *super()._checks(),
+            (1 <= self.steps <= 15, "steps", "1 to 15 (nnUNetTrainerLS takes no step)"),
+            (bool(np.isfinite(eta) and eta > 0), "step_size", "a number > 0"),
+            (bool(np.isfinite(gamma) and gamma >= 0), "penalty", "a number >= 0"),
+            (largest is None or bool(np.isfinite(largest) and largest > 0), "largest_change", "a number > 0"),
+            (0 <= self.warmup < self.epochs, "warmup", fewer),
+        ]
