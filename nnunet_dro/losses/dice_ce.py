@@ -33,15 +33,9 @@ class CaseLosses(Protocol):
 
 
 class VoxelSums(nn.Module):
-    """Sums over voxels that the soft Dice is computed from.
+    """Sums over voxels that the soft Dice is computed from; a module, because only this part is worth compiling.
 
-    A module of its own, because only this part is worth compiling.
-
-    Args:
-        regions: Whether the reference has one channel per region (sigmoid) instead of being a label map (softmax).
-        do_bg: Whether the first channel of a label map counts as a class.
-        ignore_label: Voxels of this label take no part. With regions, any value says that the last channel of the
-            target marks the voxels that take no part.
+    Its arguments are those of `DiceCELoss`.
     """
 
     def __init__(self, *, regions: bool, do_bg: bool, ignore_label: int | None) -> None:
@@ -51,11 +45,7 @@ class VoxelSums(nn.Module):
         self.ignore_label = ignore_label
 
     def forward(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Compute the sums of one resolution.
-
-        Args:
-            logits: Shape (b, channels, *spatial).
-            target: Shape (b, 1, *spatial) with labels, or (b, regions [+ 1], *spatial).
+        """The sums of one resolution, of logits (b, channels, *spatial) and a target as in `DiceCELoss.forward`.
 
         Returns:
             Intersection, predicted volume and reference volume, each (b, classes) in soft voxels, and the number of
@@ -256,9 +246,7 @@ class DiceCECaseLosses:
     """Sums over the voxels of each case of one batch: s resolutions, b cases, c classes.
 
     Attributes:
-        intersection: Soft voxels, shape (s, b, c); `predicted` and `reference` likewise.
-        predicted: Predicted volume.
-        reference: Reference volume.
+        intersection: Soft voxels, shape (s, b, c), as the predicted and the reference volume.
         cross_entropy: Summed over voxels (and regions), shape (s, b).
         n_voxels: Number of terms that the cross-entropy is a mean of, shape (s, b).
         is_predicted: Whether a class is in the hard prediction, shape (s, b, c); None if the hardness does not need it.

@@ -82,13 +82,7 @@ class PooledHardness:
         return {"sums": None if self._sums is None else self._sums.cpu().numpy()}
 
     def load_state_dict(self, state: dict[str, Any], here: NDArray[np.int64], there: NDArray[np.int64]) -> None:
-        """Restore the sums of the cases that the state has.
-
-        Args:
-            state: From `state_dict`.
-            here: Positions of these cases in this object.
-            there: Their positions in the state.
-        """
+        """Restore the sums of cases, whose positions are ``here`` in this object and ``there`` in the state."""
         self._sums = None
         if state["sums"] is not None:
             restored = np.asarray(state["sums"], dtype=np.float32)

@@ -199,19 +199,12 @@ class VoxelLoss(nn.Module):
 def polynomially_tailed(margin: Tensor, *, alpha: float) -> Tensor:
     """Cross-entropy for margins up to 0, with a polynomial tail for larger ones; see `VoxelLoss`.
 
-    Args:
-        margin: Any shape; positive where the label wins against all others together.
-        alpha: Exponent of the tail, > 0.
-
-    Returns:
-        Losses >= 0, of the same shape.
+    The margin is positive where the label wins against all others together. The losses are >= 0 and of its shape.
 
     Example:
         >>> losses = polynomially_tailed(torch.tensor([-1.0, 0.0, 10.0]), alpha=1.0)
         >>> [round(loss, 3) for loss in losses.tolist()]
         [1.313, 0.693, 0.084]
-
-    Source: Wang et al. 2022, with the joint at 0.
     """
     return _tailed(margin, None, alpha)
 

@@ -29,11 +29,7 @@ class CheckpointedLogger:
 
     nnU-Net builds its checkpoints inline. In every version, the logger is the one object that it asks for a part of the
     checkpoint when saving, and gives this part back to when loading. In all other respects this is the wrapped logger.
-
-    Args:
-        logger: The logger of a nnU-Net trainer.
-        save: Returns the state to put into the checkpoint, or None for none.
-        load: Takes the state from a checkpoint.
+    ``save`` returns the state, or None for none; ``load`` takes it.
     """
 
     def __init__(
@@ -61,17 +57,10 @@ class CheckpointedLogger:
 
 
 def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
-    """Read a checkpoint of nnU-Net to the CPU.
-
-    Args:
-        path: The file.
-        cure: What the error suggests if it is something else.
-
-    Returns:
-        Its contents, with at least the weights, the trainer's name, and the configuration in ``init_args``.
+    """Read a checkpoint of nnU-Net to the CPU; it has at least weights, trainer's name and configuration.
 
     Raises:
-        ValueError: If the file is no such checkpoint, or damaged.
+        ValueError: If the file is no such checkpoint, or damaged. For the former, ``cure`` is what it suggests.
     """
     try:
         # nnU-Net's checkpoints hold numpy's numbers.
@@ -136,11 +125,7 @@ def recorded_options(options: TrainerOptions) -> dict[str, Any]:
 
 
 def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any]) -> None:
-    """Refuse to continue a training with other options than it was begun with.
-
-    Args:
-        options: The options that the trainer's name stands for.
-        recorded: What the checkpoint carries, from `recorded_options`.
+    """Refuse to continue a training with other options than those that its checkpoint recorded.
 
     Raises:
         ValueError: If they differ in more than the length; the message has the name to use, or what differs.

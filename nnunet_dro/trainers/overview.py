@@ -52,14 +52,7 @@ def trainers_with(option: Option) -> str:
 
 
 def explain(name: str) -> list[str]:
-    """Say what a trainer's name means.
-
-    Args:
-        name: What follows nnU-Net's ``-tr``.
-
-    Returns:
-        Lines of text: what the trainer does, what each option of the name does, what the options that it leaves out
-        are, and the command to train with.
+    """Say what a trainer's name means: what the trainer and each option does, and what is left out.
 
     Raises:
         ValueError: If the name is not that of a trainer of this package, or an option in it is wrong; the message names

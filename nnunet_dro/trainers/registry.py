@@ -103,9 +103,6 @@ def trainer_found_by_nnunet(name: str) -> type[nnUNetTrainer]:
 
     nnU-Net imports all trainers that it has until it finds the name, and what they import.
 
-    Args:
-        name: Name of the trainer.
-
     Raises:
         RuntimeError: If nnU-Net does not find it.
         ImportError: If a trainer on the way cannot be imported.

@@ -63,12 +63,10 @@ class HardnessWeightedLoss(nn.Module):
 
     @contextmanager
     def drawn(self, batch: dict[str, Any], rule: Rule | None = None) -> Iterator[None]:
-        """Within this context the loss belongs to ``batch`` and weights its cases.
+        """Within this context the loss belongs to ``batch``, with its draws, and weights its cases.
 
-        Args:
-            batch: With the draws of its cases.
-            rule: Its loss weights multiply the importance weights. They are those of now, not of the draw, because they
-                are part of what is minimised, whereas importance weights correct the draw.
+        The loss weights of the rule multiply the importance weights. They are those of now, not of the draw, because
+        they are part of what is minimised, whereas importance weights correct the draw.
         """
         self._batch = batch
         self._rule_weights = None if rule is None else _loss_weights(rule, CaseColumns.in_batch(batch))
@@ -122,14 +120,10 @@ class HardnessWeightedLoss(nn.Module):
         return cases, float(values[0])
 
     def send(self, cases: CaseColumns, mean_loss: Tensor) -> None:
-        """Start moving the losses of all ranks to the CPU, where `step` waits for them and reads them.
+        """Start moving the cases of all ranks to the CPU, where `step` waits for them and reads them.
 
         nnU-Net's step ends by waiting for the device, when it reads its loss. This copy is queued earlier and is done
         by then, so it adds no wait; where a step ends without that, `step` waits for the copy alone.
-
-        Args:
-            cases: The cases of this rank's batch.
-            mean_loss: The loss of this rank's batch, a scalar.
         """
         rows = cases.rows()
         if self.is_ddp:
@@ -157,15 +151,10 @@ def _loss_weights(rule: Rule, drawn: CaseColumns) -> Tensor | None:
 def per_case_loss(
     loss: nn.Module, options: TrainerOptions | None = None, *, shares: Sequence[float] | None = None
 ) -> DiceCELoss | CaseByCaseLoss:
-    """The per-case form of a loss.
+    """The per-case form of the loss that a trainer's ``_build_loss`` returned.
 
-    Args:
-        loss: The loss that a trainer's ``_build_loss`` returned.
-        options: Options that adjust the cross-entropy and choose the hardness; None for no change.
-        shares: Share of the voxels of each channel, from `voxel_shares`; the options ``la`` and ``vs`` need it.
-
-    Returns:
-        nnU-Net's own Dice + cross-entropy in one pass for the whole batch; any other loss case by case.
+    This is nnU-Net's own Dice + cross-entropy in one pass for the whole batch, and any other loss case by case. Options
+    adjust the cross-entropy and choose the hardness; ``la`` and ``vs`` need the shares of `voxel_shares`.
 
     Raises:
         ValueError: If the options ask for something that only nnU-Net's own loss has, or for the reasons of `VoxelLoss`

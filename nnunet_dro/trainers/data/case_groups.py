@@ -24,15 +24,7 @@ def dataset_folders(trainer: Any) -> tuple[Path, Path | None]:
 
 
 def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
-    """The group of each training case.
-
-    Args:
-        trainer: A trainer of nnU-Net.
-        cases: Its training cases.
-        column: Column of the case table.
-
-    Returns:
-        One group per case, in the order of the cases.
+    """The group of each training case of a trainer, by a column of the case table, in the order of the cases.
 
     Raises:
         FileNotFoundError: If the dataset has no case table.
@@ -64,12 +56,10 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
 
 
 def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
-    """The columns of the case table that divide the training cases into a few groups, to watch them in the log.
+    """The group of each case by column, for the columns that divide them into a few groups, to watch in the log.
 
-    These have 2 to 12 groups of two cases or more on average; of numbers, at most five whole ones from 0 to 99.
-
-    Returns:
-        The group of each case, or ``missing`` if the table has none, by column; nothing without a case table.
+    These have 2 to 12 groups of two cases or more on average; of numbers, at most five whole ones from 0 to 99. A case
+    without an entry has the group ``missing``. Without a case table there is nothing to watch.
 
     Raises:
         OSError: If the file of the table cannot be read.

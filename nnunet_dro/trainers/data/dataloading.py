@@ -38,13 +38,9 @@ class DrawsByHardness:
     def taking_over(
         cls: type[Loader], loader: Any, table: HardnessTable, subvolumes: Subvolumes | None = None
     ) -> Loader:
-        """Create a loader that replaces ``loader`` and draws its cases from ``table``.
+        """Create a loader that replaces one that nnU-Net set up, and draws its cases from a table.
 
-        Args:
-            loader: A loader that nnU-Net set up, of a class that this class derives from.
-            table: Table with the loader's cases in the same order; with ``subvolumes``, its items are
-                `Subvolumes.names`.
-            subvolumes: Cells of the loader's cases; None to draw whole cases.
+        The table has the cases of the loader in the same order, or the items of `Subvolumes.names`.
 
         Raises:
             TypeError: If this class does not derive from the class of ``loader``.
@@ -98,16 +94,6 @@ class DrawsByHardness:
         nnU-Net gets only the locations inside the sub-volume. Where it would crop at random, possibly because there are
         no such locations, the centre is uniform over those voxels of the sub-volume that nnU-Net's random crops can be
         centred on. If there are none (near the border, or in a small volume), the centre is the nearest such voxel.
-
-        Args:
-            data_shape: Number of voxels along each axis.
-            force_fg: Whether the centre must be a foreground voxel, if there is any.
-            class_locations: Sampled voxels per class or region, arrays (m, 4), channel first.
-            *options: As in nnU-Net.
-            **named: As in nnU-Net.
-
-        Returns:
-            First voxel of the patch, and the one after the last, along each axis; they may lie outside of the volume.
 
         Raises:
             RuntimeError: If it is called more than once per sample.
@@ -180,11 +166,7 @@ def restart(augmenter: Any, *, patience: float = 2.0) -> None:
     """Restart the workers of a multi-threaded augmenter, once none of their batches is on its way.
 
     If a worker ends while its batch is being received, the receiving thread of batchgenerators prints a traceback. It
-    is harmless, but looks like the end of the training.
-
-    Args:
-        augmenter: A multi-threaded augmenter of batchgenerators.
-        patience: How long to wait for batches on their way, in seconds.
+    is harmless, but looks like the end of the training. ``patience`` is the longest wait in seconds.
     """
     pause = getattr(augmenter, "pause_event", None)
     if pause is not None:

@@ -24,18 +24,14 @@ class Subvolumes:
 
     Along an axis of s voxels with a cells, cell i is [floor(i s / a), floor((i + 1) s / a)), so that the cells cover
     the volume exactly. A cell without a voxel (s < a) stands for the voxel that it lies in. The items are in the order
-    of the cases, and within a case in the order of the cells, with the last axis fastest.
+    of the cases, and within a case in the order of the cells, with the last axis fastest. ``allowed``, of shape
+    (n_cases, *grid), says which cells become items; None for all.
 
     Attributes:
         cases: Names of the training cases, unique.
         grid: Number of cells along each axis of the preprocessed arrays, each >= 1. In 2d the first axis counts slices.
         case_of: Position of each item's case, shape (n,).
         cell_of: Cell of each item along the axes, shape (n, 3).
-
-    Args:
-        cases: As above.
-        grid: As above.
-        allowed: Whether each cell becomes an item, shape (n_cases, *grid); None for all cells.
 
     Raises:
         ValueError: If there is no case, ``grid`` is invalid, or ``allowed`` has another shape or allows no cell.
@@ -95,15 +91,7 @@ class Subvolumes:
         return [self.cases[c] + endings[e] for c, e in zip(self.case_of.tolist(), flat.tolist(), strict=True)]
 
     def bounds(self, item: int, shape: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The voxels of an item in its volume.
-
-        Args:
-            item: Position of the item in the table.
-            shape: Number of voxels of the volume along each axis, shape (3,), each >= 1.
-
-        Returns:
-            First voxel, and the one after the last, along each axis, each of shape (3,); at least one voxel.
-        """
+        """First voxel of an item in a volume of a shape, and the one after the last, each (3,); at least one voxel."""
         voxels, grid = np.asarray(shape, dtype=np.int64), np.asarray(self.grid)
         start = self.cell_of[item] * voxels // grid
         stop = (self.cell_of[item] + 1) * voxels // grid
@@ -111,17 +99,9 @@ class Subvolumes:
 
 
 def cells_of_voxels(voxels: ArrayLike, shape: Sequence[int], grid: Sequence[int]) -> NDArray[np.int64]:
-    """The cell that each voxel lies in, the inverse of `Subvolumes.bounds`.
+    """The cell that each voxel lies in, both of shape (m, 3): the inverse of `Subvolumes.bounds`.
 
     i = ceil((v + 1) a / s) - 1 is the one cell with floor(i s / a) <= v < floor((i + 1) s / a).
-
-    Args:
-        voxels: Coordinates, shape (m, 3).
-        shape: Number of voxels of the volume along each axis.
-        grid: Number of cells along each axis.
-
-    Returns:
-        Cell of each voxel along each axis, shape (m, 3).
     """
     return ((np.asarray(voxels, dtype=np.int64) + 1) * np.asarray(grid) - 1) // np.asarray(shape)
 
@@ -129,15 +109,9 @@ def cells_of_voxels(voxels: ArrayLike, shape: Sequence[int], grid: Sequence[int]
 def locations_inside(
     class_locations: Mapping[Any, Any] | None, start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> dict[Any, NDArray[Any]]:
-    """The locations sampled by nnU-Net that lie in a box.
+    """The locations sampled by nnU-Net that lie in a box, whose ``stop`` is the voxel after its last one.
 
-    Args:
-        class_locations: For each class or region an array (m, 4), channel first, or an empty list.
-        start: First voxel of the box along each axis, shape (3,).
-        stop: The voxel after the last one of the box along each axis, shape (3,).
-
-    Returns:
-        For the same classes, arrays (k, 4) in unchanged order; k is 0 if no location is inside.
+    They are arrays (m, 4), channel first, or an empty list for each class or region; their order does not change.
     """
     inside = {}
     for key, locations in (class_locations or {}).items():
@@ -151,17 +125,12 @@ def locations_inside(
 
 
 def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = lambda line: None) -> Subvolumes:
-    """Divide the cases of a data loader into sub-volumes.
+    """Divide the cases of nnU-Net's data loader for training into sub-volumes.
 
     With an ignore label, only cells with annotated voxels become items, because nothing can be learnt in the others.
     The annotated voxels are those that nnU-Net sampled during preprocessing. nnU-Net crops a case without annotated
     voxels at random and warns about it; here such a case has no item, unless no case has any annotated voxel, where all
-    cells become items.
-
-    Args:
-        loader: nnU-Net's data loader for training, an `nnUNetDataLoader`.
-        grid: Number of cells along each axis of the preprocessed arrays.
-        report: Writes a line to the log: the progress of reading, and which cases are left out.
+    cells become items. ``report`` gets the progress of reading, and which cases are left out.
 
     Raises:
         ValueError: If ``grid`` is invalid, or a case was preprocessed before the dataset had an ignore label.

@@ -29,16 +29,10 @@ def voxel_shares(
 ) -> tuple[float, ...]:
     """Share of each channel of a trainer's network among the voxels of its training cases.
 
-    The preprocessed segmentations of the fold's training cases are counted once. The counts are kept for other folds
-    and trainings, in ``<preprocessed>/<dataset>/<data identifier>_voxel_counts.json``. The shares do not take nnU-Net's
-    oversampling of foreground into account.
-
-    Every rank of a distributed training may call this function; no rank waits for another one.
-
-    Args:
-        trainer: A trainer of nnU-Net whose dataset is preprocessed; it may not be initialised yet.
-        log: Gets a line when counting begins; ``trainer.print_to_log_file`` if None.
-        jobs: Number of cases to count at the same time; if None, the number of processors per rank, and 8 at most.
+    The preprocessed segmentations of the fold's training cases are counted once, by as many threads as there are
+    processors per rank (8 at most) unless ``jobs`` says how many. The counts are kept for other folds and trainings, in
+    ``<preprocessed>/<dataset>/<data identifier>_voxel_counts.json``. The shares do not take nnU-Net's oversampling of
+    foreground into account. Every rank of a distributed training may call this; no rank waits for another one.
 
     Returns:
         A share per label, background first, or per region of ``label_manager.foreground_regions``; see `label_shares`
@@ -73,17 +67,10 @@ def voxel_shares(
 
 
 def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[float, ...]:
-    """Share of each label among the voxels of all of them.
+    """Share of each label among the voxels of all of them, in the order of the network's channels; > 0, sum 1.
 
-    share_c = (n_c + 1) / (N + C), so that a label that never occurs has a positive share as well.
-
-    Args:
-        counts: Number of voxels by label; `OUTSIDE` counts as background, and labels that are not in ``labels`` do not
-            count.
-        labels: Labels in the order of the network's channels.
-
-    Returns:
-        A share per label, > 0, summing to 1.
+    share_c = (n_c + 1) / (N + C), so that a label that never occurs has a positive share as well. `OUTSIDE` counts as
+    background, and labels that are not in ``labels`` do not count.
 
     Example:
         >>> label_shares({-1: 3, 0: 4, 1: 1}, [0, 1])
@@ -96,17 +83,9 @@ def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[floa
 def region_shares(
     counts: Mapping[int, int], regions: Sequence[int | Iterable[int]], *, ignore_label: int | None
 ) -> tuple[float, ...]:
-    """Share of the annotated voxels that are inside each region.
+    """Share of the annotated voxels that are inside each region; regions may overlap.
 
-    share_r = (n_r + 1) / (N + 2), strictly between 0 and 1.
-
-    Args:
-        counts: Number of voxels by label; `OUTSIDE` counts as background.
-        regions: The labels of each region, in the order of the network's channels.
-        ignore_label: Label of voxels without annotation, or None.
-
-    Returns:
-        A share per region. Regions may overlap, so the shares may sum to more than 1.
+    share_r = (n_r + 1) / (N + 2), strictly between 0 and 1. `OUTSIDE` counts as background.
 
     Example:
         >>> region_shares({0: 5, 1: 2, 2: 1}, [[1, 2], [2]], ignore_label=None)
@@ -133,20 +112,11 @@ def voxel_counts(
     log: Callable[[str], object],
     jobs: int = 1,
 ) -> dict[str, dict[int, int]]:
-    """Number of voxels of each label in each case.
+    """Number of voxels by case and label, as stored: `OUTSIDE` and the ignore label are labels like others.
 
-    Args:
-        dataset: nnU-Net's dataset, whose ``load_case`` returns the segmentation, of shape (1, *spatial).
-        cases: Names of the cases to count.
-        folder: Folder with the files of the cases.
-        cache: File in which the counts are kept. They are used again for a case whose file has the same size and the
-            same modification time to the second, which copying preserves. If the cache cannot be read, it is created
-            again; if it cannot be written, nothing is kept.
-        log: Gets a line when something must be counted, and when the counts could not be kept.
-        jobs: Number of threads.
-
-    Returns:
-        Number of voxels by case and label, as stored: `OUTSIDE` and the ignore label are labels like any others.
+    Counts in the file ``cache`` are used again for a case whose file in ``folder`` has the same size and the same
+    modification time to the second, which copying preserves. If the cache cannot be read, it is created again; if it
+    cannot be written, nothing is kept. ``log`` gets a line when something must be counted, and when it was not kept.
 
     Raises:
         FileNotFoundError: If a case is not in the folder.

@@ -81,13 +81,10 @@ def ascend(
         steps: T, number of steps, >= 0.
         eta: Size of the steps.
         gamma: Factor of the squared distance, >= 0.
-        n_voxels: Number of voxels that the loss of each case is a mean over, shape (b,); None for all voxels.
+        n_voxels: n of each case, shape (b,); None for all voxels.
         n_channels: How many channels are perturbed, counted from the first; None for all channels.
         largest_change: Bound on the root mean square change of the images of a case, in standard deviations of its
             patch, > 0. A step that goes farther ends at the nearest image within the bound. None for no bound.
-
-    Returns:
-        The generated batch, without gradient.
 
     Raises:
         ValueError: If the network does not call ``features`` with a tensor.
@@ -270,12 +267,10 @@ def bare(network: nn.Module) -> nn.Module:
 
 
 def find_features_module(network: nn.Module, name: str) -> nn.Module:
-    """Find the module whose input is the features of each voxel.
+    """Find the module of a `bare` network whose input is the features of each voxel.
 
-    Args:
-        network: The network; see `bare`.
-        name: Dotted name as in `torch.nn.Module.named_modules`; '' for the last segmentation layer of nnU-Net's own
-            networks, which computes the logits of full resolution.
+    Its name is dotted as in `torch.nn.Module.named_modules`; '' for the last segmentation layer of nnU-Net's own
+    networks, which computes the logits of full resolution.
 
     Raises:
         ValueError: If there is no such module; the message lists the last modules.

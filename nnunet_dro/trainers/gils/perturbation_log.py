@@ -99,13 +99,9 @@ def _mean(values: NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True)
 class Example:
-    """One slice of one case on the CPU, of height a and width b.
+    """One slice of one case on the CPU: first channels and label map, each of shape (a, b).
 
-    Attributes:
-        case: Name of the case.
-        original: First channel of the original, shape (a, b).
-        generated: First channel of the generated image, shape (a, b).
-        labels: Label map, shape (a, b), 0 for background; for regions, the number of regions at each voxel.
+    The label of background is 0; for regions the label map has the number of regions at each voxel.
     """
 
     case: str
@@ -119,14 +115,9 @@ def make_example(
 ) -> Example:
     """Pick the slice with most foreground of the case with most foreground, and of several the one nearest the middle.
 
-    Args:
-        original: Original batch, shape (b, channels, *spatial), with two or three spatial axes.
-        generated: Generated batch, of the same shape.
-        target: Reference of full resolution, shape (b, 1, *spatial), or (b, regions [+ 1 to ignore], *spatial).
-        names: Names of the b cases.
-        ignore_label: Label that is no foreground, or None. With regions, any value says that the last channel marks the
-            voxels to ignore.
-        regions: Whether the target has regions.
+    The batches have the shape (b, channels, *spatial), with two or three spatial axes. The target is that of full
+    resolution, (b, 1, *spatial) or (b, regions [+ 1 to ignore], *spatial). With regions, any ``ignore_label`` says that
+    its last channel marks the voxels to ignore.
     """
     if regions:
         labels = (target if ignore_label is None else target[:, :-1]).long().sum(1)
@@ -147,13 +138,7 @@ def make_example(
 
 
 def plot_example(example: Example, path: Path, *, title: str) -> None:
-    """Draw the original, the generated image and their difference side by side, with the contours of the reference.
-
-    Args:
-        example: The slice to draw.
-        path: PNG file to write.
-        title: Title of the picture.
-    """
+    """Draw the original, the generated image and their difference side by side, with contours of the reference."""
     with usual_style():
         figure = Figure(figsize=(12, 4.4), layout="constrained")
         panels = figure.subplots(1, 3)

@@ -201,14 +201,9 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
 
 
 def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
-    """The cases whose labels can be trusted: those with ``yes`` in the column ``trusted`` of the case table.
+    """Those of a trainer's training cases that have ``yes`` in the column ``trusted`` of the case table, at least one.
 
-    Args:
-        trainer: A trainer of nnU-Net.
-        cases: Its training cases. A case without a row or an entry in the table is not trusted.
-
-    Returns:
-        The trusted cases among them, in their order; at least one.
+    A case without a row or an entry in the table is not trusted.
 
     Raises:
         FileNotFoundError: If the dataset has no case table.
@@ -248,16 +243,9 @@ def trusted_batch_size(n_cases: int) -> int:
 
 
 def trusted_augmenter(train: Any, trusted: Sequence[str], loader_class: type[DrawsByHardness]) -> Any:
-    """Create an augmenter that draws trusted cases only, uniformly.
+    """Create an augmenter that draws trusted cases only, uniformly, with a loader of ``loader_class``.
 
-    Args:
-        train: The augmenter of the training cases that nnU-Net set up, with a loader of ``loader_class``.
-        trusted: Names of the trusted cases.
-        loader_class: Class of the data loader of the training cases.
-
-    Returns:
-        The augmenter, with the same augmentation as for the training cases, and as many workers as nnU-Net uses for
-        validation.
+    It augments as that of the training cases does, and has as many workers as nnU-Net uses for validation.
     """
     loader = loader_of(train)
     table = HardnessTable(trusted, rule=UNIFORM)

@@ -66,10 +66,6 @@ class WeightsLog(EpochLog):
 
         If all weights are 0, the iteration made no step; its cases count as seen, with a weight of 0.
 
-        Args:
-            cases: Their ``indices`` are positions in the training cases and may contain duplicates. Their ``weights``
-                are those in the weighted mean, >= 0.
-
         Raises:
             ValueError: If the shapes differ, a position is out of range, or a weight is negative or not finite;
                 nothing is counted then.
@@ -163,13 +159,7 @@ def plot_weights(
 ) -> None:
     """Draw the running mean weights of all cases, and the shares of zero weights and of iterations without a step.
 
-    Args:
-        means: Mean weights by epoch, (n,), NaN for a case that was not seen.
-        times_seen: How often each case was seen, (n,), by epoch.
-        cases: Names of the n cases.
-        trusted: Names of the cases that the weights are learnt from.
-        rows: The scalars of each epoch.
-        path: PNG file to write.
+    Means and times seen are those of `running_means`; trusted cases have a colour of their own.
     """
     with usual_style():
         _draw(means, times_seen, cases, trusted, rows).savefig(path, dpi=110)

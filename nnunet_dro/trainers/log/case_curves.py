@@ -47,12 +47,8 @@ def draw_cases(
 ) -> None:
     """Draw a grey curve per case, the median of all cases, and named cases in colour.
 
-    Args:
-        axes: Axes to draw on.
-        epochs: Epochs, shape (n_epochs,).
-        values: Values of the cases, shape (n_epochs, n_cases), NaN for a case without one.
-        named: Texts for the legend by position of the case; at most as many as there are `COLOURS`.
-        apart: Positions of the cases that the caller draws.
+    The values have the shape (n_epochs, n_cases), NaN for a case without one. ``named`` has texts for the legend by
+    position of the case, at most as many as there are `COLOURS`; the caller draws the cases that are ``apart``.
     """
     others = np.setdiff1d(np.arange(values.shape[1]), [*named, *apart])
     if len(others) > _MOST_CASES_DRAWN:
@@ -107,11 +103,7 @@ def plot_hardness(
 ) -> None:
     """Draw the stale losses of all cases, the effective number of cases, and the share of clipped weights, if any.
 
-    Args:
-        history: Stale losses by epoch, (n,), NaN for a case without one.
-        cases: Names of the n cases.
-        rows: The rows of training.csv.
-        path: PNG file to write.
+    The history has the stale losses by epoch, (n,), NaN for a case without one; the rows are those of training.csv.
     """
     with usual_style():
         _draw_hardness(history, cases, rows).savefig(path, dpi=110)

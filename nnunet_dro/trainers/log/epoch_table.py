@@ -199,11 +199,11 @@ def concentration_warnings(
     shares: Mapping[str, float] | None = None,
     n_draws: Mapping[int, int] | None = None,
 ) -> list[str]:
-    """Warnings that became true in the last epoch.
+    """Warnings that became true in the last epoch; its items are cases or sub-volumes.
 
     Args:
         rows: The rows of training.csv so far.
-        n_items: Number of cases or sub-volumes.
+        n_items: Number of items.
         items: What these are called.
         shares: Share of the cases by the name that training.csv has for a group's share of the draws.
         n_draws: Number of draws by epoch; needed with ``shares``.
@@ -245,14 +245,8 @@ def falls(losses: Mapping[int, NDArray[np.float32]], draws: Mapping[int, NDArray
     """By how much the loss has fallen of the cases that are drawn more often than others, and of the others.
 
     From the mean of the first epochs to that of the last ones, in which a single patch counts little. Each case that
-    had more than an equal share of the draws since then counts by what it had more.
-
-    Args:
-        losses: Stale losses by epoch, shape (n,), NaN for a case without one.
-        draws: Number of draws by epoch, shape (n,).
-
-    Returns:
-        `fall_of_drawn` and `fall_of_others`; nothing while there is nothing to compare.
+    had more than an equal share of the draws since then counts by what it had more. Losses (NaN for a case without one)
+    and numbers of draws are arrays (n,) by epoch. There is nothing in it while there is nothing to compare.
     """
     known = [epoch for epoch in sorted(losses) if not np.isnan(losses[epoch]).any()]
     if len(known) < _N_RISING:

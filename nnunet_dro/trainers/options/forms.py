@@ -58,147 +58,115 @@ _FIDON = "Fidon et al. 2022"
 _WANG = "Wang et al. 2024 (GI-LS)"
 
 
-def _of_number(field: str, word: str, what: str, help: str, *, source: str = "") -> Option:
-    pattern = re.compile(f"{word}{_NUMBER}")
-    return Option(field, f"{word}<{what}>", pattern, float, lambda value: f"{word}{number(value)}", help, source)
+def _number(form: str, help: str, *, field: str = "", source: str = "") -> Option:
+    before, after = re.split("<.*>", form)
+    pattern = re.compile(f"{before}{_NUMBER}{after}")
+    return Option(field or before, form, pattern, float, lambda value: f"{before}{number(value)}{after}", help, source)
 
 
-def _of_count(field: str, form: str, help: str, *, source: str = "") -> Option:
+def _count(field: str, form: str, help: str, *, source: str = "") -> Option:
     pattern = re.compile(re.sub("<.*>", r"(\\d+)", form))
     return Option(field, form, pattern, int, lambda count: re.sub("<.*>", str(count), form), help, source)
 
 
-def _switch(field: str, word: str, value: Any, help: str, *, source: str = "") -> Option:
-    pattern = re.compile(word)
-    return Option(
-        field, word, pattern, lambda: value, lambda other: word if other == value else "", help, source=source
-    )
+def _switch(word: str, help: str, *, field: str = "", value: Any = True, source: str = "") -> Option:
+    read, pattern = (lambda: value), re.compile(word)
+    return Option(field or word, word, pattern, read, lambda other: word if other == value else "", help, source)
 
 
 #: All options, in the order in which names give them.
 OPTIONS = (
-    _of_number(
-        "share",
-        "share",
-        "s",
+    _number(
+        "share<s>",
         "Draws as if from a share s of the cases: a case is drawn with probability softmax(beta * stale loss), where "
         "beta follows the losses so that s of the cases are effective; 0 < s < 1.",
         source="Hu and Hong 2013",
     ),
     _switch(
         "earned",
-        "earned",
-        True,
         "Draws by hardness only as far as the hardest cases get better: the share falls from 1, which is uniform, as "
         "their loss follows the loss of the others.",
     ),
-    _of_number(
-        "beta",
-        "beta",
-        "x",
+    _number(
+        "beta<x>",
         "Robustness: a case is drawn with probability softmax(x * stale loss), instead of by a share. 0 is plain "
         "nnU-Net.",
         source=f"{_FIDON}, Algorithm 1",
     ),
     _switch(
-        "auto_beta",
         "betaauto",
-        True,
         "Sets beta to 1 / standard deviation between the cases after each epoch. It is 0 until all cases were seen.",
+        field="auto_beta",
         source=f"{_FIDON}, on the choice of beta",
     ),
     _switch(
         "chi2",
-        "chi2",
-        True,
         "Uses the Pearson divergence instead of KL: the probabilities are (1 + beta * stale loss / 2) / n, projected "
         "onto the simplex. Easy cases get probability 0.",
         source="Fidon et al. 2020, eq. (21)",
     ),
-    _of_number(
-        "cvar",
-        "cvar",
-        "a",
+    _number(
+        "cvar<a>",
         "Draws uniformly from the hardest share a of the cases (conditional value at risk) instead of by beta; "
         "0 < a < 1.",
         source="Rockafellar and Uryasev 2000",
     ),
-    _of_number(
-        "doro",
-        "doro",
-        "e",
+    _number(
+        "doro<e>",
         "With cvar, sets the hardest share e of the cases aside as suspected outliers and names them in the log.",
         source="Zhai et al. 2021",
     ),
-    _of_number("nu", "nu", "x", "Step size of the group weights per iteration.", source="Sagawa et al. 2020"),
-    _of_number(
-        "adjustment",
-        "adj",
-        "C",
+    _number("nu<x>", "Step size of the group weights per iteration.", source="Sagawa et al. 2020"),
+    _number(
+        "adj<C>",
         "Adds C / sqrt(number of cases) to the loss of each group, so that small groups count as harder.",
+        field="adjustment",
         source="Sagawa et al. 2020, eq. (5)",
     ),
-    _of_number(
-        "smoothing",
-        "alpha",
-        "a",
+    _number(
+        "alpha<a>",
         "Label smoothing: the reference of the cross-entropy gives 1 - a to the label and shares a among the other "
         "classes; 0 <= a <= 0.5.",
+        field="smoothing",
         source=_WANG,
     ),
-    _of_count(
-        "steps",
-        "T<n>",
-        "Number of gradient steps from a batch to the generated batch, 1 to 15.",
-        source=_WANG,
-    ),
-    _of_number(
-        "step_size",
-        "eta",
-        "x",
-        "Size of the gradient steps to the generated batch.",
-        source=_WANG,
-    ),
-    _of_number(
-        "penalty",
-        "gamma",
-        "x",
+    _count("steps", "T<n>", "Number of gradient steps from a batch to the generated batch, 1 to 15.", source=_WANG),
+    _number("eta<x>", "Size of the gradient steps to the generated batch.", field="step_size", source=_WANG),
+    _number(
+        "gamma<x>",
         "Keeps the features of the generated batch close to the original ones, with the penalty "
         "x / 2 * squared distance.",
+        field="penalty",
         source=_WANG,
     ),
-    _of_number(
-        "largest_change",
-        "rms",
-        "e",
+    _number(
+        "rms<e>",
         "Bounds the root mean square change of a generated image by e standard deviations of the image.",
+        field="largest_change",
     ),
     _switch(
-        "importance_sampling",
         "IS",
-        True,
         "Turns the importance weights exp(beta * change of the stale loss) on.",
+        field="importance_sampling",
         source=_FIDON,
     ),
     _switch(
-        "importance_sampling",
         "noIS",
-        False,
         "Turns the importance weights exp(beta * change of the stale loss) off: every drawn case counts the same.",
+        field="importance_sampling",
+        value=False,
         source=_FIDON,
     ),
     _switch(
-        "exact_ratio",
         "exactIS",
-        True,
         "Computes the importance weights from the exact ratio of the probabilities, which never exceeds 1 / p.",
+        field="exact_ratio",
         source=f"{_FIDON}, eq. (19)",
     ),
     _switch(
-        "normalised",
         "normIS",
-        True,
         "Divides the importance weights by their running mean, so that the size of the steps stays the same.",
+        field="normalised",
     ),
     Option(
         "clip",
@@ -209,31 +177,23 @@ OPTIONS = (
         "Smallest and largest importance weight.",
         source=_FIDON,
     ),
-    _of_number(
-        "momentum",
-        "momentum",
-        "m",
+    _number(
+        "momentum<m>",
         "Averages the losses of a case over its visits: stale loss <- m * stale loss + (1 - m) * loss, 0 <= m < 1. "
         "0 keeps the last loss.",
     ),
-    _of_count(
+    _count(
         "warmup",
         "warmup<n>",
         "Draws cases uniformly for the first n epochs, while losses are collected. GILS generates no batches in them.",
         source="Fidon et al. 2020, one epoch",
     ),
-    _of_number(
-        "exploration",
-        "explore",
-        "e",
+    _number(
+        "explore<e>",
         "Draws a share e of all cases uniformly, so that no stale loss grows old; 0 <= e <= 1.",
+        field="exploration",
     ),
-    _switch(
-        "replace",
-        "replace",
-        True,
-        "Draws the cases of a batch with replacement, as nnU-Net does, instead of distinct ones.",
-    ),
+    _switch("replace", "Draws the cases of a batch with replacement, as nnU-Net does, instead of distinct ones."),
     Option(
         "subvolumes",
         "sub<a>x<b>x<c>",
@@ -245,74 +205,66 @@ OPTIONS = (
         source=f"{_FIDON}, section 4.2.1",
     ),
     _switch(
-        "hardness",
         "hardPooled",
-        "pooled",
         "Uses Dice and cross-entropy of the last patches of a case together as hardness. The training loss does not "
         "change.",
+        field="hardness",
+        value="pooled",
     ),
     _switch(
-        "hardness",
         "hardLoss",
-        "loss",
         "Uses the training loss of the last patch of a case as hardness.",
+        field="hardness",
+        value="loss",
         source=_FIDON,
     ),
-    _switch("hardness", "hardCE", "ce", "Uses the cross-entropy alone as hardness. The training loss does not change."),
     _switch(
-        "hardness",
+        "hardCE",
+        "Uses the cross-entropy alone as hardness. The training loss does not change.",
+        field="hardness",
+        value="ce",
+    ),
+    _switch(
         "hardPresent",
-        "present",
         "Leaves the Dice of classes that are in neither patch nor prediction out of the hardness. The training loss "
         "does not change.",
+        field="hardness",
+        value="present",
     ),
-    _of_number(
-        "memory",
-        "memory",
-        "m",
+    _number(
+        "memory<m>",
         "Weight of the past in the pooled hardness, at each visit of a case; 0 <= m < 1. About 1 / (1 - m) patches "
         "count.",
     ),
-    _of_number(
-        "logit_adjustment",
-        "la",
-        "tau",
+    _number(
+        "la<tau>",
         "Logit adjustment: adds tau * log(share of the class's voxels) to the logits of the cross-entropy.",
+        field="logit_adjustment",
         source="Menon et al. 2021, eq. (10)",
     ),
-    _of_number(
-        "vector_scaling",
-        "vs",
-        "gamma",
+    _number(
+        "vs<gamma>",
         "Multiplies the logits of the cross-entropy by (share of the class / largest share)^gamma. Together with la "
         "this is the vector-scaling loss.",
+        field="vector_scaling",
         source="Ye et al. 2020; Kini et al. 2021",
     ),
-    _of_number(
-        "polynomial_tail",
-        "poly",
-        "alpha",
+    _number(
+        "poly<alpha>",
         "Gives the cross-entropy a polynomial tail: voxels with a large margin keep a gradient of the order of "
         "margin^-(alpha + 1).",
+        field="polynomial_tail",
         source="Wang et al. 2022",
     ),
     _switch(
-        "plain_sgd",
         "plainSGD",
-        True,
         "Trains with SGD without momentum instead of nnU-Net's Nesterov momentum of 0.99.",
+        field="plain_sgd",
         source=_FIDON,
     ),
-    _of_number(
-        "learning_rate",
-        "lr",
-        "x",
-        "Learning rate of the first epoch; it falls to 0 over the epochs as in nnU-Net.",
+    _number(
+        "lr<x>", "Learning rate of the first epoch; it falls to 0 over the epochs as in nnU-Net.", field="learning_rate"
     ),
-    _of_count("epochs", "<n>epochs", "Number of epochs."),
-    _of_count(
-        "iterations",
-        "<n>iters",
-        "Training iterations per epoch; the validation iterations change in proportion.",
-    ),
+    _count("epochs", "<n>epochs", "Number of epochs."),
+    _count("iterations", "<n>iters", "Training iterations per epoch; the validation iterations change in proportion."),
 )

@@ -158,11 +158,7 @@ class TrainerOptions:
         return "".join(f"_{option.write(getattr(self, option.field))}" for option in self.given_options())
 
     def given_options(self, *only: str) -> list[Option]:
-        """The options that differ from their defaults, in the order of names.
-
-        Args:
-            *only: Fields to consider; all fields if none is given.
-        """
+        """The options that differ from their defaults, in the order of names; of these fields, if any are named."""
         defaults = {field.name: field.default for field in fields(self)}
         values = {option: getattr(self, option.field) for option in self.known_options()}
         return [
@@ -200,15 +196,7 @@ Options = TypeVar("Options", bound=TrainerOptions)
 
 
 def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
-    """Read the options from a trainer's name.
-
-    Args:
-        name: What follows nnU-Net's ``-tr``.
-        base: The trainer's name without options, which ``name`` starts with.
-        kind: The class of that trainer's options.
-
-    Returns:
-        The options.
+    """Read the options of a class from what follows nnU-Net's ``-tr``, the name ``base`` and the options.
 
     Raises:
         ValueError: If an option is unknown, duplicated, out of range, without effect or not written in the one way that
