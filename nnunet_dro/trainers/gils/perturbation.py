@@ -91,7 +91,9 @@ def ascend(
 
     Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018 (features).
     """
-    surrogate = _Surrogate(network, features, losses_of, data, gamma=gamma, n_voxels=n_voxels, n_channels=n_channels)
+    all_voxels = data.new_full((len(data),), data[0, 0].numel(), dtype=torch.float32)
+    n = all_voxels if n_voxels is None else n_voxels.to(all_voxels).clamp_min(1)
+    surrogate = _Surrogate(network, features, losses_of, data.detach(), gamma, n, n_channels)
     ball = _Ball(surrogate.original, largest_change, n_channels)
     with _as_one_function(network):
         start = surrogate(surrogate.original, needs_gradient=steps > 0)
@@ -166,30 +168,18 @@ def _root_mean_square(values: Tensor) -> Tensor:
     return values.flatten(1).square().mean(1).sqrt()
 
 
+@dataclass
 class _Surrogate:
     """l(x) - gamma/2 (N/n) mean ||z(x) - z(x_0)||^2 of each case, and n times its gradient."""
 
-    def __init__(
-        self,
-        network: nn.Module,
-        features: nn.Module,
-        losses_of: Callable[[Any], Tensor],
-        data: Tensor,
-        *,
-        gamma: float,
-        n_voxels: Tensor | None,
-        n_channels: int | None,
-    ) -> None:
-        self.network = network
-        self.features = features
-        self.losses_of = losses_of
-        self.original = data.detach()
-        self.gamma = gamma
-        self.n_channels = n_channels
-        self.patch_voxels = data[0, 0].numel()
-        all_voxels = data.new_full((len(data),), self.patch_voxels, dtype=torch.float32)
-        self.n_voxels = all_voxels if n_voxels is None else n_voxels.to(all_voxels).clamp_min(1)
-        self.original_features: Tensor | None = None
+    network: nn.Module
+    features: nn.Module
+    losses_of: Callable[[Any], Tensor]
+    original: Tensor
+    gamma: float
+    n_voxels: Tensor
+    n_channels: int | None
+    original_features: Tensor | None = None
 
     def over_voxels(self, values: Tensor) -> Tensor:
         """Reshape one value per case, so that it multiplies all voxels of the case."""
@@ -206,7 +196,7 @@ class _Surrogate:
             if self.original_features is None:
                 self.original_features = z.detach()
             squared_distance = mean_squared_distance(z, self.original_features)
-            value = losses.float() - self.gamma / 2 * self.patch_voxels / self.n_voxels * squared_distance
+            value = losses.float() - self.gamma / 2 * data[0, 0].numel() / self.n_voxels * squared_distance
             if needs_gradient:
                 (gradient,) = torch.autograd.grad((_SCALE * self.n_voxels * value).sum(), x)
             else:

@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nnunet_dro.files.atomic import replacing
 from nnunet_dro.trainers.gils.perturbation import Perturbed
-from nnunet_dro.trainers.log.case_curves import usual_style
+from nnunet_dro.trainers.log.case_curves import save_picture
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
 
 #: Colours of contours on grey, which colour-blind people can tell apart (Okabe and Ito).
@@ -77,8 +76,8 @@ class PerturbationLog(EpochLog):
 
     def _write_others(self, folder: Path) -> None:
         if self._shown is not None:
-            with replacing(folder / "perturbation.png") as picture:
-                plot_example(self._shown, picture, title=f"{self._shown.case}, epoch {self.rows[-1]['epoch']}")
+            title = f"{self._shown.case}, epoch {self.rows[-1]['epoch']}"
+            save_picture(folder / "perturbation.png", draw_example, self._shown, title)
 
 
 def _line(row: Row) -> str:
@@ -137,29 +136,28 @@ def make_example(
     return Example(names[i], before.astype(np.float32), after.astype(np.float32), label_map)
 
 
-def plot_example(example: Example, path: Path, *, title: str) -> None:
+def draw_example(example: Example, title: str) -> Figure:
     """Draw the original, the generated image and their difference side by side, with contours of the reference."""
-    with usual_style():
-        figure = Figure(figsize=(12, 4.4), layout="constrained")
-        panels = figure.subplots(1, 3)
-        low, high = np.percentile(example.original, (0.5, 99.5))
-        difference = example.generated - example.original
-        largest = float(np.abs(difference).max()) or 1.0
-        for axes, image, name in zip(
-            panels, (example.original, example.generated), ("original", "generated"), strict=False
-        ):
-            grey = axes.imshow(image, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
-            axes.set_title(name)
-            _outline(axes, example.labels)
-        figure.colorbar(grey, ax=panels[1], shrink=0.8)
-        shown = panels[2].imshow(difference, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
-        panels[2].set_title(f"difference, root mean square {np.sqrt(np.square(difference).mean()):.3g}")
-        _outline(panels[2], example.labels)
-        figure.colorbar(shown, ax=panels[2], shrink=0.8)
-        for axes in panels:
-            axes.set_axis_off()
-        figure.suptitle(f"{title} (first channel, normalised as for training)", fontsize=11)
-        figure.savefig(path, dpi=110)
+    figure = Figure(figsize=(12, 4.4), layout="constrained")
+    panels = figure.subplots(1, 3)
+    low, high = np.percentile(example.original, (0.5, 99.5))
+    difference = example.generated - example.original
+    largest = float(np.abs(difference).max()) or 1.0
+    for axes, image, name in zip(
+        panels, (example.original, example.generated), ("original", "generated"), strict=False
+    ):
+        grey = axes.imshow(image, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+        axes.set_title(name)
+        _outline(axes, example.labels)
+    figure.colorbar(grey, ax=panels[1], shrink=0.8)
+    shown = panels[2].imshow(difference, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
+    panels[2].set_title(f"difference, root mean square {np.sqrt(np.square(difference).mean()):.3g}")
+    _outline(panels[2], example.labels)
+    figure.colorbar(shown, ax=panels[2], shrink=0.8)
+    for axes in panels:
+        axes.set_axis_off()
+    figure.suptitle(f"{title} (first channel, normalised as for training)", fontsize=11)
+    return figure
 
 
 def _outline(axes: Axes, labels: NDArray[np.int64]) -> None:

@@ -10,10 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from nnunet_dro.files.atomic import replacing
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.trainers.case_columns import CaseColumns
-from nnunet_dro.trainers.log.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, usual_style
+from nnunet_dro.trainers.log.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, save_picture
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
 
 #: Number of cases that the line of an epoch and the picture name, lowest first.
@@ -109,19 +108,14 @@ class WeightsLog(EpochLog):
         return "Weights: " + ", ".join([*parts, f"lowest so far: {lowest or 'none yet'}"])
 
     def _write_others(self, folder: Path) -> None:
-        with replacing(folder / "weights.png") as picture:
-            plot_weights(self._means, self._times, self.cases, self.trusted, self.rows, picture)
+        data = (self._means, self._times, self.cases, self.trusted, self.rows)
+        save_picture(folder / "weights.png", draw_weights, *data)
 
     def lowest(self) -> list[tuple[str, float]]:
         """The five cases with the lowest mean weights over all epochs, weighted by how often they were seen."""
-        sums, times = np.zeros(len(self.cases)), np.zeros(len(self.cases), dtype=np.int64)
-        for epoch, means in self._means.items():
-            sums += np.where(self._times[epoch] > 0, means, 0) * self._times[epoch]
-            times += self._times[epoch]
-        seen = np.flatnonzero(times)
-        overall = sums[seen] / times[seen]
-        order = np.argsort(overall, kind="stable")[:_N_NAMED]
-        return [(self.cases[seen[i]], float(overall[i])) for i in order]
+        means = running_means(self._means, self._times, np.array([max(self._means)]))[-1]
+        seen = np.flatnonzero(~np.isnan(means))
+        return [(self.cases[i], float(means[i])) for i in seen[np.argsort(means[seen], kind="stable")][:_N_NAMED]]
 
     def state_dict(self) -> dict[str, Any]:
         """State for a checkpoint: the cases, and the scalars of the epochs. The weights are in weights.csv."""
@@ -147,22 +141,6 @@ class WeightsLog(EpochLog):
         times = self._times.setdefault(int(number), np.zeros(len(self.cases), dtype=np.int32))
         if weight and (i := self._position.get(case)) is not None:
             means[i], times[i] = float(weight), int(seen)
-
-
-def plot_weights(
-    means: Mapping[int, NDArray[np.float32]],
-    times_seen: Mapping[int, NDArray[np.int32]],
-    cases: Sequence[str],
-    trusted: Collection[str],
-    rows: Sequence[Row],
-    path: Path,
-) -> None:
-    """Draw the running mean weights of all cases, and the shares of zero weights and of iterations without a step.
-
-    Means and times seen are those of `running_means`; trusted cases have a colour of their own.
-    """
-    with usual_style():
-        _draw(means, times_seen, cases, trusted, rows).savefig(path, dpi=110)
 
 
 def running_means(
@@ -192,13 +170,17 @@ def running_means(
     return np.stack(rows)
 
 
-def _draw(
+def draw_weights(
     means: Mapping[int, NDArray[np.float32]],
     times_seen: Mapping[int, NDArray[np.int32]],
     cases: Sequence[str],
     trusted: Collection[str],
     rows: Sequence[Row],
 ) -> Figure:
+    """Draw the running mean weights of all cases, and the shares of zero weights and of iterations without a step.
+
+    Means and times seen are those of `running_means`; trusted cases have a colour of their own.
+    """
     epochs = drawn_epochs(means)
     running = running_means(means, times_seen, epochs)
     figure = Figure(figsize=(11, 8), layout="constrained")

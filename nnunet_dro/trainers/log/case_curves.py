@@ -1,7 +1,6 @@
 """Curves of the training cases over the epochs, and hardness.png, which is redrawn during a training."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -12,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from nnunet_dro.files.atomic import replacing
 from nnunet_dro.trainers.log.epoch_log import Row
 
 #: Colours for the named cases, which colour-blind people can tell apart (Okabe and Ito).
@@ -21,12 +21,11 @@ _MOST_CASES_DRAWN = 2000
 _N_NAMED = 5
 
 
-@contextmanager
-def usual_style() -> Iterator[None]:
-    """Use matplotlib's defaults: nnU-Net's own plots leave their style, with huge letters, in the global settings."""
-    with matplotlib.rc_context():
+def save_picture(path: Path, draw: Callable[..., Figure], *data: object) -> None:
+    """Draw and save a picture in matplotlib's own style: nnU-Net's plots leave theirs, with huge letters, behind."""
+    with matplotlib.rc_context(), replacing(path) as partial:
         matplotlib.rcdefaults()
-        yield
+        draw(*data).savefig(partial, dpi=110)
 
 
 def drawn_epochs(epochs: Collection[int]) -> NDArray[np.int64]:
@@ -95,21 +94,11 @@ def marker(epochs: Sequence[int] | NDArray[np.int64]) -> str:
     return "o" if len(epochs) < 3 else ""
 
 
-def plot_hardness(
-    history: Mapping[int, NDArray[np.float32]],
-    cases: Sequence[str],
-    rows: Sequence[Row],
-    path: Path,
-) -> None:
+def draw_hardness(history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], rows: Sequence[Row]) -> Figure:
     """Draw the stale losses of all cases, the effective number of cases, and the share of clipped weights, if any.
 
     The history has the stale losses by epoch, (n,), NaN for a case without one; the rows are those of training.csv.
     """
-    with usual_style():
-        _draw_hardness(history, cases, rows).savefig(path, dpi=110)
-
-
-def _draw_hardness(history: Mapping[int, NDArray[np.float32]], cases: Sequence[str], rows: Sequence[Row]) -> Figure:
     epochs = drawn_epochs(history)
     losses = np.stack([history[epoch] for epoch in epochs])
     clipped = [100 * row["clipped_share"] for row in rows]

@@ -14,7 +14,7 @@ from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
-from nnunet_dro.trainers.log.case_curves import plot_hardness
+from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
 from nnunet_dro.trainers.log.epoch_table import (
     EndedEpoch,
@@ -109,8 +109,7 @@ class HardnessLog(EpochLog):
         write_table(folder / "training.csv", self.rows)
         if self.subvolumes is not None:
             self._list_subvolumes(folder / "subvolumes.csv")
-        with replacing(folder / "hardness.png") as picture:
-            plot_hardness(self._history, self.cases, self.rows, picture)
+        save_picture(folder / "hardness.png", draw_hardness, self._history, self.cases, self.rows)
 
     def _warnings(self) -> list[str]:
         shares = {}

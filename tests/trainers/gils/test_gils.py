@@ -12,7 +12,8 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunet_dro.losses import VoxelLoss
 from nnunet_dro.trainers.gils.nnUNetTrainerGILS import nnUNetTrainerGILS
 from nnunet_dro.trainers.gils.perturbation import Perturbed, ascend
-from nnunet_dro.trainers.gils.perturbation_log import Example, PerturbationLog, make_example, plot_example
+from nnunet_dro.trainers.gils.perturbation_log import Example, PerturbationLog, draw_example, make_example
+from nnunet_dro.trainers.log.case_curves import save_picture
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
 from nnunet_dro.trainers.options import GILSOptions, LSOptions, options_from_name
 from nnunet_dro.trainers.registry import trainer_class
@@ -356,7 +357,7 @@ def test_the_example_is_the_slice_with_most_foreground_nearest_to_the_middle():
 )
 def test_any_example_can_be_drawn(tmp_path, labels):
     image = np.zeros(labels.shape, np.float32)
-    plot_example(Example("a", image, image, labels), tmp_path / "a.png", title="a, epoch 0")
+    save_picture(tmp_path / "a.png", draw_example, Example("a", image, image, labels), "a, epoch 0")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 

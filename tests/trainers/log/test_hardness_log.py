@@ -6,7 +6,7 @@ import pytest
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import CVaR, HardnessTable
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
-from nnunet_dro.trainers.log.case_curves import plot_hardness
+from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
 from tests.trainers.draws import cases_of_step
 
@@ -127,9 +127,9 @@ def test_picture_does_not_depend_on_the_style_that_nnunets_plots_leave(tmp_path)
     """`progress.png` sets seaborn's poster-sized style for the whole process."""
     log = log_with_epochs(tmp_path, 2)
     usual, poster = tmp_path / "usual.png", tmp_path / "poster.png"
-    plot_hardness(log._history, CASES, log.rows, usual)
+    save_picture(usual, draw_hardness, log._history, CASES, log.rows)
     with matplotlib.rc_context({"font.size": 40, "axes.facecolor": "red"}):
-        plot_hardness(log._history, CASES, log.rows, poster)
+        save_picture(poster, draw_hardness, log._history, CASES, log.rows)
         assert matplotlib.rcParams["font.size"] == 40
     assert poster.read_bytes() == usual.read_bytes()
 
