@@ -24,8 +24,11 @@ from tests.losses.test_against_nnunet import (
 )
 
 SHARES = (0.6, 0.25, 0.1, 0.05)
-ADJUSTMENT = {"tau": 1.0, "gamma": 0.3, "alpha": 2.0, "shares": SHARES}
 ADJUSTED = HWSOptions(logit_adjustment=1.0, vector_scaling=0.3, polynomial_tail=2.0)
+ADJUSTMENTS = [
+    ({"tau": 1.0, "gamma": 0.3, "alpha": 2.0, "shares": SHARES}, ADJUSTED),
+    ({"smoothing": 0.2}, LSOptions(smoothing=0.2)),
+]
 WEIGHTS = torch.tensor([0.3, 2.0, 5.0])
 
 
@@ -54,16 +57,17 @@ def change_of_cross_entropy(outputs, targets, regions, ignore, *, voxel_loss, we
     return total
 
 
+@pytest.mark.parametrize(("adjustment", "options"), ADJUSTMENTS)
 @pytest.mark.parametrize(NAMES, CONFIGURATIONS)
 def test_an_adjustment_changes_the_cross_entropy_and_leaves_the_dice(
-    dimensions, regions, batch_dice, ignore, deep_supervision
+    dimensions, regions, batch_dice, ignore, deep_supervision, adjustment, options
 ):
     loss = nnunet_loss(regions, batch_dice, ignore, deep_supervision)
     outputs, targets = batch(dimensions, regions, ignore, deep_supervision)
-    voxel_loss = VoxelLoss(regions=regions, **ADJUSTMENT)
+    voxel_loss = VoxelLoss(regions=regions, **adjustment)
     plain, adjusted = (
         per_case_loss(loss)(outputs, targets),
-        per_case_loss(loss, ADJUSTED, shares=SHARES)(outputs, targets),
+        per_case_loss(loss, options, shares=SHARES)(outputs, targets),
     )
 
     for weights in (torch.ones(N_CASES), WEIGHTS):

@@ -12,7 +12,13 @@ from nnunet_dro.losses import VoxelLoss
 from nnunet_dro.losses.voxel_loss import polynomially_tailed
 
 SHARES = (0.9, 0.07, 0.03)
-ADJUSTMENTS = [*itertools.product((0.0, 1.0, 0.7), (0.0, 0.2), (None, 1.0, 3.5))]
+ADJUSTMENTS = [
+    *(
+        {"tau": t, "gamma": g, "alpha": a}
+        for t, g, a in itertools.product((0.0, 1.0, 0.7), (0.0, 0.2), (None, 1.0, 3.5))
+    ),
+    *({"tau": t, "gamma": g, "smoothing": 0.3} for t, g in ((0.0, 0.0), (0.7, 0.2))),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +145,7 @@ def test_weights_go_on_to_matter_with_a_polynomial_tail():
 # The formulas
 
 
-def losses_one_by_one(logits, target, ignored, *, regions, tau, gamma, alpha):
+def losses_one_by_one(logits, target, ignored, *, regions, tau, gamma, alpha=None, smoothing=0.0):
     """The loss of each voxel that takes part, as a dictionary by position, from the formulas of the papers."""
     losses = {}
     for position in itertools.product(*map(range, (len(logits), *logits.shape[2:]))):
@@ -153,15 +159,20 @@ def losses_one_by_one(logits, target, ignored, *, regions, tau, gamma, alpha):
                 share = SHARES[channel]
                 scale = ((share if is_inside else 1 - share) / max(share, 1 - share)) ** gamma
                 value = scale * value + tau * math.log(share / (1 - share))
-                losses[(case, channel, *voxel)] = of_margin(value if is_inside else -value, alpha)
+                margin = value if is_inside else -value
+                loss = (1 - smoothing) * of_margin(margin, alpha) + smoothing * of_margin(-margin, alpha)
+                losses[(case, channel, *voxel)] = loss
         else:
             values = [
                 (share / max(SHARES)) ** gamma * value + tau * math.log(share)
                 for share, value in zip(SHARES, values, strict=True)
             ]
-            label = int(target[(case, 0, *voxel)])
-            others = sum(value.exp() for channel, value in enumerate(values) if channel != label)
-            losses[(case, *voxel)] = of_margin(values[label] - others.log(), alpha)
+            of_class = [
+                of_margin(value - sum(other.exp() for other in values if other is not value).log(), alpha)
+                for value in values
+            ]
+            own = of_class.pop(int(target[(case, 0, *voxel)]))
+            losses[(case, *voxel)] = (1 - smoothing) * own + smoothing * sum(of_class) / len(of_class)
     return losses
 
 
@@ -185,15 +196,14 @@ def made_batch(regions, ignore, dimensions, dtype=torch.float64):
     return logits.to(dtype).requires_grad_(), target, ignored
 
 
-@pytest.mark.parametrize(("tau", "gamma", "alpha"), ADJUSTMENTS)
+@pytest.mark.parametrize("adjustment", ADJUSTMENTS, ids=str)
 @pytest.mark.parametrize(
     ("regions", "ignore", "dimensions"), [*itertools.product((False, True), (False, True), (2, 3))]
 )
-def test_every_voxel_is_as_the_formulas_say(regions, ignore, dimensions, tau, gamma, alpha):
+def test_every_voxel_is_as_the_formulas_say(regions, ignore, dimensions, adjustment):
     logits, target, ignored = made_batch(regions, ignore, dimensions)
-    adjustment = {"regions": regions, "tau": tau, "gamma": gamma, "alpha": alpha}
-    voxelwise = VoxelLoss(**adjustment, shares=SHARES)(logits, target, 3 if ignore else None)
-    expected = losses_one_by_one(logits, target, ignored, **adjustment)
+    voxelwise = VoxelLoss(regions=regions, shares=SHARES, **adjustment)(logits, target, 3 if ignore else None)
+    expected = losses_one_by_one(logits, target, ignored, regions=regions, **adjustment)
     assert voxelwise.shape == (logits.shape if regions else (len(logits), *logits.shape[2:]))
     assert 0 < len(expected) < voxelwise.numel() if ignore else len(expected) == voxelwise.numel()
     importance = torch.rand(voxelwise.shape, generator=torch.Generator().manual_seed(0))
@@ -227,12 +237,21 @@ def test_the_default_is_torchs_cross_entropy_to_the_last_bit():
     assert torch.equal(VoxelLoss(regions=True)(logits, target), expected)
 
 
-@pytest.mark.parametrize(("tau", "gamma", "alpha"), ADJUSTMENTS)
+@pytest.mark.parametrize("adjustment", ADJUSTMENTS, ids=str)
 @pytest.mark.parametrize(("regions", "ignore"), [*itertools.product((False, True), repeat=2)])
-def test_gradients_are_those_of_finite_differences(regions, ignore, tau, gamma, alpha):
+def test_gradients_are_those_of_finite_differences(regions, ignore, adjustment):
     logits, target, _ = made_batch(regions, ignore, 2)
-    loss = VoxelLoss(regions=regions, shares=SHARES, tau=tau, gamma=gamma, alpha=alpha)
+    loss = VoxelLoss(regions=regions, shares=SHARES, **adjustment)
     assert torch.autograd.gradcheck(lambda x: loss(x, target, 3 if ignore else None), logits)
+
+
+@pytest.mark.parametrize("regions", [False, True])
+def test_the_best_prediction_is_the_smoothed_label(regions):
+    logits, target, _ = made_batch(regions, False, 2)
+    best = torch.where(target, 0.8, 0.2) if regions else torch.full_like(logits, 0.1).scatter(1, target.long(), 0.8)
+    logits = (best.logit() if regions else best.log()).detach().requires_grad_()
+    VoxelLoss(regions=regions, smoothing=0.2)(logits, target).sum().backward()
+    assert float(logits.grad.abs().max()) < 1e-6
 
 
 # The tail
@@ -307,14 +326,15 @@ def test_a_margin_of_a_thousand_still_has_a_gradient(regions, dtype):
 # Precision, and voxels that take no part
 
 
-@pytest.mark.parametrize(
-    ("tau", "gamma", "alpha"), [(1.0, 0.0, None), (0.0, 0.5, None), (0.0, 0.0, 1.0), (1.0, 0.5, 2.0)]
-)
+SOME = [{"tau": 1.0}, {"gamma": 0.5}, {"alpha": 1.0}, {"tau": 1.0, "gamma": 0.5, "alpha": 2.0}, {"smoothing": 0.2}]
+
+
+@pytest.mark.parametrize("adjustment", SOME, ids=str)
 @pytest.mark.parametrize("regions", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_logits_are_adjusted_in_single_precision(regions, dtype, tau, gamma, alpha):
+def test_half_logits_are_adjusted_in_single_precision(regions, dtype, adjustment):
     logits, target, _ = made_batch(regions, True, 3, dtype)
-    loss = VoxelLoss(regions=regions, shares=SHARES, tau=tau, gamma=gamma, alpha=alpha)
+    loss = VoxelLoss(regions=regions, shares=SHARES, **adjustment)
     expected = loss(logits.detach().float(), target, 3)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         autocast = loss(logits, target, 3)
@@ -326,15 +346,13 @@ def test_half_logits_are_adjusted_in_single_precision(regions, dtype, tau, gamma
     assert logits.grad.isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("tau", "gamma", "alpha"), [(0.0, 0.0, None), (1.0, 0.5, None), (0.0, 0.0, 1.0), (1.0, 0.5, 1.0)]
-)
+@pytest.mark.parametrize("adjustment", [{}, *SOME], ids=str)
 @pytest.mark.parametrize("regions", [False, True])
-def test_ignored_voxels_have_neither_loss_nor_gradient(regions, tau, gamma, alpha):
+def test_ignored_voxels_have_neither_loss_nor_gradient(regions, adjustment):
     logits, target, ignored = made_batch(regions, True, 3, torch.float32)
     with torch.no_grad():
         logits.copy_(torch.where(ignored, 1e30 * torch.sign(logits), logits))
-    voxelwise = VoxelLoss(regions=regions, shares=SHARES, tau=tau, gamma=gamma, alpha=alpha)(logits, target, 3)
+    voxelwise = VoxelLoss(regions=regions, shares=SHARES, **adjustment)(logits, target, 3)
     (gradient,) = torch.autograd.grad(voxelwise.sum(), logits)
     everywhere = ignored.expand(logits.shape)
     assert (voxelwise[everywhere if regions else ignored[:, 0]] == 0).all()
@@ -372,6 +390,8 @@ def test_extreme_logits_have_finite_losses_and_gradients(regions, label):
         ({"tau": 1.0, "shares": (1.0, 0.0)}, "`shares` must be positive"),
         ({"tau": 1.0, "shares": (1.0, math.nan)}, "`shares` must be positive"),
         ({"tau": 1.0, "shares": (1.0, 0.5), "regions": True}, "`shares` must be between 0 and 1"),
+        *(({"smoothing": value}, r"`smoothing` must be a number in \[0, 0.5\]") for value in (-0.1, 0.51, math.nan)),
+        ({"alpha": 1.0, "smoothing": 0.1}, "`smoothing` must be 0 with a polynomial tail"),
     ],
 )
 def test_numbers_out_of_range_are_refused(settings, message):

@@ -44,6 +44,23 @@ def check_steps(trainer, loader, n_steps=2):
     assert np.mean(changed) > 0.9
 
 
+def check_that_ranks_draw_alike(*ranks):
+    """After the exchange each rank has all cases of the batch; its table must say the same as the others'."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        indices, losses = rng.integers(len(ranks[0].hardness_log.table), size=2), rng.normal(size=2)
+        for trainer in ranks:
+            trainer.hardness_log.table.update(indices, losses)
+    for trainer in ranks:
+        trainer.hardness_log.table.replace = trainer.hardness_log.table.warming_up = False
+        trainer._estimate_beta()
+    mine, theirs = (trainer.hardness_log.table for trainer in ranks)
+    np.testing.assert_array_equal(mine.probabilities(), theirs.probabilities())
+    draws = [table.draw(3, rng=np.random.default_rng(3)) for table in (mine, theirs)]
+    np.testing.assert_array_equal(draws[0].indices, draws[1].indices)
+    np.testing.assert_array_equal(draws[0].betas, draws[1].betas)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
 @pytest.mark.parametrize("name", PLAIN_NAMES)
@@ -82,24 +99,7 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on_where_it_stoppe
         np.testing.assert_array_equal(again.probabilities(), expected)
     if isinstance(table.rule, GroupRule):
         np.testing.assert_array_equal(again.rule.weights, table.rule.weights)
-
-
-@pytest.mark.parametrize("name", ALL_NAMES)
-def test_ranks_that_are_told_the_same_losses_draw_alike(make_trainer, name):
-    """After the exchange each rank has all cases of the batch; its table must say the same as the others'."""
-    ranks = [started(make_trainer, name)[0] for _ in range(2)]
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        indices, losses = rng.integers(len(ranks[0].hardness_log.table), size=2), rng.normal(size=2)
-        for trainer in ranks:
-            trainer.hardness_log.table.update(indices, losses)
-    for trainer in ranks:
-        trainer._estimate_beta()
-    mine, theirs = (trainer.hardness_log.table for trainer in ranks)
-    np.testing.assert_array_equal(mine.probabilities(), theirs.probabilities())
-    draws = [table.draw(3, rng=np.random.default_rng(3)) for table in (mine, theirs)]
-    np.testing.assert_array_equal(draws[0].indices, draws[1].indices)
-    np.testing.assert_array_equal(draws[0].betas, draws[1].betas)
+    check_that_ranks_draw_alike(trainer, resumed)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from nnunet_dro.trainers.options import (
     TrainerOptions,
     options_from_name,
 )
+from nnunet_dro.trainers.registry import parse_trainer_name
 
 BASE = "nnUNetTrainerHWS"
 
@@ -97,57 +98,92 @@ def test_another_spelling_stops_with_the_right_name(suffix, right):
         options_from_name(BASE + suffix, base=BASE, kind=HWSOptions)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "message"),
-    [
-        ("_bta10", "`bta10` in `nnUNetTrainerHWS_bta10` is not an option"),
-        ("_beta-1", "`beta-1` in .* is not an option"),
-        ("_beta1e3", "`beta1e3` in .* is not an option"),
-        ("_beta", "`beta` in .* is not an option"),
-        ("_beta10_beta20", "the option beta<x> twice"),
-        ("_noIS_noIS", "the option noIS twice"),
-        ("_hardCE_hardPresent", "gives both hardCE and hardPresent. Choose one"),
-        ("_hardCE_hardCE", "the option hardCE twice"),
-        ("_beta10_betaauto", "`beta` has no effect with `betaauto`"),
-        ("_betaauto_cvar0.1", "`betaauto` has no effect with `cvar`"),
-        ("_beta10_noIS_normIS", "`normIS` has no effect with `noIS`"),
-        ("_beta0_normIS", "`normIS` has no effect with `beta0`"),
-        ("_sub0x1x1", "`sub` must be three numbers of at least 1"),
-        ("_sub2x2", "`sub2x2` in .* is not an option"),
-        ("_poly0", "`poly` must be a number > 0"),
-        ("_nu0.1", "`nu0.1` in .* is not an option of this trainer"),
-        ("__beta10", "`` in .* is not an option"),
-        ("_", "`` in .* is not an option"),
-        ("beta10", "must have an underscore after nnUNetTrainerHWS"),
-        ("_clip2to3", "`clip` must be two numbers"),
-        ("_clip1to1", "`clip` must be two numbers"),
-        ("_momentum1", r"`momentum` must be a number in \[0, 1\)"),
-        ("_0epochs", "`epochs` must be at least 1"),
-        ("_0iters", "`iters` must be at least 1"),
-        ("_noIS_clip0.5to2", "`clip` has no effect with `noIS`"),
-        ("_noIS_exactIS", "`exactIS` has no effect with `noIS`"),
-        ("_beta0_noIS", "no effect with `beta0`"),
-        ("_beta0_exactIS", "no effect with `beta0`"),
-        ("_beta0_warmup3", "`warmup` has no effect with `beta0`"),
-        ("_explore1.5", r"`explore` must be a number in \[0, 1\], got 1.5"),
-        ("_beta0_explore0.1", "`explore` has no effect with `beta0`"),
-        ("_warmup20_20epochs", "`warmup` must be fewer than the 20 epochs of the training, got 20"),
-        ("_beta0_chi2", "`chi2` has no effect with `beta0`"),
-        ("_chi2_cvar0.1", "`chi2` has no effect with `cvar`"),
-        ("_beta10_cvar0.1", "`beta` has no effect with `cvar`"),
-        ("_doro0.1", "`doro` has no effect without `cvar<a>`"),
-        ("_cvar0.1_noIS", "`noIS` has no effect with `cvar`: only KL has weights"),
-        ("_chi2_exactIS", "`exactIS` has no effect with `chi2`: only KL has weights"),
-        ("_cvar1", r"`cvar` must be a number in \(0, 1\)"),
-        ("_cvar0", r"`cvar` must be a number in \(0, 1\)"),
-        ("_cvar0.1_doro1", r"`doro` must be a number in \(0, 1\)"),
-        ("_beta" + "9" * 400, "`beta` must be a number >= 0"),
-    ],
-)
-def test_a_wrong_option_is_named_and_the_valid_ones_are_listed(suffix, message):
+#: Names of trainers without what they all begin with, and what is said of them.
+REFUSED = [
+    ("HWS_bta10", "`bta10` in `nnUNetTrainerHWS_bta10` is not an option"),
+    ("HWS_beta-1", "`beta-1` in .* is not an option"),
+    ("HWS_beta1e3", "`beta1e3` in .* is not an option"),
+    ("HWS_beta", "`beta` in .* is not an option"),
+    ("HWS_beta10_beta20", "the option beta<x> twice"),
+    ("HWS_noIS_noIS", "the option noIS twice"),
+    ("HWS_hardCE_hardPresent", "gives both hardCE and hardPresent. Choose one"),
+    ("HWS_hardCE_hardCE", "the option hardCE twice"),
+    ("HWS_beta10_betaauto", "`beta` has no effect with `betaauto`"),
+    ("HWS_betaauto_cvar0.1", "`betaauto` has no effect with `cvar`"),
+    ("HWS_beta10_noIS_normIS", "`normIS` has no effect with `noIS`"),
+    ("HWS_beta0_normIS", "`normIS` has no effect with `beta0`"),
+    ("HWS_sub0x1x1", "`sub` must be three numbers of at least 1"),
+    ("HWS_sub2x2", "`sub2x2` in .* is not an option"),
+    ("HWS_poly0", "`poly` must be a number > 0"),
+    ("HWS_nu0.1", "`nu0.1` in .* is not an option of this trainer"),
+    ("HWS__beta10", "`` in .* is not an option"),
+    ("HWS_", "`` in .* is not an option"),
+    ("HWSbeta10", "must have an underscore after nnUNetTrainerHWS"),
+    ("HWS_clip2to3", "`clip` must be two numbers"),
+    ("HWS_clip1to1", "`clip` must be two numbers"),
+    ("HWS_momentum1", r"`momentum` must be a number in \[0, 1\)"),
+    ("HWS_0epochs", "`epochs` must be at least 1"),
+    ("HWS_0iters", "`iters` must be at least 1"),
+    ("HWS_noIS_clip0.5to2", "`clip` has no effect with `noIS`"),
+    ("HWS_noIS_exactIS", "`exactIS` has no effect with `noIS`"),
+    ("HWS_beta0_noIS", "no effect with `beta0`"),
+    ("HWS_beta0_exactIS", "no effect with `beta0`"),
+    ("HWS_beta0_warmup3", "`warmup` has no effect with `beta0`"),
+    ("HWS_explore1.5", r"`explore` must be a number in \[0, 1\], got 1.5"),
+    ("HWS_beta0_explore0.1", "`explore` has no effect with `beta0`"),
+    ("HWS_warmup20_20epochs", "`warmup` must be fewer than the 20 epochs of the training, got 20"),
+    ("HWS_beta0_chi2", "`chi2` has no effect with `beta0`"),
+    ("HWS_chi2_cvar0.1", "`chi2` has no effect with `cvar`"),
+    ("HWS_beta10_cvar0.1", "`beta` has no effect with `cvar`"),
+    ("HWS_doro0.1", "`doro` has no effect without `cvar<a>`"),
+    ("HWS_cvar0.1_noIS", "`noIS` has no effect with `cvar`: only KL has weights"),
+    ("HWS_chi2_exactIS", "`exactIS` has no effect with `chi2`: only KL has weights"),
+    ("HWS_cvar1", r"`cvar` must be a number in \(0, 1\)"),
+    ("HWS_cvar0", r"`cvar` must be a number in \(0, 1\)"),
+    ("HWS_cvar0.1_doro1", r"`doro` must be a number in \(0, 1\)"),
+    ("HWS_beta" + "9" * 400, "`beta` must be a number >= 0"),
+    ("DRO_share1", r"`share` must be a number in \(0, 1\)"),
+    ("DRO_share0.3_beta10", "`share` has no effect with `beta`"),
+    ("DRO_share0.3_betaauto", "`share` has no effect with `betaauto`"),
+    ("DRO_share0.3_cvar0.5", "`share` has no effect with `cvar`"),
+    ("DRO_share0.3_chi2", "`share` has no effect with `chi2`"),
+    ("DRO_earned_beta10", "`earned` has no effect with `beta`"),
+    ("DRO_hardLoss_memory0.5", "`memory` has no effect without the pooled hardness"),
+    ("DRO_memory1", r"`memory` must be a number in \[0, 1\)"),
+    ("DRO_share0.5", "must be written `nnUNetTrainerDRO`"),
+    ("DRO_exactIS", "`exactIS` has no effect without `IS`, which turns importance weights on"),
+    ("DRO_cvar0.5_IS", "`IS` has no effect with `cvar`: only KL has weights"),
+    ("DRO_noIS", "`noIS` in `nnUNetTrainerDRO_noIS` is not an option of this trainer"),
+    ("IW", "`column` must be a column of cases.csv, written after the trainer's name"),
+    ("IW_2epochs", "`column` must be a column of cases.csv, written after the trainer's name"),
+    ("IW_a__b", "a column whose name has no `__`"),
+    ("IW_a/b", "none of /"),
+    *[(f"IW_a{letter}b", "no control character and none of /") for letter in '*?"<>|\0\n\t\x7f'],
+    ("IW_centre_beta10", "`beta10` in .* is not an option of this trainer. Options, the column first"),
+    ("IW_centre_warmup3", "`warmup3` in .* is not an option of this trainer"),
+    ("IW_centre_2epochs_poly1", "must be written `nnUNetTrainerIW_centre_poly1_2epochs`"),
+    ("LS_alpha0.6", r"`alpha` must be a number in \[0, 0.5\], got 0.6"),
+    ("LS_alpha0.1", "must be written `nnUNetTrainerLS`"),
+    ("LS_T5", "`T5` in .* is not an option of this trainer"),
+    ("LS_poly1", "`poly1` in .* is not an option of this trainer"),
+    ("GILS_T0", r"`T` must be 1 to 15 \(nnUNetTrainerLS takes no step\), got 0"),
+    ("GILS_T16", "`T` must be 1 to 15"),
+    ("GILS_eta0", "`eta` must be a number > 0"),
+    ("GILS_rms0", "`rms` must be a number > 0"),
+    ("GILS_warmup5_5epochs", "`warmup` must be fewer than the 5 epochs"),
+    ("LS_warmup5", "`warmup5` in .* is not an option of this trainer"),
+    ("GILS_gamma0.001", "must be written `nnUNetTrainerGILS`"),
+    ("GILS_eta1_T3", "must be written `nnUNetTrainerGILS_T3_eta1`"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), REFUSED)
+def test_a_wrong_name_is_refused_and_the_valid_options_are_listed(name, message):
     with pytest.raises(ValueError, match=message) as error:
-        options_from_name(BASE + suffix, base=BASE, kind=HWSOptions)
-    assert "in this order: beta<x>, betaauto, chi2, cvar<a>, doro<e>, noIS, exactIS, normIS, clip" in str(error.value)
+        parse_trainer_name(f"nnUNetTrainer{name}")
+    if name.startswith("HWS"):
+        listed = "in this order: beta<x>, betaauto, chi2, cvar<a>, doro<e>, noIS, exactIS, normIS, clip"
+        assert listed in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -165,28 +201,6 @@ def test_a_switch_that_is_on_anyway_is_no_option_of_a_trainer():
     words = {kind: {option.form for option in kind.known_options()} for kind in (DROOptions, HWSOptions)}
     assert ["hardPooled" in words[kind] for kind in (DROOptions, HWSOptions)] == [False, True]
     assert ["hardLoss" in words[kind] for kind in (DROOptions, HWSOptions)] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("suffix", "message"),
-    [
-        ("_share1", r"`share` must be a number in \(0, 1\)"),
-        ("_share0.3_beta10", "`share` has no effect with `beta`"),
-        ("_share0.3_betaauto", "`share` has no effect with `betaauto`"),
-        ("_share0.3_cvar0.5", "`share` has no effect with `cvar`"),
-        ("_share0.3_chi2", "`share` has no effect with `chi2`"),
-        ("_earned_beta10", "`earned` has no effect with `beta`"),
-        ("_hardLoss_memory0.5", "`memory` has no effect without the pooled hardness"),
-        ("_memory1", r"`memory` must be a number in \[0, 1\)"),
-        ("_share0.5", "must be written `nnUNetTrainerDRO`"),
-        ("_exactIS", "`exactIS` has no effect without `IS`, which turns importance weights on"),
-        ("_cvar0.5_IS", "`IS` has no effect with `cvar`: only KL has weights"),
-        ("_noIS", "`noIS` in `nnUNetTrainerDRO_noIS` is not an option of this trainer"),
-    ],
-)
-def test_a_wrong_option_of_the_default_trainer_is_named(suffix, message):
-    with pytest.raises(ValueError, match=message):
-        options_from_name(f"nnUNetTrainerDRO{suffix}", base="nnUNetTrainerDRO", kind=DROOptions)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +259,12 @@ def test_options_say_the_rule(options, rule):
 @pytest.mark.parametrize(
     ("name", "kind", "options"),
     [
+        (
+            "nnUNetTrainerGILS_alpha0.3_T7_eta0.5_gamma0.01_la1_2epochs",
+            GILSOptions,
+            {"smoothing": 0.3, "steps": 7, "step_size": 0.5, "penalty": 0.01, "logit_adjustment": 1.0, "epochs": 2},
+        ),
+        ("nnUNetTrainerLS_alpha0.5", LSOptions, {"smoothing": 0.5}),
         ("nnUNetTrainerIW_centre", IWOptions, {"column": "centre"}),
         (
             "nnUNetTrainerIW_age_group_poly1_2epochs",
@@ -259,28 +279,10 @@ def test_options_say_the_rule(options, rule):
         ),
     ],
 )
-def test_a_group_trainer_names_its_column_first(name, kind, options):
+def test_other_trainers_name_their_options_after_the_column(name, kind, options):
     base = name.split("_")[0]
     assert options_from_name(name, base=base, kind=kind) == kind(**options)
     assert base + kind(**options).suffix() == name
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nnUNetTrainerIW", "`column` must be a column of cases.csv, written after the trainer's name"),
-        ("nnUNetTrainerIW_2epochs", "`column` must be a column of cases.csv, written after the trainer's name"),
-        ("nnUNetTrainerIW_a__b", "a column whose name has no `__`"),
-        ("nnUNetTrainerIW_a/b", "none of /"),
-        *[(f"nnUNetTrainerIW_a{letter}b", "no control character and none of /") for letter in '*?"<>|\0\n\t\x7f'],
-        ("nnUNetTrainerIW_centre_beta10", "`beta10` in .* is not an option of this trainer. Options, the column first"),
-        ("nnUNetTrainerIW_centre_warmup3", "`warmup3` in .* is not an option of this trainer"),
-        ("nnUNetTrainerIW_centre_2epochs_poly1", "must be written `nnUNetTrainerIW_centre_poly1_2epochs`"),
-    ],
-)
-def test_a_group_trainer_says_what_is_wrong_with_its_name(name, message):
-    with pytest.raises(ValueError, match=message):
-        options_from_name(name, base="nnUNetTrainerIW", kind=IWOptions)
 
 
 def test_options_answer_for_every_trainer_without_a_look_at_their_class():
@@ -316,6 +318,11 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
 )
 def test_options_say_the_importance_weights(options, importance):
     assert HWSOptions(**options).importance == importance
+
+
+def test_a_polynomial_tail_is_refused_with_label_smoothing_in_code_too():
+    with pytest.raises(ValueError, match="`poly` must be left out with label smoothing"):
+        LSOptions(polynomial_tail=1.0)
 
 
 @pytest.mark.parametrize("options", [{"nu": 0.0}, {"nu": float("inf")}, {"adjustment": -1.0}, {"column": ""}])

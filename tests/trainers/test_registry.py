@@ -2,8 +2,11 @@ import pickle
 from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
+import torch
+from nnunetv2.utilities.file_path_utilities import convert_trainer_plans_config_to_identifier, get_ensemble_name
 
 from nnunet_dro.trainers.installation import FOLDER
+from nnunet_dro.trainers.named import longest_name
 from nnunet_dro.trainers.nnUNetTrainerHWS import nnUNetTrainerHWS
 from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name, trainer_class
 from tests.trainers.names import ALL_NAMES, PLAIN_NAMES
@@ -59,3 +62,59 @@ def test_nnunet_is_told_of_every_trainer(name):
 
 def test_trainers_are_named_after_their_files():
     assert list(TRAINERS) == [cls.__module__.split(".")[-1] for cls in TRAINERS.values()]
+
+
+# What every trainer with a name has
+
+
+@pytest.fixture
+def n_threads():
+    """Threads as nnUNetv2_train sets them on a machine with three processors."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield torch.get_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("wished", "used"), [("1", 1), ("2,1", 2), ("8", 3), ("0", 3), ("many", 3), ("", 3), (None, 3)]
+)
+def test_training_on_a_cpu_keeps_to_omp_num_threads(make_trainer, monkeypatch, n_threads, wished, used):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if wished is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", wished)
+
+    make_trainer(nnUNetTrainerHWS).initialize()
+
+    assert n_threads() == used
+
+
+LONG = "nnUNetTrainerHWS_beta12.5_exactIS_normIS_clip0.25to7.5_momentum0.75_hardPresent_la0.5_3epochs"
+
+
+@pytest.mark.parametrize(
+    ("plans", "configurations", "longest"),
+    [
+        ("nnUNetPlans", ["2d", "3d_fullres", "3d_cascade_fullres"], 77),
+        ("nnUNetResEncUNetLPlans", ["2d"], 70),
+        ("nnUNetPlans", ["3d_fullres_of_small_patches"], 68),
+        ("nnUNetPlans", [], 77),
+    ],
+)
+def test_two_of_the_longest_names_make_a_folder_of_nnunet(plans, configurations, longest):
+    assert longest_name(plans, configurations) == longest
+    model = convert_trainer_plans_config_to_identifier(
+        "n" * longest, plans.ljust(15, "-"), max([*configurations, "3d_cascade_fullres"], key=len)
+    )
+    ensemble = get_ensemble_name(model, model, (0, 1, 2, 3, 4))
+    assert 253 < len(ensemble) <= 255
+
+
+@pytest.mark.parametrize("name", [LONG, "nnUNetTrainerHWS_3epochs"])
+def test_a_name_too_long_for_an_ensemble_is_warned_of(make_trainer, name):
+    trainer = make_trainer(trainer_class(name), "2d_small")
+    trainer.on_train_start()
+    with open(trainer.log_file) as file:
+        log = file.read()
+    warned = f"WARNING: {name} has {len(name)} characters. nnUNetv2_find_best_configuration" in log
+    assert warned == (len(name) > 77)

@@ -111,20 +111,6 @@ def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
     assert "weight[a]" not in rows
 
 
-def test_group_weights_are_logged_by_the_trainer_that_has_them(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerGroupDRO_site_nu1"))
-    trainer.initialize()
-    trainer.get_dataloaders()
-    trainer.on_train_start()
-    table = trainer.hardness_log.table
-    table.update(range(len(table)), [float(int(case[-2:]) % 3 == 0) for case in table.cases])
-    trainer.on_train_epoch_start()
-    trainer.on_train_epoch_end([{"loss": 0.0}])
-    weights = trainer.hardness_log.summaries[-1].groups
-    assert weights["weight[a]"] == pytest.approx(2.718 / 3.718, abs=1e-3)
-    assert weights["weight[a]"] + weights["weight[b]"] == pytest.approx(1)
-
-
 def test_an_unreadable_case_table_does_not_stop_a_training_that_needs_none(make_trainer, preprocessed_table):
     preprocessed_table.write_text("patient,site\nx,a\n")
     trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"))

@@ -288,29 +288,18 @@ def test_a_case_that_was_preprocessed_again_is_counted_again(folder):
         assert dataset.n_loaded == 1
 
 
-@pytest.mark.parametrize("seconds", [2, -2])
-def test_a_file_of_another_time_is_counted_again(folder, seconds):
-    """Newer, or older as from a backup."""
-    made_dataset(folder, nnUNetDatasetBlosc2)
-    dataset = OnlySegmentations(str(folder))
-    counted(dataset, folder)
-    time = (folder / "b_seg.b2nd").stat().st_mtime + seconds
-    os.utime(folder / "b_seg.b2nd", (time, time))
-    dataset.n_loaded = 0
-    for _ in range(2):
-        counted(dataset, folder)
-        assert dataset.n_loaded == 1
-
-
-def test_a_copy_that_lost_its_fractions_of_seconds_is_not_counted_again(folder):
+@pytest.mark.parametrize(("seconds", "n_new"), [(2, 1), (-2, 1), (0, 0)])
+def test_a_file_of_another_second_is_counted_again(folder, seconds, n_new):
+    """Newer, or older as from a backup; not if a copy lost the fractions of its second."""
     made_dataset(folder, nnUNetDatasetBlosc2)
     dataset = OnlySegmentations(str(folder))
     expected = counted(dataset, folder)
-    for path in folder.iterdir():
-        seconds = path.stat().st_mtime_ns // 10**9 * 10**9
-        os.utime(path, ns=(seconds, seconds))
-    assert counted(dataset, folder) == expected
-    assert dataset.n_loaded == len(CASES)
+    time = int((folder / "b_seg.b2nd").stat().st_mtime) + seconds
+    os.utime(folder / "b_seg.b2nd", (time, time))
+    dataset.n_loaded = 0
+    for _ in range(2):
+        assert counted(dataset, folder) == expected
+        assert dataset.n_loaded == n_new
 
 
 @pytest.mark.parametrize(

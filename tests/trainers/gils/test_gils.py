@@ -15,7 +15,6 @@ from nnunet_dro.trainers.gils.perturbation import Perturbed, ascend
 from nnunet_dro.trainers.gils.perturbation_log import Example, PerturbationLog, draw_example, make_example
 from nnunet_dro.trainers.log.case_curves import save_picture
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
-from nnunet_dro.trainers.options import GILSOptions, LSOptions, options_from_name
 from nnunet_dro.trainers.registry import trainer_class
 from tests.trainers.draws import draws_of
 
@@ -359,39 +358,3 @@ def test_any_example_can_be_drawn(tmp_path, labels):
     image = np.zeros(labels.shape, np.float32)
     save_picture(tmp_path / "a.png", draw_example, Example("a", image, image, labels), "a, epoch 0")
     assert (tmp_path / "a.png").stat().st_size > 1000
-
-
-def test_names_and_options():
-    options = options_from_name(
-        "nnUNetTrainerGILS_alpha0.3_T7_eta0.5_gamma0.01_la1_2epochs", base="nnUNetTrainerGILS", kind=GILSOptions
-    )
-    assert options == GILSOptions(smoothing=0.3, steps=7, step_size=0.5, penalty=0.01, logit_adjustment=1.0, epochs=2)
-    assert GILSOptions().penalty == 1e-3, "the paper's"
-    assert options_from_name("nnUNetTrainerLS_alpha0.5", base="nnUNetTrainerLS", kind=LSOptions).smoothing == 0.5
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nnUNetTrainerLS_alpha0.6", r"`alpha` must be a number in \[0, 0.5\], got 0.6"),
-        ("nnUNetTrainerLS_alpha0.1", "must be written `nnUNetTrainerLS`"),
-        ("nnUNetTrainerLS_T5", "`T5` in .* is not an option of this trainer"),
-        ("nnUNetTrainerLS_poly1", "`poly1` in .* is not an option of this trainer"),
-        ("nnUNetTrainerGILS_T0", r"`T` must be 1 to 15 \(nnUNetTrainerLS takes no step\), got 0"),
-        ("nnUNetTrainerGILS_T16", "`T` must be 1 to 15"),
-        ("nnUNetTrainerGILS_eta0", "`eta` must be a number > 0"),
-        ("nnUNetTrainerGILS_rms0", "`rms` must be a number > 0"),
-        ("nnUNetTrainerGILS_warmup5_5epochs", "`warmup` must be fewer than the 5 epochs"),
-        ("nnUNetTrainerLS_warmup5", "`warmup5` in .* is not an option of this trainer"),
-        ("nnUNetTrainerGILS_gamma0.001", "must be written `nnUNetTrainerGILS`"),
-        ("nnUNetTrainerGILS_eta1_T3", "must be written `nnUNetTrainerGILS_T3_eta1`"),
-    ],
-)
-def test_names_that_are_refused(name, message):
-    with pytest.raises(ValueError, match=message):
-        trainer_class(name)
-
-
-def test_a_polynomial_tail_is_refused_in_code_too():
-    with pytest.raises(ValueError, match="`poly` must be left out with label smoothing"):
-        LSOptions(polynomial_tail=1.0)
