@@ -13,7 +13,7 @@ def complete_trainer(incomplete: str) -> list[tuple[str, str]]:
 
     Nothing heavy is imported: the shell waits for the answer.
     """
-    names = sorted(path.stem for path in _TRAINERS.glob(f"{_PREFIX}*.py"))
+    names = sorted(path.stem for path in _TRAINERS.rglob(f"{_PREFIX}[A-Z]*.py"))
     base = next((name for name in sorted(names, key=len, reverse=True) if incomplete.startswith(f"{name}_")), None)
     if base is None:
         return [(name, "") for name in names if name.startswith(incomplete)]
