@@ -23,7 +23,7 @@ def plan(
     from nnunet_dro.evaluation.judging.outcomes import metric_meant, rows_of
     from nnunet_dro.evaluation.judging.planning import chances, check_share, least_share, pilot_values
     from nnunet_dro.evaluation.judging.requirements import parse_requirement
-    from nnunet_dro.evaluation.report.plan import plan_table, planned_sizes
+    from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
     from nnunet_dro.evaluation.result_files import read_evaluation
 
     parsed = parse_requirement(requirement)

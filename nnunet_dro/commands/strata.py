@@ -25,7 +25,7 @@ def strata(
     """Write a case table with what images and references tell: size, contrast, noise, scanner, age ..."""
     from joblib import cpu_count
 
-    from nnunet_dro.evaluation.report.columns import columns_table
+    from nnunet_dro.evaluation.report.command_tables import columns_table
     from nnunet_dro.evaluation.stratifying.strata_table import strata_table
     from nnunet_dro.files.atomic import replacing
     from nnunet_dro.files.output_folder import check_new_file

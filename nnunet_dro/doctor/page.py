@@ -12,7 +12,7 @@ from nnunet_dro.doctor.figure import dice_figure
 from nnunet_dro.doctor.measurements import CASES_FILE, DICE, LOSS
 from nnunet_dro.doctor.rules import State, Stratum
 from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
-from nnunet_dro.pages.page import page_assets, page_environment
+from nnunet_dro.pages.html import page_assets, page_environment
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.pages.svg import legend_mark
 from nnunet_dro.pages.wording import NO_VALUE, count
@@ -64,9 +64,11 @@ def doctor_html(answer: Answer) -> str:
         "cost": _cost(answer),
         "limits": _limits(answer),
         "about": _about(answer),
-        "cases_about": "All training and validation cases of the fold, hardest first.",
-        "cases_caption": "Every case",
-        "cases_file": CASES_FILE,
+        "cases": {
+            "about": "All training and validation cases of the fold, hardest first.",
+            "caption": "Every case",
+            "file": CASES_FILE,
+        },
         "payload": _case_table(answer).payload({}),
     }
     template = page_environment(_ASSETS).get_template("doctor.html")

@@ -14,7 +14,7 @@ from nnunet_dro.evaluation.report.score_tables import metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.words import counted, findings, heading, on_table, parts_of, size, title
-from nnunet_dro.pages.page import page_assets, page_environment
+from nnunet_dro.pages.html import page_assets, page_environment
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.pages.wording import NO_VALUE, share
 
@@ -54,9 +54,11 @@ def exploration_html(exploration: Exploration) -> str:
         "definitions": dict(exploration.about["definitions"]),
         "about": {name: dict(exploration.about[name]) for name in ("options", "evaluation", "versions")},
         "has_cases": table is not None,
-        "cases_about": "Every case of the labels in the table above.",
-        "cases_hint": "A dot in a figure opens its case here." if charts else "",
-        "cases_file": "scores.csv of the evaluation",
+        "cases": {
+            "about": "Every case of the labels in the table above.",
+            "hint": "A dot in a figure opens its case here." if charts else "",
+            "file": "scores.csv of the evaluation",
+        },
         "payload": {"columns": []} if table is None else table.payload({}),
     }
     template = page_environment(_ASSETS).get_template("exploration.html")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
-from nnunet_dro.evaluation.report.markdown import escape
+from nnunet_dro.pages.markdown import escape
 from nnunet_dro.pages.wording import share
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import TITLES

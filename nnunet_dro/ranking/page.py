@@ -9,7 +9,7 @@ import pandas as pd
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.pages.page import page_assets, page_environment
+from nnunet_dro.pages.html import page_assets, page_environment
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.wording import NO_VALUE, share
 from nnunet_dro.ranking.case_page import case_charts, case_table
@@ -70,8 +70,10 @@ def ranking_html(ranking: Ranking) -> str:
         "has_cases": table is not None,
         "definitions": [(TITLES[scheme], text) for scheme, text in DEFINITIONS.items()],
         "about": dict(ranking.about["options"]) | {"versions": dict(ranking.about["versions"])},
-        "cases_about": "The best, the median and the worst value of the teams in each case, hardest case first.",
-        "cases_file": "cases.csv",
+        "cases": {
+            "about": "The best, the median and the worst value of the teams in each case, hardest case first.",
+            "file": "cases.csv",
+        },
         "payload": {"columns": []} if table is None else table.payload({}),
     }
     template = page_environment(_ASSETS).get_template("ranking.html")

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.pages.page import page_assets, page_environment
+from nnunet_dro.pages.html import page_assets, page_environment
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.pages.svg import N_COLOURS
 from nnunet_dro.pages.wording import count
@@ -75,10 +75,12 @@ def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
             ("Folds" if len(suspects.folds) > 1 else "Fold", folds),
             ("Log", f"{log.kind.file}, {count(len(log.epochs), 'epoch')}" if log else "none"),
         ],
-        "cases_about": "All cases of the folds." if len(suspects.folds) > 1 else "All cases of the fold.",
-        "cases_hint": "",
-        "cases_caption": "Every case",
-        "cases_file": "suspects.csv",
+        "cases": {
+            "about": "All cases of the folds." if len(suspects.folds) > 1 else "All cases of the fold.",
+            "hint": "",
+            "caption": "Every case",
+            "file": "suspects.csv",
+        },
         "payload": table.payload(pictures),
     }
     template = page_environment(_ASSETS).get_template("suspects.html")

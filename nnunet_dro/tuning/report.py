@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nnunet_dro.files.atomic import replacing
-from nnunet_dro.pages.page import page_environment
+from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.wording import NO_VALUE, count
 from nnunet_dro.tuning.repeats import Repeated, chosen_trial, repeated
 from nnunet_dro.tuning.study import Settings

@@ -1,6 +1,6 @@
 import pytest
 
-from nnunet_dro.pages.page import breakable
+from nnunet_dro.pages.html import breakable
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,19 @@
 """Reports of an evaluation and of a comparison: a page, and tables for papers, notes and the terminal."""
 
-from nnunet_dro.evaluation.report.files import comparison_reports, evaluation_reports, pictures_of
-from nnunet_dro.evaluation.report.gallery import GalleryEntry, gallery_entries, worst_cases
-from nnunet_dro.evaluation.report.html import comparison_html, evaluation_html
-from nnunet_dro.evaluation.report.latex import comparison_latex, evaluation_latex
-from nnunet_dro.evaluation.report.markdown import comparison_markdown, evaluation_markdown
-from nnunet_dro.evaluation.report.terminal import comparison_table, evaluation_table, splits_table
+from nnunet_dro.evaluation.report.command_tables import splits_table
+from nnunet_dro.evaluation.report.comparison_page import comparison_html
+from nnunet_dro.evaluation.report.documents import (
+    comparison_latex,
+    comparison_markdown,
+    comparison_reports,
+    comparison_table,
+    evaluation_latex,
+    evaluation_markdown,
+    evaluation_reports,
+    evaluation_table,
+)
+from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
+from nnunet_dro.evaluation.report.gallery import GalleryEntry, gallery_entries, pictures_of, worst_cases
 
 __all__ = [
     "GalleryEntry",

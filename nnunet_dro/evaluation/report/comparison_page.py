@@ -1,40 +1,25 @@
-"""The content of the page of a comparison, for its template."""
+"""The page of a comparison."""
 
-import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report.charts.forest import Difference, forest
 from nnunet_dro.evaluation.report.charts.scatter import Points, paired
 from nnunet_dro.evaluation.report.charts.stratum_cases import MOST_DOTS
-from nnunet_dro.evaluation.report.evaluation_page import (
-    MANY_DOTS,
-    lede,
-    legend_of,
-    strata_in_order,
-    stratum_index,
-)
 from nnunet_dro.evaluation.report.findings import comparison_notes
 from nnunet_dro.evaluation.report.formatting import (
     against_baseline,
-    attribute_title,
-    change_bounds,
-    counted_as_worst,
     difference,
     difference_unit,
-    interval,
     metric_named,
     number,
-    p_value,
-    range_of_trainings,
     scaled,
     stratum_title,
-    typical_change,
-    unit_sign,
 )
+from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, difference_table
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.page_limits import (
     MOST_CASE_ROWS,
@@ -42,11 +27,24 @@ from nnunet_dro.evaluation.report.page_limits import (
     left_out_of_comparison,
     most_changed_labels,
 )
+from nnunet_dro.evaluation.report.page_parts import (
+    attribute_heading,
+    lede,
+    legend_of,
+    methods,
+    on_bounds,
+    readable,
+    requirements_section,
+    strata_blocks,
+    strata_in_order,
+    stratum_index,
+)
 from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
-from nnunet_dro.evaluation.report.strata_tables import INTERVAL, strata_tables
+from nnunet_dro.evaluation.report.strata_tables import in_order
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
-from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import SortableTable
 
 if TYPE_CHECKING:
@@ -56,61 +54,77 @@ if TYPE_CHECKING:
 _MOST_CHANGED = 10
 
 
-def comparison_content(comparison: "Comparison") -> dict[str, Any]:
-    """Everything the template of a comparison's page needs beyond what all pages share."""
+def comparison_html(comparison: "Comparison") -> str:
+    """The page of a comparison.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        HTML, the same for the same input. All names from files are escaped.
+
+    Raises:
+        ValueError: If the comparison has an unknown metric.
+    """
     metrics = [metric_named(str(name), comparison.scores) for name in comparison.table["metric"].unique()]
-    methods = comparison.methods
-    every_pair = Pairs.of(comparison.scores, metrics, methods)
+    every_pair = Pairs.of(comparison.scores, metrics, comparison.methods)
     pairs = every_pair.most_changed(metrics[0].name, MOST_CASE_ROWS) if metrics else every_pair
     table = pairs_table(pairs, metrics, comparison.stratum_of_case)
-    attributes = [str(name) for name in comparison.table["attribute"].unique()]
-    parts = [_part(comparison, attribute, n) for n, attribute in enumerate(attributes)]
-    blocks = _paired(comparison, pairs, table, metrics)
-    requirements = comparison.about.get("requirements", [])
-    asked = [("requirements", "Requirements")] if requirements else []
-    contents = [("findings", "What changed"), *asked, *((part["id"], part["title"]) for part in parts)]
-    contents += [(f"pairs-{n + 1}", f"{block['short']}") for n, block in enumerate(blocks)]
-    contents += [("changed", "Changed cases"), ("cases", "Cases"), ("methods", "Definitions")]
-    return {
-        "kind": "nnunet-dro · comparison per stratum",
-        "title": against_baseline(methods),
-        "heading": against_baseline(methods),
-        "lede": lede(every_pair.rows, comparison.stratum_of_case, metrics),
-        "contents": contents,
-        "baseline": methods[0],
-        "methods": methods,
-        "verdicts": verdicts(comparison),
-        "requirements": requirements,
-        "all_notes": comparison_notes(comparison),
-        "parts": parts,
-        "paired": blocks,
-        "changed": _changed(comparison, metrics),
-        "changed_columns": _changed_columns(comparison),
-        "cases_about": _cases_about(len(pairs.rows), len(every_pair.rows)),
-        "many": " many" if len(pairs.rows) * (len(methods) - 1) > MANY_DOTS else "",
-        "payload": table.payload({}),
-    }
+    blocks: list[Block] = [Heading("What changed", anchor="findings", short="What changed"), *_findings(comparison)]
+    blocks += requirements_section(comparison.about)
+    blocks += [Note(text) for text in comparison_notes(comparison)]
+    for place, attribute in enumerate(comparison.table["attribute"].unique()):
+        blocks += _attribute(comparison, str(attribute), place)
+    blocks += [*_paired(comparison, pairs, table, metrics), *_changed(comparison, metrics)]
+    return page(
+        blocks,
+        methods(metrics, comparison.about),
+        about=readable(comparison.about),
+        cases={"about": _cases_about(len(pairs.rows), len(every_pair.rows))},
+        payload=table.payload({}),
+        kind="nnunet-dro · comparison per stratum",
+        title=against_baseline(comparison.methods),
+        heading=against_baseline(comparison.methods),
+        lede=lede(every_pair.rows, comparison.stratum_of_case, metrics),
+    )
 
 
-def _part(comparison: "Comparison", attribute: str, place: int) -> dict[str, Any]:
+def _findings(comparison: "Comparison") -> Iterator[Block]:
+    found = verdicts(comparison)
+    if not found:
+        yield Prose("No stratum has a value for both methods, so there is nothing to compare.", kind="")
+    for verdict in found:
+        if len(found) > 1:
+            yield Heading(f"{verdict.method} against {comparison.methods[0]}", 3)
+        yield Prose(verdict.summary, kind="verdict")
+        yield from verdict.findings
+
+
+def _attribute(comparison: "Comparison", attribute: str, place: int) -> Iterator[Block]:
     table, strata = (frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata))
     n_rows = max(len(comparison.table), len(comparison.strata))
     labels = most_changed_labels(comparison.table, attribute, n_rows=n_rows, most_rows=MOST_STRATA_ROWS)
-    left_out = left_out_of_comparison(len(labels), table["label"].nunique(), str(comparison.table["metric"].iloc[0]))
+    yield attribute_heading(attribute, place)
+    if left_out := left_out_of_comparison(len(labels), table["label"].nunique(), str(table["metric"].iloc[0])):
+        yield Prose(left_out)
     table, strata = (frame[frame["label"].astype(str).isin(labels)] for frame in (table, strata))
-    blocks = []
+    baseline = comparison.methods[0]
     for name in table["metric"].unique():
+        metric = metric_named(str(name), comparison.scores)
+        statistics = ("mean", metric.tail)
         for method in comparison.methods[1:]:
-            rows = table[(table["metric"] == name) & (table["method"] == method)].to_dict("records")
-            blocks.append(_block(rows, metric_named(str(name), comparison.scores), method))
-    return {
-        "id": f"by-{place}",
-        "title": f"By {attribute_title(attribute)}" if attribute != ALL else attribute_title(attribute),
-        "has_strata": attribute != ALL,
-        "left_out": left_out,
-        "blocks": blocks,
-        "tables": strata_tables(strata, comparison.scores, comparison.about),
-    }
+            rows = table[(table["metric"] == name) & (table["method"] == method)]
+            yield Heading(
+                f"{metric.title}, {method} against {baseline}" if len(comparison.methods) > 2 else metric.title, 3
+            )
+            yield difference_table(rows, metric, statistics)
+            yield from on_bounds(
+                "Bounds of the mean difference for verdicts", bounds_for_verdicts(rows, metric), metric
+            )
+            forests = (forest(_differences(rows, metric, s), metric, statistic=_name(s)) for s in statistics)
+            yield Figure([("", [drawing for drawing in forests if drawing])])
+    yield Heading("All statistics of every method", 3, folded=True)
+    yield from strata_blocks(strata, comparison.scores, comparison.about)
 
 
 def _cases_about(n_shown: int, n_rows: int) -> str:
@@ -120,97 +134,25 @@ def _cases_about(n_shown: int, n_rows: int) -> str:
     return f"{about} Of {n_rows:,} rows, the {n_shown:,} that changed most are here; scores.csv of each method has all."
 
 
-def _block(rows: Sequence[dict[Hashable, Any]], metric: Metric, method: str) -> dict[str, Any]:
-    statistics = ("mean", metric.tail)
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(str(row["label"]), []).append(_row(row, metric, statistics))
-    key = f"{INTERVAL} Without brackets: too few cases for an interval. "
-    if metric.unit == "fraction":
-        key += "Blue with ▲: an improvement of 5 percentage points or more; orange with ▼: a loss of as much. "
-    key += "W / T / L: cases better, equal, worse. † Too few cases for this statistic."
-    if any(range_of_trainings(row, "mean", metric) for row in rows):
-        key += " Trainings: the lowest and the highest difference of two trainings."
-    if any(counted_as_worst(row) for row in rows):
-        key += " As worst: only one method missed or invented the label, and the case counts as the worst for it."
-    return {
-        "metric": metric,
-        "method": method,
-        "statistics": statistics,
-        "has_typical": any(row["typical"][0] for rows in groups.values() for row in rows),
-        "bounds": [(f"{row['label']}, {stratum_of(row)}", text) for row in rows if (text := _guaranteed(row, metric))],
-        "unit": unit_sign(metric),
-        "groups": list(groups.items()),
-        "key": key,
-        "forests": [
-            svg for s in statistics if (svg := forest(_differences(rows, metric, s), metric, statistic=_name(s)))
-        ],
-    }
-
-
-def _guaranteed(row: dict[Hashable, Any], metric: Metric) -> str:
-    """The bounds of the mean difference that verdicts rest on."""
-    low, high = (float(row.get(column, math.nan)) for column in GUARANTEED_DIFFERENCE)
-    return interval(low, high, metric, signed=True)
-
-
-def stratum_of(row: dict[Hashable, Any]) -> str:
-    """The heading of a row's stratum."""
-    return stratum_title(str(row["attribute"]), str(row["stratum"]))
-
-
 def _name(statistic: str) -> str:
     return "mean" if statistic == "mean" else STATISTICS[statistic].title
 
 
-def _row(row: dict[Hashable, Any], metric: Metric, statistics: Sequence[str]) -> dict[str, Any]:
-    n, n_undefined = int(row["n"]), int(row["n_undefined"])
-    changes = []
-    for statistic in statistics:
-        value = float(row[f"{statistic}_difference"])
-        kind = "better" if notable(value, metric.name) else "worse" if notable(-value, metric.name) else ""
-        changes.append(
-            {
-                "before": number(float(row[f"{statistic}_baseline"]), metric),
-                "after": number(float(row[f"{statistic}_method"]), metric),
-                "text": difference(value, metric),
-                "interval": change_bounds(row, statistic, metric),
-                "trainings": range_of_trainings(row, statistic, metric),
-                "kind": kind,
-                "mark": {"better": "▲ ", "worse": "▼ ", "": ""}[kind],
-                "too_few": n > n_undefined and not enough_cases(statistic, n - n_undefined),
-            }
-        )
-    typically = typical_change(row, metric).partition(" ")
-    record = " / ".join(str(int(row[name])) for name in ("wins", "ties", "losses"))
-    names = {
-        "stratum": stratum_of(row),
-        "typical": typically,
-        "n": n,
-        "n_undefined": n_undefined,
-        "as_worst": counted_as_worst(row),
-    }
-    return names | {"changes": changes, "p": p_value(float(row["holm_p"])), "record": record}
-
-
-def _differences(rows: Sequence[dict[Hashable, Any]], metric: Metric, statistic: str) -> list[Difference]:
+def _differences(rows: pd.DataFrame, metric: Metric, statistic: str) -> list[Difference]:
     # Label by label, so that each has one heading.
-    in_order = [row for label in dict.fromkeys(str(r["label"]) for r in rows) for row in rows if row["label"] == label]
     found = []
-    for row in in_order:
+    for row in in_order(rows, ["label"]):
         numbers = (scaled(float(row[f"{statistic}_difference{end}"]), metric) for end in ("", "_low", "_high"))
-        names = str(row["label"]), stratum_of(row)
-        found.append(Difference(*names, *numbers))
+        stratum = stratum_title(str(row["attribute"]), str(row["stratum"]))
+        found.append(Difference(str(row["label"]), stratum, *numbers))
     return found
 
 
-def _paired(
-    comparison: "Comparison", pairs: Pairs, table: SortableTable, metrics: Sequence[Metric]
-) -> list[dict[str, Any]]:
+def _paired(comparison: "Comparison", pairs: Pairs, table: SortableTable, metrics: Sequence[Metric]) -> Iterator[Block]:
+    """A section for each method: every case by the first metric, the method against the baseline."""
     if not metrics:
-        return []
-    metric = metrics[0]
-    baseline = comparison.methods[0]
+        return
+    metric, (baseline, *others) = metrics[0], comparison.methods
     attributes = single_attributes(comparison.stratum_of_case)
     colours = np.zeros(len(pairs.rows), dtype=np.int64)
     legend: list[Any] = []
@@ -218,66 +160,65 @@ def _paired(
         of_case = comparison.stratum_of_case[attributes[0]]
         colours = stratum_index(pairs.rows, of_case)
         legend = legend_of(attributes[0], strata_in_order(of_case), lines=False)
-    limited = len(pairs.rows) * (len(comparison.methods) - 1) > MOST_DOTS
-    blocks = []
-    for method in comparison.methods[1:]:
+    is_limited = len(pairs.rows) * len(others) > MOST_DOTS
+    by = f", by {attributes[0]}" if attributes else ""
+    limited = " Only the cases that changed most are drawn." if is_limited else ""
+    n_sections = 0
+    for method in others:
         x, y = pairs.values[metric.name, baseline], pairs.values[metric.name, method]
         charts = []
         for label in pairs.rows["label"].unique():
             rows = np.flatnonzero((pairs.rows["label"] == label).to_numpy(dtype=bool))
-            if limited:
-                most = MOST_DOTS // (pairs.rows["label"].nunique() * (len(comparison.methods) - 1))
+            if is_limited:
+                most = MOST_DOTS // (pairs.rows["label"].nunique() * len(others))
                 rows = rows[np.argsort(-np.abs(np.nan_to_num(y[rows] - x[rows])), kind="stable")][:most]
             points = Points(x[rows], y[rows], rows, colours[rows])
             columns = pair_columns(table, metric, baseline, method)
-            svg = paired(points, metric, methods=(baseline, method), label=str(label), columns=columns)
-            if svg:
-                charts.append({"label": str(label), "svg": svg})
+            if svg := paired(points, metric, methods=(baseline, method), label=str(label), columns=columns):
+                charts.append((str(label), [svg]))
         if charts:
-            title = f"{method} against {baseline}, case by case"
-            by = f", by {attributes[0]}" if attributes else ""
-            note = " Only the cases that changed most are drawn." if limited else ""
-            short = "Case by case" if len(comparison.methods) == 2 else f"{method}, case by case"
-            entry = {"title": title, "short": short, "by": by, "legend": legend, "charts": charts}
-            blocks.append(entry | {"limited": note})
-    return blocks
+            n_sections += 1
+            short = "Case by case" if len(others) == 1 else f"{method}, case by case"
+            yield Heading(f"{method} against {baseline}, case by case", anchor=f"pairs-{n_sections}", short=short)
+            yield Prose(f"Every dot is a case{by}; on the diagonal, nothing changed.{limited}")
+            yield Figure(charts, legend)
 
 
-def _changed(comparison: "Comparison", metrics: Sequence[Metric]) -> list[tuple[str, list[list[str]]]]:
+def _changed(comparison: "Comparison", metrics: Sequence[Metric]) -> Iterator[Block]:
     """The cases that gained and that lost most by the first metric, the largest change first."""
-    if comparison.changed.empty or not metrics:
-        return []
+    yield Heading("The cases that changed most", anchor="changed", short="Changed cases")
+    rows = comparison.changed
+    rows = rows[rows["metric"] == metrics[0].name] if len(rows) and metrics else rows.iloc[:0]
+    rows = rows.sort_values("difference", key=lambda changes: -changes.abs(), kind="stable")
+    if not (rows["difference"] != 0).any():
+        yield Prose("No case changed.", kind="")
+        return
     metric = metrics[0]
-    rows = comparison.changed[comparison.changed["metric"] == metric.name].to_dict("records")
     sign = 1 if metric.more_is_better else -1
-    lists = []
-    for title, direction in (("Gained most", sign), ("Lost most", -sign)):
-        inside = [row for row in rows if direction * float(row["difference"]) > 0]
-        inside.sort(key=lambda row: -abs(float(row["difference"])))
-        if inside:
-            order = _changed_order(comparison)
-            written = [_written(row, metric) for row in inside[:_MOST_CHANGED]]
-            lists.append((f"{title}, {metric.title}", [[row[name] for name in order] for row in written]))
-    return lists
+    for title, direction in ((f"Gained most, {metric.title}", sign), (f"Lost most, {metric.title}", -sign)):
+        inside = rows[direction * rows["difference"] > 0].head(_MOST_CHANGED)
+        if len(inside):
+            yield Heading(title, 3)
+            yield Table.of(title, _changed_columns(comparison, metric), inside.to_dict("records"))
 
 
-def _written(row: dict[Hashable, Any], metric: Metric) -> dict[str, str]:
-    written = {str(name): str(value) for name, value in row.items()}
-    for name in ("baseline_value", "method_value"):
-        written[name] = number(float(row[name]), metric)
-    return written | {"difference": f"{difference(float(row['difference']), metric)} {difference_unit(metric)}"}
-
-
-def _changed_columns(comparison: "Comparison") -> list[str]:
-    titles = {"case": "Case", "label": "Label", "method": "Method", "difference": "Difference"}
-    titles |= {"baseline_value": comparison.methods[0], "method_value": "Method’s value"}
-    return [titles.get(name, name) for name in _changed_order(comparison)]
-
-
-def _changed_order(comparison: "Comparison") -> list[str]:
+def _changed_columns(comparison: "Comparison", metric: Metric) -> list[tuple[Column, Any]]:
     """The case first, then what happened to it, then its attributes."""
-    attributes = single_attributes(comparison.stratum_of_case)
+
+    def entry(name: str) -> Any:
+        return lambda record: str(record[name])
+
+    def value(name: str) -> Any:
+        return lambda record: number(float(record[name]), metric)
+
+    columns = [(Column(name.capitalize(), "text"), entry(name)) for name in ("case", "label", "method")]
+    columns.append((Column(comparison.methods[0]), value("baseline_value")))
+    columns.append((Column("Method’s value"), value("method_value")))
+    unit = difference_unit(metric)
+    columns.append((Column("Difference"), lambda record: f"{difference(float(record['difference']), metric)} {unit}"))
     # An attribute with the name of a column has another name in this table.
-    columns = [name if name in comparison.changed.columns else f"{name} (stratum)" for name in attributes]
-    first = ["case", "label", "method", "baseline_value", "method_value", "difference"]
-    return first + [name for name in columns if name in comparison.changed.columns and name not in first]
+    names = single_attributes(comparison.stratum_of_case)
+    names = [name if name in comparison.changed.columns else f"{name} (stratum)" for name in names]
+    known = ("case", "label", "method", "baseline_value", "method_value", "difference")
+    names = [name for name in names if name in comparison.changed.columns and name not in known]
+    return columns + [(Column(name, "text"), entry(name)) for name in names]

@@ -1,8 +1,7 @@
 """The findings of an evaluation in sentences, the worst strata first."""
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -24,34 +23,14 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.pages.document import Note
 from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One sentence of the summary, in parts.
-
-    Attributes:
-        title: A headline, such as ``Cerebellum is worst in spina_bifida``.
-        detail: Sentences with the number in words, its interval, and the best stratum for comparison.
-        value: The number as written, with unit.
-        caption: The name of the number, in a few words.
-        attribute: The attribute that the strata belong to, as a heading.
-        tone: ``worse`` or ``better`` if the number is bad or good news; otherwise empty.
-    """
-
-    title: str
-    detail: str
-    value: str
-    caption: str
-    attribute: str
-    tone: str = ""
-
-
-def findings(evaluation: Evaluation) -> list[Finding]:
+def findings(evaluation: Evaluation) -> list[Note]:
     """The worst stratum of every attribute and label, by the first metric, worst first.
 
     The statistic is the metric's tail (of Dice, the 5th percentile) where the worst stratum has enough cases for it,
@@ -69,7 +48,7 @@ def findings(evaluation: Evaluation) -> list[Finding]:
     of_metric = evaluation.worst[evaluation.worst["metric"] == metric.name]
     rows = evaluation.strata[evaluation.strata["metric"] == metric.name].to_dict("records")
     of_stratum = {(str(r["attribute"]), str(r["stratum"]), str(r["label"])): r for r in rows}
-    found: list[tuple[float, Finding]] = []
+    found: list[tuple[float, Note]] = []
     divided = (evaluation.worst["attribute"] != ALL).any()
     for (attribute, label), group in _pairs(of_metric):
         # All cases together are not the worst stratum of anything.
@@ -88,6 +67,21 @@ def findings(evaluation: Evaluation) -> list[Finding]:
         badness = float(tail["worst"]) * (-1 if metric.more_is_better else 1)
         found.append((badness, _finding(metric, attribute, label, tail, stratum_row, other)))
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
+
+
+def finding_of(attribute: str, title: str, text: str, value: str, caption: str, *, tone: str) -> Note:
+    """A finding in strata of an attribute, which needs no name where there is only one stratum."""
+    where = "" if attribute == ALL else attribute_title(attribute)
+    return Note(text, "finding", title, where=where, value=value, caption=caption, tone=tone)
+
+
+def requirement_notes(about: Mapping[str, Any]) -> list[Note]:
+    """The requirements of a run, and whether they are met."""
+    # Evaluations of earlier versions only say whether one passed.
+    return [
+        Note(one["line"], "requirement", "met" if one["passed"] else one.get("verdict", "not met"))
+        for one in about.get("requirements", [])
+    ]
 
 
 def share_in_words(metric: Metric, statistic: str, value: float) -> str:
@@ -131,7 +125,7 @@ def comparison_notes(comparison: "Comparison") -> list[str]:
 
 def _finding(
     metric: Metric, attribute: str, label: str, worst: "dict[Hashable, Any]", row: "dict[Hashable, Any]", other: str
-) -> Finding:
+) -> Note:
     statistic = str(worst["statistic"])
     value, best = float(worst["worst"]), float(worst["best"])
     names = [stratum_title(attribute, str(worst[f"{which}_stratum"])) for which in ("worst", "best")]
@@ -157,7 +151,7 @@ def _finding(
         sentence += "."
     title = f"{at_start(label)}, {names[0]}" if alone else f"{at_start(label)} is worst in {names[0]}"
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
-    return Finding(title, sentence, written, caption, attribute_title(attribute), tone="worse")
+    return finding_of(attribute, title, sentence, written, caption, tone="worse")
 
 
 def _rare(metric: Metric) -> str:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.evaluation.judging.margins import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
-from nnunet_dro.evaluation.report.findings import Finding, share_in_words
+from nnunet_dro.evaluation.report.findings import finding_of, share_in_words
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
-    attribute_title,
     change_bounds,
     difference,
     difference_unit,
@@ -23,6 +22,7 @@ from nnunet_dro.evaluation.report.required import requirement_sentences, surely
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.pages.document import Note
 from nnunet_dro.pages.wording import count
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Verdict:
 
     method: str
     summary: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Note, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], me
     return " ".join(sentences)
 
 
-def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Finding]:
+def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Note]:
     # All cases together are no stratum among others.
     changes = [change for change in changes if change.row["attribute"] != ALL] or changes
     if not changes:
@@ -191,7 +191,7 @@ def _largest(changes: Sequence[_Change], sign: int) -> _Change:
     return max(decided or known or changes, key=lambda change: sign * change.gain)
 
 
-def _finding(change: _Change, metric: Metric, verb: str) -> Finding:
+def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     row, statistic = change.row, change.statistic
     attribute = str(row["attribute"])
     baseline, method = str(row["baseline"]), str(row["method"])
@@ -215,4 +215,4 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Finding:
     title = f"{at_start(str(row['label']))} in {stratum} {verb}"
     tone = "better" if change.is_better else "worse" if change.is_worse else ""
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {count(n_defined, 'case')}"
-    return Finding(title, sentence, f"{value} {difference_unit(metric)}", caption, attribute_title(attribute), tone)
+    return finding_of(attribute, title, sentence, f"{value} {difference_unit(metric)}", caption, tone=tone)

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.inputs import labels_by_value
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.labels import Labels, read_labels
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, find_image, read_image
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.contours import line_width, outline
@@ -29,16 +30,7 @@ _ALONE = 464
 
 @dataclass(frozen=True)
 class Choice:
-    """A case to show.
-
-    Attributes:
-        attribute: Name.
-        stratum: Name.
-        label: Name.
-        case: Identifier.
-        value: The metric's value, fraction or mm.
-        rank: Its place among the worst of its stratum and label, from 0 on.
-    """
+    """A case to show, which is the ``rank``-th worst (from 0) of its stratum and label."""
 
     attribute: str
     stratum: str
@@ -57,17 +49,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Plane:
-    """One picture.
+    """One picture: its size in voxels, the image as a data URI, and outlines as SVG paths in voxels.
 
-    Attributes:
-        name: ``axial``, ``coronal`` or ``sagittal``; empty in two dimensions.
-        width: Columns of the cut-out, in voxels.
-        height: Rows of the cut-out, in voxels.
-        aspect: Physical width / height.
-        line: Width of the outlines in CSS pixels, see `line_width`.
-        image: The image in grey, as a data URI.
-        reference: Outline of the reference, as an SVG path in voxels.
-        prediction: Outline of the prediction.
+    ``aspect`` is the physical width / height; ``name`` is empty in two dimensions.
     """
 
     name: str
@@ -155,6 +139,50 @@ def score_text(choice: Choice, evaluation: Evaluation) -> str:
         return ""
     metric = metric_named(evaluation.metrics[0], evaluation.scores)
     return f"{metric.title} {quantity(choice.value, metric)}"
+
+
+def pictures_of(
+    evaluation: Evaluation,
+    images: Path,
+    *,
+    per_stratum: int = 2,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[GalleryEntry]:
+    """Pictures of the worst cases of an evaluation that was read from its folder.
+
+    Args:
+        evaluation: The evaluation, whose ``about`` says where the label maps and dataset.json were.
+        images: Folder of nnU-Net images.
+        per_stratum: Number of pictures per stratum and label.
+        progress: Called with the number of finished pictures and the number of all pictures.
+
+    Returns:
+        An entry per case and label.
+
+    Raises:
+        FileNotFoundError: If an image, a label map or dataset.json does not exist any more; the message names it.
+        ValueError: If one cannot be used.
+    """
+    labels, files = labels_of(evaluation), label_map_files(evaluation)
+    choices = [choice for choice in worst_cases(evaluation, per_stratum=per_stratum) if choice.case in files]
+    return gallery_entries(evaluation, images, files, labels=labels, choices=choices, progress=progress)
+
+
+def labels_of(evaluation: Evaluation) -> Labels:
+    """The values of the labels of an evaluation that was read from its folder.
+
+    Raises:
+        FileNotFoundError: If its dataset.json does not exist any more.
+        ValueError: If it cannot be used.
+    """
+    path = evaluation.options.dataset_json
+    return read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
+
+
+def label_map_files(evaluation: Evaluation) -> dict[str, tuple[Path, Path]]:
+    """Case to its reference and its prediction; without the cases that have no prediction, which nobody can show."""
+    files = evaluation.about["inputs"]["files"].items()
+    return {case: (Path(reference), Path(prediction)) for case, (reference, prediction) in files if prediction}
 
 
 def gallery_entries(

@@ -1,18 +1,33 @@
-"""The strata frame as tables of written cells, which HTML, markdown, LaTeX and the terminal share."""
+"""The tables of strata: the statistics of every stratum, label and method."""
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.report.formatting import bounds, interval, metric_named, number, scaled, shown_statistics
+from nnunet_dro.evaluation.comparing.comparison import notable
+from nnunet_dro.evaluation.report.formatting import (
+    attribute_title,
+    bounds,
+    metric_named,
+    number,
+    scaled,
+    shown_statistics,
+    stratum_title,
+    unit_sign,
+)
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
+from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.pages.document import Cell, Column, Table
 from nnunet_dro.pages.wording import count
+
+Record = Mapping[Hashable, Any]
 
 #: Shades of the strata table: 0 (none) to this.
 DARKEST = 6
@@ -28,237 +43,174 @@ FOOTNOTES = {
     LEFT_OUT: "Without the cases in which the label was missed or invented: they have no value.",
 }
 
-
 #: What the intervals are, and why one has one bound only.
 INTERVAL = "In brackets: 95 % interval, if failures like those of the sample are all there are."
-TYPICAL = "Typical case: the median of the cases' differences (Hodges and Lehmann), with exact bounds by signed ranks."
 ONE_BOUND = (
     "≤, ≥: the one bound that so few cases give. The median has both from 6 cases on, P25 and P75 from 13, P10 from "
     "36, P5 from 72."
 )
 
-
 #: Of so many values or fewer the values themselves are shown, and of the statistics only the first two.
 MOST_LISTED, N_OF_FEW = 5, 2
 
-
-@dataclass(frozen=True)
-class Cell:
-    """One statistic of one stratum.
-
-    Attributes:
-        statistic: Its name.
-        value: Fraction or mm; NaN if undefined.
-        text: The value as text, without its unit.
-        interval: Its interval as text, or the one bound that it has; empty where it has none.
-        shade: 0 (good, or not defined) to `DARKEST` (bad).
-        too_few: Whether it rests on too few cases to mean what its name says.
-        left_out: Number of cases whose label was missed or invented and that the statistic leaves out.
-    """
-
-    statistic: str
-    value: float
-    text: str
-    interval: str
-    shade: int
-    too_few: bool
-    left_out: int = 0
-
-    @property
-    def marks(self) -> str:
-        """The signs of the footnotes that the cell needs: `FEW`, `LEFT_OUT`, both or none."""
-        return (FEW if self.too_few else "") + (LEFT_OUT if self.left_out else "")
-
-
-@dataclass(frozen=True)
-class Row:
-    """The statistics of one stratum, label and method.
-
-    Attributes:
-        stratum: Name.
-        method: Name; empty where there is one method only.
-        label: Name.
-        n: Cases of the stratum.
-        n_patients: Their patients; 0 where cases were taken for independent.
-        n_undefined: Those of them without a value.
-        n_missed: Cases whose label was missed; 0 where that is not known.
-        n_invented: Cases in which the label was predicted where the reference lacks it.
-        n_failed: How many failed, and of all cases at most, as text; empty where that is not counted.
-        surely: The bounds of the mean that verdicts rest on, as text; empty without any.
-        values: The values themselves, as text, in place of what few cases do not show; empty where there are more.
-        cells: A cell per statistic of the table.
-    """
-
-    stratum: str
-    method: str
-    label: str
-    n: int
-    n_patients: int
-    n_undefined: int
-    n_missed: int
-    n_invented: int
-    n_failed: tuple[str, str]
-    surely: str
-    values: str
-    cells: tuple[Cell, ...]
-
-    @property
-    def remarks(self) -> list[str]:
-        """What there is to say of the number of cases."""
-        patients = [count(self.n_patients, "patient")] if self.n_patients else []
-        return patients + ([f"{self.n_undefined} undef."] if self.n_undefined else [])
-
-
-@dataclass(frozen=True)
-class Table:
-    """The statistics of one attribute and metric.
-
-    Attributes:
-        attribute: Name.
-        metric: The metric.
-        statistics: Names of the columns.
-        rows: In the order to show them.
-        failure: What a failure is, as a heading such as ``< 50``; empty where they are not counted.
-    """
-
-    attribute: str
-    metric: Metric
-    statistics: tuple[str, ...]
-    rows: tuple[Row, ...]
-    failure: str
-
-    @property
-    def headings(self) -> list[str]:
-        """The headings of the columns."""
-        return [STATISTICS[name].title for name in self.statistics]
-
-    @property
-    def footnotes(self) -> list[str]:
-        """The footnotes that the marks of the cells need, in plain text."""
-        marks = {mark for row in self.rows for cell in row.cells for mark in cell.marks}
-        return [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
-
-    @property
-    def on_intervals(self) -> list[str]:
-        """What the intervals are, in sentences."""
-        first = {cell.interval[:1] for row in self.rows for cell in row.cells}
-        return [INTERVAL] * ("[" in first) + [ONE_BOUND] * bool(first & {"≤", "≥"})
-
-    @property
-    def on_failures(self) -> list[str]:
-        """What the column of failures says, in a sentence."""
-        text = (
-            "so many of these cases, and up to this share of all such cases, which so few cannot exclude (95 % sure)."
-        )
-        return [f"Column {self.failure}: {text}"] if self.failure else []
-
-    @property
-    def has_values(self) -> bool:
-        """Whether any row has the values themselves."""
-        return any(row.values for row in self.rows)
-
-    @property
-    def further(self) -> list[str]:
-        """The headings of the columns after the statistics."""
-        return ["Values"] * self.has_values + [self.failure] * bool(self.failure)
-
-    def further_of(self, row: Row) -> list[str]:
-        """The cells of these columns, on one line."""
-        return [row.values] * self.has_values + [_with_most(*row.n_failed)] * bool(self.failure)
-
-    @property
-    def verdict_bounds(self) -> list[Row]:
-        """The rows whose mean has bounds that verdicts rest on."""
-        return [row for row in self.rows if row.surely]
-
-    @property
-    def has_patients(self) -> bool:
-        """Whether the rows say how many patients there are."""
-        return any(row.n_patients for row in self.rows)
-
-    @property
-    def has_failures(self) -> bool:
-        """Whether any label was missed or invented."""
-        return any(row.n_missed or row.n_invented for row in self.rows)
-
-    @property
-    def cases_of_stratum(self) -> dict[str, int]:
-        """Stratum to its number of cases."""
-        return {row.stratum: row.n for row in self.rows}
+#: The columns that are there where a label was missed or invented.
+_FAILURES = {
+    "n_missed": Column("missed", hint="cases whose label was not predicted"),
+    "n_invented": Column("inv.", hint="cases in which the label was predicted where the reference lacks it"),
+}
 
 
 def strata_tables(
-    strata: pd.DataFrame, scores: pd.DataFrame | None = None, about: Mapping[str, Any] = MappingProxyType({})
-) -> list[Table]:
-    """Tables per attribute and metric, metrics of one attribute together.
+    strata: pd.DataFrame,
+    scores: pd.DataFrame | None = None,
+    about: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    names: Sequence[str] = ("label", "stratum", "method"),
+) -> Iterator[tuple[Metric, Table]]:
+    """A table per attribute and metric, metrics of one attribute together.
 
     Args:
         strata: The strata frame, with or without a column ``method`` and with or without intervals.
         scores: The scores frame, for the unit of distances.
         about: What is known of the run, for what a failure is.
+        names: The columns that say what a row is about, as rows are sorted by them; those that the frame does not have,
+            and the stratum where there is only one, are left out.
 
-    Returns:
-        The tables; rows in the order of the frame.
+    Yields:
+        The metric and the table.
     """
     failure = Failure.of(about.get("options", {}).get("failure") or DEFAULT_FAILURE)
-    return [
-        _table(str(attribute), metric_named(str(name), scores), group, failure)
-        for (attribute, name), group in _groups(strata)
-    ]
-
-
-def _groups(strata: pd.DataFrame) -> Iterator[tuple[tuple[object, object], pd.DataFrame]]:
     for attribute in strata["attribute"].unique():
         of_attribute = strata[strata["attribute"] == attribute]
-        for metric in of_attribute["metric"].unique():
-            yield (attribute, metric), of_attribute[of_attribute["metric"] == metric]
+        shown = [name for name in names if name in strata and not (name == "stratum" and attribute == ALL)]
+        for name in of_attribute["metric"].unique():
+            metric = metric_named(str(name), scores)
+            group = of_attribute[of_attribute["metric"] == name]
+            yield metric, _strata_table(in_order(group, shown), metric, shown, failure)
 
 
-def _table(attribute: str, metric: Metric, group: pd.DataFrame, failure: Failure) -> Table:
-    records = group.to_dict("records")
+def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
+    """The rows sorted by columns, whose values have the order in which they first appear."""
+    places = {name: {value: n for n, value in enumerate(frame[name].unique())} for name in names}
+    records: list[Any] = frame.to_dict("records")
+    return sorted(records, key=lambda record: [places[name][record[name]] for name in names])
+
+
+def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
+    """Columns that say which label, stratum and method a row is about."""
+    return [(Column(name.capitalize(), "name"), partial(_name, name)) for name in names]
+
+
+def _name(column: str, record: Record) -> str:
+    name = str(record[column])
+    return stratum_title(str(record["attribute"]), name) if column == "stratum" else name
+
+
+def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str], failure: Failure) -> Table:
     statistics = shown_statistics(metric)
     if all(0 < _n_values(record) <= MOST_LISTED for record in records):
         statistics = statistics[:N_OF_FEW]
-    finite = [float(r[s]) for r in records for s in statistics if s != "max" and math.isfinite(float(r[s]))]
-    largest = max(finite, default=0.0)
-    rows = [_row(record, metric, statistics, largest) for record in records]
-    # The methods of a stratum and label stand one below the other; without methods the order stays.
-    places = [list(dict.fromkeys(names)) for names in zip(*((r.stratum, r.label, r.method) for r in rows), strict=True)]
-    rows.sort(key=lambda r: tuple(p.index(n) for p, n in zip(places, (r.stratum, r.label, r.method), strict=True)))
-    counted = any(row.n_failed[0] for row in rows)
-    heading = f"{failure.comparison} {scaled(failure.bound, metric):g}" if counted else ""
-    return Table(attribute, metric, statistics, tuple(rows), heading)
+    values = (float(record[name]) for record in records for name in statistics if name != "max")
+    largest = max(filter(math.isfinite, values), default=0.0)
+    rivals = _Rivals(metric, records if "method" in names else ())
+    columns = [*name_columns(names), (Column("n"), n_cell)]
+    columns += [
+        (column, partial(_n_failed, field))
+        for field, column in _FAILURES.items()
+        if any(_whole(record.get(field)) for record in records)
+    ]
+    columns += [
+        (Column(STATISTICS[name].title, spare=True), partial(_statistic, name, place, metric, largest, rivals))
+        for place, name in enumerate(statistics)
+    ]
+    on_failures = []
+    if any(values_of_few(record) for record in records):
+        columns.append((Column("Values"), partial(_values, metric)))
+    if any(record.get("n_failed", math.nan) >= 0 for record in records):
+        title = f"{failure.comparison} {scaled(failure.bound, metric):g}"
+        columns.append((Column(title), _share_failed))
+        on_failures.append(
+            f"Column {title}: so many of these cases, and up to this share of all such cases, which so few cannot "
+            "exclude (95 % sure)."
+        )
+    title = f"{attribute_title(str(records[0]['attribute']))}: {metric.title} ({unit_sign(metric)})"
+    about = _definitions(metric, statistics, several="method" in names)
+    table = Table.of(title, columns, records, about=about, kind="strata")
+    cells = [cell for row in table.rows for cell in row if cell.strong]
+    first = {text[:1] for cell in cells for text in cell.below}
+    marks = {mark for cell in cells for mark in cell.marks}
+    on_intervals = [INTERVAL] * ("[" in first) + [ONE_BOUND] * bool(first & {"≤", "≥"})
+    footnotes = [f"{mark} {text}" for mark, text in FOOTNOTES.items() if mark in marks]
+    return replace(table, notes=(*on_intervals, *on_failures, *footnotes))
 
 
-def _row(record: dict[Hashable, Any], metric: Metric, statistics: Sequence[str], largest: float) -> Row:
-    n, n_undefined, n_missed, n_invented, left_out = (_whole(record.get(name)) for name in COUNTS[:5])
-    n_values = _n_values(record)
-    values = values_of_few(record)
-    cells = []
-    for place, statistic in enumerate(statistics):
-        value = float(record[statistic])
-        low, high = (float(record.get(f"{statistic}_{end}", math.nan)) for end in ("low", "high"))
-        too_few = n_values > 0 and not enough_cases(statistic, n_values)
-        if values and place >= N_OF_FEW:
-            cells.append(Cell(statistic, math.nan, "", "", shade=0, too_few=False))
-            continue
-        shade = shade_of(value, metric, statistic, largest=largest)
-        written = number(value, metric), "" if values else bounds(low, high, metric)
-        cells.append(Cell(statistic, value, *written, shade=shade, too_few=too_few, left_out=left_out))
+class _Rivals:
+    """The methods whose numbers stand side by side: those of one stratum and label."""
+
+    def __init__(self, metric: Metric, records: Sequence[Record]) -> None:
+        self._metric = metric
+        self._of_place: dict[Any, list[Record]] = {}
+        for record in records:
+            self._of_place.setdefault((record["stratum"], record["label"]), []).append(record)
+
+    def are_beaten(self, record: Record, statistic: str) -> bool:
+        """Whether a number improves on every other method's by a notable amount."""
+        others = [r for r in self._of_place.get((record["stratum"], record["label"]), ()) if r is not record]
+        gains = (float(record[statistic]) - float(other[statistic]) for other in others)
+        return bool(others) and all(notable(gain, self._metric.name, statistic=statistic) for gain in gains)
+
+
+def n_cell(record: Record, *remarks: str) -> Cell:
+    """The number of cases, and what there is to say of it."""
+    n_patients, n_undefined = _whole(record.get("n_patients")), _whole(record.get("n_undefined"))
+    patients = count(n_patients, "patient") if n_patients else ""
+    undefined = f"{n_undefined} undef." if n_undefined else ""
+    return Cell(str(_whole(record["n"])), tuple(filter(None, (patients, undefined, *remarks))))
+
+
+def _n_failed(field: str, record: Record) -> Cell:
+    n = _whole(record.get(field))
+    return Cell(str(n), kind="failed" if n else "", strong=n > 0)
+
+
+def _statistic(name: str, place: int, metric: Metric, largest: float, rivals: _Rivals, record: Record) -> Cell:
+    n_values, left_out = _n_values(record), _whole(record.get("n_left_out"))
+    is_listed = 0 < n_values <= MOST_LISTED
+    if is_listed and place >= N_OF_FEW:
+        return Cell(kind="shade0", strong=True)
+    value, low, high = (float(record.get(f"{name}{end}", math.nan)) for end in ("", "_low", "_high"))
+    too_few = n_values > 0 and not enough_cases(name, n_values)
+    marks = {FEW: "too few cases for this statistic"} if too_few else {}
+    if left_out:
+        marks[LEFT_OUT] = f"without {left_out} cases in which the label was missed or invented"
+    kind = f"shade{shade_of(value, metric, name, largest=largest)}"
+    kind += f"{' few' * too_few}{' best' * rivals.are_beaten(record, name)}"
+    below = "" if is_listed else bounds(low, high, metric)
+    return Cell(number(value, metric), (below,) if below else (), marks, kind, strong=True)
+
+
+def _values(metric: Metric, record: Record) -> Cell:
+    return Cell(", ".join(number(value, metric) for value in values_of_few(record)), kind="values")
+
+
+def _share_failed(record: Record) -> Cell:
     failed, most = (float(record.get(name, math.nan)) for name in ("n_failed", "failure_high"))
-    n_failed = "" if math.isnan(failed) else str(int(failed)), "" if math.isnan(most) else f"≤ {100 * most:.1f} %"
-    low, high = (float(record.get(name, math.nan)) for name in GUARANTEED[:2])
-    surely = interval(low, high, metric)
-    names = (str(record["stratum"]), str(record.get("method", "")), str(record["label"]))
-    counts = (n, _whole(record.get("n_patients")), n_undefined, n_missed, n_invented)
-    return Row(*names, *counts, n_failed, surely, ", ".join(number(v, metric) for v in values), tuple(cells))
+    below = () if math.isnan(most) else (f"≤ {100 * most:.1f} %",)
+    return Cell("" if math.isnan(failed) else str(int(failed)), below)
 
 
-def _with_most(n: str, most: str) -> str:
-    return f"{n} ({most})" if most else n
+def _definitions(metric: Metric, statistics: Sequence[str], *, several: bool) -> str:
+    """What a reader of the table alone needs to know."""
+    text = f"{metric.title}: {metric.definition}."
+    text += " IQR: interquartile range." if "iqr" in statistics else ""
+    percentiles = [STATISTICS[name].title for name in statistics if name.startswith("p")]
+    text += f" {', '.join(percentiles)}: percentiles, linearly interpolated." if percentiles else ""
+    if several and metric.unit == "fraction":
+        text += " Bold: better than every other method by 5 percentage points or more."
+    return text
 
 
-def values_of_few(record: Mapping[Hashable, Any]) -> list[float]:
+def values_of_few(record: Record) -> list[float]:
     """The values of a row that rests on at most `MOST_LISTED` of them, ascending: its statistics determine them."""
     n = _n_values(record)
     if not 0 < n <= MOST_LISTED:
@@ -269,7 +221,7 @@ def values_of_few(record: Mapping[Hashable, Any]) -> list[float]:
     return ([middle], [low, high], [low, middle, high], four, [low, first, middle, third, high])[n - 1]
 
 
-def _n_values(record: Mapping[Hashable, Any]) -> int:
+def _n_values(record: Record) -> int:
     """How many values the statistics rest on: cases with a value, or patients where they count once."""
     return _whole(record.get("n_patients")) or _whole(record["n"]) - _whole(record["n_undefined"])
 

@@ -11,7 +11,7 @@ from scipy import stats
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.planning import cases_needed, cases_to_collect, cases_with_label, worse_allowed
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
-from nnunet_dro.evaluation.report.plan import plan_table, planned_sizes
+from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.evaluation.made_folders import (
     bars,

@@ -23,21 +23,19 @@ def test_finding_says_what_one_case_in_twenty_scores():
 
     assert len(found) == 1
     assert (found[0].title, found[0].value) == ("Cerebellum is worst in A", "1.0 %")
-    assert found[0].detail == (
+    assert found[0].text == (
         "One case in twenty scores below 1.0 % Dice (95 % interval [−2.0, 4.0]), among 21 cases with a value. "
         "The best stratum is B with 50.0 %: a gap of 49.0 points."
     )
-    assert (found[0].attribute, found[0].caption, found[0].tone) == ("centre", "Dice, 5th percentile", "worse")
+    assert (found[0].where, found[0].caption, found[0].tone) == ("centre", "Dice, 5th percentile", "worse")
 
 
 def test_finding_of_few_cases_is_their_mean_and_says_so():
     found = findings(evaluation_of(*two_strata(n_worse=5)))[0]
 
     assert found.value == "2.0 %"
-    assert "The mean Dice is 2.0 %" in found.detail
-    assert (
-        "(0.0, 1.0, 2.0, 3.0, 4.0), among 5 cases with a value. The mean is given because so few cases" in found.detail
-    )
+    assert "The mean Dice is 2.0 %" in found.text
+    assert "(0.0, 1.0, 2.0, 3.0, 4.0), among 5 cases with a value. The mean is given because so few cases" in found.text
     assert found.caption == "Dice, mean"
 
 
@@ -46,8 +44,8 @@ def test_finding_of_distances_looks_at_the_far_quarter():
     found = findings(evaluation_of(scores, strata, ("hd95",)))[0]
 
     assert found.title == "Cerebellum is worst in B"
-    assert found.detail.startswith("One case in four has HD95 above 0.5 mm")
-    assert "a gap of 0.3 mm" in found.detail
+    assert found.text.startswith("One case in four has HD95 above 0.5 mm")
+    assert "a gap of 0.3 mm" in found.text
 
 
 def test_findings_are_worst_first():
@@ -60,13 +58,13 @@ def test_one_stratum_has_nothing_to_be_worse_than():
     scores, _ = two_strata()
     found = findings(evaluation_of(scores, {}))[0]
     assert found.title == "Cerebellum, all cases"
-    assert "gap" not in found.detail
+    assert "gap" not in found.text
 
 
 def test_lowest_value_is_not_called_below_itself():
     scores, strata = two_strata()
     scores["dice"] = 0.0
-    assert findings(evaluation_of(scores, strata))[0].detail.startswith(
+    assert findings(evaluation_of(scores, strata))[0].text.startswith(
         "One case in twenty scores 0.0 % Dice, the lowest possible value"
     )
 
@@ -123,15 +121,15 @@ def small_gain(**columns):
 
 def test_verdict_says_what_may_be_chance_and_who_gained():
     gain = small_gain(holm_p=0.3, wins=13, losses=8)
-    assert gain.detail.endswith("Of 21 cases 13 gain, 0 stay equal and 8 lose (p = 0.300). This may be chance.")
+    assert gain.text.endswith("Of 21 cases 13 gain, 0 stay equal and 8 lose (p = 0.300). This may be chance.")
     assert gain.tone == ""
 
 
 def test_nothing_may_be_chance_beside_a_small_p():
     gain = small_gain(holm_p=0.0001)
-    assert "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0." in gain.detail
-    assert "of the typical case +2.0 [0.0, +4.0]" in gain.detail
-    assert "chance" not in gain.detail
+    assert "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0." in gain.text
+    assert "of the typical case +2.0 [0.0, +4.0]" in gain.text
+    assert "chance" not in gain.text
 
 
 def test_a_mean_that_moves_against_the_cases_is_said_so():
@@ -165,9 +163,9 @@ def test_verdict_leaves_tails_of_few_cases_out():
 def test_gain_without_an_interval_is_not_said_to_have_one():
     nothing = {f"{s}_difference_{end}": math.nan for s in ("mean", "p5", "typical") for end in ("low", "high")}
     gain = small_gain(**nothing)
-    assert "includes 0" not in gain.detail
-    assert gain.detail.endswith("So few cases give no interval of the mean.")
-    assert small_gain(**nothing, holm_p=0.3).detail.endswith("(p = 0.300). This may be chance.")
+    assert "includes 0" not in gain.text
+    assert gain.text.endswith("So few cases give no interval of the mean.")
+    assert small_gain(**nothing, holm_p=0.3).text.endswith("(p = 0.300). This may be chance.")
 
 
 def test_one_training_of_each_method_is_said_once():

@@ -16,12 +16,12 @@ from nnunet_dro.evaluation.report import (
     comparison_html,
     comparison_page,
     comparison_table,
+    documents,
     evaluation_html,
     evaluation_markdown,
     evaluation_page,
     evaluation_table,
     page_limits,
-    terminal,
 )
 from nnunet_dro.evaluation.report.page_limits import CaseRows, left_out_sentence, worst_labels
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
@@ -55,8 +55,8 @@ def small_limits(monkeypatch):
     monkeypatch.setattr(evaluation_page, "MOST_STRATA_ROWS", 6)
     monkeypatch.setattr(evaluation_page, "MOST_DOTS", 60)
     monkeypatch.setattr(CaseRows.__init__, "__defaults__", (100, CaseRows.__init__.__defaults__[1]))
-    monkeypatch.setattr(terminal, "MOST_PRINTED_ROWS", 4)
-    monkeypatch.setattr(terminal, "_MOST_FINDINGS", 2)
+    monkeypatch.setattr(documents, "MOST_PRINTED_ROWS", 4)
+    monkeypatch.setattr(documents, "_MOST_FINDINGS", 2)
 
 
 def test_the_worst_labels_fill_the_room_in_their_order(large):
@@ -144,7 +144,7 @@ def test_a_comparison_shows_the_labels_that_changed_most(large_comparison, monke
 
 
 def test_a_printed_comparison_is_short(large_comparison, monkeypatch):
-    monkeypatch.setattr(terminal, "MOST_PRINTED_ROWS", 4)
+    monkeypatch.setattr(documents, "MOST_PRINTED_ROWS", 4)
     screen = io.StringIO()
     Console(file=screen, width=150).print(comparison_table(large_comparison))
     assert "Of 10 labels, the 2 are shown with the largest difference" in screen.getvalue()

@@ -1,9 +1,10 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from nnunet_dro.evaluation.report.strata_tables import DARKEST, shade_of, strata_tables, values_of_few
+from nnunet_dro.evaluation.report.strata_tables import DARKEST, INTERVAL, shade_of, strata_tables, values_of_few
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
@@ -36,25 +37,29 @@ def test_shades_of_distances_are_relative_to_the_largest():
     assert shade_of(0.0, HD95, "mean", largest=0.0) == 0
 
 
+def tables(evaluation, **options):
+    return [table for _, table in strata_tables(evaluation.strata, evaluation.scores, **options)]
+
+
+def entries(table, row=0):
+    """Heading to the cell of a row."""
+    return dict(zip([column.title for column in table.columns], table.rows[row], strict=True))
+
+
 def test_tables_are_one_per_attribute_and_metric():
-    evaluation = evaluation_of(*scores_of(18, metrics=("dice", "hd95")), ("dice", "hd95"))
+    found = tables(evaluation_of(*scores_of(18, metrics=("dice", "hd95")), ("dice", "hd95")))
 
-    tables = strata_tables(evaluation.strata)
-
-    names = [("pathology", "dice"), ("pathology", "hd95"), ("centre", "dice"), ("centre", "hd95")]
-    assert [(table.attribute, table.metric.name) for table in tables] == names
-    row = tables[0].rows[0]
-    assert (row.stratum, row.label, row.method, row.n, row.n_undefined) == ("control", "white matter", "", 6, 0)
-    assert row.cells[0].interval.startswith("[")
+    titles = [f"{attribute}: {metric}" for attribute in ("pathology", "centre") for metric in ("Dice (%)", "HD95 (mm)")]
+    assert [table.title for table in found] == titles
+    row = entries(found[0])
+    assert [row[name].text for name in ("Label", "Stratum", "n")] == ["white matter", "control", "6"]
+    assert row["Mean"].below[0].startswith("[")
 
 
 def test_numbers_of_too_few_cases_are_marked():
-    evaluation = evaluation_of(*scores_of(24))
-    row = strata_tables(evaluation.strata)[0].rows[0]
-
-    assert {cell.statistic: cell.too_few for cell in row.cells} == {
-        "mean": False, "median": False, "iqr": False, "p25": False, "p10": True, "p5": True,
-    }  # fmt: skip
+    row = entries(tables(evaluation_of(*scores_of(24)))[0])
+    marked = {name for name, cell in row.items() if "few" in cell.kind and "†" in cell.marks}
+    assert marked == {"P10", "P5"}
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
@@ -67,46 +72,57 @@ def test_few_values_are_listed_and_more_are_not(n):
 
 def test_few_values_stand_in_place_of_intervals_and_percentiles():
     scores, strata = scores_of(12, labels=("one",))
-    table = strata_tables(evaluation_of(scores, strata).strata)[0]
+    row = entries(tables(evaluation_of(scores, strata))[0])
     values = np.sort(scores.loc[strata["pathology"].to_numpy() == "control", "dice"])
 
-    assert table.statistics == ("mean", "median")
-    assert table.rows[0].values == ", ".join(f"{100 * value:.1f}" for value in values)
-    assert [cell.interval for cell in table.rows[0].cells] == ["", ""]
+    assert list(row) == ["Label", "Stratum", "n", "Mean", "Median", "Values"]
+    assert row["Values"].text == ", ".join(f"{100 * value:.1f}" for value in values)
+    assert (row["Mean"].below, row["Median"].below) == ((), ())
     uneven = {"pathology": strata["pathology"].replace("spina_bifida", "other").cat.remove_unused_categories()}
-    mixed = strata_tables(evaluation_of(scores, uneven).strata)[0]
-    assert [bool(row.values) for row in mixed.rows] == [True, False]
-    assert [cell.text for cell in mixed.rows[0].cells[2:]] == [""] * 4
+    few, more = (entries(tables(evaluation_of(scores, uneven))[0], row) for row in (0, 1))
+    assert [bool(few["Values"].text), bool(more["Values"].text)] == [True, False]
+    assert [few[name].text for name in ("IQR", "P25", "P10", "P5")] == [""] * 4
 
 
 def test_failures_are_counted_and_bounded_by_what_so_few_cases_show():
-    scores, strata = scores_of(60, labels=("one",))
-    made = evaluation_of(scores, strata).strata.assign(n_failed=0, failure_high=1 - 0.05 ** (1 / 20))
-    table = strata_tables(made, scores, {"options": {"failure": "dice<0.5"}})[0]
+    evaluation = evaluation_of(*scores_of(60, labels=("one",)))
+    failed = replace(evaluation, strata=evaluation.strata.assign(n_failed=0, failure_high=1 - 0.05 ** (1 / 20)))
+    table = tables(failed, about={"options": {"failure": "dice<0.5"}})[0]
 
-    assert table.failure == "< 50"
-    assert table.further_of(table.rows[0]) == ["0 (≤ 13.9 %)"]
-    assert table.on_failures[0].startswith("Column < 50: so many of these cases")
-    assert strata_tables(evaluation_of(scores, strata).strata)[0].further == []
+    assert entries(table)["< 50"].beside == ["(≤ 13.9 %)"]
+    assert table.notes[1].startswith("Column < 50: so many of these cases")
+    assert "< 50" not in entries(tables(evaluation)[0])
+
+
+def test_columns_of_missed_and_invented_labels_are_there_where_there_are_any():
+    evaluation = evaluation_of(*scores_of(60))
+    missed = replace(evaluation, strata=evaluation.strata.assign(n_missed=1, n_invented=0, n_left_out=1))
+    row = entries(tables(missed)[0])
+    assert "inv." not in row
+    assert "without 1 cases in which the label was missed or invented" in row["Mean"].marks.values()
+    assert "missed" not in entries(tables(evaluation)[0])
 
 
 def test_stratum_without_values_is_not_called_small():
     scores, strata = scores_of(3, labels=("one",))
     scores["dice"] = math.nan
-    table = strata_tables(evaluation_of(scores, strata).strata)[0]
+    table = tables(evaluation_of(scores, strata))[0]
 
-    assert {cell.text for row in table.rows for cell in row.cells} == {"–"}
-    assert not table.footnotes
-    assert not table.on_intervals
+    assert {cell.text for row in table.rows for cell in row if cell.strong} == {"–"}
+    assert table.notes == ()
 
 
 def test_strata_without_intervals_are_shown():
     evaluation = evaluation_of(*scores_of(12))
     bare = evaluation.strata[[c for c in evaluation.strata.columns if not c.endswith(("_low", "_high"))]]
-    assert not any(table.on_intervals for table in strata_tables(bare))
+    assert not any(INTERVAL in table.notes for _, table in strata_tables(bare))
 
 
-def test_rows_of_a_comparison_have_their_method():
-    scores, strata = scores_of(6)
-    tables = strata_tables(comparison_of({"ERM": scores, "DRO": scores}, strata).strata)
-    assert [row.method for row in tables[0].rows[:2]] == ["ERM", "DRO"]
+def test_rows_of_a_comparison_have_their_method_and_the_best_is_marked():
+    scores, strata = scores_of(60)
+    comparison = comparison_of({"ERM": scores, "DRO": scores.assign(dice=(scores["dice"] + 0.06).clip(0, 1))}, strata)
+    (_, table), *_ = strata_tables(comparison.strata)
+    assert [entries(table, row)["Method"].text for row in (0, 1)] == ["ERM", "DRO"]
+    assert ["best" in entries(table, row)["P5"].kind for row in (0, 1)] == [False, True]
+    (_, by_method), *_ = strata_tables(comparison.strata, names=("stratum", "method", "label"))
+    assert [cell.text for cell in by_method.rows[1][:3]] == ["control", "ERM", "ventricles"]

@@ -1,0 +1,143 @@
+"""Tables of the commands that show neither an evaluation nor a comparison: folds, columns of cases, plans."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from rich.console import RenderableType
+
+from nnunet_dro.evaluation.judging.planning import (
+    LABEL_SURE,
+    cases_needed,
+    cases_to_collect,
+    cases_with_label,
+    worse_allowed,
+)
+from nnunet_dro.evaluation.judging.requirements import Requirement
+from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
+from nnunet_dro.files.case_table import MISSING, attributes_of
+from nnunet_dro.naming import name_some
+from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
+from nnunet_dro.pages.terminal import printed
+
+#: The table of a plan goes up to this number of cases that miss the bound.
+MOST_WORSE = 3
+
+
+def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableType:
+    """Validation and training cases of every fold and stratum.
+
+    Args:
+        folds: From `fold_table`.
+        notes: Sentences for the reader.
+
+    Returns:
+        A renderable for rich's console; names from files are shown as they are.
+    """
+    counts: Any = {(row["fold"], row["stratum"]): row for row in folds.to_dict("records")}
+
+    def count_in(stratum: str) -> Any:
+        return lambda fold: "{n_validation} | {n_training}".format(**counts[fold, stratum])
+
+    columns = [(Column("Fold"), str), *((Column(name), count_in(name)) for name in folds["stratum"].unique())]
+    title = "Cases to validate on, and to train on, in each fold"
+    return printed([Table.of(title, columns, folds["fold"].unique().tolist()), *map(Note, notes)])
+
+
+def columns_table(table: pd.DataFrame) -> RenderableType:
+    """What the columns of a case table hold.
+
+    Args:
+        table: As from `read_cases`.
+
+    Returns:
+        A renderable for rich's console: for every column how many cases have an entry, and the range of numbers, or
+        some of the entries.
+    """
+    entries = {column: table.loc[table[column] != MISSING, column] for column in attributes_of(table)}
+    columns: list[Any] = [
+        (Column("Column", "name"), str),
+        (Column("Cases"), lambda column: str(len(entries[column]))),
+        (Column("Entries", "text"), lambda column: _held(entries[column])),
+    ]
+    return printed([Table.of("", columns, list(entries))])
+
+
+def _held(entries: "pd.Series[str]") -> str:
+    numbers = pd.to_numeric(entries, errors="coerce")
+    if not len(entries) or numbers.isna().any():
+        return name_some(sorted(set(entries)))
+    low, high = min(entries, key=float), max(entries, key=float)
+    return low if low == high else f"{low} to {high}"
+
+
+def plan_table(
+    requirement: Requirement,
+    sizes: list[int],
+    chances: pd.DataFrame | None = None,
+    *,
+    share: float | None = None,
+    noun: str = "cases",
+) -> RenderableType:
+    """How many cases may miss the bound, and the chance that no more do.
+
+    Args:
+        requirement: A requirement with confidence.
+        sizes: Numbers of cases.
+        chances: From `planning.chances`; None without a pilot.
+        share: The share of the cases that have the label; None if it is not known.
+        noun: What counts: ``cases``, or ``patients``.
+
+    Returns:
+        A renderable for rich's console.
+    """
+    side = "below" if requirement.end == "low" else "above"
+    columns: list[Any] = [(Column(f"{noun} in each stratum"), str)]
+    if share is not None and share < 1:
+        title = f"with the label ({100 * LABEL_SURE:g} % sure)"
+        columns.append((Column(title), lambda n: str(cases_with_label(n, share))))
+    columns.append(
+        (Column(f"{noun} that may be {side} {requirement.bound}"), lambda n: _allowed(requirement, n, share))
+    )
+    blocks: list[Block] = [
+        Heading(requirement.text),
+        Table.of("", columns, sizes),
+        Prose(_on_labels(share, chances, noun), kind=""),
+    ]
+    if chances is not None:
+        columns = [
+            (Column("label", "name"), lambda row: str(row["label"])),
+            (Column("stratum", "name"), _where),
+            (Column("pilot"), lambda row: str(row["n"])),
+            (Column(side), lambda row: str(row["n_worse"])),
+            *((Column(f"chance with {n}"), lambda row, n=n: f"{100 * float(row[str(n)]):.0f} %") for n in sizes),
+        ]
+        blocks.append(Table.of("", columns, chances.to_dict("records")))
+    return printed(blocks)
+
+
+def _allowed(requirement: Requirement, n: int, share: float | None) -> str:
+    allowed = worse_allowed(requirement, cases_with_label(n, share or 1.0))
+    return str(allowed) if allowed >= 0 else "the requirement cannot be met"
+
+
+def _where(row: Any) -> str:
+    attribute, stratum = str(row["attribute"]), str(row["stratum"])
+    where = stratum_title(attribute, stratum)
+    return where if attribute == stratum else f"{where} ({attribute_title(attribute)})"
+
+
+def _on_labels(share: float | None, chances: pd.DataFrame | None, noun: str) -> str:
+    """Which cases are counted."""
+    if share is None:
+        return f"Only {noun} with the label count. If not all have it, say how many do: --with-label 0.9."
+    of_pilot = [] if chances is None else chances["share"].tolist()
+    where = " of that stratum of the pilot that has least" if any(one not in (0, share) for one in of_pilot) else ""
+    silent = " Where the pilot has none, it tells nothing." if 0 in of_pilot else ""
+    return f"The label is in {100 * share:.3g} % of the {noun}{where}, and only those count.{silent}"
+
+
+def planned_sizes(requirement: Requirement, given: list[int], *, share: float | None) -> list[int]:
+    """The given numbers of cases, and those to collect if up to `MOST_WORSE` cases miss the bound, ascending."""
+    needed = (cases_needed(requirement, n_worse=n) for n in range(MOST_WORSE + 1))
+    return sorted({*given, *(cases_to_collect(n, share or 1.0) for n in needed)})

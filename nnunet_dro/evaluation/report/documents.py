@@ -1,0 +1,222 @@
+"""The report files of evaluations and comparisons, and what the terminal shows of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from rich.console import RenderableType
+
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.report.comparison_page import comparison_html
+from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
+from nnunet_dro.evaluation.report.findings import all_notes, comparison_notes, findings, requirement_notes
+from nnunet_dro.evaluation.report.formatting import against_baseline, metric_named
+from nnunet_dro.evaluation.report.further_tables import difference_table, lesion_tables
+from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.gallery import GalleryEntry
+from nnunet_dro.evaluation.report.page_limits import (
+    MOST_PRINTED_ROWS,
+    left_out_of_comparison,
+    left_out_sentence,
+    most_changed_labels,
+    worst_labels,
+)
+from nnunet_dro.evaluation.report.strata_tables import strata_tables
+from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
+from nnunet_dro.pages.latex import latex
+from nnunet_dro.pages.markdown import markdown
+from nnunet_dro.pages.terminal import printed
+
+if TYPE_CHECKING:
+    from nnunet_dro.evaluation.comparing.comparison import Comparison
+
+#: With more methods, the baseline among them, the terminal counts the differences: nobody reads hundreds of rows.
+_MOST_METHODS = 5
+
+#: The most findings that the terminal tells where its tables are cut short, too.
+_MOST_FINDINGS = 20
+
+#: How the rows of Table 2 of Fidon et al. 2022 (MELBA) are named; of its Table 3, which has no strata, by label first.
+_AS_IN_PAPERS = ("stratum", "method", "label")
+
+
+def evaluation_reports(
+    evaluation: Evaluation,
+    gallery: Sequence[GalleryEntry] = (),
+    links: Mapping[tuple[str, str], str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """The reports of an evaluation: name to content.
+
+    Args:
+        evaluation: The evaluation.
+        gallery: Pictures of the worst cases, for the page.
+        links: Case and label to the address that shows them in the viewer, for the page.
+
+    Returns:
+        ``report.html``, ``report.md`` and ``report.tex``.
+    """
+    return {
+        "report.html": evaluation_html(evaluation, gallery, links),
+        "report.md": evaluation_markdown(evaluation),
+        "report.tex": evaluation_latex(evaluation),
+    }
+
+
+def comparison_reports(comparison: "Comparison") -> dict[str, str]:
+    """The reports of a comparison: name to content; as `evaluation_reports`."""
+    return {
+        "report.html": comparison_html(comparison),
+        "report.md": comparison_markdown(comparison),
+        "report.tex": comparison_latex(comparison),
+    }
+
+
+def evaluation_markdown(evaluation: Evaluation) -> str:
+    """The findings, the requirements and the tables of an evaluation.
+
+    Args:
+        evaluation: The evaluation.
+
+    Returns:
+        Markdown that ends with a line break; names from files are escaped.
+    """
+    blocks: list[Block] = [Heading(evaluation.method, 1), *findings(evaluation), *requirement_notes(evaluation.about)]
+    blocks += map(Note, all_notes(evaluation.notes, evaluation.strata))
+    blocks += [table for _, table in strata_tables(evaluation.strata, evaluation.scores, evaluation.about)]
+    return markdown([*blocks, *lesion_tables(evaluation.lesion_sizes)])
+
+
+def comparison_markdown(comparison: "Comparison") -> str:
+    """The verdicts, the differences and the strata tables of a comparison; as `evaluation_markdown`."""
+    blocks: list[Block] = [Heading(against_baseline(comparison.methods), 1)]
+    for verdict in verdicts(comparison):
+        blocks += [Prose(f"{verdict.method}: {verdict.summary}"), *verdict.findings]
+    blocks += requirement_notes(comparison.about)
+    blocks += map(Note, comparison_notes(comparison))
+    table = comparison.table
+    for attribute in table["attribute"].unique():
+        blocks += _differences(comparison, table[table["attribute"] == attribute], by_statistic=False)
+    strata = strata_tables(comparison.strata, comparison.scores, comparison.about)
+    return markdown([*blocks, *(table for _, table in strata)])
+
+
+def evaluation_latex(evaluation: Evaluation) -> str:
+    """A table per attribute and metric.
+
+    Args:
+        evaluation: The evaluation.
+
+    Returns:
+        LaTeX that needs the packages booktabs and multirow; names from files are escaped.
+    """
+    strata = evaluation.strata.assign(method=evaluation.method)
+    tables = _as_in_papers(strata, evaluation.scores, evaluation.about)
+    return _latex([*tables, *lesion_tables(evaluation.lesion_sizes)], evaluation.about)
+
+
+def comparison_latex(comparison: "Comparison") -> str:
+    """A table per attribute and metric, with the rows of every method; as `evaluation_latex`.
+
+    Numbers that improve on every other method by 5 percentage points or more are in bold.
+    """
+    return _latex(list(_as_in_papers(comparison.strata, comparison.scores, comparison.about)), comparison.about)
+
+
+def _as_in_papers(strata: pd.DataFrame, scores: pd.DataFrame, about: Mapping[str, Any]) -> Iterator[Table]:
+    for attribute in strata["attribute"].unique():
+        names = ("label", "method") if attribute == ALL else _AS_IN_PAPERS
+        for _, table in strata_tables(strata[strata["attribute"] == attribute], scores, about, names=names):
+            yield table
+
+
+def _latex(tables: list[Table], about: Mapping[str, Any]) -> str:
+    locked = "made under the locked protocol with SHA-256 "
+    return latex(tables, *([locked + about["protocol"]["sha256"]] if "protocol" in about else []))
+
+
+def evaluation_table(evaluation: Evaluation) -> RenderableType:
+    """A table per attribute and metric, and the findings.
+
+    Args:
+        evaluation: The evaluation.
+
+    Returns:
+        A renderable for rich's console. Names from files are shown as they are, never read as markup; numbers that rest
+        on too few cases are dim.
+    """
+    strata = evaluation.strata
+    blocks: list[Block] = []
+    for attribute in strata["attribute"].unique():
+        inside = strata[strata["attribute"] == attribute]
+        labels = worst_labels(strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS)
+        tables = strata_tables(inside[inside["label"].isin(labels)], evaluation.scores, evaluation.about)
+        blocks += [table for _, table in tables]
+        left_out = left_out_sentence(len(labels), inside["label"].nunique(), evaluation.metrics[0])
+        blocks += [Prose(left_out)] if left_out else []
+    blocks += [*lesion_tables(evaluation.lesion_sizes), *_told(findings(evaluation), len(strata))]
+    return printed([*blocks, *map(Note, all_notes(evaluation.notes, evaluation.strata))])
+
+
+def comparison_table(comparison: "Comparison") -> RenderableType:
+    """A table of differences per attribute, metric, statistic and method, and the verdicts.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        A renderable for rich's console; names from files are shown as they are.
+    """
+    table = comparison.table
+    notes = [Note(text) for text in comparison_notes(comparison)]
+    if len(comparison.methods) > _MOST_METHODS:
+        return printed([*_many_methods(comparison), *notes])
+    blocks: list[Block] = []
+    for attribute in table["attribute"].unique():
+        inside = table[table["attribute"] == attribute]
+        labels = most_changed_labels(table, str(attribute), n_rows=len(table), most_rows=MOST_PRINTED_ROWS)
+        left_out = left_out_of_comparison(len(labels), inside["label"].nunique(), str(table["metric"].iloc[0]))
+        blocks += [Prose(left_out)] if left_out else []
+        blocks += _differences(comparison, inside[inside["label"].astype(str).isin(labels)], by_statistic=True)
+    for verdict in verdicts(comparison):
+        blocks += [Prose(f"{verdict.method}: {verdict.summary}", kind=""), *_told(list(verdict.findings), len(table))]
+    return printed([*blocks, *notes])
+
+
+def _differences(comparison: "Comparison", rows: pd.DataFrame, *, by_statistic: bool) -> Iterator[Table]:
+    """The tables of one attribute; a narrow terminal has room for one statistic in a table only."""
+    for name in rows["metric"].unique():
+        metric = metric_named(str(name), comparison.scores)
+        for statistics in [("mean",), (metric.tail,)] if by_statistic else [("mean", metric.tail)]:
+            for method in comparison.methods[1:]:
+                of_method = rows[(rows["metric"] == name) & (rows["method"] == method)]
+                yield difference_table(of_method, metric, statistics)
+
+
+def _told(found: list[Note], n_rows: int) -> list[Block]:
+    """The findings that the terminal tells."""
+    n_told = len(found) if n_rows <= MOST_PRINTED_ROWS else _MOST_FINDINGS
+    n_others = len(found) - n_told
+    others = [Prose(f"The other {n_others} findings are in report.md.")] if n_others > 0 else []
+    return [*found[:n_told], *others]
+
+
+def _many_methods(comparison: "Comparison") -> Iterator[Block]:
+    """A row per method: how many of its means are better, worse and undecided."""
+    for name, of_metric in comparison.table.groupby("metric", sort=False):
+        metric = metric_named(str(name))
+        records = []
+        for method, rows in of_metric.groupby("method", sort=False):
+            above, below = (rows["mean_difference_low"] > 0).sum(), (rows["mean_difference_high"] < 0).sum()
+            better, worse = (above, below) if metric.more_is_better else (below, above)
+            records.append((str(method), str(better), str(worse), str(len(rows) - better - worse)))
+        heads = [Column("Method", "name"), Column("Better"), Column("Worse"), Column("Undecided")]
+        columns = [(head, lambda record, place=place: record[place]) for place, head in enumerate(heads)]
+        title = f"{against_baseline(comparison.methods)}: mean {metric.title} per stratum and label"
+        yield Table.of(title, columns, records)
+    yield Prose(
+        "Better and worse: the 95 % interval of the difference lies on one side of 0. Every difference is in "
+        "report.html and comparison.csv. To put many methods in an order, use nnunet-dro rank.",
+        kind="",
+    )

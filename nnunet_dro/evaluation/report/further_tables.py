@@ -1,0 +1,168 @@
+"""The other tables of evaluations and comparisons: lesions, false positives, differences and bounds for verdicts."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from nnunet_dro.evaluation.comparing.comparison import notable
+from nnunet_dro.evaluation.report.formatting import (
+    attribute_title,
+    bounds,
+    change_bounds,
+    counted_as_worst,
+    difference,
+    interval,
+    number,
+    p_value,
+    range_of_trainings,
+    stratum_title,
+    typical_change,
+    unit_sign,
+    volume,
+)
+from nnunet_dro.evaluation.report.strata_tables import FEW, INTERVAL, Record, in_order, n_cell, name_columns
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED, GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
+from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.pages.document import Cell, Column, Table
+
+#: What the typical difference is; see `typical_value`.
+TYPICAL = "the median of the cases' differences (Hodges and Lehmann), with exact bounds by signed ranks"
+
+_FRACTION = METRICS["lesion_recall"]
+
+
+def lesion_tables(sizes: pd.DataFrame) -> list[Table]:
+    """The lesions by volume, a table per attribute; none where no lesions were compared."""
+    return (
+        [_lesion_table(sizes[sizes["attribute"] == name]) for name in sizes["attribute"].unique()] if len(sizes) else []
+    )
+
+
+def _lesion_table(sizes: pd.DataFrame) -> Table:
+    attribute, unit = (str(sizes[name].iloc[0]) for name in ("attribute", "unit"))
+    names = ["label", "stratum"][: 1 if attribute == ALL else 2]
+    columns = [*name_columns(names), (Column(f"Volume ({unit.replace('mm3', 'mm³')})", "name"), _range)]
+    columns += [(Column(title), partial(_counted, f"n_{title.lower()}")) for title in ("Lesions", "Cases", "Found")]
+    columns.append((Column("Recall (%)", hint="lesions that are found per lesion of the reference"), _recall))
+    columns.append(
+        (Column("Dice (%)", hint="the mean of those"), lambda r: number(float(r["dice_of_found"]), _FRACTION))
+    )
+    hint = "predicted lesions that are matched with none"
+    columns.append((Column("Invented", hint=hint), partial(_counted, "n_invented")))
+    records = in_order(sizes, ["label"])
+    return Table.of(f"{attribute_title(attribute)}: lesions found, by volume", columns, records)
+
+
+def _range(record: Record) -> str:
+    return " to ".join(f"{int(end):,}" for end in str(record["volume"]).split(" to "))
+
+
+def _counted(column: str, record: Record) -> str:
+    return f"{int(record[column]):,}"
+
+
+def _recall(record: Record) -> Cell:
+    value, low, high = (float(record[f"recall{end}"]) for end in ("", "_low", "_high"))
+    ends = bounds(low, high, _FRACTION)
+    return Cell(number(value, _FRACTION), (ends,) if ends else ())
+
+
+def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | None:
+    """The false positives of the labels that some reference lacks; None where every reference has every label."""
+    records = frame[frame["n_empty_references"] > 0].to_dict("records")
+    columns: list[Any] = [
+        *name_columns(["label"]),
+        (Column("Cases without the label"), partial(_counted, "n_empty_references")),
+        (Column("Predicted in"), partial(_counted, "n_false_positives")),
+    ]
+    if has_volumes:
+        columns += [
+            (Column("Mean (ml)"), lambda record: volume(float(record["mean_ml"]))),
+            (Column("Largest (ml)"), lambda record: volume(float(record["max_ml"]))),
+            (Column("Largest in", "text"), lambda record: str(record["max_case"])),
+        ]
+    return Table.of("False positives per label", columns, records) if records else None
+
+
+def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[str]) -> Table:
+    """The differences of one method from the baseline, of one attribute and metric.
+
+    Args:
+        rows: Rows of the comparison's table.
+        metric: Their metric.
+        statistics: Those to show; the tests and the typical difference stand beside the mean.
+    """
+    records = in_order(rows, ["label"])
+    attribute, baseline, method = (str(records[0][name]) for name in ("attribute", "baseline", "method"))
+    columns = name_columns(["label", "stratum"][: 1 if attribute == ALL else 2])
+    columns.append((Column("n"), lambda record: n_cell({**record, "n_patients": 0}, counted_as_worst(record))))
+    for name in statistics:
+        above = f"{STATISTICS[name].title} ({unit_sign(metric)})"
+        columns += [
+            (Column(title, above=above), partial(_side, f"{name}_{of}", metric))
+            for title, of in ((baseline, "baseline"), (method, "method"))
+        ]
+        columns.append((Column("Difference", above=above), partial(_change, name, metric)))
+    if "mean" in statistics:
+        if any(typical_change(record, metric) for record in records):
+            columns.append((Column("Typical case", hint=TYPICAL), partial(_typical, metric)))
+        hint = "Wilcoxon signed-rank test, p value after Holm's correction"
+        columns.append((Column("Holm p", hint=hint), lambda record: p_value(float(record["holm_p"]))))
+        columns.append((Column("W / T / L"), _wins))
+    title = f"{attribute_title(attribute)}: {metric.title}, {method} against {baseline}"
+    return Table.of(title, columns, records, notes=_on_differences(records, metric), kind="strata")
+
+
+def _on_differences(records: Sequence[Record], metric: Metric) -> tuple[str, ...]:
+    notes = [INTERVAL, "Without brackets: too few cases for an interval."]
+    if metric.unit == "fraction":
+        notes.append("▲: an improvement of 5 percentage points or more; ▼: a loss of as much.")
+    notes.append(f"W / T / L: cases better, equal, worse. {FEW} Too few cases for this statistic.")
+    if any(range_of_trainings(record, "mean", metric) for record in records):
+        notes.append("Trainings: the lowest and the highest difference of two trainings.")
+    if any(counted_as_worst(record) for record in records):
+        notes.append("As worst: only one method missed or invented the label, and the case counts as the worst for it.")
+    return tuple(notes)
+
+
+def _side(column: str, metric: Metric, record: Record) -> str:
+    return number(float(record[column]), metric)
+
+
+def _change(statistic: str, metric: Metric, record: Record) -> Cell:
+    value = float(record[f"{statistic}_difference"])
+    kind = "better" if notable(value, metric.name) else "worse" if notable(-value, metric.name) else ""
+    n_defined = int(record["n"]) - int(record["n_undefined"])
+    marks = {FEW: ""} if n_defined > 0 and not enough_cases(statistic, n_defined) else {}
+    text = {"better": "▲ ", "worse": "▼ ", "": ""}[kind] + difference(value, metric)
+    below = (change_bounds(record, statistic, metric), range_of_trainings(record, statistic, metric))
+    return Cell(text, tuple(filter(None, below)), marks, kind, strong=True)
+
+
+def _typical(metric: Metric, record: Record) -> Cell:
+    value, _, ends = typical_change(record, metric).partition(" ")
+    return Cell(value, (ends,) if ends else ())
+
+
+def _wins(record: Record) -> str:
+    return " / ".join(str(int(record[name])) for name in ("wins", "ties", "losses"))
+
+
+def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[tuple[str, str]]:
+    """The names of rows, and the bounds of their means, or of the differences of these, that verdicts rest on."""
+    found = []
+    is_difference = "mean_difference" in rows
+    for record in rows.to_dict("records"):
+        columns = GUARANTEED_DIFFERENCE if is_difference else GUARANTEED[:2]
+        low, high = (float(record.get(column, math.nan)) for column in columns)
+        attribute, stratum = str(record["attribute"]), str(record["stratum"])
+        names = [str(record["label"])]
+        names += [stratum_title(attribute, stratum)] if is_difference or attribute != ALL else []
+        names += [str(record["method"])] if not is_difference and "method" in record else []
+        if written := interval(low, high, metric, signed=is_difference):
+            found.append((", ".join(names), written))
+    return found

@@ -1,0 +1,125 @@
+"""Pages: one HTML file of blocks that sends no request and holds nothing from elsewhere."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from nnunet_dro.pages.document import Block, Figure, Heading, Note
+
+#: What a browser may load into a page: its own styles, scripts and pictures, and nothing from anywhere else.
+CONTENT_SECURITY_POLICY = Markup(
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+
+#: With more dots the browser draws only the figures in view: the page opens faster and scrolls more slowly.
+_MANY_DOTS = 6_000
+
+
+@cache
+def page_environment(*folders: Path) -> Environment:
+    """The templates in some folders, and those that all pages share; a folder given earlier takes precedence."""
+    environment = Environment(
+        loader=FileSystemLoader([*folders, Path(__file__).parent / "assets"]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breakable"] = breakable
+    environment.globals["content_security_policy"] = CONTENT_SECURITY_POLICY
+    return environment
+
+
+def breakable(name: str) -> Markup:
+    """A name that may be broken after ``_``, ``-``, ``/`` and ``.``, and before the humps of camel case."""
+    return Markup(re.sub(r"(?<=[_/-])(?=\w)|(?<=\.|[a-z])(?=[A-Z])|(?<=\.)(?=[a-z])", "<wbr>", str(escape(name))))
+
+
+def page_assets() -> dict[str, Markup]:
+    """The ``style`` and the ``script`` that ``base.html`` puts into every page."""
+    environment = page_environment()
+    source = environment.loader.get_source(environment, "page.js")[0] if environment.loader else ""
+    return {"style": Markup(environment.get_template("style.css").render()), "script": Markup(source)}
+
+
+def page(
+    blocks: Sequence[Block],
+    appendix: Sequence[Block],
+    *,
+    about: Mapping[str, Any],
+    cases: Mapping[str, str] | None,
+    payload: Mapping[str, Any],
+    **head: str,
+) -> str:
+    """A page, in which all names are escaped.
+
+    Args:
+        blocks: What it shows.
+        appendix: What stands below the table of cases.
+        about: How it was made, the last thing on the page; may be nested.
+        cases: Words around the table of cases (``about``, and ``hint``, ``caption``, ``file`` for others than usual);
+            None without a table.
+        payload: What its script needs, see `SortableTable.payload`.
+        head: ``kind``, ``title``, ``heading`` and ``lede``.
+    """
+    appendix = [*appendix, Heading("How this was made", 3), Figure(drawing=tree(about))] if about else appendix
+    headings = [block for block in (*blocks, None, *appendix) if block is None or isinstance(block, Heading)]
+    listed = [(h.anchor, h.short) if h else ("cases", "Cases" if cases else "") for h in headings]
+    content = {
+        "contents": [entry for entry in listed if entry[1]],
+        "content": html(blocks),
+        "appendix": html(appendix),
+        "cases": cases,
+        "payload": payload,
+    }
+    return page_environment().get_template("document.html").render({**page_assets(), **content, **head})
+
+
+def html(blocks: Sequence[Block]) -> Markup:
+    """Blocks as HTML, a section for each heading of level 2."""
+    macros: Any = page_environment().get_template("blocks.html").module
+    charts = [drawing for b in blocks if isinstance(b, Figure) for _, drawings in b.charts for drawing in drawings]
+    many = " many" if sum(drawing.count("data-row=") for drawing in charts) > _MANY_DOTS else ""
+    runs = [list(run) for _, run in groupby(blocks, key=lambda b: b.kind if isinstance(b, Note) else id(b))]
+    has_lead = sum(isinstance(run[0], Note) and run[0].kind == "finding" for run in runs) == 1
+    parts: list[Markup] = []
+    #: Level and end of the elements that are open.
+    opened: list[tuple[float, Markup]] = []
+
+    def close(level: float) -> None:
+        while opened and opened[-1][0] >= level:
+            parts.append(opened.pop()[1])
+
+    for run in runs:
+        block = run[0]
+        if isinstance(block, Heading):
+            # What is folded holds headings of its level.
+            close(2.5 if block.folded else block.level)
+            if block.folded:
+                opened.append((2.5, Markup("</details>\n")))
+            elif block.level == 2:
+                opened.append((2, Markup("</section>\n")))
+            parts.append(macros.heading(block))
+        elif isinstance(block, Note):
+            if block.kind == "remark":
+                close(0)
+            parts.append(macros.notes(run, has_lead))
+        elif isinstance(block, Figure):
+            parts.append(macros.figure(block, many))
+        else:
+            parts.append(getattr(macros, type(block).__name__.lower())(block))
+    close(0)
+    return Markup("").join(parts)
+
+
+def tree(value: object) -> Markup:
+    """Nested names and values."""
+    macros: Any = page_environment().get_template("macros.html").module
+    return Markup(macros.tree(value))

@@ -1,0 +1,116 @@
+"""Blocks for the terminal."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.wording import NO_VALUE, plain
+
+#: Words for the looks of a cell or a row to styles.
+_STYLES = {
+    "better": "green",
+    "worse": "red",
+    "failed": "red",
+    "few": "dim",
+    "best": "bold",
+    "confirmed": "bold",
+    "refuted": "dim",
+}
+
+
+def printed(blocks: Sequence[Block]) -> RenderableType:
+    """Blocks without the figures for rich's console.
+
+    Names from files are shown as they are, never read as markup. What tables have in common is said below the first.
+    """
+    parts: list[RenderableType] = []
+    said: set[str] = set()
+    for block in blocks:
+        match block:
+            case Table():
+                new = tuple(note for note in (*block.notes, *block.hints) if note not in said)
+                said |= set(new)
+                parts.append(_FittingTable(block, new))
+            case Heading():
+                parts.append(Text(plain(block.text), style="bold"))
+            case Prose(str(text), kind):
+                parts.append(Text(plain(text), style="dim" if kind in ("about", "key") else ""))
+            case Prose(points):
+                parts += [Text(plain(point)) for point in points]
+            case Note(kind="finding"):
+                where = f" ({block.where})" if block.where else ""
+                parts.append(Text.assemble((plain(f"{block.title}{where}: "), "bold"), plain(block.text)))
+            case Note(kind="remark"):
+                parts.append(Text(plain(f"Note: {block.text}"), style="yellow"))
+            case Figure() | Note():
+                pass
+    return Group(*parts)
+
+
+@dataclass(frozen=True)
+class _FittingTable:
+    """A table; a narrow terminal lacks what can be spared, a very narrow one shows the rest below the entries."""
+
+    table: Table
+    notes: tuple[str, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        for without_spare in (False, True):
+            drawn = self._drawn(without_spare=without_spare, between=" ")
+            if Measurement.get(console, options.update(max_width=10_000), drawn).maximum <= options.max_width:
+                break
+        else:
+            drawn = self._drawn(without_spare=True, between="\n")
+        if self.table.title:
+            yield Text(plain(self.table.title), style="bold")
+        yield drawn
+        spared = any(row[n].below for row in self.table.rows for n, c in enumerate(self.table.columns) if c.spare)
+        notes = [*self.notes, *(["A wider terminal has room for all of it."] if without_spare and spared else [])]
+        if self.notes:
+            yield Text(plain(" ".join(notes)), style="dim")
+
+    def _drawn(self, *, without_spare: bool, between: str) -> RichTable:
+        table = self.table
+        drawn = RichTable(
+            box=None,
+            pad_edge=False,
+            padding=(0, 1, 0, 0) if without_spare else (0, 1),
+            show_header=table.has_head,
+        )
+        for place, column in enumerate(table.columns):
+            is_number = column.kind == "num"
+            # Numbers stay whole; long headings and entries, and what is below, may be broken.
+            texts = (column.title, *(row[place].text for row in table.rows))
+            breaks = not is_number or any(map(_is_long, texts)) or any(row[place].below for row in table.rows)
+            head = Text("\n".join(map(plain, filter(None, (column.above, column.title)))))
+            drawn.add_column(
+                head,
+                justify="right" if is_number else "left",
+                overflow="fold",
+                no_wrap=not breaks,
+                min_width=6 if column.kind == "name" else None,
+            )
+        for place, row in enumerate(table.rows):
+            style = _STYLES.get(table.row_kinds[place], "") if table.row_kinds else ""
+            is_last = place + 1 == len(table.rows) or row[0].text != table.rows[place + 1][0].text
+            cells = [
+                _cell(cell, [] if without_spare and column.spare else cell.beside, between)
+                for column, cell in zip(table.columns, row, strict=True)
+            ]
+            drawn.add_row(*cells, style=style, end_section=is_last and table.n_names > 1)
+        return drawn
+
+
+def _is_long(text: str) -> bool:
+    return len(text) > 10 and " " in text
+
+
+def _cell(cell: Cell, beside: Sequence[str], between: str) -> Text:
+    styles = [_STYLES[word] for word in cell.kind.split() if word in _STYLES]
+    style = "dim" if cell.text == NO_VALUE else " ".join(styles)
+    return Text(between.join(map(plain, (cell.text + "".join(cell.marks), *beside))), style=style)

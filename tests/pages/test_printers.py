@@ -1,0 +1,146 @@
+"""One table in Markdown, in LaTeX, on a page and in the terminal."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from nnunet_dro.pages import latex, markdown
+from nnunet_dro.pages.document import Cell, Column, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.html import html
+from nnunet_dro.pages.terminal import printed
+from nnunet_dro.pages.wording import NO_VALUE
+
+COLUMNS = (
+    Column("Site", "name"),
+    Column("La_bel", "name"),
+    Column("n"),
+    Column("Mean", above="Dice", hint="of all cases", spare=True),
+    Column("Worst in", "text"),
+)
+ROWS = (
+    (Cell("<A>"), Cell("x|y"), Cell("20", ("2 undef.",)), Cell("61.2", ("[50, 70]",), {"†": ""}, "few"), Cell("c_1")),
+    (Cell("<A>"), Cell("z"), Cell("20"), Cell("70.0", ("≤ 80",), kind="best", strong=True), Cell()),
+    (Cell("B"), Cell("z"), Cell("3"), Cell(NO_VALUE), Cell("c_2")),
+)
+TABLE = Table("Dice [%]", COLUMNS, ROWS, ("In brackets: 95 % interval.",), "Dice: overlap.")
+
+
+def screen(*blocks, width=80, **options):
+    console = Console(file=io.StringIO(), width=width, **options)
+    console.print(printed(blocks))
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_markdown_has_a_line_per_row():
+    assert markdown.markdown([TABLE]) == (
+        r"""## Dice \[%\]
+
+| Site | La\_bel | n | Dice: Mean | Worst in |
+| --- | --- | ---: | ---: | --- |
+| &lt;A&gt; | x\|y | 20 (2 undef.) | 61.2† \[50, 70\] | c\_1 |
+| &lt;A&gt; | z | 20 | **70.0** (≤ 80) |  |
+| B | z | 3 | – | c\_2 |
+
+In brackets: 95 % interval.
+
+Mean: of all cases.
+"""
+    )
+
+
+def test_latex_spans_names_and_stacks_what_is_below():
+    assert latex.latex([TABLE, Prose("Not in it.")], "a remark").splitlines()[1:] == [
+        "% a remark",
+        r"\providecommand{\withbelow}[2]{\begin{tabular}[t]{@{}r@{}}#1\\{\scriptsize #2}\end{tabular}}",
+        r"\begin{table}[tb]",
+        r"  \centering",
+        r"  \caption{Dice [\%]. Dice: overlap. In brackets: 95 \% interval. Mean: of all cases.}",
+        r"  \begin{tabular}{llrrl}",
+        r"    \toprule",
+        r"    \textbf{Site} & \textbf{La\_bel} & \textbf{n} & \textbf{Dice: Mean} & \textbf{Worst in} \\",
+        r"    \midrule",
+        r"    \multirow[t]{2}{*}{\textless{}A\textgreater{}} & x\textbar{}y & \withbelow{20}{2 undef.} & "
+        r"\withbelow{61.2\textsuperscript{\textdagger}}{[50, 70]} & c\_1 \\",
+        r"     & z & 20 & \withbelow{\textbf{70.0}}{$\le$ 80} &  \\",
+        r"    \midrule",
+        r"    B & z & 3 & -- & c\_2 \\",
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+
+
+def test_page_groups_rows_by_their_first_name():
+    page = re.sub(r">\s+<", "><", str(html([TABLE])))
+    assert '<th scope="colgroup" colspan="1" class="span">Dice</th>' in page
+    assert '<th scope="col" class="num"><abbr title="of all cases">Mean</abbr></th>' in page
+    assert '<tr class="group"><th scope="rowgroup" colspan="4"><span>&lt;A&gt;</span></th></tr>' in page
+    assert '<td class="num few">61.2<sup>†</sup><span class="ci">[50, 70]</span></td>' in page
+    assert '<td class="num best"><b>70.0</b><span class="ci">≤ 80</span></td>' in page
+    assert page.count("<tbody>") == 2
+
+
+def test_terminal_spares_intervals_and_stacks_the_rest_where_it_is_narrow():
+    wide, narrow, narrowest = (screen(TABLE, width=width) for width in (80, 40, 26))
+    assert wide[0] == "Dice [%]"
+    assert wide[3].split() == ["<A>", "x|y", "20", "(2", "undef.)", "61.2†", "[50,", "70]", "c_1"]
+    assert wide[-1] == "In brackets: 95 % interval. Mean: of all cases."
+    assert "[50" not in "\n".join(narrow)
+    assert "A wider terminal has room for all of it." in " ".join(narrow)
+    assert narrow[3].split() == ["<A>", "x|y", "20", "(2", "undef.)", "61.2†", "c_1"]
+    assert max(map(len, narrowest)) <= 26
+    assert narrowest[3].split() == ["<A>", "x|y", "20", "61.2†", "c_1"]
+
+
+def test_terminal_says_once_what_tables_have_in_common():
+    assert sum("95 % interval" in line for line in screen(TABLE, TABLE)) == 1
+
+
+def test_terminal_reads_no_markup_and_no_control_sequence():
+    names = ("[bold red]x[/]", "[/]", "\x1b[31mred", "a\nb")
+    blocks = [Table(name, (Column(name),), [[Cell(name)]]) for name in names]
+    text = "\n".join(screen(*blocks, Prose(names[2]), Note(names[0]), Note(names[2], "finding", names[0], names[3])))
+    assert "\x1b" not in text
+    for name in ("[bold red]x[/]", "�[31mred", "a�b"):
+        assert name in text
+    assert "\x1b[2m" in "\n".join(screen(TABLE, force_terminal=True, color_system="standard"))
+
+
+@pytest.mark.parametrize(
+    ("escape", "text", "escaped"),
+    [
+        (markdown.escape, "a|b_c*d <e> `f` [g](h)\n#", r"a\|b\_c\*d &lt;e&gt; \`f\` \[g\](h) \#"),
+        (
+            latex.escape,
+            r"a_b & 50% {x} \y #1 $ ~^",
+            r"a\_b \& 50\% \{x\} \textbackslash{}y \#1 \$ \textasciitilde{}\textasciicircum{}",
+        ),
+        (latex.escape, "two\nlines", "two lines"),
+    ],
+)
+def test_special_characters_are_escaped(escape, text, escaped):
+    assert escape(text) == escaped
+
+
+def test_page_has_a_section_for_each_heading_and_folds_what_is_asked_for():
+    blocks = [
+        Heading("One", anchor="one"),
+        Note("Bad.", "finding", "A <b>", tone="worse"),
+        Note("Read this."),
+        Heading("Two", anchor="two"),
+        Heading("More", 3, folded=True),
+        Heading("Inside", 3),
+        Figure([("drawn", ["<svg/>"])]),
+        Heading("Yet more", 3, folded=True),
+        Prose(("a", "b"), kind="steps"),
+    ]
+    tags = re.findall(r"</?(?:section|h2|h3|details|aside|ol)\b", str(html(blocks)))
+    assert " ".join(tag.removeprefix("<") for tag in tags) == (
+        "section h2 /h2 ol h3 /h3 /ol /section aside h2 /h2 /aside "
+        "section h2 /h2 details h3 /h3 /details details ol /ol /details /section"
+    )
+    assert "A &lt;b&gt;" in html(blocks)
+    assert "&lt;svg/&gt;" in html(blocks), "only what is marked as HTML is taken for it"
+    assert markdown.markdown(blocks[:3]) == "## One\n\n- **A &lt;b&gt;**: Bad.\n\n> Read this.\n"
