@@ -87,7 +87,7 @@ def rank(
     from nnunet_dro.ranking.files import ranking_files
     from nnunet_dro.ranking.ranking import rank_evaluations
     from nnunet_dro.ranking.submissions import ScoringOptions, named_submissions, score_submissions
-    from nnunet_dro.ranking.terminal import ranking_table
+    from nnunet_dro.ranking.tables import ranking_table
 
     check_output(output, overwrite=overwrite)
     if evaluate is None:

@@ -18,7 +18,7 @@ _LETTERS = 20
 
 
 @dataclass(frozen=True)
-class Figure:
+class Drawing:
     """An SVG element and its width in figure units, about one CSS pixel each."""
 
     svg: Markup
@@ -40,7 +40,7 @@ class Stop:
     ranks: FloatArray
 
 
-def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spacing: float = 0.0) -> Figure:
+def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spacing: float = 0.0) -> Drawing:
     """The ranks of the teams from stratum to stratum; teams that tie are drawn one below the other.
 
     Args:
@@ -78,12 +78,12 @@ def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spaci
                 )
     for row, px, anchor in ((rows[0], x[0] - 18, "end"), (rows[-1], x[-1] + 18, "start")):
         parts += [_name(px, y(row[team]) + 4, name, anchor) for team, name in enumerate(teams) if team in row]
-    return Figure(figure(top + _ROW * len(teams) + 6, parts, label=label, width=width), width)
+    return Drawing(figure(top + _ROW * len(teams) + 6, parts, label=label, width=width), width)
 
 
 def blob_plot(
     teams: Sequence[str], shares: FloatArray, intervals: Sequence[tuple[float, float, float]], *, label: str
-) -> Figure:
+) -> Drawing:
     """How often each team has each rank: the area of a blob is the share of the bootstrap samples.
 
     Args:
@@ -118,10 +118,10 @@ def blob_plot(
             line(median - 4, py - 4, median + 4, py + 4, "span"),
             line(median - 4, py + 4, median + 4, py - 4, "span"),
         ]
-    return Figure(figure(top + _ROW * n + 6, parts, label=label, width=width), width)
+    return Drawing(figure(top + _ROW * n + 6, parts, label=label, width=width), width)
 
 
-def significance_matrix(teams: Sequence[str], wins: FloatArray, n_tasks: int, *, label: str) -> Figure:
+def significance_matrix(teams: Sequence[str], wins: FloatArray, n_tasks: int, *, label: str) -> Drawing:
     """In how many tasks the team of the row is significantly better than that of the column.
 
     Args:
@@ -158,7 +158,7 @@ def significance_matrix(teams: Sequence[str], wins: FloatArray, n_tasks: int, *,
                 parts.append(
                     text(left + cell * (column + 0.5), py + cell / 2 + 4, str(n_won), anchor="middle", kind=kind)
                 )
-    return Figure(figure(top + cell * n + 4, parts, label=label, width=left + cell * n + 8), left + cell * n + 8)
+    return Drawing(figure(top + cell * n + 4, parts, label=label, width=left + cell * n + 8), left + cell * n + 8)
 
 
 def _rows(ranks: FloatArray) -> Mapping[int, int]:

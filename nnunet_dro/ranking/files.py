@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.ranking.markdown import ranking_markdown
 from nnunet_dro.ranking.page import ranking_html
 from nnunet_dro.ranking.ranking import Ranking
+from nnunet_dro.ranking.tables import ranking_markdown
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro ranking 1"

@@ -12,7 +12,7 @@ from rich.console import Console
 from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart, significance_matrix
 from nnunet_dro.ranking.files import ranking_files
 from nnunet_dro.ranking.ranking import rank_evaluations
-from nnunet_dro.ranking.terminal import ranking_table
+from nnunet_dro.ranking.tables import ranking_table
 from tests.pages.browser import driver, open_page
 from tests.ranking.made import random_evaluations
 

@@ -120,15 +120,7 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 
 
 
 def by_urgency(choices: Sequence[Choice], evaluation: Evaluation) -> list[Choice]:
-    """Choices in the order in which to show them where there is not room for all.
-
-    Args:
-        choices: From `worst_cases`.
-        evaluation: The evaluation.
-
-    Returns:
-        The worst case of every stratum and label, worse values first, then the second-worst ones, and so on.
-    """
+    """Choices where there is not room for all: the worst of every stratum and label, worse first, then the second."""
     sign = 1 if metric_named(evaluation.metrics[0]).more_is_better else -1
     return sorted(choices, key=lambda choice: (choice.rank, sign * choice.value))
 
@@ -169,12 +161,7 @@ def pictures_of(
 
 
 def labels_of(evaluation: Evaluation) -> Labels:
-    """The values of the labels of an evaluation that was read from its folder.
-
-    Raises:
-        FileNotFoundError: If its dataset.json does not exist any more.
-        ValueError: If it cannot be used.
-    """
+    """The values of the labels of an evaluation that was read from its folder; fails without its dataset.json."""
     path = evaluation.options.dataset_json
     return read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
 
