@@ -1,5 +1,6 @@
 """The files of an evaluation or a comparison: what stands in them, and an evaluation read from them again."""
 
+import hashlib
 import json
 import math
 import warnings
@@ -7,7 +8,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
@@ -15,118 +15,87 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.score_arrays import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
-from nnunet_dro.evaluation.statistics.lesion_sizes import NUMBERS as LESION_NUMBERS
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 
 #: The name of the format of summary.json; its number changes with the format.
-FORMAT = "nnunet-dro evaluation 1"
-COMPARISON_FORMAT = "nnunet-dro comparison 1"
+FORMAT = "nnunet-dro evaluation 2"
+COMPARISON_FORMAT = "nnunet-dro comparison 2"
+
+#: That of version 0.2, which had the tables once more in summary.json.
+_WITH_TABLES = "nnunet-dro evaluation 1"
 
 #: The tables that are written only where lesions were compared.
 OF_LESIONS = ("lesions.csv", "lesion_sizes.csv")
 
 #: The columns that are names, in every table.
-_NAMES = ("attribute", "stratum", "label", "metric", "case", "max_case")
+_NAMES = ("attribute", "stratum", "label", "metric", "case", "max_case", "of", "matched_with", "unit", "volume")
 
 #: Table to the columns without which it cannot be read.
 _NEEDED = {"scores": ("case", "label"), "strata": ("attribute", "stratum", "label", "metric", "n", *STATISTICS)}
-
-#: Rows of a table that are Python objects at a time: they take ten times the memory of their text.
-_ROWS_AT_A_TIME = 20_000
 
 
 def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     """The tables of an evaluation: name to content.
 
+    Args:
+        evaluation: The evaluation.
+
     Returns:
         ``scores.csv``, ``strata.csv`` and ``summary.json``, and ``lesions.csv`` and ``lesion_sizes.csv`` where lesions
         were compared; undefined values are empty, or null.
     """
+    # Whole numbers, although the labels whose lesions are not compared have none.
+    counts = {column: "Int64" for column in LESION_COUNTS if column in evaluation.scores.columns}
+    tables = {"scores.csv": evaluation.scores.astype(counts), "strata.csv": evaluation.strata}
+    if evaluation.options.instances:
+        of_lesions = zip(OF_LESIONS, (evaluation.lesions, evaluation.lesion_sizes), strict=True)
+        tables |= {name: table for name, table in of_lesions if len(table.columns)}
+    files = {name: table.to_csv(index=False) for name, table in tables.items()}
     summary = {
         "format": FORMAT,
         "method": evaluation.method,
         **evaluation.about,
+        "tables_sha256": {name: _sha256(text.encode("utf-8", "surrogateescape")) for name, text in files.items()},
         "notes": list(evaluation.notes),
         "worst": _records(evaluation.worst),
         "false_positives": _records(evaluation.false_positives),
-        "lesion_sizes": _records(evaluation.lesion_sizes),
         "stratum_of_case": {
             attribute: {"order": [str(c) for c in strata.cat.categories], "cases": strata.astype(str).to_dict()}
             for attribute, strata in evaluation.stratum_of_case.items()
         },
     }
-    # Whole numbers, although the labels whose lesions are not compared have none.
-    counts = {column: "Int64" for column in LESION_COUNTS if column in evaluation.scores.columns}
-    of_lesions = {}
-    if evaluation.options.instances:
-        tables = zip(OF_LESIONS, (evaluation.lesions, evaluation.lesion_sizes), strict=True)
-        of_lesions = {name: table.to_csv(index=False) for name, table in tables if len(table.columns)}
-    return {
-        "scores.csv": evaluation.scores.astype(counts).to_csv(index=False),
-        "strata.csv": evaluation.strata.to_csv(index=False),
-        **of_lesions,
-        "summary.json": _json(summary, {"strata": evaluation.strata, "scores": evaluation.scores}),
-    }
+    return files | {"summary.json": _json(summary)}
 
 
 def comparison_files(comparison: Comparison) -> dict[str, str]:
     """The tables of a comparison: name to content.
 
+    Args:
+        comparison: The comparison.
+
     Returns:
         ``comparison.csv``, ``changed.csv`` (the cases that changed most), ``summary.json`` and, where a method has
         several trainings, ``trainings.csv``.
     """
-    trainings = comparison.trainings
+    tables = {"comparison.csv": comparison.table, "changed.csv": comparison.changed}
+    tables |= {} if comparison.trainings is None else {"trainings.csv": comparison.trainings}
     summary = {
         "format": COMPARISON_FORMAT,
         "methods": list(comparison.methods),
         "about": comparison.about,
         "notes": list(comparison.notes),
-        "changed": _records(comparison.changed),
-        **({} if trainings is None else {"trainings": _records(trainings)}),
     }
-    return {
-        "comparison.csv": comparison.table.to_csv(index=False),
-        "changed.csv": comparison.changed.to_csv(index=False),
-        **({} if trainings is None else {"trainings.csv": trainings.to_csv(index=False)}),
-        "summary.json": _json(summary, {"comparison": comparison.table}),
-    }
+    return {name: table.to_csv(index=False) for name, table in tables.items()} | {"summary.json": _json(summary)}
 
 
-def _json(summary: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> str:
-    """A summary, and below it its long tables, with a line per row."""
-    parts = [json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")]
-    for name, table in tables.items():
-        parts.append(f",\n {json.dumps(name)}: [")
-        for start in range(0, len(table), _ROWS_AT_A_TIME):
-            parts += [",\n" if start else "\n", _lines(table.iloc[start : start + _ROWS_AT_A_TIME])]
-        parts.append("\n ]")
-    return "".join([*parts, "\n}\n"])
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
-def _lines(table: pd.DataFrame) -> str:
-    """JSON with a line per row, column by column: for millions of rows in half the time of Python's encoder."""
-    names = [json.dumps(str(name), ensure_ascii=False).replace("%", "%%") for name in table.columns]
-    form = "{" + ", ".join(f"{name}: %s" for name in names) + "}"
-    columns = [_written(table.iloc[:, n]) for n in range(len(names))]
-    return ",\n".join([form % row for row in zip(*columns, strict=True)])
-
-
-def _written(column: "pd.Series[Any]") -> list[str]:
-    """The values of a column as JSON, null for NaN: JSON has no NaN."""
-    values: list[Any] = column.tolist()
-    if pd.api.types.is_float_dtype(column.dtype) and not np.isinf(column.to_numpy()).any():
-        return ["null" if value != value else repr(value) for value in values]
-    if pd.api.types.is_integer_dtype(column.dtype):
-        return list(map(str, values))
-    # Names occur many times; 1, 1.0 and True are equal, and are not written alike.
-    known: dict[tuple[type, Any], str] = {}
-    for value in values:
-        if (key := (type(value), value)) not in known:
-            known[key] = json.dumps(_or_none(value), ensure_ascii=False, allow_nan=False)
-    return [known[type(value), value] for value in values]
+def _json(summary: Mapping[str, Any]) -> str:
+    return json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -156,48 +125,66 @@ def read_evaluation(folder: Path) -> Evaluation:
     if not path.is_file():
         cure = "Give the folder that `nnunet-dro evaluate` wrote."
         raise FileNotFoundError(f"`evaluation` must be a folder with a summary.json, got {str(folder)!r}. {cure}")
+    cure = "Evaluate again with this version of nnunet-dro."
     # Pandas warns where it makes something of rows that are none.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return _parsed(path)
+        try:
+            summary = read_json(path, errors="surrogateescape")
+            if str(summary["format"]).startswith(COMPARISON_FORMAT[:-1]):
+                cure = "Give the folder of one evaluation; `nnunet-dro compare --overwrite` makes a comparison again."
+            if summary["format"] not in (FORMAT, _WITH_TABLES):
+                raise ValueError(summary["format"])
+            changed = [name for name, digest in _digests(summary).items() if _is_changed(folder / name, digest)]
+            if not changed:
+                return _parsed(summary, folder)
+        except (ValueError, KeyError, TypeError, AttributeError, Warning) as error:
+            got = f"{str(path)!r}, which is not one"
+            raise ValueError(f"`evaluation` must hold a summary.json of nnunet-dro, got {got}. {cure}") from error
+    got = f"another {changed[0]}, or none"
+    cure = "Restore the file, or evaluate again."
+    raise ValueError(f"`evaluation` must hold its tables as written, got {got}, in {str(folder)!r}. {cure}")
 
 
-def _parsed(path: Path) -> Evaluation:
-    cure = "Evaluate again with this version of nnunet-dro."
-    try:
-        summary = read_json(path, errors="surrogateescape")
-        if summary["format"] == COMPARISON_FORMAT:
-            cure = "Give the folder of one evaluation; `nnunet-dro compare --overwrite` makes a comparison again."
-        if summary["format"] != FORMAT:
-            raise ValueError(summary["format"])
-        tables = {name: _table(summary[name]) for name in ("strata", "false_positives")}
-        tables["scores"] = _table(summary["scores"], numbers=NUMBERS)
-        strata = {
-            attribute: pd.Series(entry["cases"], dtype=object).astype(pd.CategoricalDtype(entry["order"], ordered=True))
-            for attribute, entry in summary["stratum_of_case"].items()
-        }
-        for name, columns in _NEEDED.items():
-            tables[name][list(columns)]
-        if not {*COUNTS, *GUARANTEED} <= set(tables["strata"].columns):
-            tables["strata"] = _described_anew(tables["strata"], tables["scores"], strata, summary["options"])
-        reference = summary["options"].get("reference_stratum")
-        about = {name: summary[name] for name in ("versions", "options", "definitions", "inputs", "requirements")}
-        about |= {"protocol": summary["protocol"]} if "protocol" in summary else {}
-        return Evaluation(
-            method=summary["method"],
-            stratum_of_case=strata,
-            # Where no value is defined there is no row, and the file does not tell the columns.
-            worst=worst_strata(tables["strata"], reference=reference),
-            about=about,
-            notes=tuple(summary["notes"]),
-            lesion_sizes=_table(summary["lesion_sizes"], numbers=LESION_NUMBERS),
-            lesions=_lesions(path.parent) if summary["options"].get("instances") else pd.DataFrame(),
-            **tables,
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, Warning) as error:
-        raise ValueError(
-            f"`evaluation` must hold a summary.json of nnunet-dro, got {str(path)!r}, which is not one. {cure}"
-        ) from error
+def _digests(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Table to its SHA-256, for the tables that are needed: no report needs the lesions."""
+    digests = summary["tables_sha256"] if summary["format"] == FORMAT else {}
+    return {name: str(digest) for name, digest in digests.items() if name != OF_LESIONS[0]}
+
+
+def _is_changed(path: Path, digest: str) -> bool:
+    return not path.is_file() or _sha256(path.read_bytes()) != digest
+
+
+def _parsed(summary: Mapping[str, Any], folder: Path) -> Evaluation:
+    options = summary["options"]
+    of_lesions = ("lesions", "lesion_sizes") if options.get("instances") else ()
+    tables = {"false_positives": _table(pd.DataFrame(summary["false_positives"]))}
+    for name in ("scores", "strata", *of_lesions):
+        numbers = NUMBERS if name == "scores" else None
+        if name in summary:
+            tables[name] = _table(pd.DataFrame(summary[name]), numbers=numbers)
+        elif name != "lesions" or (folder / f"{name}.csv").is_file():
+            tables[name] = _table(_read_csv(folder / f"{name}.csv", numbers=numbers), numbers=numbers)
+    strata = {
+        attribute: pd.Series(entry["cases"], dtype=object).astype(pd.CategoricalDtype(entry["order"], ordered=True))
+        for attribute, entry in summary["stratum_of_case"].items()
+    }
+    for name, columns in _NEEDED.items():
+        tables[name][list(columns)]
+    if not {*COUNTS, *GUARANTEED} <= set(tables["strata"].columns):
+        tables["strata"] = _described_anew(tables["strata"], tables["scores"], strata, options)
+    about = {name: summary[name] for name in ("versions", "options", "definitions", "inputs", "requirements")}
+    about |= {"protocol": summary["protocol"]} if "protocol" in summary else {}
+    return Evaluation(
+        method=summary["method"],
+        stratum_of_case=strata,
+        # Where no value is defined there is no row, and the file does not tell the columns.
+        worst=worst_strata(tables["strata"], reference=options.get("reference_stratum")),
+        about=about,
+        notes=tuple(summary["notes"]),
+        **tables,
+    )
 
 
 def _described_anew(
@@ -217,23 +204,33 @@ def _described_anew(
     return found.merge(known[[*keys, *(c for c in known.columns if c not in found.columns)]], on=keys, how="left")
 
 
-def _lesions(folder: Path) -> pd.DataFrame:
-    """The lesions of an evaluation's folder; none where their file is gone, which no report needs."""
-    path = folder / "lesions.csv"
-    if not path.is_file():
-        return pd.DataFrame()
-    names = ("case", "label", "of", "matched_with")
-    lesions = pd.read_csv(path, dtype=dict.fromkeys(names, "str"), keep_default_na=False, na_values=[""])
-    return lesions.assign(matched_with=lesions["matched_with"].fillna(""))
+def _read_csv(path: Path, *, numbers: Collection[str] | None) -> pd.DataFrame:
+    """A table as it was written: names are text whatever they look like, and no digit of a number is lost."""
+    columns = [str(name) for name in pd.read_csv(path, nrows=0, encoding_errors="surrogateescape").columns]
+    names = [name for name in columns if _is_name(name, numbers)]
+    table = pd.read_csv(
+        path,
+        dtype=dict.fromkeys(names, object),
+        keep_default_na=False,
+        na_values={name: [""] for name in columns if name not in names},
+        encoding_errors="surrogateescape",
+    )
+    # Before version 3.1 pandas reads numbers that are off by their last digit; Python does not.
+    inexact = list(table.select_dtypes("float").columns)
+    texts = pd.read_csv(path, usecols=inexact, dtype=object, na_filter=False, encoding_errors="surrogateescape")
+    return table.assign(**{name: texts[name].replace("", "nan").astype(float) for name in inexact})
 
 
-def _table(records: list[dict[str, Any]], *, numbers: Collection[str] | None = None) -> pd.DataFrame:
-    """A frame of rows."""
-    table = pd.DataFrame(records)
+def _is_name(column: str, numbers: Collection[str] | None) -> bool:
+    return column in _NAMES if numbers is None else column not in numbers
+
+
+def _table(table: pd.DataFrame, *, numbers: Collection[str] | None = None) -> pd.DataFrame:
+    """A table with numbers where numbers must be (None: but for names), and texts where names must be."""
     for column in table.columns:
         if column in _NAMES and not all(isinstance(value, str) for value in table[column]):
             raise TypeError(column)
-        if column not in _NAMES if numbers is None else column in numbers:
+        if not _is_name(column, numbers):
             table[column] = pd.to_numeric(table[column])
         if table[column].isna().all():
             # A column without any value would be read as text.

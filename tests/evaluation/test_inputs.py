@@ -448,6 +448,6 @@ def test_hostile_paths_in_summary_json_stay_text(tmp_path):
     result = run("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0)
 
     assert result.exit_code == 0, result.output
-    assert [row["case"] for row in summary_of(tmp_path / "out")["scores"]] == ["<script>alert(1)<script>", "x"]
+    assert scores_of(tmp_path / "out")["case"].tolist() == ["<script>alert(1)<script>", "x"]
     assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "reference", "summary.json"]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
     bars,
@@ -19,6 +20,7 @@ from tests.evaluation.made_folders import (
     run_evaluate,
     strata_of,
     summary_of,
+    write_cases,
     write_dataset_json,
     write_map,
     write_study,
@@ -54,9 +56,30 @@ def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
     assert summary["method"] == "ERM"
     assert summary["options"]["seed"] == 7
     assert set(summary["versions"]) >= {"nnunet-dro", "numpy", "python"}
-    assert "undefined" not in summary["scores"]
-    undefined = [row for row in summary["scores"] if row["case"] == "case_04" and row["label"] == "tumour"]
-    assert undefined[0]["dice"] is None
+    assert summary["worst"][0]["gap_low"] is None
+    assert np.isnan(dice_of(tmp_path / "out")["case_04"])
+
+
+def test_an_evaluation_is_read_as_it_was_written(tmp_path):
+    write_study(tmp_path, shifts=(0, 1, 3))
+    cases = write_cases(tmp_path, centre=["NA", "1.0", "nan"], age=["007", "", "1e3"])
+    run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--metrics", "dice,hd95", bootstrap=20)
+    files = {
+        name: (tmp_path / "out" / name).read_text("utf-8") for name in ("scores.csv", "strata.csv", "summary.json")
+    }
+
+    assert evaluation_files(read_evaluation(tmp_path / "out")) == files
+
+
+@pytest.mark.parametrize("change", ["edited", "gone"])
+def test_tables_that_are_not_those_that_were_written_are_refused(study, change):
+    run_evaluate(study)
+    table = study / "out" / "scores.csv"
+    table.unlink() if change == "gone" else table.write_text(table.read_text().replace("1.0", "0.9"))
+
+    result = run("report", study / "out")
+    assert result.exit_code == 2
+    assert "`evaluation` must hold its tables as written, got another scores.csv, or none, in" in result.stderr
 
 
 def test_same_seed_gives_the_same_files_whatever_the_number_of_jobs(tmp_path):

@@ -123,7 +123,7 @@ def test_what_changed_is_scored_again(challenge, monkeypatch, change):
     assert result.exit_code == 0, result.output
     assert scored == {"reference": list(TEAMS), "option": list(TEAMS)}.get(change, ["good"])
     if change == "prediction":
-        assert json.loads(kept.read_text())["scores"][0]["dice"] == 0
+        assert pd.read_csv(kept.with_name("scores.csv"))["dice"][0] == 0
 
 
 def test_a_missing_prediction_stops_before_anything_is_scored_or_is_the_worst(challenge):
