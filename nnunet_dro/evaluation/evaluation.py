@@ -103,6 +103,7 @@ def evaluate(
     record = replace(options, cases=cases_of.path, dataset_json=absolute).record()
     record = {"reference": str(reference), "prediction": str(prediction), **record}
     about = about_evaluation(record, scoring, inputs, scored, sha256_of_files=sha256)
+    about["inputs"] |= {"strata_without_cases": cases_of.without_cases}
     return _described(scored, cases_of, inputs, options, requirements, about)
 
 

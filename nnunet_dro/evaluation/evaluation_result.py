@@ -1,6 +1,6 @@
 """The result of an evaluation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,12 @@ class Evaluation:
     def absent(self) -> tuple[str, ...]:
         """The references without a prediction that were to be expected."""
         return tuple(self.about.get("inputs", {}).get("references_without_prediction", ()))
+
+    @property
+    def strata_without_cases(self) -> Mapping[str, Sequence[str]]:
+        """Attribute to the strata of the case table without any evaluated case."""
+        strata: Mapping[str, Sequence[str]] = self.about.get("inputs", {}).get("strata_without_cases", {})
+        return strata
 
     @property
     def case_table(self) -> pd.DataFrame:

@@ -222,6 +222,7 @@ def test_unusable_by_is_refused_before_reading(study, by, words):
         ("p5>=70", ["fraction", "Write 70% or 0.7."]),
         ("p5>=4mm", ["fraction", "70%"]),
         ("p5_low>=0.7", ["p5_low", "intervals"]),
+        ("std_low<=0.1", ["a bound that exists, not 'std_low'", "ask for p5 or p75"]),
         ("p6>=0.7", ["p6", "p10"]),
         ("p5", ["condition", "Write, for example"]),
     ],

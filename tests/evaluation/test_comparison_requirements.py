@@ -173,6 +173,8 @@ def test_confidence_is_that_of_the_interval_s_end():
         ("mean_difference_low>=-1.5", r"from -1 to 1.* Write -1\.5pt for 1\.5 percentage points\.$"),
         ("mean_difference>=-0.5", r"a unit if it allows a loss.* Write -0\.5pt for 0\.5 percentage points, or -50pt\."),
         ("mean_difference_low>=-0.1", r"Write -0\.1pt for 0\.1 percentage points, or -10pt\."),
+        ("mean_difference>=-0.09", r"Write -0\.09pt for 0\.09 percentage points, or -9pt\."),
+        ("std_difference<=0@97.5", "about a bound that exists, not 'std_difference_high'"),
         ("iqr_difference<=0.3", r"Write 0\.3pt for 0\.3 percentage points, or 30pt\."),
         ("mean_difference>=-0.5mm", "compare dice with a fraction"),
         ("wins>=50%", "compare wins with a number without a unit"),
@@ -270,3 +272,18 @@ def test_a_wrong_requirement_writes_nothing(study, tmp_path):
     result = command(study, tmp_path / "out", "--require", "pathology=rare p5>=0.7")
 
     check_refused(result, tmp_path, "about a statistic of comparison.csv, not 'p5'")
+
+
+def test_a_stratum_without_any_compared_case_is_named_and_fails(tmp_path):
+    write_study(tmp_path, shifts=(0, 1))
+    cases = write_cases(tmp_path, centre=["A", "B", "C"])
+    run_evaluate(tmp_path, "--cases", cases, "--by", "centre")
+
+    twice = (f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}", "-o", tmp_path / "both", "--bootstrap", 0)
+    result = run("compare", *twice, "--require", "centre=* label=tumour ties>=1 n>=1")
+
+    assert result.exit_code == 3, result.output
+    (line,) = result.stderr.splitlines()
+    assert "not met: method=B centre=C label=tumour" in line
+    assert line.endswith("n 0 is not >= 1; none of its cases in the case table was evaluated")
+    assert "No case of centre C is compared." in summary_of(tmp_path / "both")["notes"]

@@ -113,6 +113,25 @@ def find_common_strata(
     return found
 
 
+def absent_strata(
+    evaluations: Mapping[str, Evaluation], strata: "Mapping[str, pd.Series[str]]"
+) -> dict[str, list[str]]:
+    """Attribute to the strata that have no case in common: none was evaluated, or not with every method."""
+    absent = {}
+    for attribute, of_case in strata.items():
+        known = [
+            *(
+                str(s)
+                for e in evaluations.values()
+                if attribute in e.stratum_of_case
+                for s in e.stratum_of_case[attribute].cat.categories
+            ),
+            *(s for e in evaluations.values() for s in e.strata_without_cases.get(attribute, ())),
+        ]
+        absent[attribute] = [name for name in dict.fromkeys(known) if name not in of_case.cat.categories]
+    return {attribute: names for attribute, names in absent.items() if names}
+
+
 def _can_divide(evaluation: Evaluation, spec: str) -> bool:
     if spec in evaluation.stratum_of_case:
         return True

@@ -8,6 +8,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import (
     CommonGround,
+    absent_strata,
     check_methods,
     find_common_ground,
     find_common_strata,
@@ -26,6 +27,8 @@ from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
+from nnunet_dro.evaluation.stratifying.division import with_absent
+from nnunet_dro.naming import name_some
 
 __all__ = ["COLUMNS", "NOTABLE", "Comparison", "compare", "notable"]
 
@@ -134,7 +137,9 @@ def _compared(
     of_run |= {"patient": None if patients is None else patients.name, "failure": failure}
     table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
     scores = scores_of_methods(trainings, ground)
-    checked = table.assign(n_absent=ground.n_absent)
+    absent = absent_strata(trainings.evaluations, strata)
+    checked = with_absent(table, {name: dict.fromkeys(names, 0) for name, names in absent.items()})
+    checked = checked.assign(n_absent=ground.n_absent)
     outcomes = _outcomes(checked, requirements, scores, with_intervals=options.n_resamples > 0)
     return Comparison(
         methods=tuple(trainings.of_method),
@@ -148,7 +153,11 @@ def _compared(
         else None,
         outcomes=outcomes,
         about=_about(trainings, ground, of_run) | {"requirements": [outcome.record for outcome in outcomes]},
-        notes=(*_notes(trainings, ground), *notes_on_one_sided(values, trainings.of_method, ground)),
+        notes=(
+            *_notes(trainings, ground),
+            *(f"No case of {attribute} {name_some(names)} is compared." for attribute, names in absent.items()),
+            *notes_on_one_sided(values, trainings.of_method, ground),
+        ),
     )
 
 

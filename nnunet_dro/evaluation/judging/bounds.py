@@ -9,9 +9,6 @@ _BOUND = re.compile(r"(?P<number>([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4})
 #: Unit to the unit of the metrics that it fits.
 _FITS = {"%": "fraction", "pt": "fraction", "mm": "mm"}
 
-#: A loss of so much is tolerated only with its unit: 10 points are more than anybody means to allow.
-_DOUBTFUL = 0.1
-
 
 @dataclass(frozen=True)
 class Bound:
@@ -46,7 +43,8 @@ class Bound:
             meant = f"Write {100 * float(self.number):g}{self.unit} or {float(self.number):g}."
             return f"ask for 1{self.unit} or more where it has a unit", meant
         tolerates = self.value < 0 if end == "low" else self.value > 0
-        if is_difference and tolerates and not self.unit and abs(self.value) >= _DOUBTFUL:
+        if is_difference and tolerates and not self.unit:
+            # -0.5 may be meant in points, and so may -0.09.
             return f"have a unit if it allows a loss of {abs(self.value):g}", self._spelled(is_difference)
         return None
 

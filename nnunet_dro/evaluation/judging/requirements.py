@@ -18,6 +18,9 @@ _CONDITION = re.compile(r"(\w+)(>=|<=|>|<)(.*)", re.DOTALL)
 #: Up to a comment: a # at the start or after a space, outside quotes.
 _BEFORE_COMMENT = re.compile(r"""(?:[^"'#]|"[^"]*"|'[^']*'|(?<=\S)\#)*""")
 
+#: What has no bound, however many cases there are; see `intervals`.
+_NEVER_BOUNDED = re.compile("(std|min|max)_(difference_)?(low|high)")
+
 _PERCENT = re.compile(r"\d+\.?\d*", re.ASCII)
 
 _BESIDE = "Write, for example, metric=hd95 p75<=4 n_missed<=2, or p5>=0.70 n>=8."
@@ -189,7 +192,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     confidence = _confidence(statistic, percent, text) if at else None
     attribute, _ = selected.get("attribute", (None, None))
     named = {kind: None if value == "*" and kind != "metric" else value for kind, (_, value) in selected.items()}
-    return Requirement(
+    requirement = Requirement(
         text=text.strip(),
         statistic=statistic,
         comparison=comparison,
@@ -203,6 +206,10 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         confidence=confidence,
         method=named.get("method"),
     )
+    if _NEVER_BOUNDED.fullmatch(requirement.column):
+        what = f"be about a bound that exists, not {requirement.column!r}"
+        raise refusal(what, text, "Means and percentiles have bounds: ask for p5 or p75, or for the number itself.")
+    return requirement
 
 
 def _parts(text: str, subject: Subject) -> tuple[list[re.Match[str]], dict[str, tuple[str, str]]]:

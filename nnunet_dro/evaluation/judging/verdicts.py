@@ -169,6 +169,4 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
     if in_mm(str(row["metric"])) and requirement.column.startswith("mean_"):
         cure = "p75_difference<=1@97.5" if "_difference" in requirement.column else "p75<=4@95"
         return f"distances have no limit, so that no bound of their mean is sure: ask for a percentile, {cure}"
-    if requirement.column.startswith(("std_", "min_", "max_")):
-        return f"there is no bound of {requirement.column[:3]}"
     return f"there is none with so few {_counted(row)[1]}"

@@ -65,6 +65,12 @@ class Division:
         absent = _absent(strata, others, inputs.lacking)
         return cls(tuple(evaluated), found, table, strata, patients, absent, (*notes, *notes_on_attributes))
 
+    @property
+    def without_cases(self) -> dict[str, list[str]]:
+        """Attribute to the strata of the case table without any case."""
+        found = {a: [s for s in of if s not in self.strata[a].cat.categories] for a, of in self.absent.items()}
+        return {attribute: names for attribute, names in found.items() if names}
+
 
 def _absent(
     strata: "Mapping[str, pd.Series[str]]", others: Mapping[str, Mapping[str, str]], lacking: Sequence[str]
@@ -82,12 +88,13 @@ def with_absent(statistics: pd.DataFrame, absent: Mapping[str, Mapping[str, int]
     """The strata frame as requirements look at it: with what was expected and is absent."""
     places = zip(statistics["attribute"], statistics["stratum"], strict=True)
     parts = [statistics.assign(n_absent=[absent.get(str(a), {}).get(str(s), 0) for a, s in places])]
-    numbers = statistics.columns.drop(["attribute", "stratum", "label", "metric"])
+    keys = [name for name in ("attribute", "stratum", "label", "metric", "baseline", "method") if name in statistics]
+    numbers = statistics.columns.drop(keys)
     nothing = {column: 0 if column.startswith("n_") or column == "n" else float("nan") for column in numbers}
     for attribute, of_stratum in absent.items():
         rows = parts[0][parts[0]["attribute"] == attribute]
         known = set(rows["stratum"].astype(str))
-        names = rows.drop_duplicates(["label", "metric"])
+        names = rows.drop_duplicates(keys[2:])
         parts += [names.assign(stratum=s, n_absent=n, **nothing) for s, n in of_stratum.items() if s not in known]
     return pd.concat(parts, ignore_index=True)
 
