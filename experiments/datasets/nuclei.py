@@ -55,19 +55,9 @@ def split_nuclei(
     n_train: Mapping[str, int] = N_TRAIN,
     n_test: Mapping[str, int] = N_TEST,
 ) -> dict[str, list[str]]:
-    """Draw the training and the test images, no field on both sides.
+    """Draw the training images and at most so many test images of each modality, no field on both sides.
 
-    Args:
-        table: The dataset's ``cases.csv``.
-        rng: Draws the fields.
-        n_train: Training images of each modality.
-        n_test: Largest number of test images of each modality.
-
-    Returns:
-        Names of the cases of ``train`` and ``test``, modality by modality.
-
-    Raises:
-        ValueError: If a modality has too few images.
+    Returns the cases of ``train`` and ``test``, modality by modality. Too few images of a modality are a ValueError.
     """
     split: dict[str, list[str]] = {"train": [], "test": []}
     for modality, wanted in n_train.items():
@@ -91,15 +81,7 @@ def split_nuclei(
 
 
 def read_nuclei(folder: Path, cases: list[str]) -> list[Image]:
-    """Read images with their labels.
-
-    Args:
-        folder: The raw dataset.
-        cases: Names of the cases.
-
-    Raises:
-        FileNotFoundError: If the folder lacks ``cases.csv`` or an image.
-    """
+    """Read images with their labels; raises FileNotFoundError if the folder lacks ``cases.csv`` or an image."""
     import SimpleITK
 
     table = read_table(folder).set_index("case")
@@ -123,13 +105,6 @@ def write_nuclei(
 
     Test images are cut to their middle. Two images of the common modality, of fields that are used nowhere else, are
     for nnU-Net's validation.
-
-    Args:
-        folder: The new dataset.
-        data: The dataset of all images.
-        table: Its ``cases.csv``.
-        n_test: Largest number of test images of each modality.
-        rng: Draws the images.
     """
     import SimpleITK
 

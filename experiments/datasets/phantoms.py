@@ -100,18 +100,7 @@ def ellipsoid(positions: FloatArray, centre: npt.ArrayLike, radii: npt.ArrayLike
 
 
 def make_phantom(pathology: str, *, rng: np.random.Generator) -> Phantom:
-    """Draw a phantom.
-
-    Args:
-        pathology: One of `PATHOLOGIES`.
-        rng: Draws anatomy and intensities; the same state gives the same phantom.
-
-    Returns:
-        The phantom; every label is in it.
-
-    Raises:
-        ValueError: If the pathology is not one of the three.
-    """
+    """Draw a phantom of one of `PATHOLOGIES`, with every label in it; the same state gives the same phantom."""
     if pathology not in PATHOLOGIES:
         raise ValueError(f"`pathology` must be one of {', '.join(PATHOLOGIES)}, got {pathology!r}. Choose one of them.")
     positions = deformed_positions(rng)
@@ -181,18 +170,10 @@ class Counts:
 
 
 def write_dataset(folder: Path, counts: Counts, *, rng: np.random.Generator) -> Path:
-    """Write phantoms in nnU-Net's raw format.
+    """Write phantoms in nnU-Net's raw format, as a whole or not at all; the same state gives the same dataset.
 
     Beside nnU-Net's files there are ``cases.csv`` (columns ``case``, ``pathology``, ``split``; a row per case of
     imagesTr) and ``test_cases.csv`` (the same for imagesTs).
-
-    Args:
-        folder: The dataset's folder, named as nnU-Net wants it.
-        counts: Number of cases of each pathology.
-        rng: Draws the phantoms; the same state gives the same dataset.
-
-    Returns:
-        The folder, which is written as a whole or not at all.
     """
     drawn = [("train", pathology) for pathology, n in counts.train.items() for _ in range(n)]
     drawn += [("validation", "control")] * counts.validation
@@ -211,19 +192,10 @@ def write_drawn(
     description: str,
     rng: np.random.Generator,
 ) -> Path:
-    """Write phantoms of given strata in nnU-Net's raw format; see `write_dataset`.
+    """Write phantoms in nnU-Net's raw format; see `write_dataset`.
 
-    Args:
-        folder: The dataset's folder, named as nnU-Net wants it.
-        drawn: Split (train, validation or test) and stratum of every phantom.
-        make: Draws a phantom of a stratum, ``make(stratum, rng=rng)``.
-        by: Column of the case tables that has the strata.
-        labels: Label to its value.
-        description: What was drawn, and by what.
-        rng: Draws the phantoms.
-
-    Returns:
-        The folder, which is written as a whole or not at all.
+    ``drawn`` has split (train, validation or test) and stratum of each, ``make(stratum, rng=rng)`` draws one, and
+    ``by`` is the column of the case tables that has the strata.
     """
     import SimpleITK
 

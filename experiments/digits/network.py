@@ -42,10 +42,6 @@ def side_by_side(network: nn.Sequential, n_networks: int) -> nn.Sequential:
 
     Each copy has a channel of the input, ten logits, and weights and statistics of its own. So the gradient of the sum
     of their losses is each one's own, and they are trained as if alone, with fewer calls.
-
-    Args:
-        network: From `wide_resnet`, by default settings.
-        n_networks: Number of copies.
     """
     together = _layers(2, 1, n_networks)
     # Weights and statistics have their output channels first; the number of batches has none.

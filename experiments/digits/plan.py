@@ -95,12 +95,7 @@ def split_digits(images: NDArray[np.float64], labels: NDArray[np.int64], run: Ru
     """The run's training and test images, without their rim and averaged over 3 x 3 pixels.
 
     The rare digit keeps its share of the training images. Test images of the rare digit are all that no share has in
-    training, so that the test images depend on the seed alone.
-
-    Args:
-        images: Shape (n, 784), in [0, 1].
-        labels: Their digits, shape (n,).
-        run: What to train.
+    training, so that the test images depend on the seed alone. Images have the shape (n, 784), in [0, 1].
     """
     rng = np.random.default_rng([run.seed, 0])
     train, test = [], []

@@ -47,11 +47,7 @@ def _members(answer: Answer, stratum: str) -> "pd.Series[bool]":
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """The table as in docs/doctor.md, between its marks.
-
-    Args:
-        table: A row per experiment, as from `row_of`.
-    """
+    """The table as in docs/doctor.md, between its marks, of a row per experiment."""
     head = (
         "experiment",
         "what came out of it",

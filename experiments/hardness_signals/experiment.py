@@ -136,8 +136,8 @@ def _page(template: str, values: Mapping[str, object], table: pd.DataFrame) -> P
         last={size: rows.set_index("signal").to_dict("index") for size, rows in last.groupby("patch", sort=False)},
         **values,
     )
-    left_out = ["sd between cases", "sd within a case", "share, momentum 0.5"]
-    shown = table.drop(columns=left_out).dropna(axis="columns", how="all")
+    left_out = ["sd between cases", "sd within a case", "share, momentum 0.5", "iterations"]
+    shown = last.drop(columns=left_out).dropna(axis="columns", how="all")
     return Page(text, table, [0], shown=shown, pictures={"": partial(draw, table)})
 
 

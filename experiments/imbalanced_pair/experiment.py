@@ -76,10 +76,12 @@ def _compared(finished: Finished) -> pd.DataFrame:
 
 def _published_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     rows = tables["-all"].assign(method=pd.Categorical(tables["-all"]["method"], METHODS))
+    table = published_table(rows)
     return Page(
         published_text(rows, published_runs([0], quick=quick)[0]),
-        published_table(rows),
+        table,
         sorted(rows["seed"].unique().tolist()),
+        shown=table.drop(columns=["by split", "minus resample", "low", "high"]),
         pictures={"": partial(draw_published, rows)},
     )
 

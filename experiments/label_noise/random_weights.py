@@ -37,9 +37,6 @@ class RectifiedGaussianWeights:
 
         The training loss is the mean of the weighted losses over the cases. So these weights sum to b, and in the loss
         to 1. The losses and the other arguments, which importance weights need, are not looked at.
-
-        Args:
-            hardness: Shape (b,); only its shape and its device count.
         """
         drawn = torch.zeros(len(hardness))
         while not drawn.any():
@@ -57,14 +54,7 @@ class _WithRandomWeights(HardnessWeighted):
 
 
 def random_weights_trainer(name: str) -> type:
-    """The trainer class with a given name.
-
-    Args:
-        name: `RANDOM_WEIGHTS` and the options of plain training, such as ``nnUNetTrainerRandomWeights_20epochs``.
-
-    Raises:
-        ValueError: If an option in the name is wrong.
-    """
+    """The trainer class of a name: `RANDOM_WEIGHTS` and the options of plain training, as ``..._20epochs``."""
     plain = trainer_class(name.replace(RANDOM_WEIGHTS, _PLAIN, 1))
     namespace = {"__module__": __name__, "__doc__": "Plain nnU-Net whose cases have random weights."}
     metaclass: Any = type(plain)

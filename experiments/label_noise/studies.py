@@ -65,11 +65,7 @@ METHODS = tuple(trainers(_LENGTH[0]))
 
 
 def phantom_study(*, quick: bool) -> Study:
-    """Study of phantoms of three pathologies, of which the rare one is never spoilt; see `phantoms`.
-
-    Args:
-        quick: Whether it is a smoke run.
-    """
+    """Study of phantoms of three pathologies, of which the rare one is never spoilt."""
     train = {"control": 10, "common": 6, "rare": 4} if quick else {"control": 65, "common": 20, "rare": 15}
     counts = Counts(train, validation=1 if quick else 4, test=2 if quick else 20)
     epochs, iterations = _QUICK_LENGTH if quick else _LENGTH

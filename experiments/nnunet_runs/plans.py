@@ -20,18 +20,9 @@ def experiment_plans(
     features: Sequence[int] | None = None,
     n_convolutions: int = 1,
 ) -> dict[str, object]:
-    """The plans with the configuration of the experiment: a small network.
+    """nnU-Net's plans with the configuration of the experiment, a small network that inherits from the parent.
 
-    Args:
-        plans: The contents of nnU-Net's plans file.
-        parent: The configuration that it inherits from.
-        batch_size: Cases, or slices, in a batch.
-        patch_size: Size of a patch in voxels; the demo's if not given.
-        features: Features of the network's stages, the first stages of the parent's; the demo's if not given.
-        n_convolutions: Convolutions of a stage.
-
-    Raises:
-        ValueError: If they have no such configuration.
+    Patch and features, the first stages of the parent's, are the demo's if not given.
     """
     small = small_plans(plans, parent=parent)
     small["plans_name"] = PLANS_NAME

@@ -64,11 +64,7 @@ def main() -> None:
 
 
 def set_seed(seed: int) -> None:
-    """Seed all global generators from which nnU-Net draws: torch's, numpy's and Python's.
-
-    Args:
-        seed: The seed, >= 0.
-    """
+    """Seed all global generators from which nnU-Net draws: torch's, numpy's and Python's."""
     import torch
 
     torch.manual_seed(seed)

@@ -45,15 +45,7 @@ class StyleSpace:
         return int(2 * data.shape[1] + self.grid ** (data.ndim - 2))
 
     def apply(self, data: Tensor, styles: Tensor) -> Tensor:
-        """The images in these styles.
-
-        Args:
-            data: Images, shape (b, channels, *spatial), with 1 to 3 spatial axes.
-            styles: A style for each of them, shape (b, `size`), in [-1, 1].
-
-        Returns:
-            Images of the same shape, with the gradient of the styles.
-        """
+        """Images (b, channels, *spatial), 1 to 3 axes, in a style each, (b, `size`) in [-1, 1], with its gradient."""
         n_channels, n_axes = data.shape[1], data.ndim - 2
         gains, offsets, field = torch.split(styles, [n_channels, n_channels, self.grid**n_axes], 1)
         of_channels = (len(data), n_channels, *[1] * n_axes)

@@ -13,36 +13,21 @@ _TRAINING = ["method", "seed", "label"]
 def collapsed_trainings(means: pd.DataFrame) -> pd.DataFrame:
     """The trainings that have not learnt a label. One that misses a single stratum is a result, and not among them.
 
-    Args:
-        means: A row per training and stratum: ``method``, ``seed``, ``label``, ``stratum`` and ``mean``, the mean Dice
-            in [0, 1].
-
-    Returns:
-        Columns ``method``, ``seed`` and ``label``.
+    Of a row per training and stratum (``method``, ``seed``, ``label``, ``stratum`` and ``mean`` Dice in [0, 1]) it
+    returns ``method``, ``seed`` and ``label``.
     """
     highest = means.groupby(_TRAINING, sort=False)["mean"].max()
     return highest.index[highest < NOT_LEARNT].to_frame(index=False)
 
 
 def without_collapsed(rows: pd.DataFrame, collapsed: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the other trainings.
-
-    Args:
-        rows: Rows with ``method``, ``seed`` and ``label``.
-        collapsed: From `collapsed_trainings`.
-    """
+    """The rows (``method``, ``seed``, ``label``) of the other trainings."""
     is_collapsed = pd.MultiIndex.from_frame(rows[_TRAINING]).isin(pd.MultiIndex.from_frame(collapsed))
     return rows[~is_collapsed]
 
 
 def collapse_rates(means: pd.DataFrame, collapsed: pd.DataFrame, *, labels: Sequence[str]) -> list[str]:
-    """How many trainings of each method have collapsed, as "ERM 1 of 3".
-
-    Args:
-        means: As for `collapsed_trainings`.
-        collapsed: From `collapsed_trainings`.
-        labels: The labels that count.
-    """
+    """How many trainings of each method have collapsed for one of the labels, as "ERM 1 of 3"."""
     n_collapsed = collapsed[collapsed["label"].isin(labels)].groupby("method")["seed"].nunique()
     n_seeds = means.groupby("method", sort=False)["seed"].nunique()
     return [f"{method} {n_collapsed.get(method, 0)} of {n}" for method, n in n_seeds.items()]

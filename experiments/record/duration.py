@@ -2,11 +2,7 @@
 
 
 def shown_duration(seconds: float) -> str:
-    """A duration as it is shown: "2 h 5 min", "3 min 12 s" or "4.2 s".
-
-    Args:
-        seconds: The duration.
-    """
+    """A duration as it is shown: "2 h 5 min", "3 min 12 s" or "4.2 s"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

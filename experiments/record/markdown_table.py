@@ -16,12 +16,6 @@ def markdown_table(table: pd.DataFrame) -> str:
 
     The numbers of a column have the same decimals, so that its largest has three significant digits. Where a column
     spans more than four powers of ten, every number has three significant digits of its own. Missing values are a dash.
-
-    Args:
-        table: Columns of numbers, strings or booleans.
-
-    Returns:
-        The lines of the table, without a final newline.
     """
     columns = [_cells(table.iloc[:, i]) for i in range(table.shape[1])]
     headers = [_escaped(str(name)) for name in table.columns]

@@ -20,18 +20,10 @@ def add_more_seeds(parser: ArgumentParser) -> None:
 
 
 def with_seeds_before(table: pd.DataFrame, path: Path, *, add: bool) -> pd.DataFrame:
-    """A table of trainings, with the rows of the other ones that are in its file.
+    """A table of trainings, with the rows of the other ones (``method``, ``seed``) in its file, in the order of seeds.
 
-    Args:
-        table: The rows of the trainings that were made, with the columns ``method`` and ``seed``.
-        path: The file that the table is about to replace.
-        add: Whether to keep the rows of other trainings; if not, the table is returned as it is.
-
-    Returns:
-        The rows in the order of their seeds.
-
-    Raises:
-        ValueError: If the file is not there, or the seeds would differ in more than their numbers.
+    Raises ValueError if the file is not there, or the seeds would differ in more than their numbers. Unless ``add``,
+    the table is returned as it is.
     """
     if not add:
         return table
@@ -54,10 +46,5 @@ def with_seeds_before(table: pd.DataFrame, path: Path, *, add: bool) -> pd.DataF
 
 
 def added_seeds(seeds: Sequence[int], table: pd.DataFrame) -> list[int]:
-    """The seeds of a command that are not the only ones of a table: those that were added to the others.
-
-    Args:
-        seeds: Seeds of the command.
-        table: The rows of all seeds, from `with_seeds_before`.
-    """
+    """The seeds of a command that are not the only ones of a table: those that were added to the others."""
     return sorted(set(seeds)) if set(table["seed"]) - set(seeds) else []

@@ -8,18 +8,12 @@ from experiments.reweighting_limits.losses import TAIL_POWER, FloatArray
 
 
 def tail_limit(margins: FloatArray, weights: FloatArray) -> FloatArray:
-    """The direction to which gradient descent with a polynomially tailed loss and fixed weights converges.
+    """The direction, of length 1, to which descent with a polynomially tailed loss and fixed weights converges.
 
     The unit vector that makes sum_i w_i z_i^-alpha smallest, the leading term of the losses of large margins
     z = M theta. Up to its length it is the theta that makes ||theta||^2 / 2 + sum_i w_i z_i^-alpha / alpha smallest.
-    Of all theta with the same margins the shortest is M' (M M')^-1 z, so that is a convex problem in z > 0.
-
-    Args:
-        margins: M, the examples times their targets, shape (n, d), linearly independent.
-        weights: w of the examples, shape (n,), > 0.
-
-    Returns:
-        The direction, shape (d,), of length 1.
+    Of all theta with the same margins the shortest is M' (M M')^-1 z, so that is a convex problem in z > 0. M has the
+    examples times their targets, shape (n, d), linearly independent, and w > 0 the shape (n,).
 
     Source: Zhai et al. 2023, theorem 8, after Ji et al. 2020: the direction is that of the regularisation path.
     """

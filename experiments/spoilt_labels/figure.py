@@ -21,11 +21,7 @@ _COLOURS = {
 def draw_cases(cases: pd.DataFrame) -> Figure:
     """Draw the mean weight (L2RW) or the mean stale loss of every training case, by what is wrong with it.
 
-    Args:
-        cases: Rows of `training_cases`, of all seeds.
-
-    Returns:
-        A panel per method: a point per case and seed, a line at the median of a group, wrong cases on grey.
+    A panel per method has a point per case and seed, a line at the median of a group, and wrong cases on grey.
     """
     methods = cases["method"].unique()
     figure = Figure(figsize=(2.9 * len(methods), 3.6), layout="constrained")

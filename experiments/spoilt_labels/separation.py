@@ -55,11 +55,7 @@ def _aucs(of_run: pd.DataFrame, column: str, *, higher: bool) -> dict[str, float
 
 
 def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
-    """The page's table of how well trainings tell wrong from right: mean and range of the seeds.
-
-    Args:
-        separation: From `separation_table`.
-    """
+    """The page's table of how well trainings tell wrong from right: mean and range of the seeds."""
     rows = []
     for (method, signal), of_seeds in separation.groupby(["method", "signal"], sort=False):
         row: dict[str, object] = {"method": method, "by": signal, "AUC": of_seeds["auc"].mean()}

@@ -36,12 +36,7 @@ NOISE_FILE = "label_noise.csv"
 
 
 def mean_dice(reference: LabelMap, prediction: LabelMap) -> float:
-    """Mean Dice over the reference's labels, background left out.
-
-    Args:
-        reference: Labels, any shape; at least one voxel is not background.
-        prediction: Labels, same shape.
-    """
+    """Mean Dice over the reference's labels, at least one, background left out."""
     dice = []
     for label in np.unique(reference[reference > 0]):
         truth, found = reference == label, prediction == label
@@ -50,12 +45,7 @@ def mean_dice(reference: LabelMap, prediction: LabelMap) -> float:
 
 
 def swapped(labels: LabelMap, *, pair: tuple[int, int]) -> LabelMap:
-    """The label map with two labels exchanged; exchanging them twice restores it.
-
-    Args:
-        labels: Any shape.
-        pair: The two labels that are exchanged.
-    """
+    """The label map with a pair of labels exchanged; exchanging them twice restores it."""
     first, second = pair
     spoilt = labels.copy()
     spoilt[labels == first], spoilt[labels == second] = second, first
@@ -65,14 +55,8 @@ def swapped(labels: LabelMap, *, pair: tuple[int, int]) -> LabelMap:
 def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
     """The label map shifted along a diagonal, just far enough to bring its mean Dice below `SHIFTED_BELOW`.
 
-    What leaves the image on one side comes in on the other, so that every label keeps its volume.
-
-    Args:
-        labels: Any shape, at least one voxel is not background.
-        rng: Draws the diagonal.
-
-    Raises:
-        ValueError: If no shift does it, since the labels fill most of the image.
+    What leaves the image on one side comes in on the other, so that every label keeps its volume. Raises ValueError if
+    no shift does it, since the labels fill most of the image.
     """
     signs = rng.choice((-1, 1), size=labels.ndim)
     for distance in range(1, max(labels.shape)):
@@ -84,11 +68,7 @@ def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
 
 
 def eroded(labels: LabelMap) -> LabelMap:
-    """The label map with only the innermost third of each label's voxels; the rest becomes background.
-
-    Args:
-        labels: Any shape.
-    """
+    """The label map with only the innermost third of each label's voxels; the rest becomes background."""
     spoilt = np.zeros_like(labels)
     for label in np.unique(labels[labels > 0]):
         voxels = np.flatnonzero(labels == label)
@@ -100,17 +80,7 @@ def eroded(labels: LabelMap) -> LabelMap:
 
 
 def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.Generator) -> LabelMap:
-    """The label map spoilt in one of the `KINDS`.
-
-    Args:
-        labels: Any shape.
-        kind: The way, one of `KINDS`.
-        pair: The labels that are swapped.
-        rng: Draws the shift.
-
-    Raises:
-        ValueError: If there is no such kind.
-    """
+    """The label map spoilt in one of the `KINDS`; ``pair`` are the labels that are swapped."""
     if kind == "swapped":
         return swapped(labels, pair=pair)
     if kind == "shifted":
@@ -123,20 +93,10 @@ def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.
 def draw_noise(
     cases: Sequence[str], *, n_trusted: int = N_TRUSTED, n_spoilt: int | None = None, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Which training cases are trusted, and which are spoilt in what way.
+    """Which training cases are trusted, and which are spoilt in what way; trusted ones are never spoilt.
 
-    Args:
-        cases: The training cases.
-        n_trusted: Number of trusted cases; they are never spoilt.
-        n_spoilt: Number of spoilt cases; `SHARE` of all cases, rounded, if not given.
-        rng: Draws the cases.
-
-    Returns:
-        A row per case, sorted by case: ``case``, ``trusted`` (yes or no), ``kind`` (one of `KINDS`, or clean). A third
-        of the spoilt cases is of each kind, as far as it goes.
-
-    Raises:
-        ValueError: If there are too few cases.
+    Returns a row per case, sorted by case: ``case``, ``trusted`` (yes or no), ``kind`` (one of `KINDS`, or clean). A
+    third of the spoilt cases, `SHARE` of all if not given, is of each kind, as far as it goes.
     """
     n_spoilt = round(SHARE * len(cases)) if n_spoilt is None else n_spoilt
     if n_trusted + n_spoilt > len(cases) or n_spoilt < len(KINDS):
@@ -153,17 +113,7 @@ def draw_noise(
 def draw_noise_beside(cases: Sequence[str], spared: Sequence[str], *, rng: np.random.Generator) -> pd.DataFrame:
     """As `draw_noise`, where some cases are never spoilt: `SHARE` of all cases is, and all of it among the others.
 
-    Args:
-        cases: All training cases.
-        spared: Those that are never spoilt. `N_TRUSTED_RARE` of them are trusted, or fewer if there are fewer, and
-            `N_TRUSTED` of the others.
-        rng: Draws the cases.
-
-    Returns:
-        A row per case, as from `draw_noise`.
-
-    Raises:
-        ValueError: If there are too few others.
+    `N_TRUSTED_RARE` of the spared cases are trusted, or fewer if there are fewer, and `N_TRUSTED` of the others.
     """
     others = [case for case in cases if case not in set(spared)]
     noise = draw_noise(others, n_trusted=N_TRUSTED, n_spoilt=round(SHARE * len(cases)), rng=rng)
@@ -178,15 +128,8 @@ def spoil_dataset(
 ) -> None:
     """Spoil label maps of the training cases of a raw dataset in place, and mark the trusted cases.
 
-    ``cases.csv`` gets the column ``trusted``. Which cases are spoilt is in `NOISE_FILE` alone: a row per training case
-    with ``case``, ``kind`` and ``dice``, the mean Dice of what it is now with what it was.
-
-    Args:
-        folder: The dataset, whose ``cases.csv`` has a column ``split``: train or validation. Validation cases stay.
-        file_ending: File ending of the label maps.
-        pair: The labels that are swapped.
-        spared: Training cases that are never spoilt.
-        rng: Draws the cases and the shifts.
+    ``cases.csv``, which has a column ``split``, gets the column ``trusted``. Which cases are spoilt is in `NOISE_FILE`
+    alone: a row per training case with ``case``, ``kind`` and ``dice``, that of what it is now with what it was.
     """
     import SimpleITK
 
@@ -211,20 +154,12 @@ def spoil_dataset(
 
 
 def right_cases(folder: Path) -> list[str]:
-    """The training cases of a spoilt raw dataset whose label maps are right.
-
-    Args:
-        folder: The dataset.
-    """
+    """The training cases of a spoilt raw dataset whose label maps are right."""
     noise = pd.read_csv(folder / NOISE_FILE, dtype=str)
     return list(noise["case"][noise["kind"] == "clean"])
 
 
 def trusted_cases(folder: Path) -> list[str]:
-    """The training cases of a spoilt raw dataset that are marked as trusted.
-
-    Args:
-        folder: The dataset.
-    """
+    """The training cases of a spoilt raw dataset that are marked as trusted."""
     table = pd.read_csv(folder / "cases.csv", dtype=str)
     return list(table["case"][table["trusted"] == "yes"])
