@@ -35,18 +35,10 @@ _CURE = (
 
 @dataclass(frozen=True)
 class EndedEpoch:
-    """What the columns of an epoch are computed from.
+    """What the columns of an epoch are computed from: the table at its end, and what was counted in it.
 
-    Attributes:
-        number: Number of the epoch, from 0 as in nnU-Net.
-        table: The table of stale losses at its end.
-        draws: Number of draws of each case in it, shape (n,).
-        losses: Stale loss of each case at its end, shape (n,), NaN for a case without one.
-        n_refused: Number of losses in it that were not finite.
-        clipped_share: Share of its importance weights that were clipped, in [0, 1]; NaN without such weights.
-        mean_weight: Their mean; NaN without such weights.
-        falls: By how much losses have fallen, see `falls`.
-        groups: The group of each case, by column of the case table.
+    Draws and losses are those of the cases, (n,), with NaN for a case without a loss; ``groups`` has the group of each
+    case by column of the case table. Without importance weights, their share and mean are NaN.
     """
 
     number: int

@@ -23,20 +23,7 @@ _NOT_IN_FOLDERS = '/\\:*?"<>|'
 
 @dataclass(frozen=True, kw_only=True)
 class HWSOptions(HardnessOptions):
-    """Options of `nnUNetTrainerHWS`: the published configuration.
-
-    Attributes:
-        beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net. None where another option decides.
-        auto_beta: Whether beta is estimated from the stale losses.
-        chi2: Whether to use the Pearson divergence instead of KL.
-        cvar: Share of the cases, the hardest, to draw from, in (0, 1); None to draw by beta.
-        doro: With ``cvar``, share of the cases, the hardest, to set aside first, in (0, 1); 0 sets none aside.
-        importance_sampling: Whether importance weights correct for stale losses; only KL has such weights.
-        exact_ratio: Whether importance weights are the exact ratio of the probabilities.
-        normalised: Whether importance weights are divided by their running mean.
-        clip: Smallest and largest importance weight, 0 <= low <= 1 <= high, low < high.
-        exploration: Share of the uniform distribution in every draw, in [0, 1], which renews the stale losses.
-        subvolumes: Grid of sub-volumes per case, in the axis order of the preprocessed arrays.
+    """Options of `nnUNetTrainerHWS`: the published configuration. With another rule than beta's, beta may be None.
 
     Example:
         >>> options = HWSOptions(beta=10, importance_sampling=False, epochs=20)
@@ -56,6 +43,7 @@ class HWSOptions(HardnessOptions):
     normalised: bool = False
     clip: tuple[float, float] = (0.1, 10.0)
     exploration: float = EXPLORATION
+    #: In the axis order of the preprocessed arrays.
     subvolumes: tuple[int, int, int] = (1, 1, 1)
 
     def _checks(self) -> list[Check]:
@@ -116,11 +104,6 @@ class HWSOptions(HardnessOptions):
 class DROOptions(HWSOptions):
     """Options of `nnUNetTrainerDRO`: those of the paper, with other defaults, and a share in place of beta.
 
-    Attributes:
-        share: Effective share of the cases, in (0, 1), that beta follows from where no other option decides.
-        earned: Whether the share falls from 1 only as far as the hardest cases get better.
-        beta: Robustness, 1/loss units, >= 0. 0 is plain nnU-Net. None to draw by the share.
-
     Example:
         >>> options = DROOptions(share=0.3, epochs=20)
         >>> "nnUNetTrainerDRO" + options.suffix()
@@ -153,11 +136,7 @@ class DROOptions(HWSOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupOptions(TrainerOptions):
-    """Options of every trainer that knows the group of every case.
-
-    Attributes:
-        column: Column of the case table that holds the groups.
-    """
+    """Options of every trainer that knows the group of every case, from a column of the case table."""
 
     column: str = ""
     has_column: ClassVar[bool] = True
@@ -183,11 +162,7 @@ class GroupOptions(TrainerOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupDROOptions(GroupOptions, HardnessOptions):
-    """Options of `nnUNetTrainerGroupDRO_<column>`.
-
-    Attributes:
-        nu: Step size of the group weights per iteration, 1/loss units, > 0.
-        adjustment: C of the size adjustment C / sqrt(n_g), loss units, >= 0.
+    """Options of `nnUNetTrainerGroupDRO_<column>`: nu in 1/loss units, and C of the size adjustment in loss units.
 
     Source: Sagawa et al. 2020.
     """
@@ -218,11 +193,7 @@ class IWOptions(GroupOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LSOptions(TrainerOptions):
-    """Options of `nnUNetTrainerLS`.
-
-    Attributes:
-        smoothing: Probability that the reference of the cross-entropy gives to the other classes, in [0, 0.5]; 0 is
-            plain nnU-Net.
+    """Options of `nnUNetTrainerLS`; without smoothing it is plain nnU-Net.
 
     Source: Wang et al. 2024.
     """
@@ -249,15 +220,7 @@ class LSOptions(TrainerOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GILSOptions(LSOptions):
-    """Options of `nnUNetTrainerGILS`.
-
-    Attributes:
-        steps: T, number of gradient steps of the inner maximisation, 1 to 15.
-        step_size: eta of these steps, > 0. In 5 steps the default changes images by about 0.02 standard deviations.
-        penalty: gamma, factor of the squared distance of the features, 1/feature units squared, >= 0.
-        largest_change: Bound on the root mean square change of the images of a case, standard deviations of its patch,
-            > 0; None for no bound.
-        warmup: Number of epochs at the start in which no batches are generated.
+    """Options of `nnUNetTrainerGILS`. In 5 steps the default changes images by about 0.02 standard deviations.
 
     Source: Wang et al. 2024, Algorithm 1, and its gamma.
     """

@@ -24,15 +24,7 @@ Check = tuple[bool, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """How the losses of the cases are collected.
-
-    Attributes:
-        momentum: Weight of the past in the history of losses, in [0, 1).
-        warmup: Number of epochs at the start in which cases are drawn uniformly.
-        hardness: What counts as hardness: the training loss, its cross-entropy, the loss without the Dice of classes
-            that are in neither patch nor prediction, or the loss of the last patches of the case together.
-        memory: Weight of the past in the pooled hardness, in [0, 1).
-    """
+    """How the losses of the cases are collected; `OPTIONS` says what each field does."""
 
     momentum: float = 0.0
     warmup: int = 0
@@ -42,18 +34,7 @@ class History:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerOptions:
-    """Options of every trainer of this package.
-
-    Attributes:
-        replace: Whether the cases of a batch are drawn with replacement, as nnU-Net does.
-        logit_adjustment: tau of the logit adjustment by the classes' voxel shares, >= 0; 0 turns it off.
-        vector_scaling: gamma of the multiplicative adjustment, >= 0; 0 turns it off.
-        polynomial_tail: alpha of the polynomially tailed cross-entropy, > 0; None for the plain cross-entropy.
-        plain_sgd: Whether to use SGD without momentum instead of nnU-Net's Nesterov momentum (Fidon et al. 2022,
-            Table 3).
-        learning_rate: Learning rate of the first epoch, > 0; it falls to 0 as in nnU-Net.
-        epochs: Number of epochs.
-        iterations: Training iterations per epoch.
+    """Options of every trainer of this package; `OPTIONS` says what each field does, `_checks` what it may be.
 
     Raises:
         ValueError: If a number is out of its range, or an option has no effect together with another one.
@@ -74,6 +55,11 @@ class TrainerOptions:
     iterations: int = NNUNET_ITERATIONS
     #: Whether the name has a column of the case table before the options.
     has_column: ClassVar[bool] = False
+    # What only options that draw by losses choose, with their fields.
+    auto_beta = False
+    normalised = False
+    exploration = 0.0
+    subvolumes = (1, 1, 1)
 
     def __post_init__(self) -> None:
         words = {option.field: option.word for option in OPTIONS}
@@ -100,37 +86,13 @@ class TrainerOptions:
         return None
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
-        """What decides how likely each case is to be drawn.
-
-        Args:
-            groups: Group of every case; only `GroupOptions` use them.
-        """
+        """What decides how likely each case is to be drawn; only `GroupOptions` use the groups, one per case."""
         return UNIFORM
-
-    @property
-    def auto_beta(self) -> bool:
-        """Whether the rule's beta is estimated from the stale losses after each epoch."""
-        return False
-
-    @property
-    def exploration(self) -> float:
-        """Share of uniform draws that renew the stale losses: none where no draw depends on these."""
-        return 0.0
 
     @property
     def importance(self) -> "ImportanceWeights | None":
         """The importance weights, or None if every drawn case counts the same."""
         return None
-
-    @property
-    def normalised(self) -> bool:
-        """Whether importance weights are divided by their running mean."""
-        return False
-
-    @property
-    def subvolumes(self) -> tuple[int, int, int]:
-        """Grid of sub-volumes per case, in the axis order of the preprocessed arrays."""
-        return (1, 1, 1)
 
     @property
     def history(self) -> History:

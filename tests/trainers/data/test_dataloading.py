@@ -241,18 +241,6 @@ def test_random_crops_are_uniform_over_the_cell(shape):
         assert chisquare(counts[reachable].ravel()).pvalue > 1e-3
 
 
-def test_cells_without_annotation_are_never_drawn():
-    data = InMemory([(20, 8, 8), (16, 8, 8)], ignored=0.5)
-    for oversample in (0.0, 0.33, 1.0):
-        plain = nnunet_loader(data, (4, 4, 4), has_ignore=True, oversample=oversample)
-        loader = with_subvolumes(plain, subvolumes_of(plain, (4, 1, 2)), beta=0.0)
-        for _ in range(10):
-            batch = loader.generate_train_batch()
-            centres, cases = centres_of(batch, (4, 4, 4))
-            assert (centres[:, 0] >= np.array([10, 8])[cases]).all()
-            assert not (np.asarray(batch["target"])[:, 0, 2, 2, 2] == IGNORE).any()
-
-
 def test_cells_are_drawn_at_random_where_nothing_is_annotated():
     """nnU-Net warns of each such crop; that there is no annotation was said when the sub-volumes were made."""
     data = InMemory([(8, 8, 8)], ignored=1.0)
