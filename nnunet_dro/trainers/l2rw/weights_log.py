@@ -121,19 +121,11 @@ class WeightsLog(EpochLog):
         """State for a checkpoint: the cases, and the scalars of the epochs. The weights are in weights.csv."""
         return {"cases": list(self.cases), "epochs": list(self.rows)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> str | None:
-        """Continue from a checkpoint; returns one line for the log if the training cases changed since."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint; that the training cases changed since is said by the hardness table."""
         # Those of version 0.2 have the cases with the lowest weights too.
         self.rows = [{name: value for name, value in row.items() if name != "lowest"} for row in state["epochs"]]
         self._start_epoch()
-        known, here = set(state["cases"]), set(self.cases)
-        new, gone = sorted(here - known), sorted(known - here)
-        if not new and not gone:
-            return None
-        return (
-            f"The training cases changed since the checkpoint: {len(new)} new ({name_some(new)}), "
-            f"{len(gone)} gone ({name_some(gone)})."
-        )
 
     def _take_back(self, entries: list[str]) -> None:
         number, case, weight, seen = entries

@@ -100,8 +100,7 @@ def test_bad_cases_are_refused(cases, trusted, message):
 def test_a_changed_case_list_keeps_the_weights_by_name(tmp_path):
     first = log_with_epochs(tmp_path, 2)
     log = WeightsLog(["new", "001"], trusted=[])
-    line = log.load_state_dict(first.state_dict())
-    assert "1 new (new), 3 gone" in line
+    log.load_state_dict(first.state_dict())
     log.keep_epochs_before(2, tmp_path)
     log.end_epoch(2, tmp_path)
     assert log.lowest() == [("001", pytest.approx((1.5 + 0.51) / 2))]
