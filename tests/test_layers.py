@@ -46,6 +46,9 @@ MAY_IMPORT = {
     "benchmarks": {"evaluation", "exploration", "losses", "nnunet", "ranking", "sampling", "trainers"},
 }
 
+#: Rooms of trainers that need more than a rule. Nothing imports them; the registry does by name, when asked for one.
+ROOMS_OF_TRAINERS = ("nnunet_dro.trainers.gils.", "nnunet_dro.trainers.l2rw.")
+
 #: The rooms of the evaluation and the modules beside them, in the order in which they may import what stands before.
 EVALUATION = (
     ("cluster",),
@@ -72,6 +75,7 @@ HEAVY = {
     "nnunet_dro.sampling": ("torch", "nnunetv2", "pandas"),
     "nnunet_dro.losses": ("nnunetv2", "pandas"),
     "nnunet_dro.trainers.installation": ("torch", "nnunetv2"),
+    "nnunet_dro.trainers.registry": ("nnunet_dro.trainers.gils", "nnunet_dro.trainers.l2rw"),
     "nnunet_dro.nnunet": ("torch", "nnunetv2"),
     "nnunet_dro.pages": ("torch", "nnunetv2"),
     "nnunet_dro.evaluation": ("torch", "nnunetv2"),
@@ -138,6 +142,17 @@ def test_rooms_import_only_what_is_below_them():
         if room(other) and room(other) not in SHARED and room(other) not in MAY_IMPORT.get(room(module), set())
     ]
     assert upward == []
+
+
+def test_nobody_imports_a_trainer_that_has_a_room():
+    found = [
+        f"{module} imports {other}"
+        for module in modules()
+        for other in imports(module)
+        for home in ROOMS_OF_TRAINERS
+        if module.startswith("nnunet_dro.") and other.startswith(home) and not module.startswith(home)
+    ]
+    assert found == []
 
 
 def test_rooms_of_the_evaluation_import_only_those_before_them():
