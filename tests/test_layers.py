@@ -90,6 +90,13 @@ HEAVY = {
 #: No module is longer: it would be two things.
 MOST_LINES = 350
 
+#: A ratchet. The package was a tenth longer once and did no more, so whoever needs room finds it here first; where much
+#: of a bound is unused, it is lowered. Lines and files are those of Python, words those of the pages below docs.
+MOST = {"lines": 34_000, "files": 275, "words": 53_500}
+
+#: Most lines and words of the README, and most lines of a page below docs: nobody reads more at once.
+MOST_OF_README, MOST_OF_A_PAGE = (70, 600), 250
+
 
 @cache
 def modules() -> dict[str, Path]:
@@ -195,6 +202,18 @@ def test_families_of_experiments_do_not_import_each_other():
 def test_no_module_is_two_things():
     lines = {module: path.read_text(encoding="utf-8").count("\n") for module, path in modules().items()}
     assert {module: n for module, n in lines.items() if n > MOST_LINES} == {}
+
+
+def test_package_and_pages_stay_as_small_as_they_are():
+    files = [path.read_text(encoding="utf-8") for path in (ROOT / "nnunet_dro").rglob("*.py")]
+    pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    words = sum(len(page.split()) for page in pages.values())
+    found = {"lines": sum(file.count("\n") for file in files), "files": len(files), "words": words}
+    assert {what: n for what, n in found.items() if n > MOST[what]} == {}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.count("\n") <= MOST_OF_README[0]
+    assert len(readme.split()) <= MOST_OF_README[1]
+    assert [path.name for path, page in pages.items() if page.count("\n") > MOST_OF_A_PAGE] == []
 
 
 @pytest.mark.parametrize("module", HEAVY)
