@@ -111,16 +111,28 @@ def test_a_name_is_checked(run):
     assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
 
 
-def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capfd, monkeypatch):
-    now = iter([0.0, 10.0, 31.0, 40.0, 62.0, 120.0])
+@pytest.mark.parametrize(
+    ("times", "calls", "lines"),
+    [
+        (
+            [0, 10, 31, 40, 62, 120],
+            [(n, 100) for n in (1, 10, 20, 30, 100)],
+            ["Scoring: 10 of 100, about 5 min left", "Scoring: 30 of 100, about 2 min left"],
+        ),
+        (  # each part of the work is estimated anew
+            [0, 100, 200, 231],
+            [(90, 100, "epochs"), (0, 4, "validation cases"), (1, 4, "validation cases")],
+            ["epochs: 90 of 100, about 1 min left", "validation cases: 1 of 4, about 2 min left"],
+        ),
+    ],
+)
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capfd, monkeypatch, times, calls, lines):
+    now = map(float, times)
     monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
     with progress_bar("Scoring") as progress:
-        for n_done in (1, 10, 20, 30, 100):
-            progress(n_done, 100)
-    assert capfd.readouterr().err.splitlines() == [
-        "Scoring: 10 of 100, about 5 min left",
-        "Scoring: 30 of 100, about 2 min left",
-    ]
+        for call in calls:
+            progress(*call)
+    assert capfd.readouterr().err.splitlines() == lines
 
 
 @pytest.mark.parametrize("words", ["evaluate labelsTs predictions --by c", "rank --evaluate labelsTs --by c"])
@@ -169,19 +181,6 @@ def test_the_first_panel_of_evaluate_has_what_everybody_uses(run):
     first = text[text.index("\nOptions:") : text.index("\nStrata:")]
     assert re.findall(r"^  (?:-\w, )?(--\w+)", first, flags=re.MULTILINE) == [
         *("--output", "--by", "--metrics", "--cases", "--overwrite", "--help"),
-    ]
-
-
-def test_progress_without_a_terminal_estimates_each_part_of_the_work_anew(capfd, monkeypatch):
-    now = iter([0.0, 100.0, 200.0, 231.0])
-    monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
-    with progress_bar("Training") as progress:
-        progress(90, 100, "Training, epochs")
-        progress(0, 4, "Training, validation cases")
-        progress(1, 4, "Training, validation cases")
-    assert capfd.readouterr().err.splitlines() == [
-        "Training, epochs: 90 of 100, about 1 min left",
-        "Training, validation cases: 1 of 4, about 2 min left",
     ]
 
 

@@ -100,14 +100,7 @@ def best_device(wished: str | None) -> str:
 
 
 class CommandError(RuntimeError):
-    """A command of nnU-Net failed.
-
-    Attributes:
-        command: Name of the command.
-        exit_code: Exit code; a negative one is the signal that ended the command.
-        lines: The last lines of the output.
-        log: The file with the whole output.
-    """
+    """A command of nnU-Net failed; a negative exit code is the signal that ended it."""
 
     def __init__(self, command: str, exit_code: int, lines: Sequence[str], log: Path) -> None:
         printed = "".join(f"\n    {line}" for line in lines)

@@ -188,12 +188,7 @@ _FINAL, _CHECKPOINTS = "checkpoint_final.pth", ("checkpoint_latest.pth", "checkp
 
 
 class TrainingFailedError(RuntimeError):
-    """A training failed.
-
-    Attributes:
-        reason: The reason, in one line.
-        lines: The last lines of the output.
-    """
+    """A training failed, for a reason in one line, with the last lines of its output."""
 
     def __init__(self, reason: str, lines: list[str]) -> None:
         super().__init__(reason)

@@ -28,19 +28,12 @@ class SharedArrays:
     """
 
     def __init__(self, **arrays: tuple[int, str]) -> None:
-        self._memory: dict[str, Any] = {name: RawArray(_C_TYPES[t], n) for name, (n, t) in arrays.items()}
-        self._view()
+        self.__setstate__({name: RawArray(_C_TYPES[t], n) for name, (n, t) in arrays.items()})
 
     @property
     def nbytes(self) -> int:
         """Size of the memory in bytes."""
-        return sum(view.nbytes for view in self._views().values())
-
-    def _views(self) -> dict[str, NDArray[Any]]:
-        return {name: np.frombuffer(memory, dtype=memory._type_) for name, memory in self._memory.items()}
-
-    def _view(self) -> None:
-        self.__dict__.update(self._views())
+        return sum(getattr(self, name).nbytes for name in self._memory)
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         raise AttributeError(f"`{name}` is not one of the shared arrays.")
@@ -50,7 +43,7 @@ class SharedArrays:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._memory = state
-        self._view()
+        self.__dict__.update({name: np.frombuffer(memory, dtype=memory._type_) for name, memory in state.items()})
 
 
 #: Below this many cases one block is faster than two levels.
@@ -64,30 +57,25 @@ class Blocks:
     sum: a softmax in which a new loss changes the weights of its own block only. The sums are recomputed, so they do
     not drift, and no power of e can overflow. Otherwise the blocks store the weights that ``weigh`` gives to all cases
     together, from their losses, NaN for a case without one.
-
-    Attributes:
-        shared: The arrays that the processes share: ``losses`` (n,), NaN for a case without one; ``weights`` (n,);
-            ``seen`` (n,), whether a loss of the case came back; ``claimed`` (n,), whether the case was drawn before;
-            ``beta`` and ``warming_up``, (1,); and for each block its largest loss, the sum of its weights, and the
-            numbers of its cases that are unseen and unclaimed.
-        has_gaps: Whether a case that was seen may lack a loss.
-        n_cases: Number of cases of each block, shape (n_blocks,).
     """
 
     def __init__(self, n: int, weigh: Callable[[FloatArray], FloatArray] | None) -> None:
         self.n = n
         self.weigh = weigh
+        #: Whether a case that was seen may lack a loss.
         self.has_gaps = False
         self.size = max(_SMALLEST_BLOCK, math.isqrt(n))
         self.n_blocks = -(-n // self.size)
+        #: Number of cases of each block, shape (n_blocks,).
         self.n_cases = np.minimum(self.size, n - self.size * np.arange(self.n_blocks))
+        #: What the processes share, by case and then by block.
         self.shared = SharedArrays(
-            losses=(n, "float64"),
+            losses=(n, "float64"),  # NaN for a case without one
             weights=(n, "float64"),
-            seen=(n, "bool"),
-            claimed=(n, "bool"),
-            block_max=(self.n_blocks, "float64"),
-            block_sum=(self.n_blocks, "float64"),
+            seen=(n, "bool"),  # whether a loss of the case came back
+            claimed=(n, "bool"),  # whether the case was drawn before
+            block_max=(self.n_blocks, "float64"),  # the largest loss
+            block_sum=(self.n_blocks, "float64"),  # the sum of the weights
             unseen=(self.n_blocks, "int64"),
             unclaimed=(self.n_blocks, "int64"),
             beta=(1, "float64"),

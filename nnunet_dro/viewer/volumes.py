@@ -5,11 +5,13 @@ import gzip
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.ndimage import find_objects
 
 from nnunet_dro.evaluation.report.gallery import Choice
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
@@ -99,10 +101,8 @@ def crop(
 ) -> tuple[Box, bool]:
     """The box to show around two masks (z, y, x), everything where both are empty, and whether a mask reaches out."""
     shape, either = reference.shape, reference | prediction
-    spans = [np.flatnonzero(either.any(axis=tuple(a for a in range(3) if a != axis))) for axis in range(3)]
-    if not len(spans[0]):
-        spans = [np.arange(n) for n in shape]
-    extents = [(int(span[0]), int(span[-1]) + 1) for span in spans]
+    around = find_objects(either.astype(np.uint8))
+    extents = [(span.start, span.stop) for span in around[0]] if around else [(0, n) for n in shape]
     longest = max((end - start) * mm for (start, end), mm in zip(extents, spacing, strict=True))
     margin = max(_MARGIN * longest, _LEAST_MARGIN * min(spacing))
     margins = [int(np.ceil(margin / mm)) for mm in spacing]
@@ -226,7 +226,8 @@ def shown_cases(
         if shown.n_bytes > room:
             shown.only_first_channel |= any(len(volumes.channels) > 1 for volumes in shown.volumes.values())
         if shown.n_bytes > room and n_done == 1:
-            shown.volumes[case] = _cut_to_fit(case, paths[0], files[case], labels, names, room, most_mb)
+            pack = partial(packed_volumes, paths[:1], files[case], labels, names)
+            shown.volumes[case] = _cut_to_fit(pack, case, room, most_mb)
         elif shown.n_bytes > room:
             del shown.volumes[case]
             shown.left_out.append(case)
@@ -235,24 +236,15 @@ def shown_cases(
     return shown
 
 
-def _cut_to_fit(
-    case: str,
-    image: Path,
-    files: tuple[Path, Path],
-    labels: Labels,
-    names: Sequence[str],
-    room: int,
-    most_mb: float,
-) -> Volumes:
+def _cut_to_fit(pack: Callable[..., Volumes], case: str, room: int, most_mb: float) -> Volumes:
     """The largest cut-out of a case that fits, halved again and again."""
     most_voxels = MOST_VOXELS
     while most_voxels >= LEAST_VOXELS:
-        volumes = packed_volumes([image], files, labels, names, most_voxels=most_voxels)
+        volumes = pack(most_voxels=most_voxels)
         if volumes.n_bytes(1) <= room:
             return volumes
         most_voxels //= 2
     # Rounded up, so that the number it names is enough.
     least = math.ceil(10 * (most_mb + (volumes.n_bytes(1) - room) / MB)) / 10
-    raise ValueError(
-        f"`viewer_mb` must be at least {least:.1f} to have room for one case, {case!r}, got {most_mb:g}. Raise it."
-    )
+    got = f"{case!r}, got {most_mb:g}"
+    raise ValueError(f"`viewer_mb` must be at least {least:.1f} to have room for one case, {got}. Raise it.")

@@ -8,15 +8,9 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives,
 
 
 def evaluation_of(team, values, *, columns=None, patient=None, missed=(), attributes=(), options=None):
-    """The evaluation of a team.
+    """The evaluation of a team: ``values`` maps metric to label to numbers, ``columns`` are those of the case table.
 
-    Args:
-        values: Metric to label to the values of case_000 ...
-        columns: Column of the case table to its entries.
-        patient: The column that names the patient.
-        missed: Cases (by number) in which the team has no voxel of any label.
-        attributes: Columns that the evaluation itself is by.
-        options: More options.
+    In ``missed`` cases (by number) the team has no voxel of any label; ``attributes`` are what the evaluation is by.
     """
     labels = list(next(iter(values.values())))
     n = len(next(iter(values.values()))[labels[0]])

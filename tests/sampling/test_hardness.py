@@ -8,7 +8,7 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import chisquare
 
-from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable
+from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable, KLBall
 from tests.sampling import made_losses
 from tests.sampling.made_losses import draw_counts
 
@@ -46,23 +46,19 @@ def test_a_rule_looks_at_the_cases_that_have_a_loss():
     assert set(table.draw(200, rng=np.random.default_rng(0)).indices.tolist()) == {2, 3}
 
 
-def test_a_rule_survives_a_checkpoint_and_pickling():
-    table = table_with(np.arange(30) / 10, rule=CVaR(0.1))
-    again = HardnessTable(table.cases, rule=CVaR(0.1), exploration=1e-4)
-    again.load_state_dict(table.state_dict())
-    np.testing.assert_array_equal(again.probabilities(), table.probabilities())
-    assert "the hardest 10 % of the cases" in repr(again)
+@pytest.mark.parametrize("rule", [KL(5.0), Chi2(4.0), CVaR(0.1), KLBall(0.0, 0.5)], ids=str)
+def test_a_table_is_restored_silently_whatever_its_rule(rule):
+    old = table_with(np.arange(30) / 10, rule=rule)
+    new = HardnessTable(old.cases, rule=rule, exploration=1e-4)
+    assert new.load_state_dict(pickle.loads(pickle.dumps(old.state_dict()))) is None
+    np.testing.assert_array_equal(new.losses, old.losses)
+    np.testing.assert_allclose(new.probabilities(), old.probabilities(), rtol=1e-9)
+    assert str(rule) in repr(new)
 
 
 def test_draw_with_beta_zero_is_uniform():
     table = table_with(np.random.default_rng(1).normal(size=40), beta=0.0)
     assert chisquare(draw_counts(table, 40_000)).pvalue > 1e-3
-
-
-def test_draw_with_a_large_beta_takes_the_hardest():
-    table = table_with(np.random.default_rng(1).permutation(100) / 10, beta=1e4)
-    hardest = int(np.argmax(table.losses))
-    assert draw_counts(table, 10_000)[hardest] > 9_990
 
 
 def test_draw_reports_the_stale_losses_and_probabilities_it_was_made_with():
@@ -180,14 +176,6 @@ def test_state_is_restored_by_case_name():
     assert line == (
         "The training cases changed since the checkpoint: 1 new (start unseen: new), 1 gone (dropped: gone)."
     )
-
-
-def test_state_of_the_same_cases_is_restored_silently():
-    old = table_with([0.1, 0.2])
-    new = HardnessTable(old.cases, beta=5.0, exploration=1e-4)
-    assert new.load_state_dict(old.state_dict()) is None
-    np.testing.assert_array_equal(new.losses, old.losses)
-    np.testing.assert_array_equal(new.probabilities(), old.probabilities())
 
 
 def test_table_uses_at_most_four_numbers_per_case():

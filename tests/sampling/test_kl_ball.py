@@ -87,17 +87,6 @@ def test_a_refused_loss_leaves_the_others_their_share():
     assert effective_cases(probabilities) == pytest.approx(1.5, rel=1e-6)
 
 
-def test_a_restored_table_draws_as_before():
-    def new():
-        return HardnessTable([f"case_{i}" for i in range(6)], rule=KLBall(0.0, 0.5))
-
-    table = new()
-    table.update(np.arange(6), LOSSES)
-    again = new()
-    again.load_state_dict(table.state_dict())
-    np.testing.assert_allclose(again.probabilities(), table.probabilities(), rtol=1e-9)
-
-
 def test_in_a_large_table_beta_follows_now_and_then():
     table = HardnessTable([f"case_{i}" for i in range(320)], rule=KLBall(0.0, 0.5), exploration=0.0)
     losses = np.random.default_rng(0).normal(size=320)
