@@ -53,7 +53,6 @@ def test_plans_are_left_alone_and_an_absent_parent_is_refused():
     given = plans([96, 96], [[1, 1]] + [[2, 2]] * 4)
     before = deepcopy(given)
     small_plans(given, parent="2d")
-
     assert given == before
     with pytest.raises(ValueError, match="must be one of 2d, got '3d_fullres'"):
         small_plans(given, parent="3d_fullres")

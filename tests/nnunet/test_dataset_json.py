@@ -16,11 +16,14 @@ def test_nearest_dataset_json_at_most_two_folders_above_is_found(tmp_path):
     assert find_dataset_json(references) == references / "dataset.json"
 
 
-def test_byte_order_mark_of_an_editor_is_no_damage(tmp_path):
+def test_byte_order_mark_is_no_damage_and_an_absent_file_is(tmp_path):
     path = tmp_path / "dataset.json"
     path.write_text('{"file_ending": ".nii"}', encoding="utf-8-sig")
 
     assert read_dataset_json(path) == read_if_usable(path) == {"file_ending": ".nii"}
+    assert read_if_usable(tmp_path / "nowhere") is None
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read_dataset_json(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
@@ -34,9 +37,3 @@ def test_damaged_file_is_refused_by_name_or_passed_over(tmp_path, content, messa
         read_dataset_json(path)
     assert str(path) in str(error.value)
     assert read_if_usable(path) is None
-
-
-def test_absent_file_is_refused_by_name_or_passed_over(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_dataset_json(tmp_path / "nowhere")
-    assert read_if_usable(tmp_path / "nowhere") is None
