@@ -45,7 +45,7 @@ def _evaluations(root: Path) -> None:
             root, "--cases", cases, "--by", "centre", "--metrics", "dice,hd95", out=name, bootstrap=20
         )
         assert result.exit_code == 0, result.output
-        for other in ("report.html", "report.md", "report.tex", "scores.csv", "strata.csv"):
+        for other in ("report.html", "report.md", "report.tex"):
             (root / name / other).unlink()
 
 
@@ -83,7 +83,7 @@ def explore(root: Path) -> list[list[str]]:
     assert result.exit_code == 0, result.output
     for name in ("reference", "prediction"):
         shutil.rmtree(root / name)
-    for name in ("report.html", "report.md", "report.tex", "scores.csv", "strata.csv"):
+    for name in ("report.html", "report.md", "report.tex"):
         (root / "dro" / name).unlink()
     common = ["explore", "dro", "-o", "out", "--min-cases", "2"]
     return [
