@@ -22,9 +22,8 @@ import pandas as pd
 
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import TAIL, difference_intervals, guaranteed_means, intervals
-from nnunet_dro.evaluation.statistics.mean_bounds import mean_by_students_t
-from nnunet_dro.evaluation.statistics.order_statistics import percentile_bounds
 from nnunet_dro.evaluation.statistics.patients import patient_values
+from nnunet_dro.evaluation.statistics.sample_bounds import mean_by_students_t, percentile_bounds
 
 SIZES = (6, 10, 20, 30, 49, 50, 100, 200, 500)
 N_RESAMPLES = 2000

@@ -30,7 +30,7 @@ from label_maps import KINDS, Kind, make_label_maps
 from rich.console import Console
 from rich.table import Table
 
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles, score_pair
 

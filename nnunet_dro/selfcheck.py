@@ -22,7 +22,7 @@ import pandas as pd
 
 import nnunet_dro
 from nnunet_dro.evaluation import evaluate
-from nnunet_dro.evaluation.statistics.order_statistics import bound_ranks
+from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 from nnunet_dro.evaluation.statistics.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 from nnunet_dro.files.atomic import replacing

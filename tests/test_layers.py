@@ -53,7 +53,7 @@ ROOMS_OF_TRAINERS = ("nnunet_dro.trainers.gils.", "nnunet_dro.trainers.l2rw.")
 EVALUATION = (
     ("cluster",),
     ("scoring",),
-    ("options", "evaluation_result", "inputs", "provenance"),
+    ("options", "evaluation_result", "inputs"),
     ("stratifying",),
     ("statistics",),
     ("judging",),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.files.case_table import attributes_of, case_table_places, find_case_table, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold, dataset_folder, folder_of

@@ -19,7 +19,7 @@ from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to
 from nnunet_dro.doctor.inputs import Inputs
 from nnunet_dro.doctor.measurements import CONTRAST, DICE, VOXELS
 from nnunet_dro.evaluation.scoring.grid import IntegerArray
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_arrays import score_case
 from nnunet_dro.evaluation.stratifying.attributes import contrast
 from nnunet_dro.losses import DiceCELoss, PooledHardness

@@ -5,7 +5,7 @@ import shlex
 from nnunet_dro.doctor.answer import Answer
 from nnunet_dro.doctor.measurements import VOXELS
 from nnunet_dro.doctor.rules import BEHIND, FEWEST_CASES, FEWEST_ITERATIONS, LOWER, Comparison, Finding, State, Stratum
-from nnunet_dro.evaluation.scoring.labels import note_on_absent_labels
+from nnunet_dro.evaluation.scoring.label_maps import note_on_absent_labels
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.wording import NO_VALUE, count
 

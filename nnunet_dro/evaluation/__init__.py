@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.options import CompareOptions, EvaluateOptions
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
-    from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, LabelMap, read_label_map
-    from nnunet_dro.evaluation.scoring.labels import Labels
+    from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, LabelMap, Labels, read_label_map
     from nnunet_dro.evaluation.scoring.metrics import METRICS
     from nnunet_dro.evaluation.scoring.score_arrays import Scoring, score_case
     from nnunet_dro.evaluation.statistics.columns import STATISTICS
@@ -66,8 +65,7 @@ _NAMES_OF = {
     "evaluation.options": ("CompareOptions", "EvaluateOptions"),
     "evaluation.result_files": ("read_evaluation",),
     "evaluation.scoring.instances": ("Instances", "parse_match"),
-    "evaluation.scoring.label_maps": ("LABEL_MAP_ENDINGS", "LabelMap", "read_label_map"),
-    "evaluation.scoring.labels": ("Labels",),
+    "evaluation.scoring.label_maps": ("LABEL_MAP_ENDINGS", "LabelMap", "Labels", "read_label_map"),
     "evaluation.scoring.metrics": ("METRICS",),
     "evaluation.scoring.score_arrays": ("Scoring", "score_case"),
     "evaluation.statistics.columns": ("STATISTICS",),

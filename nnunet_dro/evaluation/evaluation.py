@@ -7,16 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.evaluation_result import Evaluation, column_in_scores
+from nnunet_dro.evaluation.evaluation_result import Evaluation, about_evaluation, column_in_scores
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of, parse_requirement
 from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.provenance import about_evaluation
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
-from nnunet_dro.evaluation.scoring.label_maps import list_label_maps
-from nnunet_dro.evaluation.scoring.labels import Labels, read_labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps, read_labels
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 from nnunet_dro.evaluation.scoring.score_files import ScoredPairs, score_pairs, sha256_of

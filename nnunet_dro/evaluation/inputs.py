@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.choices import MissingRule, choice_of
-from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, list_label_maps
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, Labels, list_label_maps
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.scoring.score_arrays import COUNTS, Scoring
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.provenance import versions
+from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.statistics.patients import note_on_repeated_patients
 from nnunet_dro.exploration.candidates import LEAST_Z, Outcome, Power, power_of, search_and_test

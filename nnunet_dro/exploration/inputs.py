@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.comparing.common_ground import case_table_of
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import failed_rows
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
-from nnunet_dro.evaluation.stratifying.auto_strata import MOST_GROUPS
+from nnunet_dro.evaluation.stratifying.attributes import MOST_GROUPS
 from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, parse_by, stratify
 from nnunet_dro.exploration.rank_sums import BoolArray, CodeArray, FloatArray
 from nnunet_dro.exploration.search import Attribute

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.choices import RankingScheme, choice_of
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.provenance import versions
+from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.evaluation.stratifying.stratify import ALL

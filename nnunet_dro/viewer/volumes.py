@@ -15,8 +15,7 @@ from scipy.ndimage import find_objects
 
 from nnunet_dro.evaluation.report.gallery import Choice
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
-from nnunet_dro.evaluation.scoring.label_maps import read_label_map
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map
 from nnunet_dro.evaluation.stratifying.images import align, find_channels, read_image
 from nnunet_dro.pages.pictures import grey_levels
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.doctor.model import scores
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 
 REFERENCE = np.array([[0, 1, 1, 2], [-1, -1, 2, 3]])
 PREDICTION = np.array([[0, 1, 2, 2], [1, 0, 2, 2]])

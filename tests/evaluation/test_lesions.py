@@ -8,7 +8,7 @@ from scipy import ndimage
 from scipy.spatial.distance import cdist
 
 from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_arrays import Scoring, score_case
 
 METRICS = ("lesion_recall", "lesion_precision", "lesion_f1", "pq", "sq", "rq", "lesion_dice")

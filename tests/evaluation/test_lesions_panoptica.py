@@ -5,7 +5,7 @@ import pytest
 from scipy import ndimage
 
 from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_arrays import Scoring, score_case
 
 panoptica = pytest.importorskip("panoptica")

@@ -7,7 +7,7 @@ import pytest
 import SimpleITK
 from PIL import Image
 
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.suspects import find_suspects
 from nnunet_dro.suspects.images import CaseImage, PreprocessedImages, RawImages, choose_slice, find_images, slice_of

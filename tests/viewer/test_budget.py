@@ -1,7 +1,7 @@
 import pytest
 
 from nnunet_dro.evaluation.report.gallery import Choice
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.viewer.volumes import MB, shown_cases
 
 from .made import write_cases

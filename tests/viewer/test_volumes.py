@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import SimpleITK
 
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.viewer.volumes import crop, packed_volumes
 
 from .made import SHAPE, ball, write, write_cases

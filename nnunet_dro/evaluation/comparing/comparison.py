@@ -17,12 +17,11 @@ from nnunet_dro.evaluation.comparing.compared_methods import changed_cases, scor
 from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, comparison_table, trainings_table
 from nnunet_dro.evaluation.comparing.one_sided import method_values, notes_on_one_sided
 from nnunet_dro.evaluation.comparing.trainings import Trainings
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.judging.margins import margin_verdicts
+from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, Requirement, parse_requirement
+from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.options import CompareOptions
-from nnunet_dro.evaluation.provenance import versions
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS

@@ -10,8 +10,8 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.requirements import Requirement, refusal
 from nnunet_dro.evaluation.scoring.failures import failed_rows
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES
-from nnunet_dro.evaluation.statistics.order_statistics import bound_ranks
 from nnunet_dro.evaluation.statistics.patients import patient_values
+from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -1,4 +1,9 @@
-"""Whether a row of statistics meets a requirement, does not, or cannot tell; and what that rests on."""
+"""Whether statistics meet requirements, and differences a margin: yes, no, or one cannot tell.
+
+What a margin is judged by are the bounds that assume only the limits of the score, at every number of cases: Student's
+t knows nothing of a failure that the sample does not show, and would call a method not worse that fails in one case of
+thirty.
+"""
 
 import re
 from collections.abc import Iterator
@@ -10,8 +15,8 @@ import pandas as pd
 from nnunet_dro.evaluation.judging.planning import cases_needed
 from nnunet_dro.evaluation.judging.requirements import COMPARISON_COUNTS, STRATA_COUNTS, Requirement
 from nnunet_dro.evaluation.scoring.failures import IN_WORDS, KINDS
-from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS, enough_cases
+from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, PERCENTILES, STATISTICS, enough_cases
 
 MET, NOT_MET, CANNOT_TELL = "met", "not met", "cannot tell"
 
@@ -170,3 +175,27 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
         cure = "p75_difference<=1@97.5" if "_difference" in requirement.column else "p75<=4@95"
         return f"distances have no limit, so that no bound of their mean is sure: ask for a percentile, {cure}"
     return f"there is none with so few {_counted(row)[1]}"
+
+
+BETTER, NOT_WORSE, WORSE = "better", "not worse", "worse"
+
+
+def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
+    """What the bounds of the mean difference for verdicts say in each row of a comparison.
+
+    Returns:
+        For each row `BETTER` if all between the bounds is an improvement, `NOT_WORSE` if no more than the margin is
+        lost at the worse one, `WORSE` if all is a loss, and otherwise `CANNOT_TELL`: also of distances, which have no
+        limits and so no such bounds.
+    """
+    verdicts = []
+    for metric, low, high in table[["metric", *GUARANTEED_DIFFERENCE]].itertuples(index=False):
+        allowed = margin / 100 if is_bounded(metric) else margin
+        least, most = (low, high) if METRICS[metric].more_is_better else (-high, -low)
+        if least > 0:
+            verdicts.append(BETTER)
+        elif least >= -allowed:
+            verdicts.append(NOT_WORSE)
+        else:
+            verdicts.append(WORSE if most < 0 else CANNOT_TELL)
+    return verdicts

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nnunet_dro.evaluation.judging.margins import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
+from nnunet_dro.evaluation.judging.verdicts import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
 from nnunet_dro.evaluation.report.findings import finding_of, share_in_words
 from nnunet_dro.evaluation.report.formatting import (
     at_start,

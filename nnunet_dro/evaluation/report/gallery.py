@@ -10,8 +10,7 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import labels_by_value
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
-from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
-from nnunet_dro.evaluation.scoring.labels import Labels, read_labels
+from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map, read_labels
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, find_image, read_image
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.contours import line_width, outline

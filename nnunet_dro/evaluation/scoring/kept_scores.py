@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nnunet_dro import __version__
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 from nnunet_dro.evaluation.scoring.score_files import ScoredPair
 

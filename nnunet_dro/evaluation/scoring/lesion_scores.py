@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nnunet_dro.evaluation.scoring.components import BoolArray
+from nnunet_dro.evaluation.scoring.components import BoolArray, Match, Matching, match_lesions
 from nnunet_dro.evaluation.scoring.foreground import Box
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics
-from nnunet_dro.evaluation.scoring.lesion_matching import Match, Matching, match_lesions
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
 _NAN = float("nan")

@@ -11,7 +11,7 @@ from nnunet_dro.choices import EmptyRule, choice_of
 from nnunet_dro.evaluation.scoring.foreground import Box, Foreground
 from nnunet_dro.evaluation.scoring.grid import IntegerArray, diagonal_mm
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics, with_lesion_metrics
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.lesion_scores import LesionScoring, score_lesions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, check_metrics
 

@@ -13,8 +13,7 @@ import pandas as pd
 from nnunet_dro.evaluation.cluster import done_on_cluster
 from nnunet_dro.evaluation.scoring.foreground import Foreground
 from nnunet_dro.evaluation.scoring.grid import onto
-from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map
 from nnunet_dro.evaluation.scoring.lesion_scores import lesion_columns
 from nnunet_dro.evaluation.scoring.score_arrays import COUNTS, Scoring, add_lesions, score_volumes
 from nnunet_dro.naming import name_some

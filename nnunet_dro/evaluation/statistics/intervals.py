@@ -1,7 +1,7 @@
 """Two kinds of 95 % intervals: one to read, and one for verdicts, which assumes no more than the limits of the score.
 
-The interval to read is the one that the field knows. Percentiles have exact bounds (`order_statistics`), the mean has
-Student's t, corrected for skewness, and the mean of paired differences has Student's t (`mean_bounds`). Of a mean it
+The interval to read is the one that the field knows. Percentiles have exact bounds (`percentile_bounds`), the mean has
+Student's t, corrected for skewness, and the mean of paired differences has Student's t (`sample_bounds`). Of a mean it
 holds if failures like those of the sample are all there are: a failure of one case in fifty is not in most samples of
 thirty, and no such interval knows of it.
 
@@ -15,8 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
-from nnunet_dro.evaluation.statistics.mean_bounds import bounded_mean, mean_by_skewed_t, mean_by_students_t
-from nnunet_dro.evaluation.statistics.order_statistics import percentile_bounds
+from nnunet_dro.evaluation.statistics.sample_bounds import (
+    bounded_mean,
+    mean_by_skewed_t,
+    mean_by_students_t,
+    percentile_bounds,
+)
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.statistics.mean_bounds import uniform_weights
+from nnunet_dro.evaluation.statistics.sample_bounds import uniform_weights
 from nnunet_dro.naming import name_some
 
 FloatArray = npt.NDArray[np.float64]

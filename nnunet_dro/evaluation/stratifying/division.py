@@ -9,8 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.stratifying.attributes import CaseFiles
-from nnunet_dro.evaluation.stratifying.auto_strata import names_columns, with_auto_columns
+from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, names_columns, with_auto_columns
 from nnunet_dro.evaluation.stratifying.stratify import strata_of_others, stratify_all
 from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some

@@ -1,15 +1,17 @@
-"""A case table for any dataset: what images and references tell of every case."""
+"""A case table for any dataset: what images, references, JSON and DICOM files tell of every case."""
 
-from collections.abc import Callable
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.scoring.label_maps import list_label_maps
-from nnunet_dro.evaluation.scoring.labels import read_labels
-from nnunet_dro.evaluation.stratifying.acquisition import FIELDS, of_dicom, of_sidecar
-from nnunet_dro.evaluation.stratifying.attributes import ATTRIBUTES, CaseFiles
-from nnunet_dro.evaluation.stratifying.auto_strata import measure_cases, written
+from nnunet_dro.evaluation.scoring.label_maps import list_label_maps, read_labels
+from nnunet_dro.evaluation.stratifying.attributes import ATTRIBUTES, CaseFiles, measure_cases, written
 from nnunet_dro.evaluation.stratifying.images import find_image
 from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some
@@ -69,3 +71,98 @@ def strata_table(
     found = found[["case", *(column for column in columns if (found[column] != MISSING).any())]]
     # Rows of other cases, of the test set for instance, stay in the table.
     return given.merge(found, on="case", how="left").fillna(MISSING)
+
+
+#: Years per unit of DICOM's ages.
+_YEARS = {"Y": 1.0, "M": 1 / 12, "W": 7 / 365.25, "D": 1 / 365.25}
+
+
+@dataclass(frozen=True)
+class Field:
+    """Something that is known of an acquisition.
+
+    Attributes:
+        column: Its column in a case table.
+        key: Its name in the JSON files of BIDS.
+        tag: Its tag in DICOM files.
+        read: Makes an entry of the table of what is written there; empty where it means nothing.
+    """
+
+    column: str
+    key: str
+    tag: str
+    read: Callable[[Any], str]
+
+
+def _text(value: Any) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
+
+
+def _number(value: Any) -> str:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return ""
+    return f"{number:.6g}" if math.isfinite(number) else ""
+
+
+def _age(value: Any) -> str:
+    """Years, of a number or of text such as 061Y or 018M."""
+    if match := re.fullmatch(r"\s*(\d{1,3})([YMWD])\s*", str(value).upper()):
+        return f"{int(match[1]) * _YEARS[match[2]]:.4g}"
+    return _number(value)
+
+
+#: In the order of columns.
+FIELDS = (
+    Field("manufacturer", "Manufacturer", "0008|0070", _text),
+    Field("scanner", "ManufacturersModelName", "0008|1090", _text),
+    Field("field_strength_t", "MagneticFieldStrength", "0018|0087", _number),
+    Field("slice_thickness_mm", "SliceThickness", "0018|0050", _number),
+    Field("sex", "PatientSex", "0010|0040", _text),
+    Field("age", "PatientAge", "0010|1010", _age),
+)
+
+
+def of_sidecar(images: Path, case: str) -> dict[str, str]:
+    """What the JSON file beside an image says, as BIDS has it."""
+    candidates = (images / f"{case}_0000.json", images / f"{case}.json")
+    path = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if path is None:
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"`images` must have readable JSON files, got {str(path)!r}. Correct it.") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"`images` must have JSON files with names and values, got {str(path)!r}. Correct it.")
+    return _entries(content, lambda field: field.key)
+
+
+def of_dicom(folder: Path, case: str) -> dict[str, str]:
+    """What the DICOM files of a case say."""
+    import SimpleITK
+
+    of_case = folder / case
+    if not of_case.is_dir():
+        cure = "Name the folders like the label maps, without the file ending."
+        raise FileNotFoundError(f"`dicom` must hold a folder for every case, got none for {case!r} in {folder}. {cure}")
+    SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
+    reader = SimpleITK.ImageFileReader()
+    reader.SetImageIO("GDCMImageIO")
+    for path in sorted(path for path in of_case.rglob("*") if path.is_file()):
+        reader.SetFileName(str(path))
+        try:
+            reader.ReadImageInformation()
+        except RuntimeError:
+            # Reports, structures and other files are no images.
+            continue
+        said = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
+        return _entries(said, lambda field: field.tag)
+    cure = "Copy the images there, or leave --dicom out."
+    raise ValueError(f"`dicom` must have a readable DICOM image for every case, got none in {str(of_case)!r}. {cure}")
+
+
+def _entries(said: Mapping[str, Any], name_of: Callable[[Field], str]) -> dict[str, str]:
+    found = {field.column: field.read(said[name_of(field)]) for field in FIELDS if name_of(field) in said}
+    return {column: entry for column, entry in found.items() if entry}

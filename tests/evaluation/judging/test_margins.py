@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.judging.margins import margin_verdicts
+from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE
 from nnunet_dro.evaluation.statistics.intervals import guaranteed_means
 from tests.evaluation.made_folders import bars, read_csv, run, run_evaluate, write_cases, write_map, write_study

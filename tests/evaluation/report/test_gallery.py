@@ -5,7 +5,7 @@ import pytest
 import SimpleITK
 
 from nnunet_dro.evaluation.report import evaluation_html, gallery_entries, worst_cases
-from nnunet_dro.evaluation.scoring.labels import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels
 
 from .made import evaluation_of, scores_of
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nnunet_dro.evaluation.statistics import mean_bounds
+from nnunet_dro.evaluation.statistics import sample_bounds
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import (
     FEWEST,
@@ -14,8 +14,14 @@ from nnunet_dro.evaluation.statistics.intervals import (
     intervals,
     one_sided_bound,
 )
-from nnunet_dro.evaluation.statistics.mean_bounds import MOST_DRAWN, bounded_mean, mean_by_skewed_t, mean_by_students_t
-from nnunet_dro.evaluation.statistics.order_statistics import bound_ranks, percentile_bounds
+from nnunet_dro.evaluation.statistics.sample_bounds import (
+    MOST_DRAWN,
+    bound_ranks,
+    bounded_mean,
+    mean_by_skewed_t,
+    mean_by_students_t,
+    percentile_bounds,
+)
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 
 NAN = float("nan")
@@ -193,7 +199,7 @@ def test_bounds_of_large_samples_are_the_limits_of_many_draws(shape, monkeypatch
     options = {"low": 0.0, "high": 1.0, "tail": TAIL, "seed": 0}
 
     found = bounded_mean(ascending, **options, n_resamples=1)
-    monkeypatch.setattr(mean_bounds, "MOST_DRAWN", 1000)
+    monkeypatch.setattr(sample_bounds, "MOST_DRAWN", 1000)
     drawn = bounded_mean(ascending, **options, n_resamples=50_000)
 
     assert MOST_DRAWN < 600

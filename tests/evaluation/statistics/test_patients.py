@@ -8,9 +8,8 @@ from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.statistics.columns import INTERVALS, PERCENTILES, STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import TAIL
-from nnunet_dro.evaluation.statistics.mean_bounds import bounded_mean
-from nnunet_dro.evaluation.statistics.order_statistics import percentile_bounds
 from nnunet_dro.evaluation.statistics.patients import clustered_mean, note_on_repeated_patients, patient_values
+from nnunet_dro.evaluation.statistics.sample_bounds import bounded_mean, percentile_bounds
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.evaluation.made_folders import (

@@ -9,8 +9,14 @@ from scipy import ndimage
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap
-from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, contrast, measure, noise
-from nnunet_dro.evaluation.stratifying.auto_strata import auto_names, with_auto_columns
+from nnunet_dro.evaluation.stratifying.attributes import (
+    CaseFiles,
+    auto_names,
+    contrast,
+    measure,
+    noise,
+    with_auto_columns,
+)
 from tests.evaluation.made_folders import write_map
 
 
