@@ -158,7 +158,7 @@ def test_counts_say_cases_and_patients(two_evaluations):
 
     assert table.columns[4:7].tolist() == ["n", "n_patients", "n_undefined"]
     assert table[["n", "n_patients"]].drop_duplicates().to_numpy().tolist() == [[4, 2], [8, 4]]
-    assert "| A | tumour | 4 | 2 | 0 |" in (two_evaluations / "erm" / "report.md").read_text(encoding="utf-8")
+    assert "| tumour | A | 4 (2 patients) |" in (two_evaluations / "erm" / "report.md").read_text(encoding="utf-8")
     assert any(
         "8 cases are of 4 patients (who). Every patient counts once" in note
         for note in summary_of(two_evaluations / "erm")["notes"]
