@@ -17,8 +17,8 @@ LOG = "finetune.log"
 
 #: What the measurements in docs/finetuning.md say against it.
 HARM = (
-    "Note: on nuclei, finetuning with the default trainer lowered the mean Dice of two of three rare modalities, where "
-    "training anew raised all three. Compare before you rely on it."
+    "Note: on nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities, "
+    "where training anew raised all three. Compare before you rely on it."
 )
 
 
@@ -31,7 +31,7 @@ def finetune(
         str, option("Trainer that has finished this fold, or the path of a fold's folder or a checkpoint.", "--from")
     ],
     trainer: Annotated[
-        str, option("Trainer to continue with, such as nnUNetTrainerDRO_50epochs.", autocompletion=complete_trainer)
+        str, option("Trainer to continue with, such as DRO_share0.5_50epochs.", autocompletion=complete_trainer)
     ],
     learning_rate: Annotated[
         float | None, option("First learning rate; default: as in the trainer's name, or 0.01.")
@@ -43,10 +43,10 @@ def finetune(
 ) -> None:
     """Continue a finished training, its segmentation heads included, with a trainer of this package.
 
-    On nuclei, finetuning with the default trainer lowered the mean Dice of two of three rare modalities, where training
-    anew raised all three. Compare before you rely on it.
+    On nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities, where
+    training anew raised all three. Compare before you rely on it.
     """
-    from nnunet_dro.finetuning import finetuning_trainer
+    from nnunet_dro.finetuning.schedule import finetuning_trainer
     from nnunet_dro.nnunet.training import check_writable, find_target
 
     target = find_target(dataset, configuration, fold, plans=plans)
@@ -63,7 +63,8 @@ def finetune(
 
 def _start(target: "Target", trainer: str, given: str, device: str) -> None:
     """Write the first checkpoint, if there is none yet, and say what will be trained."""
-    from nnunet_dro.finetuning import find_source, is_started, read_source, write_first_checkpoint
+    from nnunet_dro.finetuning.first_checkpoint import is_started, write_first_checkpoint
+    from nnunet_dro.finetuning.source_model import find_source, read_source
 
     model = read_source(find_source(given, target))
     is_new = not is_started(target, trainer, model)

@@ -1,6 +1,5 @@
 """The command `nnunet-dro tune`, which imports what it needs when it is called."""
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDe
 from nnunet_dro.naming import extra_cure
 from nnunet_dro.nnunet.command import best_device, find_command
 from nnunet_dro.progress_bar import progress_bar
+from nnunet_dro.tuning.sampler import Sampler
 
 if TYPE_CHECKING:
     import optuna
@@ -27,13 +27,6 @@ _EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
 _PRUNING_EPOCHS = 20
 
 
-class Sampler(str, Enum):
-    """The samplers: a Gaussian process, or a tree-structured Parzen estimator."""
-
-    GP = "gp"
-    TPE = "tpe"
-
-
 def tune(
     *,
     dataset: Dataset,
@@ -42,7 +35,7 @@ def tune(
     trainer: Annotated[
         str,
         option(
-            "Trainer to tune, such as DRO or GroupDRO_site; options in its name stay fixed.",
+            "Trainer to tune, such as GILS or HWS_noIS; options in its name stay fixed.",
             autocompletion=complete_trainer,
         ),
     ],
@@ -90,7 +83,7 @@ def tune(
     _check_extra()
     from nnunet_dro.nnunet.training import check_writable, find_target
     from nnunet_dro.tuning.objective import check_objective, parse_objective
-    from nnunet_dro.tuning.space import parse_space
+    from nnunet_dro.tuning.parsing import parse_space
     from nnunet_dro.tuning.study import Settings
 
     aim = parse_objective(objective)
@@ -112,7 +105,7 @@ def tune(
         cases=table,
         device=best_device(device and device.value),
         n_trials=trials,
-        sampler=sampler.value,
+        sampler=sampler,
         seed=seed,
         prune=space.fixed.epochs >= _PRUNING_EPOCHS if pruning is None else pruning,
         folder=folder,
@@ -167,9 +160,10 @@ def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> 
     """Run trials, and write and print the results so far, whatever ends them."""
     from rich.console import Console
 
+    from nnunet_dro.tuning.progress import Display
     from nnunet_dro.tuning.report import write_trials
     from nnunet_dro.tuning.storage import fail_what_was_left_running
-    from nnunet_dro.tuning.study import Display, Tuner
+    from nnunet_dro.tuning.study import Tuner
 
     try:
         console = Console(stderr=True)
@@ -184,8 +178,8 @@ def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> 
 
 def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> None:
     """Write and print the results so far, with the name of the best trainer alone on the last line."""
+    from nnunet_dro.tuning.repeats import chosen_trial
     from nnunet_dro.tuning.report import repeats_table, trials_table, warnings_of, write_page, write_trials
-    from nnunet_dro.tuning.trials import chosen_trial
 
     best, target = chosen_trial(study), settings.target
     trainer = best.user_attrs["trainer"] if best else ""

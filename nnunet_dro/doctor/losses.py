@@ -55,7 +55,7 @@ def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
 
 @dataclass(frozen=True)
 class Draws:
-    """The draws of `nnUNetTrainerDRO` from the network that was examined, if it did not change."""
+    """The draws of `nnUNetTrainerDRO` from the network that was examined, where the hardest cases get better."""
 
     probabilities: FloatArray  # of each case in one draw
     beta: float  # at which the trainer's share of the cases is effective, 1/loss units
@@ -72,7 +72,7 @@ def expected_draws(hardness: FloatArray) -> Draws:
 
     options, is_known = DROOptions(), np.isfinite(hardness)
     known = np.where(is_known, hardness, hardness[is_known].mean())
-    ball = KLBall(0.0, options.share).following(known)
+    ball = KLBall(0.0, options.earned).following(known)
     return Draws(with_exploration(ball.probabilities(known), epsilon=options.exploration), ball.beta)
 
 

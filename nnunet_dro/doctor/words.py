@@ -15,9 +15,9 @@ _WORDS = {
     Finding.HARD: ("Hard to learn, still losing on training cases", ""),
     Finding.SMALL_OR_FAINT: (
         "What is hard is small or faint",
-        "Robust training would rather harm: it would draw the small and faint cases, which do not get better by "
-        "being drawn more often, and take these draws from cases that teach. If a group of cases matters to you, "
-        "nnUNetTrainerIW_<column> draws every group equally often.",
+        "Drawing hard cases more often would rather harm: the small and faint ones do not get better by it, and it "
+        "takes draws from cases that teach. nnUNetTrainerDRO notices that and draws nearly uniformly, which gains "
+        "nothing. If a group of cases matters to you, nnUNetTrainerIW_<column> draws every group equally often.",
     ),
     Finding.NOT_CARRIED_OVER: (
         "Learnt, but not carried over",

@@ -147,6 +147,6 @@ def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any]) -> None:
 
 
 def _decisive(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the share, where another option decides what is drawn."""
+    """Without the shares, where another option decides what is drawn."""
     others = values.get("cvar") or values.get("auto_beta") or values.get("chi2") or values.get("beta") is not None
-    return {name: value for name, value in values.items() if name != "share" or not others}
+    return {name: value for name, value in values.items() if name not in ("share", "earned") or not others}

@@ -5,8 +5,8 @@ from nnunet_dro.trainers.registry import TRAINERS
 
 #: A way to write each option, with what it needs beside it.
 EXAMPLES = {
+    "earned<s>": "earned0.3",
     "share<s>": "share0.3",
-    "earned": "earned",
     "beta<x>": "beta10",
     "betaauto": "betaauto",
     "chi2": "beta10_chi2",

@@ -191,6 +191,15 @@ def test_a_default_that_has_changed_since_stops_with_the_name_to_use():
         check_resumed(DROOptions(), recorded)
 
 
+def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
+    recorded = recorded_options(DROOptions())
+    del recorded["values"]["earned"]
+    recorded["values"]["share"] = 0.5
+    with pytest.raises(ValueError, match=r"continue with -tr nnUNetTrainerDRO_share0\.5 --c\."):
+        check_resumed(DROOptions(), recorded)
+    check_resumed(options_of("DRO_share0.5"), recorded)
+
+
 def test_other_options_of_other_trainers_are_named():
     recorded = recorded_options(GILSOptions())
     recorded["values"]["step_size"] = 7.0

@@ -22,7 +22,7 @@ def defaults_of(name):
 
 
 def test_defaults_are_named_if_they_have_an_effect():
-    assert {"share0.5", "memory0.9", "1000epochs"} <= set(defaults_of("nnUNetTrainerDRO"))
+    assert {"earned0.5", "memory0.9", "1000epochs"} <= set(defaults_of("nnUNetTrainerDRO"))
     assert "share0.5" not in defaults_of("nnUNetTrainerDRO_beta10"), "a fixed beta takes the place of the share"
     assert "memory0.9" not in defaults_of("nnUNetTrainerHWS"), "its hardness is the loss of one patch"
     assert "clip0.1to10" in defaults_of("nnUNetTrainerDRO_IS")

@@ -77,15 +77,16 @@ def _switch(word: str, help: str, *, field: str = "", value: Any = True, source:
 #: All options, in the order in which names give them.
 OPTIONS = (
     _number(
-        "share<s>",
-        "Draws as if from a share s of the cases: a case is drawn with probability softmax(beta * stale loss), where "
-        "beta follows the losses so that s of the cases are effective; 0 < s < 1.",
-        source="Hu and Hong 2013",
+        "earned<s>",
+        "Draws by hardness only as far as the hardest cases get better: a case is drawn with probability softmax(beta "
+        "* stale loss), and the effective share of the cases falls from 1, which is uniform, to s at least, as the "
+        "loss of the hardest follows the loss of the others; 0 < s < 1.",
     ),
-    _switch(
-        "earned",
-        "Draws by hardness only as far as the hardest cases get better: the share falls from 1, which is uniform, as "
-        "their loss follows the loss of the others.",
+    _number(
+        "share<s>",
+        "Draws as if from a share s of the cases, whether the hardest get better or not; 0 < s < 1. share0.5 was the "
+        "default of version 0.2.",
+        source="Hu and Hong 2013",
     ),
     _number(
         "beta<x>",

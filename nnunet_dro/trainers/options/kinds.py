@@ -104,33 +104,42 @@ class HWSOptions(HardnessOptions):
 class DROOptions(HWSOptions):
     """Options of `nnUNetTrainerDRO`: those of the paper, with other defaults, and a share in place of beta.
 
+    ``earned`` is the least share of the cases, which is reached as far as the hardest get better, and ``share`` a fixed
+    one in its place.
+
     Example:
         >>> options = DROOptions(share=0.3, epochs=20)
         >>> "nnUNetTrainerDRO" + options.suffix()
         'nnUNetTrainerDRO_share0.3_20epochs'
     """
 
-    share: float = 0.5
-    earned: bool = False
+    earned: float = 0.5
+    share: float | None = None
     beta: float | None = None
     importance_sampling: bool = False
     hardness: Literal["loss", "ce", "present", "pooled"] = "pooled"
     exploration: float = 0.1
 
     def _checks(self) -> list[Check]:
-        return [(0 < self.share < 1, "share", "a number in (0, 1)"), *super()._checks()]
+        of_share = ((self.earned, "earned"), (0.5 if self.share is None else self.share, "share"))
+        return [*((0 < value < 1, name, "a number in (0, 1)") for value, name in of_share), *super()._checks()]
 
     def _without_effect(self) -> str | None:
         given = {"cvar": self.cvar, "betaauto": self.auto_beta, "chi2": self.chi2, "beta": self.beta is not None}
         other = next((word for word, is_given in given.items() if is_given), None)
-        if other and (of_share := self.given_options("share", "earned")):
+        of_share = self.given_options("share", "earned")
+        if other and of_share:
             return f"`{of_share[0].word}` has no effect with `{other}`, which decides instead."
+        if len(of_share) == 2:
+            return "`earned` has no effect with `share`, which is fixed."
         return super()._without_effect()
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
         """What decides how likely each case is to be drawn; by the share, before beta has followed any losses."""
         if self.cvar is None and not self.auto_beta and self.beta is None:
-            return Chi2(_BETA) if self.chi2 else (EarnedBall if self.earned else KLBall)(0.0, self.share)
+            if self.chi2:
+                return Chi2(_BETA)
+            return EarnedBall(0.0, self.earned) if self.share is None else KLBall(0.0, self.share)
         return super().rule(groups)
 
 
