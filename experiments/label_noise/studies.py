@@ -53,8 +53,8 @@ def trainers(epochs: int) -> dict[str, str]:
         RIGHT: _PLAIN,
         FINETUNED: f"{_PLAIN}_lr{FINETUNING_RATE}",
         "random": RANDOM_WEIGHTS,
-        "DRO": "nnUNetTrainerDRO",
-        "DRO_earned": "nnUNetTrainerDRO_earned",
+        "DRO": "nnUNetTrainerDRO_share0.5",
+        "DRO_earned": "nnUNetTrainerDRO",
         "DORO_warm": f"nnUNetTrainerHWS_cvar0.5_doro{SHARE}_warmup{round(_WARMUP * epochs)}",
         "L2RW": "nnUNetTrainerL2RW",
     }

@@ -7,11 +7,11 @@ PLAIN, TOLD = "plain", "told"
 #: Method to the trainer whose way of drawing it takes.
 METHODS = {
     PLAIN: "nnUNetTrainerDRO_beta0",
-    "share0.5": "nnUNetTrainerDRO",
+    "share0.5": "nnUNetTrainerDRO_share0.5",
     TOLD: "nnUNetTrainerIW_modality",
-    "share0.5_IS": "nnUNetTrainerDRO_IS",
+    "share0.5_IS": "nnUNetTrainerDRO_share0.5_IS",
     "share0.7": "nnUNetTrainerDRO_share0.7",
-    "share0.5_explore0.3": "nnUNetTrainerDRO_explore0.3",
+    "share0.5_explore0.3": "nnUNetTrainerDRO_share0.5_explore0.3",
     "paper": "nnUNetTrainerHWS",
     "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
     "GroupDRO": "nnUNetTrainerGroupDRO_modality",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.curves import Roles, differences, draw_differences, results_table, shown_difference
+from experiments.curves import Roles, decision, differences, draw_differences, results_table, shown_difference
 from experiments.datasets.nuclei import read_table
 from experiments.nuclei import experiment as nuclei
 from experiments.nuclei.training import BATCH, LEARNING_RATE, PATCH
@@ -64,7 +64,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         table,
         seeds,
         shown=methods_by_stratum(table, PLAIN),
-        more={"-separation": separation},
+        more={"-separation": separation, "-rule": decision(scores, ROLES, wrong_labels=True)},
         pictures={
             "": partial(draw_differences, differences(last, ROLES), last, ROLES),
             "-cases": partial(draw_cases, cases),
@@ -85,7 +85,7 @@ EXPERIMENTS = {
         inputs={"-all": {}, "-cases": {}},
         methods=tuple(TRAININGS),
         data=nuclei.DATA,
-        formats=dict.fromkeys(("-all", "-cases", "-separation"), "%.4f"),
+        formats=dict.fromkeys(("-all", "-cases", "-separation", "-rule"), "%.4f"),
     )
 }
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from .made_folds import check_refused, done, fold_folder, ranked, run, write_log
+from .made_folds import fold_folder, ranked, run, write_log
+from .test_command import check_refused
 
 ORDER = ["wrong", "hard", "Jürgen", "right", "fine"]
 SPLITS = [
@@ -53,7 +54,9 @@ def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
     path = fold / "exclusions.txt"
     path.write_text(path.read_text(encoding="utf-8").replace("hard\n", "") + "\n", encoding="utf-8")
 
-    result = done(fold, "--top", 3, "--write-splits")
+    result = run(fold, "--top", 3, "--write-splits")
+
+    assert result.exit_code == 0, result.output
     assert listed(fold) == ["wrong", "Jürgen", ""]
     written = json.loads((fold / "splits_final.json").read_bytes().decode("ascii"))
     assert written == [
@@ -66,11 +69,13 @@ def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
     assert "splits_final.json'leavesthe2casesofexclusions.txtoutoftraining" in letters
     assert str(own_file(fold)) in letters
     assert "anothernnUNet_results" in letters
-    done(fold, "--write-splits")
+    assert run(fold, "--write-splits").exit_code == 0, "made again"
 
 
 def test_without_a_list_the_first_cases_are_left_out(fold):
-    done(fold, "--top", 1, "--write-splits", "-o", fold / "new")
+    result = run(fold, "--top", 1, "--write-splits", "-o", fold / "new")
+
+    assert result.exit_code == 0, result.output
     assert json.loads((fold / "new" / "splits_final.json").read_text())[0]["train"] == ["hard", "Jürgen", "right"]
     assert listed(fold / "new") == ["wrong"]
 
@@ -89,7 +94,7 @@ def test_list_that_cannot_be_used_is_refused(fold, content, message):
 
     assert not (fold / "splits_final.json").exists()
     assert not (fold / "suspects.csv").exists()
-    done(fold)
+    assert run(fold).exit_code == 0, "the list alone is in nobody's way"
 
 
 def test_list_that_is_no_text_is_refused(fold):

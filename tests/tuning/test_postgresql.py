@@ -15,7 +15,7 @@ import optuna
 import pytest
 
 from nnunet_dro.tuning.storage import closing
-from tests.tuning.conftest import Fake, make_dataset, refused
+from tests.tuning.conftest import Fake, make_dataset
 from tests.tuning.test_study import BETA, hanging, start
 
 pytestmark = pytest.mark.slow
@@ -99,7 +99,7 @@ def test_two_machines_share_the_trials_and_the_repetitions(fake, server, tmp_pat
     other = machine(fake, tmp_path / "other")
 
     running = [start(here, *shared, seconds=1.0) for here in (fake, other)]
-    printed = [process.communicate(timeout=600) for process in running]
+    printed = [process.communicate(timeout=300) for process in running]
 
     assert [process.returncode for process in running] == [0, 0], printed
     mine, theirs = fake.calls, other.calls
@@ -124,21 +124,24 @@ def test_trial_that_was_interrupted_on_one_machine_is_trained_on_the_other(fake,
     hanging(other, process)
 
     here = tune(*shared)
+    assert here.exit_code == 0, here.output
     assert "1 running elsewhere; no more trials are needed." in here.stderr
     assert states(server, "interrupted") == ["RUNNING", "COMPLETE", "COMPLETE"]
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=600)
+    process.communicate(timeout=60)
     assert process.returncode == 130
     assert states(server, "interrupted") == ["FAIL", "COMPLETE", "COMPLETE", "WAITING"]
 
-    tune(*shared)
+    assert tune(*shared).exit_code == 0
 
     assert states(server, "interrupted") == ["FAIL", "COMPLETE", "COMPLETE", "COMPLETE"]
     assert other.calls == [fake.calls[-1]] == ["nnUNetTrainerHWS_4epochs"], "begun again: the checkpoint is elsewhere"
 
 
 def test_wrong_password_or_port_is_one_line(fake, tune, server):
-    result = tune(*BETA, "--storage", server.replace("tuning@", "stranger:secret@"), "--study", "shared", code=2)
+    result = tune(*BETA, "--storage", server.replace("tuning@", "stranger:secret@"), "--study", "shared")
 
-    refused(result, "`--storage` must be a database of Optuna")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "`--storage` must be a database of Optuna" in result.stderr
     assert "secret" not in result.stderr

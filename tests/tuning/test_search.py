@@ -1,18 +1,19 @@
 """What trials are spent on: the defaults first, no trainer twice, and how existing studies go on."""
 
 import json
+import warnings
 
 import optuna
 import pytest
 import sqlalchemy
 from optuna.samplers import BaseSampler, RandomSampler
-from optuna.trial import TrialState, create_trial
+from optuna.trial import TrialState
 
 from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.tuning import storage
 from nnunet_dro.tuning.drawing import draw_options
 from nnunet_dro.tuning.objective import parse_objective
-from nnunet_dro.tuning.space import parse_space
+from nnunet_dro.tuning.parsing import parse_space
 from nnunet_dro.tuning.storage import closing, open_storage, open_study
 from nnunet_dro.tuning.study import about
 
@@ -27,16 +28,18 @@ def stored_trials(fake, name=NAME):
 
 
 def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune):
-    tune(*BETA, "--option", "chi2", "--trials", "2")
+    result = tune(*BETA, "--option", "chi2", "--trials", "2")
 
+    assert result.exit_code == 0, result.output
     assert fake.calls[0] == PLAIN
     assert fake.trials().iloc[0][["beta", "chi2"]].tolist() == [100, "off"]
     assert stored_trials(fake)[0].params == {"beta": 100, "chi2": "off"}
 
 
 def test_defaults_outside_of_the_ranges_are_the_first_trial_too(fake, tune):
-    tune("--option", "beta:10:90", "--trials", "4")
+    result = tune("--option", "beta:10:90", "--trials", "4")
 
+    assert result.exit_code == 0, result.output
     first = fake.trials().iloc[0]
     assert (first["state"], first["trainer"], float(first["beta"])) == ("complete", PLAIN, 100)
     assert stored_trials(fake)[0].params == {}, "nothing that is outside of the space is told to the sampler"
@@ -45,21 +48,30 @@ def test_defaults_outside_of_the_ranges_are_the_first_trial_too(fake, tune):
 
 
 def test_number_that_is_off_by_default_is_off_in_the_first_trial(fake, tune):
-    tune("--option", "cvar:0.1:0.5", "--trials", "2")
+    result = tune("--option", "cvar:0.1:0.5", "--trials", "2")
 
+    assert result.exit_code == 0, result.output
     assert fake.calls[0] == PLAIN
     assert fake.trials()["cvar"].tolist()[0] == ""
 
 
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_sampler_learns_beside_defaults_outside_of_the_ranges():
     space = parse_space("HWS", ["beta:10:90"], epochs=4, iterations=None)
     study = optuna.create_study(direction="maximize")
-    study.add_trial(create_trial(value=50.0, user_attrs={"trainer": PLAIN}))
+    study.add_trial(optuna.trial.create_trial(value=50.0, user_attrs={"trainer": PLAIN}))
     for n, beta in enumerate((12.0, 25.0, 40.0, 60.0, 75.0, 88.0)):
-        drawn = {"params": {"beta": beta}, "distributions": space.distributions()}
-        study.add_trial(create_trial(**drawn, value=-((beta - 50) ** 2), user_attrs={"trainer": f"T{n}"}))
-    sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
+        attributes = {"trainer": f"T{n}"}
+        study.add_trial(
+            optuna.trial.create_trial(
+                params={"beta": beta},
+                distributions=space.distributions(),
+                value=-((beta - 50) ** 2),
+                user_attrs=attributes,
+            )
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
 
     assert draw_options(study, space, sampler, seed=0)["beta"] == pytest.approx(50, abs=4)
 
@@ -67,6 +79,7 @@ def test_sampler_learns_beside_defaults_outside_of_the_ranges():
 def test_rounded_twins_are_not_tried(fake, tune):
     result = tune("--option", "beta:10:10.1", "--option", "warmup:0:1", "--trials", "20")
 
+    assert result.exit_code == 0, result.output
     trials = fake.trials()
     # The defaults, and 10 and 10.1 with and without warm-up.
     assert len(fake.calls) == len(set(fake.calls)) == 5
@@ -131,11 +144,12 @@ def test_refused_combination_is_not_drawn_again():
 
 def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"crash": ["chi2"]}))
-    tune("--option", "chi2", "--trials", "2", code=2)
+    assert tune("--option", "chi2", "--trials", "2").exit_code == 2
     monkeypatch.delenv("FAKE")
 
-    tune("--option", "chi2", "--trials", "2")
+    result = tune("--option", "chi2", "--trials", "2")
 
+    assert result.exit_code == 0, result.output
     assert set(fake.trials().query("state == 'complete'")["trainer"]) == {PLAIN, "nnUNetTrainerHWS_chi2_4epochs"}
 
 
@@ -152,23 +166,30 @@ def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, opti
     seen = []
     monkeypatch.setattr("nnunet_dro.commands.tune._tune", lambda settings, *_: seen.append(settings))
 
-    tune(*BETA, *options)
+    assert tune(*BETA, *options).exit_code == 0
 
     assert [settings.prune for settings in seen] == [prunes]
 
 
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_gaussian_process_of_optuna_learns_nothing_from_pruned_trials():
     """Why short trainings are not pruned; should Optuna change this, the default can be thought over."""
     space = parse_space("HWS", ["beta:10:100"], epochs=30, iterations=None).distributions()
     drawn = []
     for pruned_at in (None, 15.0, 95.0):
-        study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=0, n_startup_trials=2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=0, n_startup_trials=2))
         for beta in (20.0, 60.0, 90.0):
-            study.add_trial(create_trial(params={"beta": beta}, distributions=space, value=(beta - 55) ** 2))
+            study.add_trial(
+                optuna.trial.create_trial(params={"beta": beta}, distributions=space, value=(beta - 55) ** 2)
+            )
         if pruned_at is not None:
-            ended = {"state": TrialState.PRUNED, "intermediate_values": {3: 0.2}}
-            study.add_trial(create_trial(params={"beta": pruned_at}, distributions=space, **ended))
+            state, values = TrialState.PRUNED, {3: 0.2}
+            study.add_trial(
+                optuna.trial.create_trial(
+                    params={"beta": pruned_at}, distributions=space, state=state, intermediate_values=values
+                )
+            )
         drawn.append(study.ask(space).params["beta"])
     assert drawn[0] == drawn[1] == drawn[2]
 
@@ -183,8 +204,9 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
         for _ in range(2):
             study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True, "trainer": PLAIN})
 
-    tune(*BETA, "--trials", "2")
+    result = tune(*BETA, "--trials", "2")
 
+    assert result.exit_code == 0, result.output
     assert fake.trials()["state"].tolist() == ["complete", "failed", "complete"]
     assert len(set(fake.calls)) == len(fake.calls) == 2
 

@@ -4,7 +4,8 @@ import optuna
 import pytest
 
 from nnunet_dro.trainers.options import HWSOptions
-from nnunet_dro.tuning.space import OFF, parse_space
+from nnunet_dro.tuning.parsing import parse_space
+from nnunet_dro.tuning.space import OFF
 
 
 def space(trainer, *options, epochs=20, iterations=None):
