@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 import typer
 
@@ -18,7 +19,7 @@ from nnunet_dro.cli import app
 from nnunet_dro.trainers.registry import TRAINERS, trainer_class
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.parsing import parse_space
-from tests.evaluation.made_folders import write_cases, write_study
+from tests.evaluation.made_folders import bars, write_cases, write_map, write_study
 
 ROOT = Path(__file__).parents[1]
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -281,26 +282,42 @@ def test_the_citation_names_the_version():
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
-def test_the_commands_of_the_readme_run_as_pasted(tmp_path):
-    """From plain training to comparison; nnU-Net's two commands are stand-ins that write what a test set needs."""
-    write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1))
-    write_cases(tmp_path, centre=["A", "A", "A", "B", "B", "B"])
-    (tmp_path / "reference").rename(tmp_path / "labelsTs")
-    commands = tmp_path / "bin"
+def run_as_pasted(page, word, folder, **variables):
+    """Run the block of a page that has a word; nnU-Net's commands are stand-ins that write what a test set needs."""
+    commands = folder / "bin"
     commands.mkdir()
     for name, body in {
         "nnUNetv2_train": 'echo "$@" >> trained',
         "nnUNetv2_predict": 'while [ "$1" != -o ]; do shift; done; mkdir -p "$2"; cp prediction/* "$2"',
         "nnunet-dro": f'exec "{sys.executable}" -m nnunet_dro.cli "$@"',
+        "python": f'exec "{sys.executable}" "$@"',
     }.items():
         (commands / name).write_text(f"#!/bin/sh\n{body}\n")
         (commands / name).chmod(0o755)
-    (block,) = [block for block in code_blocks((ROOT / "README.md").read_text("utf-8"), "bash") if "compare" in block]
-    environment = os.environ | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    (block,) = [block for block in code_blocks((ROOT / page).read_text("utf-8"), "bash") if word in block]
+    environment = os.environ | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"} | variables
+    done = subprocess.run(["bash", "-euc", block], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_of_the_readme_run_as_pasted(tmp_path):
+    """From plain training to comparison."""
+    write_study(tmp_path, shifts=(0, 1, 2, 4, 0, 1))
+    write_cases(tmp_path, centre=["A", "A", "A", "B", "B", "B"])
+    (tmp_path / "reference").rename(tmp_path / "labelsTs")
+    run_as_pasted("README.md", "compare", tmp_path)
     assert (tmp_path / "trained").read_text().split() == [
         *("1", "3d_fullres", "0", "-tr", "nnUNetTrainer"),
         *("1", "3d_fullres", "0", "-tr", "nnUNetTrainerDRO"),
     ]
     assert (tmp_path / "results" / "comparison" / "report.html").is_file()
+
+
+def test_the_column_of_cases_without_foreground_is_made_as_pasted(tmp_path):
+    dataset = tmp_path / "Dataset123_Name"
+    for name, label in {"001": bars(4), "002": np.zeros((8, 8, 8)), "003": bars(0)}.items():
+        write_map(dataset / "labelsTr" / f"{name}.nii.gz", label)
+        write_map(dataset / "imagesTr" / f"{name}_0000.nii.gz", np.arange(512).reshape(8, 8, 8), dtype=np.float32)
+    run_as_pasted("docs/questions.md", "foreground", tmp_path, nnUNet_raw=str(tmp_path))
+    assert (dataset / "cases.csv").read_text() == "case,foreground\n001,yes\n002,no\n003,yes\n"
+    assert (dataset / "trained").is_file()
