@@ -72,11 +72,12 @@ def make_trainer(project, request) -> Callable:
         kind: str = "labels",
         fold: int | str = 0,
         device: str = "cpu",
+        plans_name: str = "nnUNetPlans",
     ):
         import torch
 
         here = project(kind)
-        plans = load_json(str(here.preprocessed / "nnUNetPlans.json"))
+        plans = load_json(str(here.preprocessed / f"{plans_name}.json"))
         plans["continue_training"] = False
         trainer = cls(
             plans=plans,

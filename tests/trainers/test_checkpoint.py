@@ -9,6 +9,8 @@ import time
 import numpy as np
 import pytest
 import torch
+from nnunetv2.run.run_training import maybe_load_checkpoint
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.trainers.checkpoint import check_resumed, recorded_options
 from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
@@ -57,8 +59,6 @@ def test_the_running_mean_of_normalised_weights_goes_on_after_a_restart(make_tra
 
 
 def test_checkpoint_is_nnunets_for_nnunet(make_trainer):
-    from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
-
     trainer = trained(make_trainer, 1)
     path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
     trainer.save_checkpoint(path)
@@ -73,8 +73,6 @@ def test_checkpoint_is_nnunets_for_nnunet(make_trainer):
 
 
 def test_a_checkpoint_of_plain_nnunet_starts_with_an_empty_table(make_trainer):
-    from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
-
     plain = make_trainer(nnUNetTrainer)
     plain.initialize()
     path = os.path.join(plain.output_folder, "checkpoint_latest.pth")
@@ -162,6 +160,25 @@ def test_a_kill_during_a_save_leaves_a_checkpoint_that_loads(tmp_path):
         process.stdout.close()
         checkpoint = torch.load(path)
         assert (checkpoint["weights"] == checkpoint["i"]).all()
+
+
+def test_pretrained_weights_are_taken_but_for_the_heads(make_trainer):
+    """As ``nnUNetv2_train -pretrained_weights`` does it, from a plain training."""
+    plain = make_trainer(nnUNetTrainer)
+    plain.initialize()
+    path = os.path.join(plain.output_folder, "checkpoint_final.pth")
+    plain.save_checkpoint(path)
+    trainer = make_trainer(trainer_class("nnUNetTrainerDRO"))
+    maybe_load_checkpoint(trainer, continue_training=False, validation_only=False, pretrained_weights_file=path)
+    theirs = plain.network.state_dict()
+    different = {name for name, value in trainer.network.state_dict().items() if not torch.equal(value, theirs[name])}
+    assert different
+    assert all(".seg_layers." in name for name in different)
+    trainer.on_train_start()
+    table = trainer.hardness_log.table
+    assert table.n_unseen == len(table)
+    trainer.train_step(next(trainer.dataloader_train))
+    assert table.n_unseen < len(table)
 
 
 # Options
