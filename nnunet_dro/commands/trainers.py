@@ -18,7 +18,7 @@ def trainers(
     ] = None,
 ) -> None:
     """List the trainers and their options, and say whether nnU-Net finds them."""
-    from nnunet_dro.trainers.installation import FOLDER, discover
+    from nnunet_dro.trainers.installation import EXPORT, FOLDER, discover
 
     if path:
         typer.echo(FOLDER)
@@ -39,3 +39,5 @@ def trainers(
 
     console.print(trainer_overview())
     console.print(f"\n[green]nnU-Net finds them[/] through {found.where}")
+    if not found.where.is_relative_to(FOLDER):
+        console.print(f"Without a file in its folder it finds them from nnunetv2 2.8 on, after: {EXPORT}")

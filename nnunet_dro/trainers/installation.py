@@ -14,7 +14,8 @@ FOLDER = Path(__file__).parent / "discovery"
 _MODULE = "nnUNetTrainer_nnunet_dro.py"
 #: The module of nnU-Net that reads nnUNet_extTrainer; versions before 2.8 have none.
 _SEARCH = Path("utilities") / "find_objects.py"
-_EXPORT = "export nnUNet_extTrainer=$(nnunet-dro trainers --path)"
+#: Makes nnU-Net look into our folder, from nnunetv2 2.8 on.
+EXPORT = "export nnUNet_extTrainer=$(nnunet-dro trainers --path)"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def discover() -> Discovery:
         return Discovery(
             None,
             f"nnU-Net is installed from its sources (pip install -e), and the folder {folders[0].parents[1]}, which "
-            f"contains only a module of nnunet-dro, hides it. Remove that folder, then run: {_EXPORT}",
+            f"contains only a module of nnunet-dro, hides it. Remove that folder, then run: {EXPORT}",
         )
     for folder in folders:
         if (folder / _MODULE).exists():
@@ -54,5 +55,5 @@ def discover() -> Discovery:
     return Discovery(
         None,
         f"{folders[0] / _MODULE} is missing. Install nnunet-dro again (pip install --force-reinstall --no-deps "
-        f"nnunet-dro), or with nnunetv2 >= 2.8 run: {_EXPORT}",
+        f"nnunet-dro), or with nnunetv2 >= 2.8 run: {EXPORT}",
     )

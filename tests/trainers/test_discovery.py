@@ -105,6 +105,7 @@ def test_the_command_says_where_nnunet_finds_them(environment):
     module = environment.nnunet / "training/nnUNetTrainer/nnUNetTrainer_nnunet_dro.py"
     result = environment.run("-m", "nnunet_dro.cli", "trainers")
     assert f"nnU-Net finds them through {module}" in result.stdout
+    assert "after: export nnUNet_extTrainer=$(nnunet-dro trainers --path)" in result.stdout
     for expected in ("nnUNetTrainerHWS", "beta<x>", "noIS", "clip<lo>to<hi>", "momentum<m>", "plainSGD", "<n>epochs"):
         assert expected in result.stdout
     folder = Path(environment.run("-m", "nnunet_dro.cli", "trainers", "--path").stdout.strip())
@@ -122,6 +123,7 @@ def test_the_command_says_where_nnunet_finds_them(environment):
             assert f"{module} is missing" in exported.stdout, "nnU-Net before 2.8 does not read the variable"
             return
         assert str(folder) in exported.stdout
+        assert "after: export" not in exported.stdout, "it is done"
         found = environment.find("nnUNetTrainerHWS_beta10", nnUNet_extTrainer=str(folder)).stdout.splitlines()[-1]
         assert "nnUNetTrainerHWS_beta10" in found
     finally:
