@@ -1,1 +1,1 @@
-"""The data of a training: data loaders, sub-volumes, trusted cases, groups of cases, and shares of voxels."""
+"""The data of a training: data loaders, sub-volumes, groups of cases, and shares of voxels."""
