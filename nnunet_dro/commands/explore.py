@@ -40,7 +40,7 @@ def explore(
     from nnunet_dro.evaluation.result_files import read_evaluation
     from nnunet_dro.exploration.exploration import explore_evaluation
     from nnunet_dro.exploration.files import exploration_files
-    from nnunet_dro.exploration.terminal import exploration_table
+    from nnunet_dro.exploration.words import exploration_table
     from nnunet_dro.files.output_folder import check_output, write_files
 
     check_output(output, overwrite=overwrite)

@@ -1,10 +1,12 @@
 """The page of the answer: one self-contained file, offline."""
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from nnunet_dro.doctor import rules
 from nnunet_dro.doctor.answer import Answer, duration
@@ -12,22 +14,12 @@ from nnunet_dro.doctor.figure import dice_figure
 from nnunet_dro.doctor.measurements import CASES_FILE, DICE, LOSS
 from nnunet_dro.doctor.rules import State, Stratum
 from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
-from nnunet_dro.pages.html import page_assets, page_environment
+from nnunet_dro.pages import document
+from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.pages.svg import legend_mark
 from nnunet_dro.pages.wording import NO_VALUE, count
-
-_ASSETS = Path(__file__).parent / "assets"
-
-#: The sections by their places in the page.
-_CONTENTS = {
-    "answer": "Answer",
-    "strata": "Who is hard",
-    "spread": "Spread",
-    "cost": "Cost",
-    "cases": "Cases",
-    "methods": "Rules",
-}
 
 #: More outliers than this are in the table of cases only.
 _MOST_OUTLIERS = 20
@@ -38,71 +30,109 @@ _MOST_FIGURES = 4
 
 def doctor_html(answer: Answer) -> str:
     """The page, in which all names from files are escaped."""
-    fold, diagnosis = answer.fold, answer.diagnosis
+    fold = answer.fold
     n_validation = int((~answer.is_training).sum())
-    sets = f"{count(diagnosis.n_training, 'training case')} and {count(n_validation, 'validation case')}"
-    content = {
-        "kind": "nnunet-dro · doctor",
-        "title": f"Would robust training help? {fold.dataset}",
-        "heading": "Would robust training help?",
-        "lede": f"{fold.trainer} on {fold.dataset}, {fold.configuration}, {fold.folder.name}: {sets}.",
-        "contents": list(_CONTENTS.items()),
-        "finding": heading(answer),
-        "why": why(answer),
-        "advice": advice(answer),
-        "command": command(answer),
-        "notes": notes(answer),
-        "strata": [_stratum_row(answer, stratum) for stratum in diagnosis.strata],
-        "figures": _figures(answer),
-        "figure_legend": [((legend_mark(0),), "training case"), ((legend_mark(1),), "validation case")],
-        "outliers": [
-            {"case": o.case, "label": o.label, "dice": points(o.dice), "limit": points(o.limit)}
-            for o in diagnosis.outliers[:_MOST_OUTLIERS]
-        ],
-        "n_outliers": len(diagnosis.outliers),
-        "spread": _spread(answer),
-        "cost": _cost(answer),
-        "limits": _limits(answer),
-        "about": _about(answer),
-        "cases": {
-            "about": "All training and validation cases of the fold, hardest first.",
-            "caption": "Every case",
-            "file": CASES_FILE,
-        },
-        "payload": _case_table(answer).payload({}),
+    sets = f"{count(answer.diagnosis.n_training, 'training case')} and {count(n_validation, 'validation case')}"
+    first, *others = advice(answer)
+    blocks: list[Block] = [
+        Heading(heading(answer), anchor="answer", short="Answer"),
+        *(Prose(sentence, kind="") for sentence in why(answer)),
+        Prose(first, kind="first"),
+        *(Prose(sentence, kind="") for sentence in others),
+        *([Prose(shown, kind="command")] if (shown := command(answer)) else []),
+        *map(Note, notes(answer)),
+        *_strata(answer),
+        Heading("Spread of the losses", anchor="spread", short="Spread"),
+        *_spread(answer),
+        Heading("Cost", anchor="cost", short="Cost"),
+        Table.of_pairs("Cost", _cost(answer), kind="facts"),
+    ]
+    cases = {
+        "about": "All training and validation cases of the fold, hardest first.",
+        "caption": "Every case",
+        "file": CASES_FILE,
     }
-    template = page_environment(_ASSETS).get_template("doctor.html")
-    return template.render({**page_assets(), **content})
+    return page(
+        blocks,
+        _methods(answer),
+        about=_about(answer),
+        cases=cases,
+        payload=_case_table(answer).payload({}),
+        kind="nnunet-dro · doctor",
+        title=f"Would robust training help? {fold.dataset}",
+        heading="Would robust training help?",
+        lede=f"{fold.trainer} on {fold.dataset}, {fold.configuration}, {fold.folder.name}: {sets}.",
+    )
 
 
-def _stratum_row(answer: Answer, stratum: Stratum) -> dict[str, Any]:
-    of_cases, of_draws = answer.share(members(answer, stratum))
-    return {
-        "column": stratum.column,
-        "name": stratum.name,
-        "n_training": stratum.n_training,
-        "n_validation": stratum.n_validation,
-        "training": _compared(stratum.training),
-        "validation": _compared(stratum.validation),
-        "cases": f"{100 * of_cases:.0f}",
-        "draws": NO_VALUE if of_draws != of_draws else f"{100 * of_draws:.0f}",
-        "state": stratum.state.value,
-        "is_worse": stratum.state in (State.BEHIND, State.NOT_CARRIED_OVER),
-    }
+def _strata(answer: Answer) -> Iterator[Block]:
+    yield Heading("Who is hard", anchor="strata", short="Who is hard")
+    yield Prose(
+        "Mean Dice of full predictions, in per cent, in the label in which the stratum is most clearly below: its "
+        "training "
+        "cases against the other training cases, and its validation cases against all training cases. p is the "
+        "probability of ranks as low as these by chance, in one comparison."
+    )
+    yield _strata_table(answer)
+    if charts := _charts(answer):
+        yield Heading("Dice of every case, in per cent", 3)
+        yield Figure(charts, [((legend_mark(0),), "training case"), ((legend_mark(1),), "validation case")])
+        about = "The heavy line is the median of the row. A dot opens its case in the table below."
+        yield Prose(about, kind="key")
+    if outliers := answer.diagnosis.outliers[:_MOST_OUTLIERS]:
+        n_all = len(answer.diagnosis.outliers)
+        some = f": the first {len(outliers)} of {n_all}" if n_all > len(outliers) else ""
+        columns = [
+            (document.Column("Case", "name"), lambda outlier: outlier.case),
+            (document.Column("Label", "text"), lambda outlier: outlier.label),
+            (document.Column("Dice"), lambda outlier: points(outlier.dice)),
+            (document.Column("Outlier below"), lambda outlier: points(outlier.limit)),
+        ]
+        yield Heading("Outliers", 3)
+        yield Prose(f"Training cases far below the others that no stratum explains{some}.")
+        yield Table.of("Outliers", columns, outliers)
 
 
-def _compared(comparison: rules.Comparison | None) -> dict[str, str]:
-    if comparison is None:
-        return {"label": "", "mean": NO_VALUE, "others": "", "p": ""}
-    return {
-        "label": comparison.label,
-        "mean": points(comparison.mean),
-        "others": points(comparison.others),
-        "p": probability(comparison),
-    }
+def _strata_table(answer: Answer) -> Table:
+    """How the cases of each stratum compare with others, and how often they would be drawn."""
+
+    def share(place: int) -> Any:
+        return lambda stratum: _known(answer.share(members(answer, stratum))[place], ".0%").removesuffix(" %")
+
+    def name(stratum: Stratum) -> str:
+        return f"{stratum.column}: {stratum.name}" if stratum.column else stratum.name
+
+    def state(stratum: Stratum) -> Cell:
+        is_worse = stratum.state in (State.BEHIND, State.NOT_CARRIED_OVER)
+        return Cell(stratum.state.value, kind=f"state{' worse' * is_worse}")
+
+    columns: list[Any] = [(document.Column("Stratum", "name"), name), (document.Column("Finding", "text"), state)]
+    for of in ("training", "validation"):
+        above = f"{of.capitalize()} cases"
+        columns.append((document.Column("n", above=above), lambda stratum, of=of: str(getattr(stratum, f"n_{of}"))))
+        for column, written in _COMPARED.items():
+            columns.append((replace(column, above=above), partial(_compared, of, column.title, written)))
+    columns += [(document.Column(title, above="Share, %"), share(n)) for n, title in enumerate(("Cases", "Draws"))]
+    return Table.of("Strata", columns, answer.diagnosis.strata)
 
 
-def _figures(answer: Answer) -> list[dict[str, Any]]:
+#: What is said of a comparison.
+_COMPARED = {
+    document.Column("Label", "text"): lambda compared: compared.label,
+    document.Column("Mean"): lambda compared: points(compared.mean),
+    document.Column("Others"): lambda compared: points(compared.others),
+    document.Column("p"): lambda compared: probability(compared),
+}
+
+
+def _compared(of: str, title: str, written: Any, stratum: Stratum) -> str:
+    compared = getattr(stratum, of)
+    if compared is None:
+        return NO_VALUE if title == "Mean" else ""
+    return str(written(compared))
+
+
+def _charts(answer: Answer) -> list[tuple[str, list[Markup]]]:
     """A figure for each column, of the label in which a stratum of it is furthest behind."""
     if not answer.has_predictions:
         return []
@@ -117,13 +147,13 @@ def _figures(answer: Answer) -> list[dict[str, Any]]:
         ]
         worst = max(compared, key=lambda comparison: comparison.difference, default=None)
         label = worst.label if worst else min(answer.diagnosis.medians, key=lambda name: answer.diagnosis.medians[name])
-        found.append({"title": f"{label}, by {column}" if column else label, "svg": dice_figure(answer, column, label)})
+        found.append((f"{label}, by {column}" if column else label, [dice_figure(answer, column, label)]))
     return found
 
 
-def _spread(answer: Answer) -> list[tuple[str, str]]:
+def _spread(answer: Answer) -> list[Block]:
     if answer.spread is None:
-        return []
+        return [Prose("No finite loss was measured.")]
     spread = answer.spread
     rows = [
         ("Between cases", f"{spread.between:.3f}"),
@@ -133,7 +163,11 @@ def _spread(answer: Answer) -> list[tuple[str, str]]:
     if answer.draws is not None:
         effective = f"{answer.draws.effective:.0f} of {answer.diagnosis.n_training}"
         rows += [(f"Effective cases of {answer.trainer}", effective), ("Its beta", f"{answer.draws.beta:.2g}")]
-    return rows
+    about = (
+        "Standard deviations of nnU-Net's loss of augmented patches of the training cases. Hardness weighted "
+        "sampling can"
+    )
+    return [Prose(f"{about} only find what differs between cases."), Table.of_pairs("Spread", rows, kind="facts")]
 
 
 def _known(value: float, form: str) -> str:
@@ -157,34 +191,60 @@ def _cost(answer: Answer) -> list[tuple[str, str]]:
     return rows
 
 
-def _limits(answer: Answer) -> Mapping[str, str]:
-    return {
-        "behind": f"{100 * rules.BEHIND:.0f}",
-        "level": f"{rules.LEVEL:g}",
-        "n_comparisons": str(answer.diagnosis.n_comparisons),
-        "suspicion": f"{rules.SUSPICION:g}",
-        "outlier": f"{100 * rules.OUTLIER:.0f}",
-        "outlier_sd": f"{rules.OUTLIER_SD:g}",
-        "fewest_outliers": str(rules.FEWEST_OUTLIERS),
-        "outlier_share": f"{100 * rules.OUTLIER_SHARE:g}",
-        "fewest_cases": str(rules.FEWEST_CASES),
-        "learnt": f"{100 * rules.LEARNT:.0f}",
-        "low": f"{100 * rules.LOW:.0f}",
-        "fewest_iterations": f"{rules.FEWEST_ITERATIONS:,}",
+def _methods(answer: Answer) -> list[Block]:
+    behind, outlier, share = (f"{100 * value:g}" for value in (rules.BEHIND, rules.OUTLIER, rules.OUTLIER_SHARE))
+    learnt, low = f"{100 * rules.LEARNT:.0f}", f"{100 * rules.LOW:.0f}"
+    terms = {
+        "Cannot tell": f"Fewer than {rules.FEWEST_CASES} training cases, no predictions, or no label with a median "
+        f"Dice of "
+        f"{learnt} on the training cases. Labels below that do not count in the other rules.",
+        "A few outliers": f"At least {rules.FEWEST_OUTLIERS} training cases and {share} % of them are {outlier} "
+        f"points and "
+        f"{rules.OUTLIER_SD:g} standard deviations (1.4826 times the median absolute deviation) below the median of a "
+        "label, no stratum explains them, and they are at least as many as the cases of strata that are behind. A "
+        "stratum "
+        "explains its cases if it is behind, or uncertain, and at least half of its training cases are that far below.",
+        "Hard to learn": f"The training cases of a stratum are behind: {behind} points of mean Dice of a label below "
+        f"the "
+        f"other training cases, with p below {rules.LEVEL:g} / {answer.diagnosis.n_comparisons} comparisons.",
+        "Learnt but not carried over": "The training cases of a stratum are not behind, but its validation cases are, "
+        "against all training cases.",
+        "Cannot tell, too few cases": f"A stratum is {behind} points below, with p below {rules.SUSPICION:g} but not "
+        f"below "
+        "the limit above.",
+        "Cannot tell: the training is short, or little is learnt yet": "The training has fewer than "
+        f"{rules.FEWEST_ITERATIONS:,} iterations, or the median Dice of a label on the training cases is below {low}.",
+        "Nothing fails": "None of these.",
     }
-
-
-def _about(answer: Answer) -> list[tuple[str, str]]:
-    fold = answer.fold
+    definitions = {
+        "Draws": "Share of the draws of the default trainer from the network as it is, by the pooled hardness of the "
+        "measured patches. They change as the network trains.",
+        "Effective cases": "exp(entropy) of the probabilities: the number of cases that equally likely draws would be "
+        "spread over.",
+        "Dice": "2 TP / (2 TP + FP + FN) of the preprocessed case; undefined where neither reference nor prediction "
+        "has "
+        "the label, and then left out.",
+    }
     return [
-        ("Dataset", fold.dataset),
-        ("Trainer", fold.trainer),
-        ("Plans", fold.plans),
-        ("Configuration", fold.configuration),
-        ("Fold", fold.folder.name.removeprefix("fold_")),
-        ("Strata", f"{', '.join(answer.by)} of {answer.strata_from}" if answer.by else "none"),
-        ("Losses", answer.spread_from),
+        Heading("The rules", anchor="methods", short="Rules"),
+        Prose("The first that holds decides."),
+        Table.of_pairs("Rules", terms.items(), kind="terms"),
+        Heading("Definitions", 3),
+        Table.of_pairs("Definitions", definitions.items(), kind="terms"),
     ]
+
+
+def _about(answer: Answer) -> dict[str, str]:
+    fold = answer.fold
+    return {
+        "Dataset": fold.dataset,
+        "Trainer": fold.trainer,
+        "Plans": fold.plans,
+        "Configuration": fold.configuration,
+        "Fold": fold.folder.name.removeprefix("fold_"),
+        "Strata": f"{', '.join(answer.by)} of {answer.strata_from}" if answer.by else "none",
+        "Losses": answer.spread_from,
+    }
 
 
 def _case_table(answer: Answer) -> SortableTable:

@@ -1,24 +1,25 @@
 """The page of an exploration: one self-contained file, offline."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from nnunet_dro.evaluation.report.charts.distribution import distribution
 from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
-from nnunet_dro.evaluation.report.formatting import number, p_value, unit_sign
 from nnunet_dro.evaluation.report.score_tables import metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
-from nnunet_dro.exploration.words import counted, findings, heading, on_table, parts_of, size, title
-from nnunet_dro.pages.html import page_assets, page_environment
+from nnunet_dro.exploration.words import combinations_table, findings, heading, parts_of, size, title
+from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import Column, SortableTable
-from nnunet_dro.pages.wording import NO_VALUE, share
+from nnunet_dro.pages.wording import NO_VALUE
 
-_ASSETS = Path(__file__).parent / "assets"
+#: The most strata of an attribute that are named.
+_MOST_STRATA = 30
 
 #: The most dots of a row of a figure, those of the worst cases.
 _MOST_DOTS = 2_000
@@ -29,56 +30,52 @@ def exploration_html(exploration: Exploration) -> str:
     metric = exploration.known_metric
     table = _case_table(exploration, metric) if len(exploration.cases) else None
     charts = [] if table is None else _charts(exploration, metric, table)
-    contents = [("found", "What stands out")]
-    contents += [("pictures", "Pictures")] if charts else []
-    contents += [
-        ("attributes", "Attributes"),
-        *([("cases", "Cases")] if table else []),
-        ("methods", "How it was found"),
+    blocks: list[Block] = [
+        Heading("What stands out", anchor="found", short="What stands out"),
+        Prose(findings(exploration), kind="points"),
+        *([combinations_table(exploration)] if len(exploration.table) else []),
+        *map(Note, exploration.notes),
     ]
-    content = {
-        "kind": "nnunet-dro · exploration",
-        "title": f"Exploration of {exploration.method}",
-        "heading": heading(exploration),
-        "lede": size(exploration),
-        "contents": contents,
-        "findings": findings(exploration),
-        "notes": list(exploration.notes),
-        "several": len(exploration.labels) > 1,
-        "unit": unit_sign(metric),
-        "rows": [_row(row, metric) for row in exploration.table.to_dict("records")],
-        "on_table": on_table(exploration),
-        "charts": charts,
-        "metric": metric,
-        "attributes": [(name, list(strata.items())) for name, strata in exploration.attributes.items()],
-        "definitions": dict(exploration.about["definitions"]),
-        "about": {name: dict(exploration.about[name]) for name in ("options", "evaluation", "versions")},
-        "has_cases": table is not None,
-        "cases": {
-            "about": "Every case of the labels in the table above.",
-            "hint": "A dot in a figure opens its case here." if charts else "",
-            "file": "scores.csv of the evaluation",
-        },
-        "payload": {"columns": []} if table is None else table.payload({}),
+    if charts:
+        blocks.append(Heading("Against the rest", anchor="pictures", short="Pictures"))
+        about = (
+            "The cases of the half that was tested. A dot is a case; the box spans the middle half, the heavy line is"
+        )
+        missed = "A label that was missed or invented and has no value is drawn at the worst value."
+        blocks.append(Prose(f"{about} the median, the dotted one {metric.tail.upper()}. {missed}"))
+        blocks.append(Figure(charts))
+    attributes = [(name, _strata(strata)) for name, strata in exploration.attributes.items()]
+    blocks += [
+        Heading("Attributes", anchor="attributes", short="Attributes"),
+        Prose("What was combined, and the number of cases of each stratum."),
+        Table.of_pairs("Attributes", attributes, kind="terms"),
+    ]
+    definitions = exploration.about["definitions"].items()
+    terms = [(name.capitalize(), f"{text[:1].upper()}{text[1:]}.") for name, text in definitions]
+    cases = {
+        "about": "Every case of the labels in the table above.",
+        "hint": "A dot in a figure opens its case here." if charts else "",
+        "file": "scores.csv of the evaluation",
     }
-    template = page_environment(_ASSETS).get_template("exploration.html")
-    return template.render({**page_assets(), **content})
+    return page(
+        blocks,
+        [
+            Heading("How it was found", anchor="methods", short="How it was found"),
+            Table.of_pairs("Definitions", terms, kind="terms"),
+        ],
+        about={name: dict(exploration.about[name]) for name in ("options", "evaluation", "versions")},
+        cases=None if table is None else cases,
+        payload={"columns": []} if table is None else table.payload({}),
+        kind="nnunet-dro · exploration",
+        title=f"Exploration of {exploration.method}",
+        heading=heading(exploration),
+        lede=size(exploration),
+    )
 
 
-def _row(row: Mapping[Any, Any], metric: Metric) -> dict[str, Any]:
-    return {
-        "title": title(row),
-        "label": str(row["label"]),
-        "n": counted(row),
-        "mean": number(row["mean_test"], metric),
-        "rest": number(row["mean_rest_test"], metric),
-        "share": share(row["share_lower"]),
-        "p": p_value(row["holm_p"]),
-        "searched": f"{number(row['mean_search'], metric)} / {number(row['mean_rest_search'], metric)}",
-        "n_searched": f"n = {row['n_search']:,}",
-        "confirmed": bool(row["confirmed"]),
-        "same": str(row["same_cases"]),
-    }
+def _strata(n_cases: Mapping[str, int]) -> str:
+    named = "; ".join(f"{stratum} ({n:,})" for stratum, n in list(n_cases.items())[:_MOST_STRATA])
+    return named + (f" and {len(n_cases) - _MOST_STRATA} more" if len(n_cases) > _MOST_STRATA else "")
 
 
 def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:
@@ -101,7 +98,7 @@ def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:
     return SortableTable(tuple(columns), keys, by_value, descending=not metric.more_is_better)
 
 
-def _charts(exploration: Exploration, metric: Metric, table: SortableTable) -> list[dict[str, Any]]:
+def _charts(exploration: Exploration, metric: Metric, table: SortableTable) -> list[tuple[str, list[Markup]]]:
     """A figure for each combination that was confirmed: its cases against the others, of the half that was tested."""
     found = []
     column = table.column(metric_title(metric))
@@ -114,7 +111,7 @@ def _charts(exploration: Exploration, metric: Metric, table: SortableTable) -> l
         strata = _against_the_rest(cases, row, number_of_row, metric)
         drawn = distribution(strata, metric, label=str(row["label"]), column=column, at_most=_MOST_DOTS)
         caption = title(row) + (f", {row['label']}" if len(exploration.labels) > 1 else "")
-        found.append({"title": caption, "svg": drawn})
+        found.append((caption, [drawn]))
     return found
 
 

@@ -1,14 +1,15 @@
-"""What readers are told of an exploration, on the page and in the terminal alike."""
+"""What readers are told of an exploration: sentences and the table, for the page and for the terminal."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from nnunet_dro.evaluation.report.formatting import p_value, quantity
-from nnunet_dro.exploration.exploration import Exploration
-from nnunet_dro.pages.wording import count, share
+from rich.console import RenderableType
 
-#: What the page and the terminal print under the table.
-ON_TABLE = "Numbers are those of the half that was tested. Each row leaves out the cases of the rows above it"
+from nnunet_dro.evaluation.report.formatting import number, p_value, quantity, unit_sign
+from nnunet_dro.exploration.exploration import Exploration
+from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table
+from nnunet_dro.pages.terminal import printed
+from nnunet_dro.pages.wording import count, share
 
 
 def parts_of(row: Mapping[Any, Any]) -> list[tuple[str, str]]:
@@ -94,6 +95,50 @@ def counted(row: Mapping[Any, Any]) -> str:
     return f"{row['n_test']:,} ({row['n_worst_test']} as worst)" if row["n_worst_test"] else f"{row['n_test']:,}"
 
 
-def on_table(exploration: Exploration) -> str:
-    """What the table shows."""
-    return f"{ON_TABLE}{' (of its label)' if len(exploration.labels) > 1 else ''}."
+def combinations_table(exploration: Exploration) -> Table:
+    """The combinations that were tested, those that were confirmed first of all in bold."""
+    metric = exploration.known_metric
+    several = len(exploration.labels) > 1
+
+    def name(row: Mapping[Any, Any]) -> Cell:
+        return Cell(title(row), (f"the same cases: {row['same_cases']}",) if row["same_cases"] else ())
+
+    def when_found(row: Mapping[Any, Any]) -> Cell:
+        means = (number(row[column], metric) for column in ("mean_search", "mean_rest_search"))
+        return Cell(" / ".join(means), (f"n = {row['n_search']:,}",))
+
+    columns: list[Any] = [
+        (Column("Combination", "name", spare="below"), name),
+        *([(Column("Label", "text"), lambda row: str(row["label"]))] if several else []),
+        (Column("n"), counted),
+        (Column(f"Mean ({unit_sign(metric)})"), lambda row: number(row["mean_test"], metric)),
+        (Column("Of the rest"), lambda row: number(row["mean_rest_test"], metric)),
+        (Column("Worse in"), lambda row: share(row["share_lower"])),
+        (Column("Holm p"), lambda row: p_value(row["holm_p"])),
+        (Column("Confirmed", "text"), lambda row: "yes" if row["confirmed"] else "no"),
+        (Column("When found: mean / rest", spare="column"), when_found),
+    ]
+    notes = (
+        "Numbers are those of the half that was tested. Each row leaves out the cases of the rows above it"
+        f"{' (of its label)' if several else ''}.",
+        "Worse in: the share of all pairs of a case of the combination and another case in which the former is worse.",
+        "When found: the means in the half in which the combination was found, which flatter the search and prove "
+        "nothing.",
+    )
+    records = exploration.table.to_dict("records")
+    kinds = ["confirmed" if row["confirmed"] else "refuted" for row in records]
+    return Table.of("Combinations that were tested", columns, records, notes=notes, row_kinds=kinds)
+
+
+def exploration_table(exploration: Exploration) -> RenderableType:
+    """The combinations that were tested, and what was found.
+
+    Args:
+        exploration: The exploration.
+
+    Returns:
+        A renderable for rich's console. Names are shown as they are.
+    """
+    tables = [combinations_table(exploration)] if len(exploration.table) else []
+    blocks: list[Block] = [Heading(heading(exploration)), Prose(size(exploration), kind=""), *tables]
+    return printed([*blocks, Prose(findings(exploration)), *map(Note, exploration.notes)])

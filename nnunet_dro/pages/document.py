@@ -33,8 +33,8 @@ class Prose:
 
     Attributes:
         text: A paragraph, or the points of a list.
-        kind: What it is: ``about`` (an explanation), ``key`` (to a table or figure), ``command``, ``steps`` (a numbered
-            list), or a word for its looks on a page.
+        kind: What it is: ``about`` (an explanation), ``key`` (to a table or figure), ``first`` (that matters most),
+            ``command``, ``steps`` (a numbered list), or a word for its looks on a page.
     """
 
     text: str | Sequence[str]
@@ -88,14 +88,14 @@ class Column:
         kind: ``num`` (at the right), ``text``, or ``name`` (what a row is about; such columns come first).
         above: A heading above this one and its neighbours that have the same.
         hint: What the heading means, where that needs saying.
-        spare: Whether a narrow terminal leaves out what is below the numbers.
+        spare: What a narrow terminal leaves out: what is ``below`` the entries, the ``column``, or nothing.
     """
 
     title: str
     kind: str = "num"
     above: str = ""
     hint: str = ""
-    spare: bool = False
+    spare: str = ""
 
 
 @dataclass(frozen=True)

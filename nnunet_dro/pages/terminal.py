@@ -39,7 +39,8 @@ def printed(blocks: Sequence[Block]) -> RenderableType:
             case Heading():
                 parts.append(Text(plain(block.text), style="bold"))
             case Prose(str(text), kind):
-                parts.append(Text(plain(text), style="dim" if kind in ("about", "key") else ""))
+                style = {"about": "dim", "key": "dim", "first": "bold"}.get(kind, "")
+                parts.append(Text("    " * (kind == "command") + plain(text), style=style))
             case Prose(points):
                 parts += [Text(plain(point)) for point in points]
             case Note(kind="finding"):
@@ -82,7 +83,9 @@ class _FittingTable:
             padding=(0, 1, 0, 0) if without_spare else (0, 1),
             show_header=table.has_head,
         )
-        for place, column in enumerate(table.columns):
+        shown = [n for n, column in enumerate(table.columns) if not (without_spare and column.spare == "column")]
+        for place in shown:
+            column = table.columns[place]
             is_number = column.kind == "num"
             # Numbers stay whole; long headings and entries, and what is below, may be broken.
             texts = (column.title, *(row[place].text for row in table.rows))
@@ -98,10 +101,10 @@ class _FittingTable:
         for place, row in enumerate(table.rows):
             style = _STYLES.get(table.row_kinds[place], "") if table.row_kinds else ""
             is_last = place + 1 == len(table.rows) or row[0].text != table.rows[place + 1][0].text
-            cells = [
-                _cell(cell, [] if without_spare and column.spare else cell.beside, between)
-                for column, cell in zip(table.columns, row, strict=True)
-            ]
+            cells = []
+            for n in shown:
+                beside = [] if without_spare and table.columns[n].spare else row[n].beside
+                cells.append(_cell(row[n], beside, between))
             drawn.add_row(*cells, style=style, end_section=is_last and table.n_names > 1)
         return drawn
 

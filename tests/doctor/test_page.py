@@ -138,7 +138,7 @@ def test_one_patch_per_case_leaves_no_nan(tmp_path, heading):
 def test_strata_may_be_in_columns_that_the_doctor_has_itself(tmp_path, column):
     answer = answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path, column=column)
     assert f"The stratum rare ({column}) is behind on the 8 cases" in printed(answer)
-    assert f"{column}: <b>rare</b>" in doctor_html(answer)
+    assert f"{column}: rare" in doctor_html(answer).replace("<wbr>", "")
 
 
 def test_labels_that_a_few_cases_lack_are_pointed_at(tmp_path):

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from nnunet_dro.exploration.exploration import explore_evaluation
 from nnunet_dro.exploration.files import exploration_files
-from nnunet_dro.exploration.terminal import exploration_table
+from nnunet_dro.exploration.words import exploration_table
 from tests.exploration.made import made
 from tests.pages.browser import driver, open_page
 from tests.ranking.made import evaluation_of
@@ -31,7 +31,7 @@ def test_distances_without_a_voxel_size_are_in_pixels():
     evaluation = made(200, effect=0.15, metric="hd95")
     evaluation = replace(evaluation, scores=evaluation.scores.assign(reference_ml=float("nan")))
     found = explore_evaluation(evaluation)
-    assert "mean (px)" in terminal(found)
+    assert "Mean (px)" in terminal(found)
     assert "(mm)" not in exploration_files(found)["report.html"]
 
 

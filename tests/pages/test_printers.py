@@ -16,7 +16,7 @@ COLUMNS = (
     Column("Site", "name"),
     Column("La_bel", "name"),
     Column("n"),
-    Column("Mean", above="Dice", hint="of all cases", spare=True),
+    Column("Mean", above="Dice", hint="of all cases", spare="below"),
     Column("Worst in", "text"),
 )
 ROWS = (

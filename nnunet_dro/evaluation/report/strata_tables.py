@@ -120,7 +120,7 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
         if any(_whole(record.get(field)) for record in records)
     ]
     columns += [
-        (Column(STATISTICS[name].title, spare=True), partial(_statistic, name, place, metric, largest, rivals))
+        (Column(STATISTICS[name].title, spare="below"), partial(_statistic, name, place, metric, largest, rivals))
         for place, name in enumerate(statistics)
     ]
     on_failures = []
