@@ -69,9 +69,8 @@ def _strata(answer: Answer) -> Iterator[Block]:
     yield Heading("Who is hard", anchor="strata", short="Who is hard")
     yield Prose(
         "Mean Dice of full predictions, in per cent, in the label in which the stratum is most clearly below: its "
-        "training "
-        "cases against the other training cases, and its validation cases against all training cases. p is the "
-        "probability of ranks as low as these by chance, in one comparison."
+        "training cases against the other training cases, and its validation cases against all training cases. p is "
+        "the probability of ranks as low as these by chance, in one comparison."
     )
     yield _strata_table(answer)
     if charts := _charts(answer):
@@ -196,22 +195,18 @@ def _methods(answer: Answer) -> list[Block]:
     learnt, low = f"{100 * rules.LEARNT:.0f}", f"{100 * rules.LOW:.0f}"
     terms = {
         "Cannot tell": f"Fewer than {rules.FEWEST_CASES} training cases, no predictions, or no label with a median "
-        f"Dice of "
-        f"{learnt} on the training cases. Labels below that do not count in the other rules.",
+        f"Dice of {learnt} on the training cases. Labels below that do not count in the other rules.",
         "A few outliers": f"At least {rules.FEWEST_OUTLIERS} training cases and {share} % of them are {outlier} "
-        f"points and "
-        f"{rules.OUTLIER_SD:g} standard deviations (1.4826 times the median absolute deviation) below the median of a "
-        "label, no stratum explains them, and they are at least as many as the cases of strata that are behind. A "
-        "stratum "
-        "explains its cases if it is behind, or uncertain, and at least half of its training cases are that far below.",
+        f"points and {rules.OUTLIER_SD:g} standard deviations (1.4826 times the median absolute deviation) below the "
+        "median of a label, no stratum explains them, and they are at least as many as the cases of strata that are "
+        "behind. A stratum explains its cases if it is behind, or uncertain, and at least half of its training cases "
+        "are that far below.",
         "Hard to learn": f"The training cases of a stratum are behind: {behind} points of mean Dice of a label below "
-        f"the "
-        f"other training cases, with p below {rules.LEVEL:g} / {answer.diagnosis.n_comparisons} comparisons.",
+        f"the other training cases, with p below {rules.LEVEL:g} / {answer.diagnosis.n_comparisons} comparisons.",
         "Learnt but not carried over": "The training cases of a stratum are not behind, but its validation cases are, "
         "against all training cases.",
         "Cannot tell, too few cases": f"A stratum is {behind} points below, with p below {rules.SUSPICION:g} but not "
-        f"below "
-        "the limit above.",
+        "below the limit above.",
         "Cannot tell: the training is short, or little is learnt yet": "The training has fewer than "
         f"{rules.FEWEST_ITERATIONS:,} iterations, or the median Dice of a label on the training cases is below {low}.",
         "Nothing fails": "None of these.",
@@ -222,8 +217,7 @@ def _methods(answer: Answer) -> list[Block]:
         "Effective cases": "exp(entropy) of the probabilities: the number of cases that equally likely draws would be "
         "spread over.",
         "Dice": "2 TP / (2 TP + FP + FN) of the preprocessed case; undefined where neither reference nor prediction "
-        "has "
-        "the label, and then left out.",
+        "has the label, and then left out.",
     }
     return [
         Heading("The rules", anchor="methods", short="Rules"),

@@ -1,13 +1,14 @@
 """The files of the suspects: suspects.csv, and one self-contained page with the pictures."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.pages.html import page_assets, page_environment
+from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.html import page, page_environment
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.pages.svg import N_COLOURS
 from nnunet_dro.pages.wording import count
@@ -42,49 +43,113 @@ def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, s
 
 def suspects_html(suspects: Suspects, steps: Sequence[str] = ()) -> str:
     """The page, in which all names from files are escaped."""
-    table = _case_table(suspects)
     pictures = {case: f"picture-{n}" for n, case in enumerate(suspects.shown["case"])}
-    fold, log = suspects.fold, suspects.log
-    folds = ", ".join(one.folder.name.removeprefix("fold_") for one in suspects.folds)
-    content = {
-        "kind": "nnunet-dro · cases to look at",
-        "title": f"Cases to look at, {fold.dataset}",
-        "heading": f"Cases to look at in {fold.dataset}",
-        "lede": f"{count(len(suspects.table), 'case')}, starting with those whose {ordering(suspects)}.",
-        "contents": [
-            *[("pictures", "Pictures"), ("next", "What to do next")][: 2 if steps else 1],
-            *[("cases", "Cases"), ("methods", "Definitions")],
+    fold, several = suspects.fold, len(suspects.folds) > 1
+    to_do: list[Block] = [
+        Heading("What to do next", anchor="next", short="What to do next"),
+        Prose(steps, kind="steps"),
+    ]
+    return page(
+        [
+            *map(Note, suspects.notes),
+            Heading(f"The first {len(suspects.shown)}", anchor="pictures", short="Pictures"),
+            *_pictures(suspects),
+            *(to_do if steps else []),
         ],
-        "notes": list(suspects.notes),
-        "steps": list(steps),
-        "entries": _entries(suspects),
-        "has_pictures": bool(suspects.pictures),
-        "has_predictions": any(slice_.predicted is not None for slice_ in suspects.pictures.values()),
-        "has_curves": log is not None,
-        "labels": [(n % N_COLOURS, name) for n, name in enumerate(suspects.labels.values)] if suspects.labels else [],
-        "curve_icons": [(curve_icon(median=False), "the case"), (curve_icon(median=True), "median of all cases")],
-        "curve_name": "mean weight of each epoch" if suspects.by == WEIGHT else "stale loss at the end of each epoch",
-        "by": suspects.by,
-        "n_folds": len(suspects.folds),
-        "few": FEW,
-        "about": [
-            ("Dataset", fold.dataset),
-            ("Trainer", fold.trainer),
-            ("Plans", fold.plans),
-            ("Configuration", fold.configuration),
-            ("Folds" if len(suspects.folds) > 1 else "Fold", folds),
-            ("Log", f"{log.kind.file}, {count(len(log.epochs), 'epoch')}" if log else "none"),
-        ],
-        "cases": {
-            "about": "All cases of the folds." if len(suspects.folds) > 1 else "All cases of the fold.",
+        _methods(suspects),
+        about=_about(suspects),
+        cases={
+            "about": "All cases of the folds." if several else "All cases of the fold.",
             "hint": "",
             "caption": "Every case",
             "file": "suspects.csv",
         },
-        "payload": table.payload(pictures),
+        payload=_case_table(suspects).payload(pictures),
+        kind="nnunet-dro · cases to look at",
+        title=f"Cases to look at, {fold.dataset}",
+        heading=f"Cases to look at in {fold.dataset}",
+        lede=f"{count(len(suspects.table), 'case')}, starting with those whose {ordering(suspects)}.",
+    )
+
+
+def _pictures(suspects: Suspects) -> Iterator[Block]:
+    """What the pictures and curves show, their legends, and the first cases."""
+    curve = "mean weight of each epoch" if suspects.by == WEIGHT else "stale loss at the end of each epoch"
+    on_curves = (
+        "The shaded first third of the epochs does not count. All curves have the same axes; values beyond them are "
+        "drawn at the edge."
+    )
+    if len(suspects.folds) > 1:
+        on_curves += " A curve is the mean over the folds that trained on the case."
+    has_curves = suspects.log is not None
+    if suspects.pictures:
+        predicted = "with those of the prediction by the network that was trained without the case (dashed),"
+        if not any(one.predicted is not None for one in suspects.pictures.values()):
+            predicted = ""
+        about = "The slice that shows most of the reference, with its outlines"
+        about += f"{f', {predicted}' if predicted else ''} and without"
+        yield Prose(about + (f", and the {curve}. {on_curves}" if has_curves else "."))
+    elif has_curves:
+        yield Prose(f"The {curve}. {on_curves}")
+    if has_curves:
+        icons = [([curve_icon(median=False)], "the case"), ([curve_icon(median=True)], "median of all cases")]
+        yield Figure(legend=icons)
+    labels = [(n % N_COLOURS, name) for n, name in enumerate(suspects.labels.values)] if suspects.labels else []
+    gallery = page_environment(_ASSETS).get_template("gallery.html")
+    yield Figure(drawing=Markup(gallery.render(entries=_entries(suspects), labels=labels if suspects.pictures else [])))
+
+
+def _methods(suspects: Suspects) -> list[Block]:
+    by, has_curves = suspects.by, suspects.log is not None
+    terms = {}
+    if by == WEIGHT:
+        terms["Mean weight"] = (
+            "over the iterations that used the case, in the epochs that count. Weights are relative: plain training "
+            "gives every case 1. The lowest comes first."
+        )
+    elif by == LOSS:
+        terms["Stale loss"] = "the loss of the case when it was last seen, on an augmented patch."
+        terms["Mean rank"] = (
+            "over the epochs that count, the share of the other cases with a smaller stale loss at the end of the "
+            "epoch; equal losses count half. The highest comes first. A single hard epoch does not keep a case at "
+            "the top: in each epoch the hardest case has 100 %, however large its loss."
+        )
+    terms["Validation Dice"] = (
+        "of the network that was trained without the case, averaged over the labels that have one, from nnU-Net's "
+        "validation/summary.json."
+    )
+    if has_curves:
+        terms["Epochs that count"] = "all but the first third, in which the network still knows little."
+    if len(suspects.folds) > 1 and by != DICE:
+        terms["Several folds"] = (
+            "are ranked one by one, because the losses of one network may lie above those of another. Rank, gap and "
+            "loss are means over the folds that trained on the case; visits are added."
+        )
+    score = "validation Dice" if by == DICE else f"mean {by}"
+    terms["Gap"] = (
+        f"from the median of all cases to the {score}, in standard deviations (1.4826 times the median absolute "
+        f"deviation)."
+    )
+    if has_curves:
+        few = f" † Fewer than {FEW} visits: the rank says little." if by != DICE else ""
+        terms["Seen"] = f"number of visits in the epochs that count.{few}"
+    terms["Trusted"] = "the case has yes in the column trusted of the dataset's case table."
+    heading = Heading("Definitions", anchor="methods", short="Definitions")
+    return [heading, Table.of_pairs("Definitions", terms.items(), kind="terms")]
+
+
+def _about(suspects: Suspects) -> dict[str, str]:
+    fold, log = suspects.fold, suspects.log
+    return {
+        "Dataset": fold.dataset,
+        "Trainer": fold.trainer,
+        "Plans": fold.plans,
+        "Configuration": fold.configuration,
+        "Folds" if len(suspects.folds) > 1 else "Fold": ", ".join(
+            one.folder.name.removeprefix("fold_") for one in suspects.folds
+        ),
+        "Log": f"{log.kind.file}, {count(len(log.epochs), 'epoch')}" if log else "none",
     }
-    template = page_environment(_ASSETS).get_template("suspects.html")
-    return template.render({**page_assets(), **content})
 
 
 def _entries(suspects: Suspects) -> list[dict[str, Any]]:

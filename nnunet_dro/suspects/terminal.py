@@ -1,14 +1,15 @@
-"""The table for the terminal, and the form of its numbers."""
+"""What readers are told of the suspects: the order, the form of its numbers, and the table of the first cases."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import RenderableType
 
-from nnunet_dro.pages.wording import NO_VALUE, plain
+from nnunet_dro.pages.document import Cell, Column, Note, Prose, Table
+from nnunet_dro.pages.terminal import printed
+from nnunet_dro.pages.wording import NO_VALUE
 from nnunet_dro.suspects.ranking import FEW
 from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
 
@@ -23,39 +24,33 @@ def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableT
     Returns:
         A table for rich's console. Markup in names from files has no effect; cases that were rarely seen are dim.
     """
-    rows = suspects.shown.to_dict("records")
-    title = f"Cases to look at: {ordering(suspects)}"
-    shown = Table(title=Text(title, style="bold"), title_justify="left", box=None, pad_edge=False, padding=(0, 1))
-    shown.add_column("rank", justify="right")
-    shown.add_column("case", overflow="fold")
-    optional = {
-        "loss": bool(suspects.table["loss"].notna().any()),
-        "Dice": suspects.by != DICE and bool(suspects.shown["validation_dice"].notna().any()),
-        "seen": suspects.log is not None,
-        "in all": suspects.log is not None,
-        "trusted": bool(suspects.shown["trusted"].any()),
-    }
-    heads = [name for name, is_there in optional.items() if is_there]
-    for head in [score_title(suspects), "gap (SD)", *heads]:
-        shown.add_column(head, justify="right")
+    records, by, has_log = suspects.shown.to_dict("records"), suspects.by, suspects.log is not None
+    few = [by != DICE and is_few(row) for row in records]
+    columns: list[Any] = [
+        (Column("rank"), lambda row: str(row["rank"])),
+        (Column("case", "name"), lambda row: row["case"]),
+        (Column(score_title(suspects)), lambda row: score_text(row["score"], suspects)),
+        (Column("gap (SD)"), lambda row: decimals(row["gap"], 1, signed=True)),
+    ]
+    if suspects.table["loss"].notna().any():
+        columns.append((Column("loss"), lambda row: decimals(row["loss"], 3)))
+    if by != DICE and suspects.shown["validation_dice"].notna().any():
+        columns.append((Column("Dice"), lambda row: decimals(row["validation_dice"], 3)))
+    if has_log:
+        columns.append((Column("seen"), partial(_seen, suspects.by)))
+        columns.append((Column("in all"), lambda row: f"{row['times_seen_in_all']:,}"))
+    if suspects.shown["trusted"].any():
+        columns.append((Column("trusted", "text"), lambda row: "yes" if row["trusted"] else ""))
     if suspects.reasons:
-        shown.add_column("picture", overflow="fold")
-    for row in rows:
-        few = suspects.by != DICE and is_few(row)
-        cells = {
-            "loss": decimals(row["loss"], 3),
-            "Dice": decimals(row["validation_dice"], 3),
-            "seen": f"{row['times_seen']:,}{'†' if few else ''}",
-            "in all": f"{row['times_seen_in_all']:,}",
-            "trusted": "yes" if row["trusted"] else "",
-        }
-        numbers = [score_text(row["score"], suspects), decimals(row["gap"], 1, signed=True), *map(cells.get, heads)]
         # The page and suspects.csv give the whole reason.
-        reason = [suspects.reasons.get(row["case"], "").split(":")[0]] if suspects.reasons else []
-        words = [str(row["rank"]), row["case"], *(str(number) for number in numbers), *reason]
-        shown.add_row(*(Text(plain(word)) for word in words), style="dim" if few else None)
-    notes = [Text(plain(f"Note: {note}"), style="yellow") for note in suspects.notes]
-    return Group(shown, *notes, *(Text(plain(f"Next: {step}")) for step in steps))
+        columns.append((Column("picture", "text"), lambda row: suspects.reasons.get(row["case"], "").split(":")[0]))
+    title = f"Cases to look at: {ordering(suspects)}"
+    table = Table.of(title, columns, records, row_kinds=["few" if is_one else "" for is_one in few])
+    return printed([table, *map(Note, suspects.notes), *(Prose(f"Next: {step}", kind="") for step in steps)])
+
+
+def _seen(by: str, row: Mapping[Hashable, Any]) -> Cell:
+    return Cell(f"{row['times_seen']:,}", marks={"†": ""} if by != DICE and is_few(row) else {})
 
 
 def ordering(suspects: Suspects) -> str:
