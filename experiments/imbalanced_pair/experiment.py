@@ -37,8 +37,8 @@ _COLUMNS += ["minus resample", "weight", "effective"]
 def short_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
     """The shorter trainings, a seed at a time."""
     if quick:
-        small = {"n_train": 85, "n_test": 20, "steps": 40}
-        return [Run(method, ratio, seed, 0.2, **small) for seed in seeds for ratio in (1, 16) for method in METHODS]
+        small = partial(Run, learning_rate=0.2, n_train=85, n_test=20, steps=40)
+        return [small(method, ratio, seed) for seed in seeds for ratio in (1, 16) for method in METHODS]
     return [Run(m, ratio, seed, rate) for rate in RATES for seed in seeds for ratio in RATIOS for m in METHODS]
 
 

@@ -44,7 +44,7 @@ def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
     # In one order, whatever the order of the file.
     orders = {"label": SHOWN_LABELS, "stratum": roles(study).strata, "method": list(study.trainers)}
     for column, order in orders.items():
-        found[column] = pd.Categorical(found[column], order)
+        found[column] = pd.Categorical(found[column], pd.Index(order))
     found = found.sort_values(list(orders), ignore_index=True).astype(dict.fromkeys(orders, str))
     return results_table(found[["label", "stratum", *found.columns.drop(["label", "stratum"])]], roles(study))
 
