@@ -81,10 +81,10 @@ experiments: install
 	$(BIN)/python -m experiments imbalanced-pair-published
 	$(BIN)/python -m experiments hardness-signals
 	$(BIN)/python -m experiments segmentation-finetuning
-	$(BIN)/python -m experiments convergence phantoms --work build/convergence --methods DRO IW cvar0.1
-	$(BIN)/python -m experiments convergence long --work build/convergence --methods DRO --seeds 0 1 2
-	$(BIN)/python -m experiments convergence slices --work build/convergence --methods DRO IW DRO_explore0.3 cvar0.1
-	$(BIN)/python -m experiments convergence lesions-slices --work build/convergence --methods DRO DRO_earned IW
+	$(BIN)/python -m experiments convergence --methods DRO IW cvar0.1
+	$(BIN)/python -m experiments convergence-long --methods DRO --seeds 0 1 2
+	$(BIN)/python -m experiments convergence-slices --methods DRO IW DRO_explore0.3 cvar0.1
+	$(BIN)/python -m experiments convergence-lesions-slices --methods DRO DRO_earned IW
 	$(BIN)/python -m experiments phantoms-factorial
 	$(BIN)/python -m experiments label-noise
 

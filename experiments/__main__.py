@@ -12,8 +12,12 @@ from importlib import import_module
 
 from experiments.record.experiment import Experiment, run
 
+#: What can be trained on until plain training has converged.
+CONVERGENCE = ("", "-long", "-slices", "-lesions", "-lesions-slices", "-lesions-wrong", "-lesions-slices-wrong")
+CONVERGENCE += ("-hippocampus", "-nuclei")
 #: Name of an experiment, which is that of its record, to the module that has it.
 MODULES = {
+    **{f"convergence{kind}": "convergence.experiment" for kind in CONVERGENCE},
     "digits": "digits.experiment",
     "hardness-signals": "hardness_signals.experiment",
     "hardness-signals-slices": "hardness_signals.experiment",
@@ -30,7 +34,7 @@ MODULES = {
     "segmentation-finetuning": "segmentation.experiment",
 }
 #: Those with a command line of their own.
-OTHERS = {"convergence": "convergence.__main__", "doctor": "doctor.__main__"}
+OTHERS = {"doctor": "doctor.__main__"}
 
 
 def experiment(name: str) -> Experiment:

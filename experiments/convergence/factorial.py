@@ -50,7 +50,7 @@ def _runs(options: Options) -> list[Mapping[str, FactorialRun]]:
 
 def _make(options: Options, name: str, run: FactorialRun) -> Mapping[str, Any]:
     study = phantoms(quick=options.quick).study
-    return make_run(options.work, study, name, run, at=[run.iterations], progress=lambda share: None)
+    return make_run(options.work, study, name, run, at=[run.iterations])
 
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:

@@ -1,34 +1,18 @@
 """The page of the experiment on convergence."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from experiments.convergence.studies import ALL_LABELS, Question
 from experiments.curves import Roles, decision, differences, mean_of_rare, results_table
-from experiments.record import collapse_rates, collapsed_trainings, render, without_collapsed
+from experiments.record import collapse_rates, collapsed_trainings, methods_by_stratum, render, without_collapsed
 
 #: Points of Dice; plain training has converged if it rises by less in the last part of the training.
 CONVERGED = 0.5
 
 
-def page_text(
-    found: pd.DataFrame,
-    scores: pd.DataFrame,
-    asked: Question,
-    *,
-    seeds: Sequence[int],
-    regrouped: pd.DataFrame | None = None,
-) -> str:
-    """The text of the page above its table.
-
-    Args:
-        found: From `differences`.
-        scores: From `scores_of`.
-        asked: The data, and their words.
-        seeds: Seeds of the trainings.
-        regrouped: The differences by the other strata, if the data have any.
-    """
+def page_text(scores: pd.DataFrame, asked: Question, *, regrouped: pd.DataFrame | None = None) -> str:
+    """The text of the page above its table, from `scores_of`, and that by the other strata, if there are any."""
+    found = differences(scores, asked.roles)
     roles, study, iterations = asked.roles, asked.study, asked.iterations
     at_the_end = scores[scores["iteration"] == iterations]
     collapsed = collapsed_trainings(at_the_end)
@@ -63,15 +47,16 @@ def page_text(
         iterations=iterations,
         configuration=study.parent,
         visits=round(iterations * study.batch_size / sum(asked.n_train.values())),
-        n_seeds=len(seeds),
-        regrouped=None if regrouped is None else _at_the_end(regrouped, roles, iterations),
-        regrouped_by=asked.regrouped[0] if asked.regrouped else "",
+        n_seeds=scores["seed"].nunique(),
+        regrouped=None if regrouped is None else _at_the_end(differences(regrouped, roles), roles, iterations),
+        regrouped_by=asked.regrouped[0],
+        is_section=study.name == "convergence-long",
     )
 
 
 def _at_the_end(regrouped: pd.DataFrame, roles: Roles, last: int) -> pd.DataFrame:
     rows = regrouped[(regrouped["iteration"] == last) & (regrouped["label"] == roles.label)]
-    return results_table(rows, roles).drop(columns=["iteration", "share"])
+    return methods_by_stratum(results_table(rows, roles), roles.plain)
 
 
 def _verdicts(scores: pd.DataFrame, roles: Roles, last: int, *, converged: bool) -> list[dict[str, object]]:
@@ -85,11 +70,6 @@ def _verdicts(scores: pd.DataFrame, roles: Roles, last: int, *, converged: bool)
 
 def verdict(rows: pd.DataFrame, last: int, *, converged: bool) -> dict[str, object]:
     """Where one method's gain on the rare strata is largest, and what is left of it at the end.
-
-    Args:
-        rows: Of `differences`, those of one method and the rare strata.
-        last: The last iteration.
-        converged: Whether plain training has converged on the rare strata.
 
     Returns:
         ``method``; ``moment`` and ``largest``, the iteration and the points of the largest difference; ``end`` with

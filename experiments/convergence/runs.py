@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,26 +26,12 @@ class Run:
     iterations: int
 
 
-def make_run(
-    work: Path, study: Study, name: str, run: Run, *, at: Sequence[int], progress: Callable[[float], None]
-) -> dict[str, object]:
+def make_run(work: Path, study: Study, name: str, run: Run, *, at: Sequence[int]) -> dict[str, object]:
     """Train and test, after the dataset of the seed has been prepared unless it has.
 
     nnU-Net is in a process of its own, because it reads its folders when it is imported.
 
-    Args:
-        work: Folder of the datasets and the logs.
-        study: The dataset and the network.
-        name: Name of the run's log.
-        run: The training.
-        at: Iterations after which the network is tested.
-        progress: Called with the share of the training that is done, 0 to 1.
-
-    Returns:
-        What `experiments.convergence.training.train` returns.
-
-    Raises:
-        CommandError: If nnU-Net fails.
+    The network is tested after the iterations ``at``. Returns what `experiments.convergence.training.train` returns.
     """
     of_seed = SeedRuns(work / f"seed{run.seed}", study, run.seed)
     of_seed.prepare()
@@ -53,15 +39,10 @@ def make_run(
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
 
-    def show() -> None:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-        done = [line.split()[0] for line in lines if line.endswith(f" of {run.iterations}")]
-        progress(int(done[-1]) / run.iterations if done else 0.0)
-
     words = [Path(sys.executable).name, "-m", "experiments.convergence.training", "--dataset", study.dataset]
     words += ["--configuration", study.configuration, "--by", study.by, "--trainer", run.trainer]
     words += ["--iterations", str(run.iterations), "--at", *map(str, at)]
     words += ["--seed", str(run.seed), "--to", str(result)]
-    run_command(words, environment=of_seed.environment, log=log, while_running=show)
+    run_command(words, environment=of_seed.environment, log=log)
     content: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
     return content

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from experiments.convergence.training import EPOCH
 from experiments.curves import Roles
@@ -54,7 +52,7 @@ class Question:
         strata: What the strata are called, in the plural.
         gaining: What the gains are about, as "rare cerebellum".
         limits: What the data and the networks are.
-        regrouped: Test case to another stratum, by which the results are shown once more; what these strata are called.
+        regrouped: What other strata are called by which the results are shown once more, and their column in the data.
         settling: The last part of the training, as a share of it, in which plain training must hardly improve to have
             converged.
         late: Methods that were added after the results of the others were known.
@@ -66,7 +64,7 @@ class Question:
     strata: str
     gaining: str
     limits: str
-    regrouped: "tuple[str, pd.Series[str]] | None" = None
+    regrouped: tuple[str, str] = ("", "")
     settling: float = 0.5
     late: tuple[str, ...] = ("DRO_explore0.3", "cvar0.1", "DRO_earned")
     seconds: float = 0.06
@@ -93,10 +91,7 @@ class Question:
 def phantoms(*, quick: bool, slices: bool = False, long: bool = False) -> Question:
     """Phantoms with a rare pathology, trained on as volumes or (nnU-Net's 2d configuration) as slices.
 
-    Args:
-        quick: Whether it is a smoke run.
-        slices: Whether to train on slices.
-        long: Whether to train on volumes for twice as long, and to judge convergence by the last quarter.
+    ``long`` is on volumes for twice as long, and judges convergence by the last quarter.
     """
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     if quick:
@@ -134,10 +129,7 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False) -> Questi
 def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:
     """Phantoms with lesions of all sizes and contrasts, whose rare centres are not the hard ones.
 
-    Args:
-        quick: Whether it is a smoke run.
-        slices: Whether to train on slices.
-        wrong: Whether three tenths of the training cases have wrong labels.
+    With ``wrong``, three tenths of the training cases have wrong labels.
     """
     counts = Counts({"a": 60, "b": 48, "c": 6, "d": 6}, validation=4, test=24)
     if quick:
@@ -170,24 +162,17 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
 def hippocampus(data: Path, *, quick: bool) -> Question:
     """The hippocampus in three intensity conventions, two of them made rare in training.
 
-    Args:
-        data: The raw dataset, whose ``cases.csv`` has the columns ``intensity_range`` and ``volume_tertile``.
-        quick: Whether it is a smoke run.
-
-    Raises:
-        FileNotFoundError: If there is no such dataset.
-        ValueError: If it lacks the column of the ranges, or has too few cases of one.
+    The ``cases.csv`` of its raw dataset has the columns ``intensity_range`` and ``volume_tertile``.
     """
     rare = {"rescaled": 2, "8bit": 2} if quick else _HIPPOCAMPUS_RARE
     common = {"train": 8, "validation": 1, "test": 3} if quick else _HIPPOCAMPUS_COMMON
     at_most = 3 if quick else None
     n_needed = {**{name: n_cases + 1 for name, n_cases in rare.items()}, "raw": sum(common.values())}
-    found = read_hippocampus(data, n_needed=n_needed)
 
     def write(folder: Path, rng: np.random.Generator) -> None:
+        found = read_hippocampus(data, n_needed=n_needed)
         write_hippocampus(folder, found, rare=rare, common=common, at_most=at_most, rng=rng)
 
-    tertiles = pd.read_csv(data / "cases.csv", dtype=str).set_index("case")["volume_tertile"]
     train = {"raw": common["train"], **rare}
     study = _study(
         name="convergence-hippocampus",
@@ -196,7 +181,7 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
         by="range",
         rare=tuple(rare),
         common=("raw",),
-        labels=found.labels,
+        labels=("anterior", "posterior"),
         write=write,
         settings={"train": train, "test_at_most": at_most},
         about=render("convergence/hippocampus", train=train, n_test=common["test"], **_HIPPOCAMPUS_NETWORK),
@@ -206,7 +191,7 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
         n_convolutions=2,
     )
     limits = "One dataset"
-    regrouped = ("thirds of the volume", tertiles)
+    regrouped = ("thirds of the volume", "volume_tertile")
     iterations = EPOCH if quick else 2500
     return Question(study, iterations, "intensity ranges", "rare ranges", limits, regrouped, seconds=0.37)
 
@@ -214,18 +199,12 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
 def nuclei(data: Path, *, quick: bool) -> Question:
     """Microscopy images of nuclei, three of whose modalities are made rare in training.
 
-    Args:
-        data: The raw dataset, whose ``cases.csv`` has the columns ``modality`` and ``field``.
-        quick: Whether it is a smoke run.
-
-    Raises:
-        FileNotFoundError: If there is no such dataset.
+    The ``cases.csv`` of their raw dataset has the columns ``modality`` and ``field``.
     """
-    table = read_table(data)
     n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
 
     def write(folder: Path, rng: np.random.Generator) -> None:
-        write_nuclei(folder, data, table, n_test=n_test, rng=rng)
+        write_nuclei(folder, data, read_table(data), n_test=n_test, rng=rng)
 
     study = _study(
         name="convergence-nuclei",
@@ -247,39 +226,20 @@ def nuclei(data: Path, *, quick: bool) -> Question:
     return Question(study, iterations, *words, settling=0.25, seconds=0.09)
 
 
-#: Name of real data to a function of their folder and `quick`.
-_REAL: dict[str, Callable[..., Question]] = {"hippocampus": hippocampus, "nuclei": nuclei}
-#: Name of phantoms to a function of `quick`.
-_MADE: dict[str, Callable[..., Question]] = {
-    "phantoms": phantoms,
-    "long": partial(phantoms, long=True),
-    "slices": partial(phantoms, slices=True),
-    "lesions": lesions,
-    "lesions-slices": partial(lesions, slices=True),
-    "lesions-wrong": partial(lesions, wrong=True),
-    "lesions-slices-wrong": partial(lesions, slices=True, wrong=True),
+#: What the page's name ends with to a function of the folder of the data, which phantoms do not need, and `quick`.
+QUESTIONS: dict[str, Callable[..., Question]] = {
+    "": lambda _, quick: phantoms(quick=quick),
+    "-long": lambda _, quick: phantoms(quick=quick, long=True),
+    "-slices": lambda _, quick: phantoms(quick=quick, slices=True),
+    "-lesions": lambda _, quick: lesions(quick=quick),
+    "-lesions-slices": lambda _, quick: lesions(quick=quick, slices=True),
+    "-lesions-wrong": lambda _, quick: lesions(quick=quick, wrong=True),
+    "-lesions-slices-wrong": lambda _, quick: lesions(quick=quick, slices=True, wrong=True),
+    "-hippocampus": hippocampus,
+    "-nuclei": nuclei,
 }
-#: What can be trained on.
-NAMES = (*_MADE, *_REAL)
-
-
-def question(name: str, data: Path | None, *, quick: bool) -> Question:
-    """The study of that name.
-
-    Args:
-        name: One of `NAMES`.
-        data: The raw dataset; phantoms are made.
-        quick: Whether it is a smoke run.
-
-    Raises:
-        FileNotFoundError: If the data are not in the folder.
-        ValueError: If they do not fit, or no folder was given.
-    """
-    if name in _MADE:
-        return _MADE[name](quick=quick)
-    if data is None:
-        raise ValueError(f"`data` must be the folder of the raw dataset of {name}, got None. Give it with --data.")
-    return _REAL[name](data, quick=quick)
+#: Those with real data.
+REAL = {"-hippocampus": "The hippocampus data", "-nuclei": "The dataset of nuclei"}
 
 
 def _study(**fields: object) -> Study:

@@ -36,6 +36,7 @@ class Options:
         methods: Methods to run, where they can be chosen.
         data: The raw dataset, where one is needed.
         work: Folder of the finished runs, and of what they need.
+        add: Whether the runs are added to those in the tables.
     """
 
     quick: bool
@@ -43,6 +44,7 @@ class Options:
     methods: tuple[str, ...]
     data: Path
     work: Path
+    add: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,10 @@ class Experiment:
         ordered: The rows of a table in its order, after those of other commands have come to them.
         seeds: Seeds of a full run; a smoke run has the first. None if there are none to choose.
         methods: Methods to choose from; none if all are always run.
+        default_methods: Those that are run if none are given; all if empty.
         data: What the raw dataset is that it needs; empty if it needs none.
         cache: Folder of its runs in the user's cache; its name if empty.
+        folder: Folder of its runs in that folder, or in the one that is given.
         page_name: Name of its page if it is not that of the experiment.
         is_section: Whether it is a section of that page, which another experiment begins.
         formats: What a table's file name ends with to how its numbers are written: all digits if not told.
@@ -107,8 +111,10 @@ class Experiment:
     ordered: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table
     seeds: Sequence[int] = range(5)
     methods: Sequence[str] = ()
+    default_methods: Sequence[str] = ()
     data: str = ""
     cache: str = ""
+    folder: str = ""
     page_name: str = ""
     is_section: bool = False
     formats: Mapping[str, str] = field(default_factory=lambda: {"-all": "%.4f"})
@@ -139,15 +145,16 @@ def run(experiment: Experiment, words: Sequence[str]) -> int:
 
 def _run(experiment: Experiment, given: argparse.Namespace, words: Sequence[str], folder: Path) -> Path:
     seeds = given.seeds or (experiment.seeds[:1] if given.quick else experiment.seeds)
-    work = given.work.absolute() / "quick" if given.quick else given.work.absolute()
-    options = Options(given.quick, tuple(seeds), tuple(given.methods or experiment.methods), given.data, work)
+    work = given.work.absolute() / ("quick" if given.quick else "") / experiment.folder
+    methods = given.methods or experiment.default_methods or experiment.methods
+    options = Options(given.quick, tuple(seeds), tuple(methods), given.data, work, given.add)
     # One thread adds up in the same order on every machine.
     torch.set_num_threads(1)
     finished: dict[str, tuple[Any, Mapping[str, Any]]] = {}
     failures: dict[str, str] = {}
     for stage in experiment.runs(options):
         made, failed = make_runs(
-            work,
+            work / "finished",
             stage,
             lambda name, stage=stage: experiment.make(options, name, stage[name]),  # type: ignore[misc]
             minutes=lambda name, stage=stage: experiment.minutes(stage[name]),  # type: ignore[misc]
@@ -201,7 +208,9 @@ def _read(experiment: Experiment, folder: Path, end: str) -> pd.DataFrame:
 
 
 def _parser(experiment: Experiment) -> argparse.ArgumentParser:
-    description = (sys.modules[experiment.page.__module__].__doc__ or "").split("\n\n")[0]
+    description = (sys.modules[getattr(experiment.page, "func", experiment.page).__module__].__doc__ or "").split(
+        "\n\n"
+    )[0]
     parser = argparse.ArgumentParser(prog=f"python -m experiments {experiment.name}", description=description)
     parser.add_argument("--quick", action="store_true", help="Smoke run: do everything once, on a small scale.")
     parser.add_argument("--render", action="store_true", help="Run nothing; write the page anew from the CSV files.")
@@ -218,7 +227,7 @@ def _parser(experiment: Experiment) -> argparse.ArgumentParser:
         parser.add_argument("--add", action="store_true", help="Add the runs to those in the tables that are in --out.")
     if experiment.methods:
         choices = tuple(experiment.methods)
-        parser.add_argument("--methods", nargs="+", choices=choices, metavar="METHOD", help="Methods (default: all).")
+        parser.add_argument("--methods", nargs="+", choices=choices, metavar="METHOD", help="Methods to run.")
     if experiment.data:
         parser.add_argument("--data", type=Path, default=Path(), help=f"{experiment.data} in nnU-Net's raw format.")
     return parser

@@ -1,6 +1,5 @@
 """Trainings that are added to a record, whose tables keep those before."""
 
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,15 +7,6 @@ import pandas as pd
 
 #: What all seeds have in common, where a table says it.
 _COMMON = ("kept", "method", "trainer", "epoch", "iteration", "stratum", "label", "n")
-
-
-def add_more_seeds(parser: ArgumentParser) -> None:
-    """Give a parser the option ``--add``."""
-    parser.add_argument(
-        "--add",
-        action="store_true",
-        help="Add the trainings to those in the tables that are already in --out, which need no finished runs.",
-    )
 
 
 def with_seeds_before(table: pd.DataFrame, path: Path, *, add: bool) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from experiments.__main__ import MODULES, experiment, main
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [name for name in MODULES if (RESULTS / f"{name}.csv").exists()])
 def test_the_committed_page_is_that_of_the_committed_tables(name, tmp_path, capsys):
     shutil.copytree(RESULTS, tmp_path / "results", ignore=shutil.ignore_patterns("*.png"))
     assert main([name, "--render", "--out", str(tmp_path / "results")]) == 0
@@ -31,7 +31,8 @@ def test_a_folder_without_the_dataset_is_one_line(name, tmp_path, capsys):
 @pytest.mark.parametrize("words", [[], ["nothing"]])
 def test_an_unknown_experiment_is_told_the_names(words, capsys):
     assert main(words) == 2
-    assert all(name in capsys.readouterr().err for name in ())
+    said = capsys.readouterr().err
+    assert all(name in said for name in MODULES)
 
 
 def test_every_record_has_a_page_and_every_page_a_place_in_the_site():

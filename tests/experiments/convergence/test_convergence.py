@@ -1,18 +1,14 @@
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.convergence.__main__ import main
+from experiments.__main__ import main
 from experiments.convergence.page import page_text, verdict
-from experiments.convergence.studies import ALL_LABELS, Question, phantoms, question
+from experiments.convergence.studies import ALL_LABELS, QUESTIONS, REAL, phantoms
 from experiments.convergence.training import moments
-from experiments.curves import Roles, ScoredRun, differences, mean_of_rare, scores_of
-
-SHARED = Path(__file__).parents[4] / "shared" / "data"
-REAL = {"hippocampus": "Dataset004_Hippocampus", "nuclei": "Dataset022_DSBNuclei"}
+from experiments.curves import Roles, ScoredRun, mean_of_rare, scores_of
 
 
 def test_the_network_is_tested_after_a_tenth_and_at_the_end():
@@ -61,7 +57,7 @@ def made_page(dice, *, long=False):
     scores = pd.DataFrame(rows, columns=columns).assign(n=40, p10=0.2, share=0.3)
     collapsed = scores[scores["mean"] == 0][["method", "seed"]].drop_duplicates().apply(tuple, axis=1)
     scores.loc[scores[["method", "seed"]].apply(tuple, axis=1).isin(list(collapsed)), "mean"] = 0.0
-    return page_text(differences(scores, asked.roles), scores, asked, seeds=[0, 1, 2])
+    return page_text(scores, asked)
 
 
 def test_collapsed_trainings_are_counted_and_left_out_once_more():
@@ -92,7 +88,7 @@ def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
 
 @pytest.mark.slow
 def test_the_experiment_runs_two_trainings_at_the_same_time_and_goes_on_where_it_stopped(tmp_path):
-    words = ["slices", "--quick", "--jobs", "2", "--methods", "DRO"]
+    words = ["convergence-slices", "--quick", "--jobs", "2", "--methods", "DRO"]
     words += ["--work", str(tmp_path / "work"), "--out", str(tmp_path)]
     main(words)
     page = (tmp_path / "convergence-slices.md").read_text()
@@ -104,7 +100,7 @@ def test_the_experiment_runs_two_trainings_at_the_same_time_and_goes_on_where_it
     assert table["mean"].between(0, 1).all()
     np.testing.assert_allclose(table.groupby(["method", "iteration", "label"])["share"].sum(), 1, atol=2e-4)
     assert pd.read_csv(tmp_path / "convergence-slices-rule.csv")["method"].tolist() == ["plain", "DRO"]
-    (runs,) = (tmp_path / "work").glob("*/finished")
+    (runs,) = (tmp_path / "work").glob("quick/slices/finished")
     finished = {path: path.stat().st_mtime_ns for path in runs.iterdir()}
     assert len(finished) == 2
     main(words)
@@ -151,22 +147,9 @@ def test_the_rare_strata_are_one_in_the_verdict():
     assert found["stratum"].tolist() == ["rare"]
 
 
-def test_real_data_need_their_folder(tmp_path, capsys):
-    with pytest.raises(ValueError, match="Give it with --data"):
-        question("nuclei", None, quick=True)
-    with pytest.raises(SystemExit) as stopped:
-        main(["nuclei", "--data", str(tmp_path), "--work", str(tmp_path)])
-    assert stopped.value.code == 2
-    assert "cases.csv is missing" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("name", "folder"), REAL.items())
-def test_real_data_have_a_page(name, folder):
-    data = SHARED / folder
-    if not data.is_dir():
-        pytest.skip("the data are not there")
-    asked = question(name, data, quick=False)
-    assert isinstance(asked, Question)
+@pytest.mark.parametrize("kind", REAL)
+def test_real_data_have_a_page(kind):
+    asked = QUESTIONS[kind](None, quick=False)
     assert set(asked.n_train) == set(asked.study.strata) == set(asked.roles.strata)
     labels = [*asked.study.labels, ALL_LABELS] if len(asked.study.labels) > 1 else asked.study.labels
     keys = product(("plain", "DRO"), (0, 1), moments(asked.iterations, asked.settling))
@@ -175,5 +158,4 @@ def test_real_data_have_a_page(name, folder):
     # The same gain on both seeds at first, and nothing at the end.
     gain = (scores["method"] == "DRO") & (scores["iteration"] < asked.iterations)
     scores = scores.assign(n=3, mean=0.5 + 0.1 * gain + 0.01 * scores["seed"], p10=0.2, share=0.3)
-    text = page_text(differences(scores, asked.roles), scores, asked, seeds=[0, 1])
-    assert "`DRO`: a gain of speed (+0.0 [+0.0, +0.0] points, at most +10.0, after " in text
+    assert "`DRO`: a gain of speed (+0.0 [+0.0, +0.0] points, at most +10.0, after " in page_text(scores, asked)

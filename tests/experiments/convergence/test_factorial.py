@@ -9,7 +9,7 @@ from experiments.convergence import factorial
 from experiments.convergence.studies import phantoms
 
 
-def made_run(work, study, name, run, *, at, progress):
+def made_run(work, study, name, run, *, at):
     """As from `make_run`: a beta helps the rare cerebellum, weights take half of that."""
     gained = 0.0 if "_beta0" in run.trainer else 0.2 if "noIS" in run.trainer else 0.1
     dice = [

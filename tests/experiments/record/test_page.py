@@ -6,68 +6,72 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from experiments.record import write_result
+from experiments.record.page import how_it_was_made, write_page, write_picture
 
 TABLE = pd.DataFrame({"method": ["ERM", "beta 10"], "accuracy": [12.345, 98.7654], "n": [3, 4]})
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(**changed):
-        figure = Figure()
-        figure.subplots().plot([0, 1])
-        given = {
-            "title": "A title",
-            "text": "Asked and answered.",
-            "table": TABLE,
-            "figure": figure,
-            "command": "python -m made.up --out x",
-            "seeds": [0, 7],
-            "quick": False,
-            "seconds": 125.4,
-        }
-        name = changed.pop("name", "made-up")
-        return write_result(tmp_path / "results", name, **{**given, **changed})
-
-    return write
+def how(**changed):
+    given = {"seeds": [0, 7], "added": [], "seconds": 125.4, "failures": {}}
+    return how_it_was_made("python -m experiments made-up --out x", **{**given, **changed})
 
 
-def test_page_has_all_that_makes_the_result_again(write):
-    text = write().read_text()
-    assert text.startswith("# A title\n\nAsked and answered.\n")
-    assert "python -m made.up --out x" in text
-    assert "- Seeds: 0, 7\n" in text
+def write(path, name="made-up", **changed):
+    given = {"title": "A title", "text": "## Asked\n\nAnd answered.", "table": TABLE, "how": how()}
+    return write_page(path, name, **{**given, **changed}).read_text()
+
+
+def test_page_has_all_that_makes_the_result_again(tmp_path):
+    text = write(tmp_path / "made-up.md")
+    assert text.startswith("# A title\n\n## Asked\n\nAnd answered.\n\n## Numbers\n")
+    assert "python -m experiments made-up --out x" in text
+    assert "\nSeeds 0, 7. Python 3." in text
     assert f"torch {torch.__version__.split('+')[0]}" in text
     assert f"numpy {np.__version__}" in text
-    assert "- Duration: 2 min 5 s\n" in text
-    assert re.search(r"- Date: 20\d\d-\d\d-\d\d\n", text)
-    assert re.search(rf"- Processor: .*\S, {torch.get_num_threads()} of \d+ cores used\n", text)
+    assert re.search(rf" {torch.get_num_threads()} of \d+ cores\. 20\d\d-\d\d-\d\d, 2 min 5 s\.\n", text)
     assert "![A title](made-up.png)" in text
-    assert "- Kind: full run\n" in text
     assert "Smoke run" not in text
+    assert "Smoke run" in write(tmp_path / "made-up.md", quick=True).splitlines()[2]
 
 
-def test_page_says_which_seeds_were_added(write):
-    text = write(added=[7]).read_text()
-    assert "- Seeds: 0, 7; 7 when the results of the others were known\n" in text
-    assert "- Duration: 2 min 5 s for the seeds that were added\n" in text
+def test_it_is_said_which_seeds_were_added_and_which_runs_failed():
+    text = how(added=[7], failures={"DRO-seed0": "No such trainer\nand more"})
+    assert "Seeds 0, 7 (7 when the results of the others were known). " in text
+    assert "2 min 5 s for the seeds that were added." in text
+    assert text.endswith("**Failed: DRO-seed0**, No such trainer")
+    assert "Nothing is random. " in how(seeds=[])
 
 
-def test_quick_page_says_so_before_anything_else(write):
-    lines = write(quick=True).read_text().splitlines()
-    assert "Smoke run" in lines[2]
+def test_a_section_and_its_page_leave_each_other_alone(tmp_path):
+    path = tmp_path / "made-up.md"
+    first = write(path)
+    both = write(path, "slices", title="Slices", is_section=True)
+    assert both.startswith(first)
+    assert "\n## Slices\n\n### Asked\n" in both
+    assert write(path) == both
+    assert write(path, "slices", title="Slices", is_section=True, how=None) == both
+    changed = write(path, text="New.", how=None)
+    assert changed.startswith("# A title\n\nNew.\n")
+    assert changed.split("<!-- begin slices")[1] == both.split("<!-- begin slices")[1]
 
 
-def test_files_are_there_and_the_csv_has_all_digits(write):
-    page = write()
-    assert sorted(path.name for path in page.parent.iterdir()) == ["made-up.csv", "made-up.md", "made-up.png"]
-    pd.testing.assert_frame_equal(pd.read_csv(page.with_suffix(".csv")), TABLE)
-    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+def test_a_page_that_does_not_say_how_it_was_made_cannot_be_rendered(tmp_path):
+    with pytest.raises(ValueError, match="does not say how made-up was made"):
+        write(tmp_path / "made-up.md", how=None)
 
 
-def test_interrupted_writing_leaves_the_old_result(write, monkeypatch):
-    page = write()
-    before = {path.name: path.read_bytes() for path in page.parent.iterdir()}
+def test_a_page_without_rows_has_no_table_and_no_picture(tmp_path):
+    text = write(tmp_path / "made-up.md", table=TABLE.iloc[:0])
+    assert "## Numbers" not in text
+    assert ".png" not in text
+
+
+def test_interrupted_writing_leaves_the_old_picture(tmp_path, monkeypatch):
+    figure = Figure()
+    figure.subplots().plot([0, 1])
+    write_picture(tmp_path / "made-up.png", figure)
+    before = (tmp_path / "made-up.png").read_bytes()
+    assert before.startswith(b"\x89PNG")
 
     def cut_short(self, path, **options):
         path.write_bytes(b"half a picture")
@@ -75,26 +79,6 @@ def test_interrupted_writing_leaves_the_old_result(write, monkeypatch):
 
     monkeypatch.setattr(Figure, "savefig", cut_short)
     with pytest.raises(KeyboardInterrupt):
-        write(text="Other text.")
-    assert {path.name: path.read_bytes() for path in page.parent.iterdir()} == before
-
-
-def test_index_with_a_name_becomes_a_column(write):
-    page = write(table=TABLE.set_index("method"))
-    assert list(pd.read_csv(page.with_suffix(".csv"))) == ["method", "accuracy", "n"]
-    assert "| method " in page.read_text()
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"name": "Made up"}, "`name` must be of lower-case letters"),
-        ({"name": "../up"}, "`name` must be of lower-case letters"),
-        ({"table": TABLE.iloc[:0]}, "`table` must have at least one row"),
-        ({"seconds": float("nan")}, "`seconds` must be finite"),
-    ],
-)
-def test_unusable_input_is_refused_and_writes_nothing(write, tmp_path, changed, message):
-    with pytest.raises(ValueError, match=message):
-        write(**changed)
-    assert list(tmp_path.iterdir()) == []
+        write_picture(tmp_path / "made-up.png", figure)
+    assert (tmp_path / "made-up.png").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["made-up.png"]

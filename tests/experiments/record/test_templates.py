@@ -11,7 +11,7 @@ FOLDER = Path(templates.__file__).parents[1]
 
 def test_missing_value_is_an_error_and_not_a_gap():
     with pytest.raises(UndefinedError, match="is undefined"):
-        render("record/page", title="Only a title")
+        render("record/record", title="Only a title")
 
 
 def test_text_is_that_of_the_template_with_its_values(monkeypatch, tmp_path):

@@ -1,0 +1,94 @@
+"""Speed or solution: does a gain of robust training remain when plain training has converged?
+
+nnU-Net is trained much longer than in the other studies, and tested on the way, on phantoms, on slices of them, on
+lesions, or on real data.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from experiments.convergence.page import page_text
+from experiments.convergence.runs import Run, make_run
+from experiments.convergence.studies import METHODS, PLAIN, QUESTIONS, REAL
+from experiments.convergence.training import moments
+from experiments.curves import ScoredRun, decision, differences, draw_curves, results_table, scores_of
+from experiments.nnunet_runs.study import MINUTES_AROUND
+from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum
+
+
+def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
+    if kind in REAL and not (options.data / "cases.csv").exists():
+        raise FileNotFoundError(f"{options.data / 'cases.csv'} is missing. Give the raw dataset with --data.")
+    asked = QUESTIONS[kind](options.data, quick=options.quick)
+    # What is added needs no plain training once more.
+    methods = dict.fromkeys([*(() if options.add else (PLAIN,)), *options.methods])
+    trainers = {method: METHODS[method].format(by=asked.study.by) for method in methods}
+    return [
+        {f"{method}-seed{seed}": Run(trainer, seed, asked.iterations) for method, trainer in trainers.items()}
+        for seed in options.seeds
+    ]
+
+
+def _make(kind: str, options: Options, name: str, run: Run) -> Mapping[str, Any]:
+    asked = QUESTIONS[kind](options.data, quick=options.quick)
+    return make_run(options.work, asked.study, name, run, at=moments(asked.iterations, asked.settling))
+
+
+def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
+    asked = QUESTIONS[kind](options.data, quick=options.quick)
+    scored = [ScoredRun.of(name, run, result) for name, (run, result) in finished.items()]
+    if len(asked.study.labels) > 1:
+        scored = [run.with_mean_of_labels(str(asked.roles.label)) for run in scored]
+    tables = {"-all": scores_of(scored)}
+    if asked.regrouped[1]:
+        strata = pd.read_csv(options.data / "cases.csv", dtype=str).set_index("case")[asked.regrouped[1]]
+        tables["-regrouped-all"] = scores_of(run.regrouped(strata) for run in scored)
+    return tables
+
+
+def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    scores, asked = tables["-all"], QUESTIONS[kind](None, quick=quick)
+    found = differences(scores, asked.roles)
+    table = results_table(found[found["label"] == asked.roles.label], asked.roles)
+    curves = {"logarithmic": True, "batch_size": asked.study.batch_size}
+    return Page(
+        page_text(scores, asked, regrouped=tables.get("-regrouped-all")),
+        table,
+        sorted(scores["seed"].unique().tolist()),
+        shown=methods_by_stratum(table, PLAIN),
+        more={"-rule": decision(scores, asked.roles, wrong_labels=asked.wrong_labels)},
+        pictures={"": partial(draw_curves, scores, asked.roles, asked.n_train, **curves)},
+    )
+
+
+def _minutes(kind: str, run: Run) -> float:
+    return MINUTES_AROUND + run.iterations * QUESTIONS[kind](None, quick=False).seconds / 60
+
+
+def _experiment(kind: str) -> Experiment:
+    asked = QUESTIONS[kind](None, quick=False)
+    ends = ["-all", "-regrouped-all"] if asked.regrouped[1] else ["-all"]
+    return Experiment(
+        name=asked.study.name,
+        title=asked.study.title,
+        runs=partial(_runs, kind),
+        make=partial(_make, kind),
+        minutes=partial(_minutes, kind),
+        tables=partial(_tables, kind),
+        page=partial(_page, kind),
+        inputs={end: {} for end in ends},
+        methods=tuple(METHODS),
+        default_methods=(PLAIN, "DRO", "IW"),
+        data=REAL.get(kind, ""),
+        cache="convergence",
+        folder=kind.removeprefix("-") or "phantoms",
+        page_name="convergence" if kind == "-long" else "",
+        is_section=kind == "-long",
+        formats=dict.fromkeys((*ends, "-rule"), "%.4f"),
+    )
+
+
+EXPERIMENTS = {f"convergence{kind}": _experiment(kind) for kind in QUESTIONS}
