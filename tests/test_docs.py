@@ -18,7 +18,7 @@ from nnunet_dro import __version__
 from nnunet_dro.cli import app
 from nnunet_dro.trainers.registry import TRAINERS, trainer_class
 from nnunet_dro.tuning.objective import parse_objective
-from nnunet_dro.tuning.parsing import parse_space
+from nnunet_dro.tuning.space import parse_space
 from tests.evaluation.made_folders import bars, write_cases, write_map, write_study
 
 ROOT = Path(__file__).parents[1]

@@ -41,8 +41,7 @@ def main() -> None:
     torch.set_num_threads(1)
     start = time.process_time()
     if arguments.source is not None:
-        from nnunet_dro.finetuning.first_checkpoint import write_first_checkpoint
-        from nnunet_dro.finetuning.source_model import find_source, read_source
+        from nnunet_dro.finetuning import find_source, read_source, write_first_checkpoint
         from nnunet_dro.nnunet.training import find_target
 
         target = find_target(arguments.dataset, arguments.configuration, arguments.fold, plans=arguments.p)

@@ -11,7 +11,7 @@ from experiments.datasets.phantoms import Counts, write_dataset
 from experiments.nnunet_runs.results import StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
 from experiments.nnunet_runs.study import BASELINE, MINUTES_AROUND, Study
 from experiments.record import Experiment, Options, Page, methods_by_stratum, render
-from nnunet_dro.finetuning.schedule import LEARNING_RATE
+from nnunet_dro.finetuning import LEARNING_RATE
 
 #: Plain training, and the methods that are trained anew and from its model.
 _PLAIN = "nnUNetTrainerHWS_beta0"

@@ -46,7 +46,7 @@ def finetune(
     On nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities, where
     training anew raised all three. Compare before you rely on it.
     """
-    from nnunet_dro.finetuning.schedule import finetuning_trainer
+    from nnunet_dro.finetuning import finetuning_trainer
     from nnunet_dro.nnunet.training import check_writable, find_target
 
     target = find_target(dataset, configuration, fold, plans=plans)
@@ -63,8 +63,7 @@ def finetune(
 
 def _start(target: "Target", trainer: str, given: str, device: str) -> None:
     """Write the first checkpoint, if there is none yet, and say what will be trained."""
-    from nnunet_dro.finetuning.first_checkpoint import is_started, write_first_checkpoint
-    from nnunet_dro.finetuning.source_model import find_source, read_source
+    from nnunet_dro.finetuning import find_source, is_started, read_source, write_first_checkpoint
 
     model = read_source(find_source(given, target))
     is_new = not is_started(target, trainer, model)

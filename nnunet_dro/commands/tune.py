@@ -1,5 +1,6 @@
 """The command `nnunet-dro tune`, which imports what it needs when it is called."""
 
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,6 @@ from nnunet_dro.commands.shared import Configuration, Dataset, Plans, TrainingDe
 from nnunet_dro.naming import extra_cure
 from nnunet_dro.nnunet.command import best_device, find_command
 from nnunet_dro.progress_bar import progress_bar
-from nnunet_dro.tuning.sampler import Sampler
 
 if TYPE_CHECKING:
     import optuna
@@ -25,6 +25,13 @@ _EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
 #: Shortest trainings that are pruned by default: a pruned one saves little, and the Gaussian process learns nothing
 #: from it.
 _PRUNING_EPOCHS = 20
+
+
+class Sampler(str, Enum):
+    """The samplers: a Gaussian process, or a tree-structured Parzen estimator."""
+
+    GP = "gp"
+    TPE = "tpe"
 
 
 def tune(
@@ -83,7 +90,7 @@ def tune(
     _check_extra()
     from nnunet_dro.nnunet.training import check_writable, find_target
     from nnunet_dro.tuning.objective import check_objective, parse_objective
-    from nnunet_dro.tuning.parsing import parse_space
+    from nnunet_dro.tuning.space import parse_space
     from nnunet_dro.tuning.study import Settings
 
     aim = parse_objective(objective)
@@ -105,7 +112,7 @@ def tune(
         cases=table,
         device=best_device(device and device.value),
         n_trials=trials,
-        sampler=sampler,
+        sampler=sampler.value,
         seed=seed,
         prune=space.fixed.epochs >= _PRUNING_EPOCHS if pruning is None else pruning,
         folder=folder,
@@ -160,10 +167,9 @@ def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> 
     """Run trials, and write and print the results so far, whatever ends them."""
     from rich.console import Console
 
-    from nnunet_dro.tuning.progress import Display
     from nnunet_dro.tuning.report import write_trials
     from nnunet_dro.tuning.storage import fail_what_was_left_running
-    from nnunet_dro.tuning.study import Tuner
+    from nnunet_dro.tuning.study import Display, Tuner
 
     try:
         console = Console(stderr=True)
@@ -178,8 +184,8 @@ def _run(study: "optuna.Study", settings: "Settings", safe_stop: "SafeStop") -> 
 
 def _report(study: "optuna.Study", settings: "Settings", console: "Console") -> None:
     """Write and print the results so far, with the name of the best trainer alone on the last line."""
-    from nnunet_dro.tuning.repeats import chosen_trial
     from nnunet_dro.tuning.report import repeats_table, trials_table, warnings_of, write_page, write_trials
+    from nnunet_dro.tuning.trials import chosen_trial
 
     best, target = chosen_trial(study), settings.target
     trainer = best.user_attrs["trainer"] if best else ""

@@ -1,10 +1,11 @@
-"""The draw of a trial's options: what a sampler proposes, unless its trainer has been tried already."""
+"""The draw of a trial's options: what a sampler of Optuna proposes, unless its trainer has been tried already."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import optuna
-from optuna.samplers import BaseSampler, PartialFixedSampler, RandomSampler
+from optuna.samplers import BaseSampler, GPSampler, PartialFixedSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.tuning.space import Space
@@ -12,6 +13,9 @@ from nnunet_dro.tuning.trials import FINISHED, copied
 
 #: Random draws after which a space counts as exhausted.
 N_ATTEMPTS = 500
+
+#: Most trials that are drawn at random before a sampler learns from them (the default of Optuna).
+_STARTUP_TRIALS = 10
 
 
 def draw_options(study: optuna.Study, space: Space, sampler: BaseSampler, *, seed: int) -> dict[str, Any] | None:
@@ -61,3 +65,23 @@ def _key_of(trial: FrozenTrial) -> str | None:
 def giving(options: Mapping[str, Any] | None, *, seed: int) -> BaseSampler:
     """The sampler that gives a trial the options drawn for it; a queued trial (None) keeps its own."""
     return PartialFixedSampler(dict(options or {}), RandomSampler(seed=seed))
+
+
+def own_seed(seed: int, *, n_before: int, is_shared: bool) -> int:
+    """The random seed of a trial: with one seed for all, a second start would repeat the first.
+
+    Processes that share a study must not draw the same options: there, it is another one in every call.
+    """
+    return int(np.random.SeedSequence(None if is_shared else [seed, n_before]).generate_state(1)[0])
+
+
+def make_sampler(kind: str, *, seed: int, n_trials: int, after_failure: bool) -> BaseSampler:
+    """Make the sampler of the next trial.
+
+    A sampler learns nothing from failed trials and would choose the same options again: after a failure they are drawn
+    at random.
+    """
+    if after_failure:
+        return RandomSampler(seed=seed)
+    n_startup = min(_STARTUP_TRIALS, max(1, n_trials // 2))
+    return (TPESampler if kind == "tpe" else GPSampler)(seed=seed, n_startup_trials=n_startup)

@@ -22,14 +22,7 @@ _EXAMPLE = 'Write, for example, "mean", "p10 of dice" or "p10 by centre worst".'
 
 @dataclass(frozen=True)
 class Objective:
-    """A statistic to optimise.
-
-    Attributes:
-        statistic: One of `STATISTICS`.
-        metric: One of `METRICS`.
-        by: What to divide the cases by, as in ``nnunet-dro evaluate --by``; None for one stratum of all cases.
-        over: Whether the worst stratum counts, or the mean of the strata.
-    """
+    """A statistic to optimise, of the worst stratum of ``by`` or the mean of its strata; None is one of all cases."""
 
     statistic: str
     metric: str = "dice"

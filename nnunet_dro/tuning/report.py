@@ -15,9 +15,8 @@ from rich.table import Table
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.wording import NO_VALUE, count
-from nnunet_dro.tuning.repeats import Repeated, chosen_trial, repeated
 from nnunet_dro.tuning.study import Settings
-from nnunet_dro.tuning.trials import REPEAT_OF, copied, is_search
+from nnunet_dro.tuning.trials import REPEAT_OF, Repeated, chosen_trial, copied, is_search, repeated
 
 _ASSETS = Path(__file__).parent / "assets"
 

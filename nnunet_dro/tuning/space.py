@@ -1,10 +1,14 @@
-"""The options to tune: as Optuna samples them, and in the name of the trainer."""
+"""The options to tune: as the user writes them, as Optuna samples them, and in the name of the trainer."""
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from nnunet_dro.naming import repeated
 from nnunet_dro.trainers.options import TrainerOptions
 
 if TYPE_CHECKING:
@@ -20,24 +24,22 @@ _DIGITS = 3
 #: Part of a range, on its scale, that counts as its edge; and how far beyond it a value is tried.
 _EDGE, _BEYOND = 0.01, 0.1
 
+#: Beginning of the name of every trainer, which users may leave out.
+_PREFIX = "nnUNetTrainer"
+
+#: Form of an option that is a number, as users see it: the name of the option, then the number.
+_NUMBER_FORM = re.compile(r"([A-Za-z]\w*)<\w+>")
+
+_EXAMPLE = "Write, for example, beta:1:100:log, warmup:0:5 or chi2."
+
 
 @dataclass(frozen=True)
 class Range:
-    """A number to tune.
+    """A number to tune, on a linear or a logarithmic scale."""
 
-    Attributes:
-        text: The range as the user wrote it.
-        name: Name of the option, which precedes the number in the trainer's name.
-        field: Field of the trainer's options.
-        low: Smallest value.
-        high: Largest value.
-        log: Whether values are sampled on a logarithmic scale.
-        is_integer: Whether values are integers.
-    """
-
-    text: str
-    name: str
-    field: str
+    text: str  # as the user wrote it
+    name: str  # of the option, which precedes the number in the trainer's name
+    field: str  # of the trainer's options
     low: float
     high: float
     log: bool
@@ -61,22 +63,19 @@ class Range:
             return (value - self.low) / (self.high - self.low)
         return math.log(value / self.low) / math.log(self.high / self.low) if value > 0 else -math.inf
 
-    def at(self, place: float) -> float:
-        """The value at a place, which may lie beyond the ends."""
-        if self.log:
-            return float(self.low * (self.high / self.low) ** place)
-        return self.low + place * (self.high - self.low)
+    def beyond(self, edge: str) -> float:
+        """A value beyond the lower or the upper end."""
+        is_upper = edge == "upper"
+        if self.is_integer:
+            return int(self.high) + 1 if is_upper else int(self.low) - 1
+        place = 1 + _BEYOND if is_upper else -_BEYOND
+        scaled = self.low * (self.high / self.low) ** place if self.log else self.low + place * (self.high - self.low)
+        return float(f"{scaled:.{_DIGITS}g}")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Words of which at most one is in the trainer's name.
-
-    Attributes:
-        words: The words, as in the trainer's name.
-        field: Field of the trainer's options that all of them set.
-        values: The value that each word gives to the field.
-    """
+    """Words of which at most one is in the trainer's name, and the values that they give to a field of its options."""
 
     words: tuple[str, ...]
     field: str
@@ -90,17 +89,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Space:
-    """A trainer, and the options of it that are tuned.
+    """A trainer, and the options of it that are tuned."""
 
-    Attributes:
-        base: Name of the trainer without options.
-        fixed: The options that are the same in every trial.
-        ranges: The numbers to tune.
-        choices: The words to tune.
-    """
-
-    base: str
-    fixed: TrainerOptions
+    base: str  # name of the trainer without options
+    fixed: TrainerOptions  # the same in every trial
     ranges: tuple[Range, ...]
     choices: tuple[Choice, ...]
 
@@ -167,16 +159,11 @@ class Space:
         for one in self.ranges:
             place = one.place_of(values[one.name]) if one.name in values else 0.5
             edge = "lower" if abs(place) <= _EDGE else "upper" if abs(place - 1) <= _EDGE else ""
-            if edge and self._accepts({**values, one.name: _beyond(one, edge)}):
-                found.append((one, edge))
+            if edge:
+                with suppress(ValueError):
+                    self.trainer_name({**values, one.name: one.beyond(edge)})
+                    found.append((one, edge))
         return found
-
-    def _accepts(self, values: Mapping[str, Any]) -> bool:
-        try:
-            self.trainer_name(values)
-        except ValueError:
-            return False
-        return True
 
     def trainer_name(self, values: Mapping[str, Any]) -> str:
         """Name the trainer with these values, as `suggest` returns them; what is left out keeps its fixed value."""
@@ -187,8 +174,120 @@ class Space:
         return self.base + replace(self.fixed, **changes).suffix()
 
 
-def _beyond(one: Range, edge: str) -> float:
-    """A value beyond an end of a range."""
-    if one.is_integer:
-        return int(one.high) + 1 if edge == "upper" else int(one.low) - 1
-    return float(f"{one.at(1 + _BEYOND if edge == 'upper' else -_BEYOND):.{_DIGITS}g}")
+def parse_space(trainer: str, options: Sequence[str], *, epochs: int | None, iterations: int | None) -> Space:
+    """Read what is to be tuned; every end of a range and every word is accepted in at least one combination.
+
+    An option is ``NAME:LOW:HIGH`` or ``NAME:LOW:HIGH:log`` for a number, or a word as in the trainer's name (``chi2``,
+    ``clip0.2to5``) to try with and without it. Of words that exclude each other, a name has at most one.
+
+    Example:
+        >>> space = parse_space("HWS_noIS", ["beta:1:100:log", "hardCE"], epochs=20, iterations=None)
+        >>> space.trainer_name({"beta": 12.5, "hardCE": "hardCE"})
+        'nnUNetTrainerHWS_beta12.5_noIS_hardCE_20epochs'
+    """
+    from nnunet_dro.trainers.registry import TRAINERS, parse_trainer_name
+
+    name = trainer if trainer.startswith(_PREFIX) else _PREFIX + trainer
+    try:
+        base, fixed = parse_trainer_name(name)
+    except AttributeError as error:
+        known = ", ".join(known.removeprefix(_PREFIX) for known in TRAINERS)
+        raise ValueError(
+            f"`trainer` must be one of {known}, with or without options, got {trainer!r}. Choose one."
+        ) from error
+    fixed = _with_length(fixed, name, {"epochs": epochs, "iterations": iterations})
+    if not options:
+        raise ValueError(f"`option` must be given at least once, got none. {_EXAMPLE}")
+    ranges = tuple(_range(text, type(fixed)) for text in options if ":" in text)
+    by_field: dict[str, dict[str, Any]] = {}
+    for text in options:
+        if ":" not in text:
+            field, value = _word(text, type(fixed))
+            by_field.setdefault(field, {})[text] = value
+    choices = tuple(Choice(tuple(found), field, tuple(found.values())) for field, found in by_field.items())
+    space = Space(base, fixed, ranges, choices)
+    _check(space, options)
+    return space
+
+
+def _with_length(fixed: TrainerOptions, name: str, given: Mapping[str, int | None]) -> TrainerOptions:
+    defaults = {field.name: field.default for field in fields(fixed)}
+    for field, value in given.items():
+        named = getattr(fixed, field)
+        if value is not None and named not in (defaults[field], value):
+            raise ValueError(f"`{field}` must be as in `{name}`, got {value!r}. Leave it out of one of the two.")
+    lengths: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+    return replace(fixed, **lengths)
+
+
+def _range(text: str, kind: type[TrainerOptions]) -> Range:
+    name, *ends = (part.strip() for part in text.split(":"))
+    forms = ((_NUMBER_FORM.fullmatch(option.form), option) for option in kind.known_options())
+    numbers = {match[1]: option for match, option in forms if match and option.read in (int, float)}
+    if name not in numbers:
+        cure = f"Choose from: {', '.join(numbers)}."
+        raise ValueError(f"`option` must name a numerical option of this trainer, got {name!r} in {text!r}. {cure}")
+    log = len(ends) == 3 and ends[2] == "log"
+    try:
+        low, high = (float(end) for end in (ends[:2] if log else ends))
+    except ValueError as error:
+        raise ValueError(f"`option` must be NAME:LOW:HIGH or NAME:LOW:HIGH:log, got {text!r}. {_EXAMPLE}") from error
+    is_integer = numbers[name].read is int
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"`option` must have LOW < HIGH, both finite, got {text!r}. {_EXAMPLE}")
+    if is_integer and not (low.is_integer() and high.is_integer()):
+        raise ValueError(f"`option` must have integers for {name}, got {text!r}. {_EXAMPLE}")
+    if log and low <= 0:
+        raise ValueError(f"`option` must have LOW > 0 with log, got {text!r}. Leave out log, or increase LOW.")
+    return Range(text, name, numbers[name].field, low, high, log, is_integer)
+
+
+def _word(text: str, kind: type[TrainerOptions]) -> tuple[str, Any]:
+    known = [option for option in kind.known_options() if option.field not in ("epochs", "iterations")]
+    for option in known:
+        if match := option.pattern.fullmatch(text):
+            return option.field, option.read(*match.groups())
+    cure = "A number needs a range (beta:1:100). Choose from: " + ", ".join(option.form for option in known)
+    raise ValueError(f"`option` must be an option of this trainer, written as in its name, got {text!r}. {cure}.")
+
+
+def _check(space: Space, options: Sequence[str]) -> None:
+    """Refuse what is duplicated, and what no combination allows."""
+    tuned = [*(one.field for one in space.ranges), *(choice.field for choice in space.choices)]
+    if twice := repeated(options) or repeated(tuned):
+        raise ValueError(f"`option` must name everything once, got {twice[0]!r} twice. Leave out one of the two.")
+    defaults = {field.name: field.default for field in fields(space.fixed)}
+    for field in tuned:
+        if getattr(space.fixed, field) != defaults[field]:
+            cure = "Leave it out of one of the two."
+            raise ValueError(f"`option` must not set what `{space.trainer}` fixes, got {field!r}. {cure}")
+    for one in space.ranges:
+        for end in (one.as_written(one.low), one.as_written(one.high)):
+            _check_possible(space, one.name, end, f"{one.text!r} at {end:g}")
+    for choice in space.choices:
+        for word in choice.words:
+            _check_possible(space, choice.name, word, repr(word))
+
+
+def _check_possible(space: Space, name: str, value: Any, shown: str) -> None:
+    errors = []
+    for others in _contexts(space):
+        try:
+            space.trainer_name({**others, name: value})
+        except ValueError as error:
+            errors.append(error)
+        else:
+            return
+    raise ValueError(f"`option` must be accepted by the trainer, got {shown}: {errors[0]}")
+
+
+def _contexts(space: Space) -> Iterator[dict[str, Any]]:
+    """The values to try an end with: middles, low and high ends of the other ranges, with and without each word."""
+    words = [[(choice.name, word) for word in (OFF, *choice.words)] for choice in space.choices]
+    for others in (
+        {one.name: one.middle for one in space.ranges},
+        {one.name: one.as_written(one.low) for one in space.ranges},
+        {one.name: one.as_written(one.high) for one in space.ranges},
+    ):
+        for chosen in itertools.product(*words):
+            yield {**others, **dict(chosen)}

@@ -1,22 +1,33 @@
-"""A study: trials, each of which is a training, run one after the other until enough have finished."""
+"""A study: trials, each of which is a training, run one after the other and shown until enough have finished."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
+from rich.console import Console
+from rich.markup import escape
 
 from nnunet_dro.nnunet.command import SafeStop
-from nnunet_dro.nnunet.training import Target, TrainingFailedError, train
-from nnunet_dro.tuning.drawing import N_ATTEMPTS, draw_options, giving
+from nnunet_dro.nnunet.training import Epochs, Target, TrainingFailedError, train
+from nnunet_dro.progress_bar import Progress
+from nnunet_dro.tuning.drawing import N_ATTEMPTS, draw_options, giving, make_sampler, own_seed
 from nnunet_dro.tuning.objective import Objective, score
-from nnunet_dro.tuning.progress import Display, Watch
-from nnunet_dro.tuning.repeats import queue_next, target_of
-from nnunet_dro.tuning.sampler import Sampler, make_sampler, own_seed
 from nnunet_dro.tuning.space import Space
-from nnunet_dro.tuning.trials import FINISHED, PLAIN, REPEAT, TRAINER, best_trial, has_twin, queue_again, search_trials
+from nnunet_dro.tuning.trials import (
+    FINISHED,
+    PLAIN,
+    REPEAT,
+    TRAINER,
+    best_trial,
+    has_twin,
+    queue_again,
+    queue_next,
+    search_trials,
+    target_of,
+)
 
 #: Failures after which tuning stops: from the first trial on, later in a row, and refused names in a row.
 _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
@@ -24,35 +35,81 @@ _FIRST_FAILURES, _FAILURES_IN_A_ROW, _REFUSALS_IN_A_ROW = 3, 10, 50
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a study.
-
-    Attributes:
-        target: The fold to train on.
-        space: The trainer and the options to tune.
-        objective: The objective to optimise.
-        cases: The case table; None if the objective needs none.
-        device: ``cpu``, ``cuda`` or ``mps``.
-        n_trials: Number of trials that have to finish, including those of earlier starts and other machines.
-        sampler: The sampler that chooses the options.
-        seed: Random seed of the sampler.
-        prune: Whether hopeless trainings are stopped early.
-        folder: Folder for logs and reports.
-        is_shared: Whether other machines may work on the study.
-        n_repeats: How often each of the best trainers is trained again at the end.
-    """
+    """The settings of a study."""
 
     target: Target
     space: Space
     objective: Objective
-    cases: Path | None
+    cases: Path | None  # the case table; None if the objective needs none
     device: str
-    n_trials: int
-    sampler: Sampler
+    n_trials: int  # that have to finish, including those of earlier starts and other machines
+    sampler: str  # ``gp`` or ``tpe``
     seed: int
-    prune: bool
-    folder: Path
-    is_shared: bool
-    n_repeats: int = 0
+    prune: bool  # whether hopeless trainings are stopped early
+    folder: Path  # for logs and reports
+    is_shared: bool  # whether other machines may work on the study
+    n_repeats: int = 0  # how often each of the best trainers is trained again at the end
+
+
+class Display:
+    """Shows a line for each trial that has ended, and how far the training is that runs."""
+
+    def __init__(self, console: Console, progress: Progress) -> None:
+        self._console, self.progress = console, progress
+
+    def ended(self, trial: FrozenTrial, *, is_best: bool) -> None:
+        """Show how a trial has ended."""
+        again = f", again ({trial.user_attrs[REPEAT]})" if REPEAT in trial.user_attrs else ""
+        name = trial.user_attrs.get("trainer", "") + again
+        minutes = f", {trial.duration.total_seconds() / 60:.1f} min" if trial.duration else ""
+        if trial.state == TrialState.COMPLETE:
+            best = ", the best so far" if is_best else ""
+            self.note(f"trial {trial.number}: {trial.value:.4f} {name}{minutes}{best}")
+        elif trial.state == TrialState.PRUNED:
+            self.note(f"trial {trial.number}: pruned {name}{minutes}; {trial.user_attrs.get('reason', '')}")
+        else:
+            name = f" {name}" if name else ""
+            self.note(f"trial {trial.number}: failed{name}; {trial.user_attrs.get('reason', '')}")
+            for line in trial.user_attrs.get("lines", ())[:-1]:
+                self.note(f"    {line}")
+
+    def note(self, text: str) -> None:
+        """Print a line that stays."""
+        self._console.print(escape(text), highlight=False, soft_wrap=True)
+
+
+@dataclass
+class _Watch:
+    """Reports a training to the display and to Optuna, and stops it if it is hopeless."""
+
+    trial: optuna.Trial
+    progress: Progress
+    title: str  # what the trial trains, for the display
+    n_epochs: int
+    n_validation: int
+    maximise: bool  # whether the objective is maximised
+    prune: bool  # whether the pruner of the study may stop it
+    _reported: int = field(default=-1, init=False)
+
+    def __call__(self, epochs: Epochs) -> None:
+        """Report what is new."""
+        last = max(epochs.pseudo_dice, default=-1)
+        shown = f" (pseudo Dice {epochs.pseudo_dice[last]:.3f})" if last >= 0 else ""
+        n_done, n_all, what = epochs.progress(self.n_epochs, self.n_validation)
+        self.progress(n_done, n_all, f"{self.title}{shown}, {what}")
+        new = [epoch for epoch in epochs.pseudo_dice if epoch > self._reported]
+        for epoch in new:
+            # Pruners compare in the direction of the study, but a larger pseudo Dice is always better.
+            self.trial.report((1.0 if self.maximise else -1.0) * epochs.pseudo_dice[epoch], epoch)
+            self._reported = epoch
+        # After the last epoch, only the validation is left, which is worth its time.
+        may_end = self.prune and self._reported < self.n_epochs - 1
+        if new and may_end and self.trial.should_prune():
+            reason = (
+                f"pseudo Dice {epochs.pseudo_dice[self._reported]:.4f} after epoch {self._reported}: below the median"
+            )
+            self.trial.set_user_attr("reason", reason)
+            raise optuna.TrialPruned(reason)
 
 
 class _TrialFailedError(Exception):
@@ -70,7 +127,7 @@ class Tuner:
         self.study, self.settings, self.display, self.safe_stop = study, settings, display, safe_stop
         self._n_succeeded = self._n_failed = self._n_refused = 0
         self._error: _TrialFailedError | None = None
-        self._number = -1
+        self._after_each: Callable[[], object] = lambda: None
         epochs = settings.space.fixed.epochs
         # Slow learners have a quarter of the training to catch up.
         median = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=epochs // 4)
@@ -82,17 +139,18 @@ class Tuner:
 
         The first trial of a new study is the trainer with its defaults.
         """
+        self._after_each = after_each
         if not self.study.get_trials(deepcopy=False):
             space = self.settings.space
             attributes = {PLAIN: True, TRAINER: space.trainer}
             self.study.enqueue_trial(space.defaults if space.has_defaults else {}, user_attrs=attributes)
         while self._is_needed() and self._draw():
-            self._next(after_each)
+            self._next()
         # Trials that run elsewhere may be better; whoever finishes the last one goes on.
         is_over = not search_trials(self.study, (TrialState.RUNNING,))
         while is_over and queue_next(self.study, self.settings.n_repeats):
             self.study.sampler = giving(None, seed=self._seed)
-            self._next(after_each)
+            self._next()
 
     def _is_needed(self) -> bool:
         if self.settings.is_shared:
@@ -106,16 +164,13 @@ class Tuner:
 
     def _draw(self) -> bool:
         """Draw the options of the next trial; False if there is none left to try."""
-        settings = self.settings
-        is_queued = bool(self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
-        self._seed = own_seed(
-            settings.seed, n_before=len(self.study.get_trials(deepcopy=False)), is_shared=settings.is_shared
-        )
+        settings, trials = self.settings, self.study.get_trials(deepcopy=False)
+        self._seed = own_seed(settings.seed, n_before=len(trials), is_shared=settings.is_shared)
         options = None
-        if not is_queued:
-            after_failure = self._n_failed > 0 or self._n_refused > 0
+        if not any(trial.state == TrialState.WAITING for trial in trials):
+            has_failed = self._n_failed + self._n_refused > 0
             sampler = make_sampler(
-                settings.sampler, seed=self._seed, n_trials=settings.n_trials, after_failure=after_failure
+                settings.sampler, seed=self._seed, n_trials=settings.n_trials, after_failure=has_failed
             )
             options = draw_options(self.study, settings.space, sampler, seed=self._seed)
             if options is None:
@@ -124,13 +179,13 @@ class Tuner:
         self.study.sampler = giving(options, seed=self._seed)
         return True
 
-    def _next(self, after_each: Callable[[], object]) -> None:
+    def _next(self) -> None:
         self.safe_stop.check()
         self._error = None
-        self.study.optimize(self._attempt, n_trials=1, catch=(_TrialFailedError,))
-        trial = self.study.get_trials(deepcopy=False)[self._number]
-        error: _TrialFailedError | None = self._error
-        best = best_trial(self.study)
+        self.study.optimize(self._attempt, n_trials=1, catch=(_TrialFailedError,), callbacks=[self._ended])
+
+    def _ended(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        error, best = self._error, best_trial(study)
         self.display.ended(trial, is_best=error is None and best is not None and best.number == trial.number)
         if error is None:
             self._n_succeeded += 1
@@ -139,22 +194,22 @@ class Tuner:
             self._n_refused += 1
         else:
             self._n_failed += 1
-        after_each()
-        self._check_failures()
-
-    def _check_failures(self) -> None:
+        self._after_each()
         allowed = _FAILURES_IN_A_ROW if self._n_succeeded else _FIRST_FAILURES
         if self._n_failed >= allowed:
             which = f"{allowed} trials in a row" if self._n_succeeded else f"the first {allowed} trials"
-            log = log_path(self.settings.folder, self._number)
-            raise ValueError(f"Tuning needs trials that succeed, got none of {which}: {self._error}. See {log}.")
+            raise ValueError(
+                f"Tuning needs trials that succeed, got none of {which}: {error}. See {self._log(trial.number)}."
+            )
         if self._n_refused >= _REFUSALS_IN_A_ROW:
             cure = "Tune options that can be combined."
             got = f"{self._n_refused} refused in a row"
-            raise ValueError(f"`option` must allow combinations, got {got}: {self._error} {cure}")
+            raise ValueError(f"`option` must allow combinations, got {got}: {error} {cure}")
+
+    def _log(self, number: int) -> Path:
+        return self.settings.folder / "logs" / f"trial_{number:04d}.txt"
 
     def _attempt(self, trial: optuna.Trial) -> float:
-        self._number = trial.number
         try:
             return self._value(trial)
         except KeyboardInterrupt:
@@ -190,8 +245,8 @@ class Tuner:
             target,
             trainer,
             device=settings.device,
-            log=log_path(settings.folder, trial.number),
-            watch=Watch(
+            log=self._log(trial.number),
+            watch=_Watch(
                 trial,
                 self.display.progress,
                 f"trial {trial.number} {trainer}{f', again ({repeat})' if repeat else ''}",
@@ -210,11 +265,6 @@ class Tuner:
             dataset_json=target.dataset_json,
             cases=settings.cases,
         )
-
-
-def log_path(folder: Path, number: int) -> Path:
-    """The log file of the training of a trial."""
-    return folder / "logs" / f"trial_{number:04d}.txt"
 
 
 def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:

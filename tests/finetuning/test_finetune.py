@@ -14,9 +14,7 @@ from nnunetv2.run.run_training import get_trainer_from_args, maybe_load_checkpoi
 from typer.testing import CliRunner
 
 from nnunet_dro.cli import app
-from nnunet_dro.finetuning.first_checkpoint import is_started, write_first_checkpoint
-from nnunet_dro.finetuning.schedule import finetuning_trainer
-from nnunet_dro.finetuning.source_model import find_source, read_source
+from nnunet_dro.finetuning import find_source, finetuning_trainer, is_started, read_source, write_first_checkpoint
 from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.trainers.checkpoint import Source, digest_of
 from tests.kept.folders import VERSION_0_2

@@ -7,8 +7,8 @@ import optuna
 import pytest
 
 from nnunet_dro.tuning import study as study_module
-from nnunet_dro.tuning.parsing import parse_space
-from nnunet_dro.tuning.repeats import chosen_trial, queue_next, repeated
+from nnunet_dro.tuning.space import parse_space
+from nnunet_dro.tuning.trials import chosen_trial, queue_next, repeated
 
 BETA = ("--option", "beta:10:100")
 NAME = "HWS_4epochs__nnUNetPlans__2d__fold_0"

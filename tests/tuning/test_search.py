@@ -13,7 +13,7 @@ from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.tuning import storage
 from nnunet_dro.tuning.drawing import draw_options
 from nnunet_dro.tuning.objective import parse_objective
-from nnunet_dro.tuning.parsing import parse_space
+from nnunet_dro.tuning.space import parse_space
 from nnunet_dro.tuning.storage import closing, open_storage, open_study
 from nnunet_dro.tuning.study import about
 

@@ -4,8 +4,7 @@ import optuna
 import pytest
 
 from nnunet_dro.trainers.options import HWSOptions
-from nnunet_dro.tuning.parsing import parse_space
-from nnunet_dro.tuning.space import OFF
+from nnunet_dro.tuning.space import OFF, parse_space
 
 
 def space(trainer, *options, epochs=20, iterations=None):

@@ -1,12 +1,19 @@
-"""The model that a finetuning starts from: found, read, and compared with what is to be trained."""
+"""Finetuning: a training of this package's trainers that starts from a finished one, segmentation heads included.
+
+The source is found, read and compared with what is to be trained, and then a first checkpoint with its weights is
+written, from which nnU-Net's own command continues.
+"""
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from nnunetv2.run.run_training import get_trainer_from_args
 from nnunetv2.utilities.plans_handling.plans_handler import PlansManager
 from torch import Tensor
 
@@ -15,8 +22,18 @@ from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_dataset_json, read_if_usable
 from nnunet_dro.nnunet.training import Target
 from nnunet_dro.trainers.checkpoint import Source, digest_of, read_checkpoint
+from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from nnunet_dro.trainers.registry import parse_trainer_name
 
-FINAL = "checkpoint_final.pth"
+#: First learning rate and number of epochs, where neither the trainer's name nor the user gives them. How the learning
+#: rate was chosen stands in docs/finetuning.md.
+LEARNING_RATE, EPOCHS = 0.01, 100
+
+#: In the order in which nnU-Net's ``--c`` looks for them.
+_FINAL = "checkpoint_final.pth"
+_CHECKPOINTS = (_FINAL, "checkpoint_latest.pth", "checkpoint_best.pth")
+
+_WANDB = "nnUNet_wandb_enabled"
 
 #: Prefixes of the names of weights that distributed training and torch.compile leave.
 _PREFIXES = ("module.", "_orig_mod.")
@@ -25,29 +42,43 @@ _PREFIXES = ("module.", "_orig_mod.")
 _OF_CONFIGURATION = ("spacing", "normalization_schemes", "use_mask_for_norm")
 
 
+def finetuning_trainer(trainer: str, *, learning_rate: float | None = None, epochs: int | None = None) -> str:
+    """The trainer's name with the schedule in it: as given, as in the name, or the default.
+
+    Example:
+        >>> finetuning_trainer("DRO_beta10_50epochs")
+        'nnUNetTrainerDRO_beta10_50epochs'
+    """
+    try:
+        base, options = parse_trainer_name(f"nnUNetTrainer{trainer.removeprefix('nnUNetTrainer')}")
+    except AttributeError as error:
+        cure = "nnUNetTrainerDRO_beta0 is plain training; `nnunet-dro trainers` lists the others."
+        raise ValueError(f"`trainer` must be a trainer of nnunet-dro, got {trainer!r}. {cure}") from error
+    in_name = {option.field: option for option in options.given_options()}
+    values: dict[str, float | int] = {}
+    for field, value, default in (("learning_rate", learning_rate, LEARNING_RATE), ("epochs", epochs, EPOCHS)):
+        if field in in_name and value not in (None, of_name := getattr(options, field)):
+            word = f"--{field.replace('_', '-')} {value:g}"
+            raise ValueError(f"`trainer` must agree with {word}, got {trainer!r} with {of_name:g}. Give one of them.")
+        if value is not None:
+            values[field] = value
+        elif field not in in_name:
+            values[field] = default
+    return base + replace(options, **values).suffix()  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class SourceModel:
-    """A trained model.
+    """A trained model; what neither its checkpoint nor its folder says is None."""
 
-    Attributes:
-        path: Its checkpoint.
-        source: What the new training's checkpoints will say of it.
-        weights: Weights of the network, with the names that nnU-Net's networks have.
-        mirroring_axes: Axes along which prediction may mirror, None if the checkpoint does not say.
-        fold: Its fold, None if the checkpoint does not say.
-        configuration: Name of its configuration.
-        plans: Its plans; None if neither the checkpoint nor the model's folder has them.
-        dataset: Its dataset.json; None likewise.
-    """
-
-    path: Path
-    source: Source
-    weights: Mapping[str, Tensor]
-    mirroring_axes: tuple[int, ...] | None
+    path: Path  # of its checkpoint
+    source: Source  # what the new training's checkpoints will say of it
+    weights: Mapping[str, Tensor]  # with the names that nnU-Net's networks have
+    mirroring_axes: tuple[int, ...] | None  # along which prediction may mirror
     fold: int | str | None
     configuration: str
     plans: Mapping[str, Any] | None
-    dataset: Mapping[str, Any] | None
+    dataset: Mapping[str, Any] | None  # content of dataset.json
 
     def has_seen_validation_cases_of(self, target: Target) -> bool:
         """Whether it may have been trained on cases that the fold of the target validates on."""
@@ -62,13 +93,13 @@ def find_source(given: str, target: Target) -> Path:
     path = Path(given) if is_path else target.fold_folder(given)
     if path.is_file():
         return path
-    if (path / FINAL).is_file():
-        return path / FINAL
+    if (path / _FINAL).is_file():
+        return path / _FINAL
     if path.is_dir():
         cure = "Finish that training, or name another checkpoint of it."
-        raise FileNotFoundError(f"`from` must be a finished training, got {str(path)!r} without {FINAL}. {cure}")
+        raise FileNotFoundError(f"`from` must be a finished training, got {str(path)!r} without {_FINAL}. {cure}")
     ending = f"__{target.plans}__{target.configuration}"
-    models = target.results.glob(f"*{ending}/fold_{target.fold}/{FINAL}")
+    models = target.results.glob(f"*{ending}/fold_{target.fold}/{_FINAL}")
     trained = sorted(model.parents[1].name.removesuffix(ending) for model in models)
     raise FileNotFoundError(
         f"`from` must be a trainer, a fold's folder or a checkpoint, got {given!r}; {str(path)!r} does not exist. "
@@ -87,7 +118,9 @@ def read_source(path: Path) -> SourceModel:
 
 
 def _model(path: Path, checkpoint: Mapping[str, Any]) -> SourceModel:
-    weights = {_bare(name): values for name, values in checkpoint["network_weights"].items()}
+    weights = checkpoint["network_weights"]
+    for prefix in _PREFIXES:
+        weights = {name.removeprefix(prefix): values for name, values in weights.items()}
     arguments, model_folder = checkpoint["init_args"], path.absolute().parents[1]
     axes = checkpoint.get("inference_allowed_mirroring_axes")
     trainer, epochs = str(checkpoint["trainer_name"]), int(checkpoint.get("current_epoch", 0))
@@ -101,12 +134,6 @@ def _model(path: Path, checkpoint: Mapping[str, Any]) -> SourceModel:
         plans=arguments.get("plans") or read_if_usable(model_folder / "plans.json"),
         dataset=arguments.get("dataset_json") or read_if_usable(model_folder / DATASET_JSON),
     )
-
-
-def _bare(name: str) -> str:
-    for prefix in _PREFIXES:
-        name = name.removeprefix(prefix)
-    return name
 
 
 def check_same_task(model: SourceModel, target: Target) -> None:
@@ -151,17 +178,12 @@ def _task(dataset: Mapping[str, Any]) -> dict[str, Any]:
 
 def _images(plans: Mapping[str, Any], name: str) -> dict[str, Any]:
     configuration = PlansManager(dict(plans)).get_configuration(name).configuration
-    images = {key: _plain(configuration.get(key)) for key in _OF_CONFIGURATION}
+    images = {key: json.loads(json.dumps(configuration.get(key))) for key in _OF_CONFIGURATION}
     images["transpose_forward"] = list(plans["transpose_forward"])
     if "CTNormalization" in configuration["normalization_schemes"]:
         key = "foreground_intensity_properties_per_channel"
         images[key] = plans.get(key, plans.get("foreground_intensity_properties_by_modality"))
     return images
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON reads it."""
-    return json.loads(json.dumps(value))
 
 
 def _refuse(model: SourceModel, what: str, before: Any, now: Any, cure: str) -> None:
@@ -179,3 +201,62 @@ def check_same_network(model: SourceModel, weights: Mapping[str, Tensor]) -> Non
             f"weights differ ({differing[0]} has the shapes {shapes}). Use the plans and the configuration of that "
             "model (-p), or train one with these."
         )
+
+
+def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
+    """Whether this finetuning has its first checkpoint, or a later one; a folder with another training is refused."""
+    folder = target.fold_folder(trainer)
+    if model.path.absolute().parent == folder:
+        raise ValueError(f"`from` must be another training than the one to start, got {trainer!r} for both.")
+    path = next((folder / name for name in _CHECKPOINTS if (folder / name).is_file()), None)
+    if path is None:
+        return False
+    source = Source.in_checkpoint(read_checkpoint(path, cure="Remove it."))
+    if source is not None and source.digest == model.source.digest:
+        return True
+    was = "began with random weights" if source is None else f"was started from {source}"
+    raise ValueError(
+        f"`trainer` must be new, or started from the same model, got {trainer!r}, whose training in {str(folder)!r} "
+        f"{was}. Give other --epochs or --learning-rate, or remove that folder."
+    )
+
+
+def write_first_checkpoint(target: Target, trainer: str, model: SourceModel, *, device: str) -> Path:
+    """Write the checkpoint of a training that has the source's weights and no epoch behind it.
+
+    It is ``checkpoint_best.pth``, of which nnU-Net's ``--c`` takes the last notice, so that every later one comes
+    first. It is made on the CPU; where the source does not fit, nothing is left in the folder.
+    """
+    check_same_task(model, target)
+    fold = target.fold if target.fold == "all" else int(target.fold)
+    with _without_traces(target.fold_folder(trainer)), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        started: HardnessWeighted = get_trainer_from_args(
+            target.dataset, target.configuration, fold, trainer, target.plans, device=torch.device("cpu")
+        )
+        started.initialize()
+        check_same_network(model, started.network.state_dict())
+        started.start_from(model.source, model.weights)
+        started.inference_allowed_mirroring_axes = model.mirroring_axes
+        started.my_init_kwargs["device"] = torch.device(device)
+        started.current_epoch = -1  # nnU-Net stores the number of the next one
+        path = Path(started.output_folder) / _CHECKPOINTS[-1]
+        started.save_checkpoint(str(path))
+    return path
+
+
+@contextmanager
+def _without_traces(folder: Path) -> Iterator[None]:
+    """Leave no log of a trainer that only writes a checkpoint, no run of Weights & Biases, and no empty folder."""
+    before, wandb = set(folder.glob("*")), os.environ.get(_WANDB)
+    os.environ[_WANDB] = "0"
+    try:
+        yield
+    finally:
+        os.environ.pop(_WANDB)
+        if wandb is not None:
+            os.environ[_WANDB] = wandb
+        for log in set(folder.glob("training_log_*.txt")) - before:
+            log.unlink()
+        for made in (folder, folder.parent):
+            if made.is_dir() and not any(made.iterdir()):
+                made.rmdir()
