@@ -44,3 +44,20 @@ def ranked(file, order, n_epochs=9):
 
 def run(*arguments):
     return CliRunner().invoke(app, ["suspects", *map(str, arguments)])
+
+
+def done(*arguments):
+    """The result of a command that must succeed."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def check_refused(result, *words):
+    """Check that a command ended with one line of an error that has these words."""
+    assert result.exit_code == 2, result.output
+    assert not result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("nnunet-dro: ")
+    for word in words:
+        assert str(word) in line

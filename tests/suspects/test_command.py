@@ -1,12 +1,14 @@
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from nnunet_dro.suspects import find_suspects
+from tests.kept.folders import VERSION_0_2
 
-from .made_folds import LOGS, fold_folder, ranked, run, write_log
+from .made_folds import LOGS, check_refused, done, fold_folder, ranked, run, write_log
 
 
 def read(folder):
@@ -21,23 +23,13 @@ def nowhere(tmp_path, monkeypatch):
     return tmp_path
 
 
-def check_refused(result, *words):
-    assert result.exit_code == 2, result.output
-    assert not result.stdout
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("nnunet-dro: ")
-    for word in words:
-        assert str(word) in line
-
-
 @pytest.mark.parametrize("file", LOGS)
 def test_ranking_of_a_project_with_its_pictures(project, tmp_path, file):
     here = project("labels")
     order = [f"case_{i:02d}" for i in (7, 2, 5, 0)]
     folder = fold_folder(tmp_path, here.dataset, "3d_small")
     write_log(folder, file, ranked(file, order))
-    result = run(folder, "--top", 3)
-    assert result.exit_code == 0, result.output
+    result = done(folder, "--top", 3)
     assert result.stdout.splitlines()[-1] == str(folder / "suspects.html")
     assert re.findall(r"^ +\d+ +(case_\d+)", result.stdout, re.MULTILINE) == order[:3]
     assert "marks a case to look at, not an error" in " ".join(result.stdout.split())
@@ -59,8 +51,7 @@ def test_cases_that_are_gone_are_said_so(project, tmp_path, file):
     here = project("labels")
     folder = fold_folder(tmp_path, here.dataset)
     write_log(folder, file, ranked(file, ["gone.x", "case_01"]))
-    result = run(folder)
-    assert result.exit_code == 0, result.output
+    result = done(folder)
     assert "no longer in" in result.stdout
     table = read(folder)
     assert "gone.x_0000.nii.gz is not in" in table.loc[0, "picture"]
@@ -75,8 +66,7 @@ def test_cases_that_are_gone_are_said_so(project, tmp_path, file):
 def test_without_a_dataset_there_are_the_table_and_a_sentence(nowhere, file):
     folder = fold_folder(nowhere, fold="all")
     write_log(folder, file, ranked(file, ["a", "[red]<script>b"]))
-    result = run(folder, "-o", nowhere / "new" / "out")
-    assert result.exit_code == 0, result.output
+    result = done(folder, "-o", nowhere / "new" / "out")
     assert "[red]<script>b" in result.stdout
     assert "No pictures" in result.stdout
     page = (nowhere / "new" / "out" / "suspects.html").read_text(encoding="utf-8")
@@ -84,7 +74,7 @@ def test_without_a_dataset_there_are_the_table_and_a_sentence(nowhere, file):
     assert "<script>b" not in page
     assert page.count('class="curve s1" points=') == 2
     assert not (folder / "suspects.html").exists()
-    assert run(folder, "-o", nowhere / "new" / "out").exit_code == 0, "made again"
+    done(folder, "-o", nowhere / "new" / "out")
 
 
 @pytest.mark.parametrize("file", LOGS)
@@ -125,14 +115,13 @@ def test_by_what_is_not_there_is_refused(nowhere):
     check_refused(run(folder, "--by", "size"), "'size' is not one of 'loss', 'weight', 'dice'")
     with pytest.raises(ValueError, match="`by` must be loss, weight or dice, got 'size'"):
         find_suspects(folder, by="size")
-    assert run(folder, "--by", "loss").exit_code == 0
+    done(folder, "--by", "loss")
 
 
 def test_a_network_that_saw_nothing_yet_leaves_an_empty_page(nowhere):
     folder = fold_folder(nowhere)
     write_log(folder, "hardness.csv", [{"a": None, "b": None}])
-    result = run(folder)
-    assert result.exit_code == 0, result.output
+    done(folder)
     assert read(folder)["score"].isna().all()
     assert '<figure class="picture"' not in (folder / "suspects.html").read_text(encoding="utf-8")
 
@@ -145,14 +134,10 @@ def test_top_below_one_is_refused(nowhere, top):
     assert not (folder / "suspects.html").exists()
 
 
-def test_folder_that_is_not_there_is_refused(nowhere):
-    path = nowhere / "fold_0"
-    check_refused(run(path), path, "which does not exist")
-
-
 @pytest.mark.parametrize("path", ["Dataset1_X/T__P__2d", "T__P/fold_0", "Dataset1_X/T__P__2d/fold_x", "fold_0"])
 def test_folder_of_something_else_is_refused(nowhere, path):
     folder = nowhere / path
+    check_refused(run(folder), folder, "which does not exist")
     folder.mkdir(parents=True)
     write_log(folder, "hardness.csv", [{"a": 1.0}])
     check_refused(run(folder), folder, "TRAINER__PLANS__CONFIGURATION/fold_X", "Give the folder of one fold")
@@ -178,3 +163,18 @@ def test_output_that_is_a_file_or_may_not_be_written_is_refused(nowhere, monkeyp
     check_refused(run(folder, "-o", nowhere / "file"), nowhere / "file", "must be a folder")
     monkeypatch.setattr("nnunet_dro.files.output_folder.os.access", lambda *_: False)
     check_refused(run(folder), folder, "must be writable")
+
+
+@pytest.mark.parametrize(
+    ("trainer", "first"),
+    [("nnUNetTrainerDRO_2epochs_4iters", "loss"), ("nnUNetTrainerL2RW_2epochs_4iters", "weight")],
+)
+def test_logs_of_version_0_2_are_ranked(tmp_path, trainer, first):
+    kept = VERSION_0_2 / "trainings" / trainer
+    folder = fold_folder(tmp_path)
+    for path in kept.glob("*.csv"):
+        shutil.copy(path, folder)
+    done(folder, "--by", first)
+    table = pd.read_csv(folder / "suspects.csv", dtype={"case": str})
+    assert sorted(table["case"]) == sorted(set(pd.read_csv(kept / "hardness.csv")["case"]))
+    assert table["times_seen"].sum() == 2 * 4 * 6, "two epochs of four batches of six"

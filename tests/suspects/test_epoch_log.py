@@ -99,8 +99,3 @@ def test_an_empty_or_damaged_log_is_refused_by_name(tmp_path, file, content, mes
         read_logs(tmp_path)
     assert file in str(error.value)
     assert str(tmp_path) in str(error.value)
-
-
-def test_a_folder_without_logs_says_who_writes_them(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"hardness\.csv or weights\.csv.*nnUNetTrainerL2RW"):
-        read_logs(tmp_path)

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from .made_folds import fold_folder, ranked, run, write_log
-from .test_command import check_refused
+from .made_folds import check_refused, done, fold_folder, ranked, run, write_log
 
 ORDER = ["wrong", "hard", "Jürgen", "right", "fine"]
 SPLITS = [
@@ -54,9 +53,7 @@ def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
     path = fold / "exclusions.txt"
     path.write_text(path.read_text(encoding="utf-8").replace("hard\n", "") + "\n", encoding="utf-8")
 
-    result = run(fold, "--top", 3, "--write-splits")
-
-    assert result.exit_code == 0, result.output
+    result = done(fold, "--top", 3, "--write-splits")
     assert listed(fold) == ["wrong", "Jürgen", ""]
     written = json.loads((fold / "splits_final.json").read_bytes().decode("ascii"))
     assert written == [
@@ -69,13 +66,11 @@ def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
     assert "splits_final.json'leavesthe2casesofexclusions.txtoutoftraining" in letters
     assert str(own_file(fold)) in letters
     assert "anothernnUNet_results" in letters
-    assert run(fold, "--write-splits").exit_code == 0, "made again"
+    done(fold, "--write-splits")
 
 
 def test_without_a_list_the_first_cases_are_left_out(fold):
-    result = run(fold, "--top", 1, "--write-splits", "-o", fold / "new")
-
-    assert result.exit_code == 0, result.output
+    done(fold, "--top", 1, "--write-splits", "-o", fold / "new")
     assert json.loads((fold / "new" / "splits_final.json").read_text())[0]["train"] == ["hard", "Jürgen", "right"]
     assert listed(fold / "new") == ["wrong"]
 
@@ -94,7 +89,7 @@ def test_list_that_cannot_be_used_is_refused(fold, content, message):
 
     assert not (fold / "splits_final.json").exists()
     assert not (fold / "suspects.csv").exists()
-    assert run(fold).exit_code == 0, "the list alone is in nobody's way"
+    done(fold)
 
 
 def test_list_that_is_no_text_is_refused(fold):

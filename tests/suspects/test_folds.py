@@ -10,8 +10,8 @@ import pytest
 from nnunet_dro.nnunet.folders import folds_of
 from nnunet_dro.suspects import find_suspects, suspects_files
 
-from .made_folds import fold_folder, ranked, run, write_log
-from .test_command import check_refused, read
+from .made_folds import check_refused, done, fold_folder, ranked, run, write_log
+from .test_command import read
 
 CASES = [f"case_{n}" for n in range(10)]
 
@@ -52,9 +52,7 @@ def model(tmp_path, monkeypatch):
 
 
 def test_folds_of_a_model_are_in_one_table(model):
-    result = run(model)
-
-    assert result.exit_code == 0, result.output
+    result = done(model)
     assert result.stdout.splitlines()[-1] == str(model / "suspects.html")
     assert "loss stays highest (epochs 4 to 11, 5 folds)" in result.stdout
     table = read(model)
@@ -81,9 +79,7 @@ def test_score_is_the_mean_of_the_folds_ranks(model):
 
 
 def test_several_folds_can_be_named_and_the_others_are_left_alone(model):
-    result = run(model / "fold_3", model / "fold_1", model / "fold_1", "-o", model / "out")
-
-    assert result.exit_code == 0, result.output
+    result = done(model / "fold_3", model / "fold_1", model / "fold_1", "-o", model / "out")
     assert "2 folds" in result.stdout
     table = read(model / "out").set_index("case")
     assert table.loc["case_3", "folds"] == 1
@@ -125,9 +121,7 @@ def test_training_by_nnunet_itself_is_ranked_by_dice(model):
         path.unlink()
 
     check_refused(run(model), "hardness.csv or weights.csv", "--by dice")
-    result = run(model, "--by", "dice")
-
-    assert result.exit_code == 0, result.output
+    done(model, "--by", "dice")
     assert read(model)["case"].iloc[0] == "case_7"
     page = (model / "suspects.html").read_text()
     assert 'class="curve' not in page

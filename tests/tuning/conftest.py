@@ -42,18 +42,7 @@ class Fake:
 
     def arguments(self, *options: str) -> list[str]:
         return [
-            "tune",
-            "7",
-            "2d",
-            "0",
-            "--trainer",
-            "HWS",
-            "--epochs",
-            "4",
-            "--device",
-            "cpu",
-            "--repeat",
-            "0",
+            *["tune", "7", "2d", "0", "--trainer", "HWS", "--epochs", "4", "--device", "cpu", "--repeat", "0"],
             *options,
         ]
 
@@ -100,10 +89,21 @@ def fake(tmp_path, monkeypatch) -> Fake:
 
 @pytest.fixture
 def tune(fake):
-    """Run the command in this process."""
+    """Run the command in this process, and check its exit code."""
     from nnunet_dro.cli import app
 
-    def run(*options: str):
-        return CliRunner().invoke(app, fake.arguments(*options))
+    def run(*options: str, code: int = 0):
+        result = CliRunner().invoke(app, fake.arguments(*options))
+        assert result.exit_code == code, result.output
+        return result
 
     return run
+
+
+def refused(result, *texts):
+    """Check that a command ended with one line of an error that has these texts."""
+    assert result.exit_code == 2, result.output
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert not result.stdout
+    for text in texts:
+        assert text in result.stderr

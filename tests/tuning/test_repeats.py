@@ -27,7 +27,6 @@ def test_best_three_are_trained_again_elsewhere_and_the_best_mean_decides(fake, 
 
     result = tune(*BETA, "--trials", "5", "--repeat", "2")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     best = best_three(trials)
     assert len(fake.calls) == 5, "nothing is trained again where its trainer is trained already"
@@ -68,14 +67,6 @@ def test_repetition_is_on_by_default_and_can_be_turned_off(fake, tune):
     assert len(fake.trials()) == 2 + 2 * 2, "there are only two trainers"
 
 
-def test_negative_repeat_is_refused(fake, tune):
-    result = tune(*BETA, "--repeat", "-1")
-
-    assert result.exit_code == 2
-    assert "`--repeat` must be 0 or more, got -1. Give --repeat 0" in result.stderr
-    assert not fake.calls
-
-
 def test_interrupted_repetition_goes_on_with_the_same(fake, tune, monkeypatch):
     tune("--option", "chi2", "--trials", "2")
     train, seen = study_module.train, []
@@ -85,14 +76,13 @@ def test_interrupted_repetition_goes_on_with_the_same(fake, tune, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(study_module, "train", interrupted)
-    assert tune("--option", "chi2", "--trials", "2", "--repeat", "1").exit_code != 0
+    tune("--option", "chi2", "--trials", "2", "--repeat", "1", code=130)
     assert fake.trials()["state"].tolist() == ["complete", "complete", "failed", "waiting"]
     assert len(seen) == 1
     monkeypatch.setattr(study_module, "train", train)
 
-    result = tune("--option", "chi2", "--trials", "2", "--repeat", "1")
+    tune("--option", "chi2", "--trials", "2", "--repeat", "1")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     assert trials["state"].tolist() == ["complete", "complete", "failed", "complete", "complete"]
     assert trials["trainer"][2] == trials["trainer"][3]
@@ -100,9 +90,8 @@ def test_interrupted_repetition_goes_on_with_the_same(fake, tune, monkeypatch):
 
 
 def test_defaults_outside_of_the_ranges_can_be_repeated(fake, tune):
-    result = tune("--option", "beta:10:20", "--trials", "2", "--repeat", "1")
+    tune("--option", "beta:10:20", "--trials", "2", "--repeat", "1")
 
-    assert result.exit_code == 0, result.output
     assert fake.trials()["trainer"].tolist().count("nnUNetTrainerHWS_4epochs") == 2
 
 
@@ -184,7 +173,6 @@ def test_edge_is_told_in_the_terminal_and_on_the_page(fake, tune):
     # Only 51 and 51.1 are in the range, and both are an end of it.
     result = tune("--option", "beta:51:51.1", "--trials", "3")
 
-    assert result.exit_code == 0, result.output
     line = next(line for line in result.stdout.splitlines() if line.startswith("Warning: "))
     assert re.match(
         r"Warning: The best beta, 51(\.1)?, lies at the (lower|upper) edge of its range beta:51:51\.1", line

@@ -28,18 +28,16 @@ def stored_trials(fake, name=NAME):
 
 
 def test_first_trial_has_the_defaults_and_the_sampler_learns_from_it(fake, tune):
-    result = tune(*BETA, "--option", "chi2", "--trials", "2")
+    tune(*BETA, "--option", "chi2", "--trials", "2")
 
-    assert result.exit_code == 0, result.output
     assert fake.calls[0] == PLAIN
     assert fake.trials().iloc[0][["beta", "chi2"]].tolist() == [100, "off"]
     assert stored_trials(fake)[0].params == {"beta": 100, "chi2": "off"}
 
 
 def test_defaults_outside_of_the_ranges_are_the_first_trial_too(fake, tune):
-    result = tune("--option", "beta:10:90", "--trials", "4")
+    tune("--option", "beta:10:90", "--trials", "4")
 
-    assert result.exit_code == 0, result.output
     first = fake.trials().iloc[0]
     assert (first["state"], first["trainer"], float(first["beta"])) == ("complete", PLAIN, 100)
     assert stored_trials(fake)[0].params == {}, "nothing that is outside of the space is told to the sampler"
@@ -48,9 +46,8 @@ def test_defaults_outside_of_the_ranges_are_the_first_trial_too(fake, tune):
 
 
 def test_number_that_is_off_by_default_is_off_in_the_first_trial(fake, tune):
-    result = tune("--option", "cvar:0.1:0.5", "--trials", "2")
+    tune("--option", "cvar:0.1:0.5", "--trials", "2")
 
-    assert result.exit_code == 0, result.output
     assert fake.calls[0] == PLAIN
     assert fake.trials()["cvar"].tolist()[0] == ""
 
@@ -79,7 +76,6 @@ def test_sampler_learns_beside_defaults_outside_of_the_ranges():
 def test_rounded_twins_are_not_tried(fake, tune):
     result = tune("--option", "beta:10:10.1", "--option", "warmup:0:1", "--trials", "20")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     # The defaults, and 10 and 10.1 with and without warm-up.
     assert len(fake.calls) == len(set(fake.calls)) == 5
@@ -144,12 +140,11 @@ def test_refused_combination_is_not_drawn_again():
 
 def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"crash": ["chi2"]}))
-    assert tune("--option", "chi2", "--trials", "2").exit_code == 2
+    tune("--option", "chi2", "--trials", "2", code=2)
     monkeypatch.delenv("FAKE")
 
-    result = tune("--option", "chi2", "--trials", "2")
+    tune("--option", "chi2", "--trials", "2")
 
-    assert result.exit_code == 0, result.output
     assert set(fake.trials().query("state == 'complete'")["trainer"]) == {PLAIN, "nnUNetTrainerHWS_chi2_4epochs"}
 
 
@@ -166,7 +161,7 @@ def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, opti
     seen = []
     monkeypatch.setattr("nnunet_dro.commands.tune._tune", lambda settings, *_: seen.append(settings))
 
-    assert tune(*BETA, *options).exit_code == 0
+    tune(*BETA, *options)
 
     assert [settings.prune for settings in seen] == [prunes]
 
@@ -204,9 +199,8 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
         for _ in range(2):
             study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True, "trainer": PLAIN})
 
-    result = tune(*BETA, "--trials", "2")
+    tune(*BETA, "--trials", "2")
 
-    assert result.exit_code == 0, result.output
     assert fake.trials()["state"].tolist() == ["complete", "failed", "complete"]
     assert len(set(fake.calls)) == len(fake.calls) == 2
 

@@ -17,6 +17,7 @@ from nnunet_dro import progress_bar
 from nnunet_dro.tuning import study as study_module
 from nnunet_dro.tuning.storage import closing
 from tests.processes import gone
+from tests.tuning.conftest import refused
 
 BETA = ("--option", "beta:10:100")
 
@@ -24,7 +25,6 @@ BETA = ("--option", "beta:10:100")
 def test_study_ends_with_the_best_trainer_on_a_line(fake, tune):
     result = tune(*BETA, "--trials", "6", "--objective", "mean by centre worst")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     assert trials["state"].tolist() == ["complete"] * 6
     best = trials.loc[trials["value"].idxmax()]
@@ -55,9 +55,8 @@ def test_progress_of_a_trial_is_shown_where_there_is_no_terminal(fake, tune, mon
 
 @pytest.mark.parametrize("sampler", ["gp", "tpe"])
 def test_sampler_finds_better_options_than_chance(fake, tune, sampler):
-    result = tune(*BETA, "--trials", "14", "--sampler", sampler, "--no-pruning")
+    tune(*BETA, "--trials", "14", "--sampler", sampler, "--no-pruning")
 
-    assert result.exit_code == 0, result.output
     # Dice falls on both sides of beta 50; 14 draws at random are on average 3 away.
     best = fake.trials().sort_values("value")["beta"].iloc[-1]
     assert abs(best - 50) < 2.5
@@ -66,7 +65,6 @@ def test_sampler_finds_better_options_than_chance(fake, tune, sampler):
 def test_constant_objective_and_words_alone_work(fake, tune):
     result = tune("--option", "chi2", "--option", "hardCE", "--trials", "14")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     assert trials["value"].nunique() == 1
     assert len(fake.calls) == len(set(fake.calls)) == 4, "every combination is trained once, and then the study ends"
@@ -80,7 +78,6 @@ def test_same_command_goes_on_to_more_trials(fake, tune):
 
     result = tune(*BETA, "--trials", "5")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     assert len(trials) == 5
     assert trials.head(2).equals(before)
@@ -100,24 +97,19 @@ def test_same_command_goes_on_to_more_trials(fake, tune):
 def test_study_about_something_else_is_refused(fake, tune, options, what):
     tune(*BETA, "--trials", "1")
 
-    result = tune(*options, "--trials", "2")
+    refused(tune(*options, "--trials", "2", code=2), f"`--study` must be about the same {what}", "--study.")
 
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert f"`--study` must be about the same {what}" in result.stderr
-    assert "--study" in result.stderr
-    assert tune(*options, "--trials", "1", "--study", "another").exit_code == 0
+    tune(*options, "--trials", "1", "--study", "another")
 
 
 def test_study_of_another_fold_in_a_shared_database_is_refused(fake, tune, tmp_path):
     storage = ("--storage", f"sqlite:///{tmp_path / 'shared.db'}", "--study", "mine")
-    assert tune(*BETA, *storage, "--trials", "1").exit_code == 0
+    tune(*BETA, *storage, "--trials", "1")
     (fake.preprocessed / "nnUNetPlansOther.json").write_text((fake.preprocessed / "nnUNetPlans.json").read_text())
 
-    result = tune(*BETA, *storage, "--trials", "1", "-p", "nnUNetPlansOther")
+    result = tune(*BETA, *storage, "--trials", "1", "-p", "nnUNetPlansOther", code=2)
 
-    assert result.exit_code == 2
-    assert "got 'nnUNetPlansOther' for 'mine', which was made with 'nnUNetPlans'" in result.stderr
+    refused(result, "got 'nnUNetPlansOther' for 'mine', which was made with 'nnUNetPlans'")
 
 
 def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
@@ -126,10 +118,9 @@ def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
         other = optuna.create_study(storage=storage, study_name="mine", direction="maximize")
         other.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
 
-    result = tune(*BETA, "--storage", url, "--study", "mine")
+    result = tune(*BETA, "--storage", url, "--study", "mine", code=2)
 
-    assert result.exit_code == 2
-    assert "must have been made by `nnunet-dro tune`, got 'mine'" in result.stderr
+    refused(result, "must have been made by `nnunet-dro tune`, got 'mine'")
     assert not fake.calls
 
 
@@ -138,19 +129,13 @@ def test_file_that_is_no_study_is_refused(fake, tune):
     folder.mkdir(parents=True)
     (folder / "study.db").write_text("This is a diary, and no database of anything at all.")
 
-    result = tune(*BETA)
-
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert "file is not a database" in result.stderr
+    refused(tune(*BETA, code=2), "file is not a database")
 
 
 def test_url_that_leads_nowhere_is_refused_without_its_password(fake, tune):
-    result = tune(*BETA, "--storage", "nodatabase://me:secret@host/db")
+    result = tune(*BETA, "--storage", "nodatabase://me:secret@host/db", code=2)
 
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert "nodatabase" in result.stderr
+    refused(result, "nodatabase")
     assert "secret" not in result.stderr
 
 
@@ -161,7 +146,6 @@ def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monke
 
     result = tune(*BETA, "--trials", "4")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     failed = trials[trials["state"] == "failed"]
     assert len(trials[trials["state"] == "complete"]) == 4
@@ -175,9 +159,8 @@ def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monke
 def test_three_failures_at_the_start_stop_with_one_line(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"crash": ["HWS"]}))
 
-    result = tune(*BETA)
+    result = tune(*BETA, code=2)
 
-    assert result.exit_code == 2
     assert len(fake.calls) == 3
     last = result.stderr.splitlines()[-1]
     assert "none of the first 3 trials: nnUNetv2_train ended with exit code 1" in last
@@ -188,16 +171,14 @@ def test_three_failures_at_the_start_stop_with_one_line(fake, tune, monkeypatch)
 def test_predictions_that_cannot_be_evaluated_fail_their_trial(fake, tune):
     (fake.preprocessed / "gt_segmentations" / "a1.nii").write_bytes(b"damaged")
 
-    result = tune(*BETA)
+    tune(*BETA, code=2)
 
-    assert result.exit_code == 2
     assert fake.trials()["reason"].str.contains("a1.nii").all()
 
 
 def test_refused_names_are_no_failures_of_the_machine(fake, tune):
-    result = tune("--option", "chi2", "--option", "noIS", "--option", "exactIS", "--trials", "8")
+    tune("--option", "chi2", "--option", "noIS", "--option", "exactIS", "--trials", "8")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     failed = trials[trials["state"] == "failed"]
     assert len(failed) > 0
@@ -210,9 +191,8 @@ def test_refused_names_are_no_failures_of_the_machine(fake, tune):
 def test_training_below_the_median_is_stopped(fake, tune, monkeypatch):
     monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.4}))
 
-    result = tune(*BETA, "--trials", "9", "--sampler", "tpe", "--seed", "1", "--pruning")
+    tune(*BETA, "--trials", "9", "--sampler", "tpe", "--seed", "1", "--pruning")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     pruned, complete = (trials[trials["state"] == state] for state in ("pruned", "complete"))
     assert len(pruned) + len(complete) == 9
@@ -285,9 +265,8 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
     assert "trials.csv" in stdout
     assert (fake.results / "tuning" / "HWS_4epochs__nnUNetPlans__2d__fold_0" / "study.html").exists()
 
-    result = tune(*BETA, "--trials", "1")
+    tune(*BETA, "--trials", "1")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     assert trials["state"].tolist() == ["failed", "complete"]
     name = trials["trainer"].iloc[0]
@@ -304,7 +283,6 @@ def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
 
     result = tune(*BETA, "--trials", "1")
 
-    assert result.exit_code == 0, result.output
     trials = fake.trials()
     assert trials["state"].tolist() == ["failed", "complete"]
     assert trials["reason"].tolist() == ["killed", ""]
@@ -317,11 +295,10 @@ def test_two_starts_at_once_need_a_shared_database(fake, tune):
     process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
     hanging(fake, process)
 
-    result = tune(*BETA, "--trials", "2")
+    result = tune(*BETA, "--trials", "2", code=2)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
 
-    assert result.exit_code == 2
     assert "must be tuned by one process at a time" in result.stderr
     assert fake.trials()["state"].tolist() == ["failed", "waiting"], "the one that was running is not disturbed"
 
@@ -332,7 +309,7 @@ def test_file_system_without_locks_does_not_stop_a_study(fake, tune, monkeypatch
 
     monkeypatch.setattr("nnunet_dro.tuning.storage.FileLock.acquire", refuse)
 
-    assert tune(*BETA, "--trials", "1").exit_code == 0
+    tune(*BETA, "--trials", "1")
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
@@ -349,11 +326,9 @@ def test_dead_machine_s_trial_is_begun_again_by_another(fake, tune, tmp_path):
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE trial_heartbeats SET heartbeat = datetime('now', '-1 hour')")
     connection.close()
-    result = tune(*BETA, *storage, "--trials", "1")
+    tune(*BETA, *storage, "--trials", "1")
 
-    assert too_early.exit_code == 0
     assert "1 running elsewhere" in too_early.stderr
-    assert result.exit_code == 0, result.output
     trials = fake.trials("shared")
     assert trials["state"].tolist() == ["failed", "complete"]
     assert trials["reason"].tolist() == ["no sign of life", ""]
@@ -367,10 +342,9 @@ def test_same_name_is_not_trained_on_two_machines_at_once(fake, tune, tmp_path):
     word = ("--option", "chi2", "--trials", "4", *storage)
     process = start(fake, *word, seconds=0.5)
 
-    result = tune(*word)
+    tune(*word)
     process.communicate(timeout=120)
 
-    assert result.exit_code == 0, result.output
     assert process.returncode == 0
     assert len(fake.calls) == len(set(fake.calls)) <= 2
     trials = fake.trials("shared")
