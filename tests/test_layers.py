@@ -85,6 +85,7 @@ HEAVY = {
     "nnunet_dro.exploration.files": ("torch", "nnunetv2"),
     "nnunet_dro.suspects": ("torch", "nnunetv2"),
     "nnunet_dro.doctor": ("torch", "nnunetv2"),
+    "nnunet_dro.tuning": ("optuna", "plotly", "numpy", "torch", "nnunetv2", "pandas"),
 }
 
 #: No module is longer: it would be two things.

@@ -66,7 +66,10 @@ def find_inputs(folder: Path) -> Inputs:
         )
     preprocessed = folder_of("nnUNet_preprocessed") / str(plans.get("dataset_name", fold.dataset))
     _check_folder(preprocessed)
-    _check_folder(preprocessed / _identifier(configurations, fold.configuration))
+    if (identifier := fold.settings_in(plans).get("data_identifier")) is None:
+        got = f"none for {fold.configuration}"
+        raise ValueError(f"`plans.json` must have a data_identifier, got {got}. Plan the dataset again.")
+    _check_folder(preprocessed / str(identifier))
     if fold.folder.name != "fold_all" and not (splits := preprocessed / SPLITS_FILE).is_file():
         cure = "Copy it from where the model was trained."
         raise FileNotFoundError(f"`{SPLITS_FILE}` must say what the training cases are, got no {str(splits)!r}. {cure}")
@@ -113,18 +116,6 @@ def _described(fold: Fold, name: str) -> Mapping[str, Any]:
             raise FileNotFoundError(f"`{name}` must be beside the folds, got no {str(path)!r}. {cure}")
         raise ValueError(f"`{name}` must be JSON, got {str(path)!r}, which is damaged. {cure}")
     return content
-
-
-def _identifier(configurations: Mapping[str, Any], name: str) -> str:
-    """The folder of the preprocessed data of a configuration, which may be that of the one it inherits from."""
-    seen: set[str] = set()
-    while name in configurations and name not in seen:
-        seen.add(name)
-        configuration = configurations[name]
-        if "data_identifier" in configuration:
-            return str(configuration["data_identifier"])
-        name = str(configuration.get("inherits_from"))
-    raise ValueError(f"`plans.json` must have a data_identifier, got none for {name}. Plan the dataset again.")
 
 
 def _check_folder(folder: Path) -> None:

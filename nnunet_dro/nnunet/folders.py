@@ -136,3 +136,15 @@ class Fold:
     def description(self, name: str) -> Mapping[str, Any] | None:
         """Read ``plans.json`` or ``dataset.json`` next to the folds; None if it does not exist or is damaged."""
         return read_if_usable(self.folder.parent / name)
+
+    def settings_in(self, plans: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of the configuration in plans.json, with those that it inherits; empty if there are none."""
+        configurations, name = plans.get("configurations"), self.configuration
+        known = configurations if isinstance(configurations, Mapping) else {}
+        settings: dict[str, Any] = {}
+        seen: set[str] = set()
+        while isinstance(known.get(name), Mapping) and name not in seen:
+            seen.add(name)
+            settings = {**known[name], **settings}
+            name = str(known[name].get("inherits_from"))
+        return settings

@@ -169,7 +169,7 @@ def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
         return None
     labels = _labels(fold.description(DATASET_JSON)) or _labels(read_if_usable(dataset / DATASET_JSON))
     plans = fold.description("plans.json") or read_if_usable(dataset / f"{fold.plans}.json") or {}
-    settings = _configuration(plans, fold.configuration)
+    settings = fold.settings_in(plans)
     folder = dataset / str(settings.get("data_identifier", f"{fold.plans}_{fold.configuration}"))
     spacing = settings.get("spacing")
     if labels is None or not folder.is_dir():
@@ -179,18 +179,6 @@ def _preprocessed_images(fold: Fold) -> PreprocessedImages | None:
     except (TypeError, ValueError):
         lengths = ()
     return PreprocessedImages(folder, lengths if len(lengths) in (2, 3) else (1.0, 1.0, 1.0), labels)
-
-
-def _configuration(plans: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The settings of a configuration, including those that it inherits."""
-    configurations = plans.get("configurations")
-    settings: dict[str, Any] = {}
-    seen: set[str] = set()
-    while isinstance(configurations, Mapping) and name not in seen and isinstance(configurations.get(name), Mapping):
-        seen.add(name)
-        settings = {**configurations[name], **settings}
-        name = str(configurations[name].get("inherits_from"))
-    return settings
 
 
 def _labels(described: Mapping[str, Any] | None) -> Labels | None:

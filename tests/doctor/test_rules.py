@@ -174,14 +174,6 @@ def test_a_short_training_can_tell_what_fails():
     assert finding(table, n_iterations=1_000) == Finding.HARD
 
 
-@pytest.mark.parametrize("name", ["set", "case", "label", "share", "dice_organ", "loss_1", "n"])
-def test_strata_may_be_in_columns_of_any_name(name):
-    table = cases(a={"training": around(0.9, 80)}, rare={"training": around(0.2, 6)})
-    found = diagnose(table.drop(columns="site"), table[["site"]].set_axis([name], axis=1), n_iterations=250_000)
-    assert [s.column for s in found.strata] == [name, name, ""]
-    assert [s.state for s in found.strata] == [State.LEVEL, State.BEHIND, State.LEVEL]
-
-
 @pytest.mark.slow
 def test_more_comparisons_ask_for_more_evidence():
     table = cases(a={"training": around(0.9, 20)}, rare={"training": around(0.4, 4)})

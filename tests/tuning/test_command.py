@@ -1,8 +1,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -114,13 +112,6 @@ def test_best_of_what_is_minimised_is_the_smallest(fake, tune):
 
     trials = fake.trials()
     assert result.stdout.splitlines()[-1] == trials.loc[trials["value"].idxmin(), "trainer"]
-
-
-def test_nothing_heavy_is_imported_for_help():
-    program = "import sys, nnunet_dro.tuning; print(*sys.modules)"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert not set(result.stdout.split()) & {"optuna", "plotly", "torch", "nnunetv2", "numpy", "pandas"}
 
 
 def test_fold_that_nnunet_has_not_divided_yet_is_checked_with_all_cases(fake):

@@ -188,10 +188,11 @@ def test_refused_names_are_no_failures_of_the_machine(fake, tune):
 
 
 @pytest.mark.slow
-def test_training_below_the_median_is_stopped(fake, tune, monkeypatch):
+@pytest.mark.parametrize("objective", ["mean", "mean of hd95"])
+def test_training_below_the_median_is_stopped(fake, tune, monkeypatch, objective):
     monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.4}))
 
-    tune(*BETA, "--trials", "9", "--sampler", "tpe", "--seed", "1", "--pruning")
+    tune(*BETA, "--trials", "9", "--sampler", "tpe", "--seed", "1", "--objective", objective, "--pruning")
 
     trials = fake.trials()
     pruned, complete = (trials[trials["state"] == state] for state in ("pruned", "complete"))
@@ -203,18 +204,6 @@ def test_training_below_the_median_is_stopped(fake, tune, monkeypatch):
     for trainer in pruned["trainer"]:
         folder = fake.results / f"{trainer}__nnUNetPlans__2d" / "fold_0"
         assert not (folder / "checkpoint_final.pth").exists()
-
-
-@pytest.mark.slow
-def test_pruning_of_what_is_minimised_stops_the_worse_ones(fake, tune, monkeypatch):
-    monkeypatch.setenv("FAKE", json.dumps({"seconds": 0.4}))
-
-    tune(*BETA, "--trials", "8", "--sampler", "tpe", "--seed", "1", "--objective", "mean of hd95", "--pruning")
-
-    trials = fake.trials()
-    pruned, complete = (trials[trials["state"] == state] for state in ("pruned", "complete"))
-    assert len(pruned) > 0
-    assert pruned["pseudo_dice"].max() < complete["pseudo_dice"].median()
 
 
 DRIVER = """
@@ -237,7 +226,7 @@ def start(fake, *options, **behaviour):
 
 def hanging(fake, process):
     """The numbers of the training that hangs, and of its worker."""
-    for _ in range(1200):
+    for _ in range(6000):
         for path in fake.results.glob("*/fold_0/pids.txt"):
             if len(pids := path.read_text().split()) == 2:
                 return pids
