@@ -87,11 +87,13 @@ def columns_table(page: str) -> str:
 
 
 def rooms_table(page: str) -> str:
-    """A row for each folder of the package: what the first sentence of its docstring says."""
-    rows = [("folder", "what is in it")]
-    for path in sorted(PACKAGE.glob("*/__init__.py")):
+    """A row for each folder and module of the package: what the first sentence of its docstring says."""
+    rows = [("folder or module", "what is in it")]
+    folders = {path.parent.name: path for path in PACKAGE.glob("*/__init__.py")}
+    modules = {path.stem: path for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
+    for name, path in sorted({**folders, **modules}.items()):
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        rows.append((f"`{path.parent.name}`", " ".join(text.split("\n\n")[0].split())))
+        rows.append((f"`{name}`", " ".join(text.split("\n\n")[0].split())))
     return _table(rows)
 
 

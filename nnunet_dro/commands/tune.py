@@ -42,7 +42,7 @@ def tune(
     trainer: Annotated[
         str,
         option(
-            "Trainer to tune, such as GILS or HWS_noIS; options in its name stay fixed.",
+            "Trainer to tune, such as DRO or GroupDRO_site; options in its name stay fixed.",
             autocompletion=complete_trainer,
         ),
     ],

@@ -64,15 +64,20 @@ def made(tmp_path, monkeypatch):
     return tmp_path
 
 
+def picture_of(root, **fold):
+    """The picture of the case of the raw dataset."""
+    source, note = find_images(Fold.of(fold_folder(root, **fold)))
+    assert isinstance(source, RawImages)
+    assert note == ""
+    return slice_of(source.read("a.b"), source.labels)
+
+
 def test_volume_is_shown_in_its_thick_slices(made):
     values = np.zeros((6, 20, 30))
     values[3, 5:15, 5:10] = 1
     values[3, 5:9, 20:26] = 2
     write_raw(made, values, spacing=(0.5, 1.0, 4.0))
-    source, note = find_images(Fold.of(fold_folder(made)))
-    assert isinstance(source, RawImages)
-    assert note == ""
-    picture = slice_of(source.read("a.b"), source.labels)
+    picture = picture_of(made)
     assert picture.name == "axial 4 of 6"
     assert (picture.width, picture.height) == (30, 20)
     assert picture.aspect == pytest.approx(30 * 0.5 / (20 * 1.0))
@@ -89,8 +94,7 @@ def test_colour_picture_in_two_dimensions(made):
     values[2:5, 3:9] = 2
     image = np.stack([values * 100, values * 0, values * 50], axis=-1)
     write_raw(made, values, image, ending=".png")
-    source, _ = find_images(Fold.of(fold_folder(made, configuration="2d")))
-    picture = slice_of(source.read("a.b"), source.labels)
+    picture = picture_of(made, configuration="2d")
     assert picture.name == "the whole image"
     assert picture.outlines == ((1, "M3 2h6v3h-6z"),)
     assert shown(picture)[3, 5] > 225
@@ -103,16 +107,14 @@ def test_regions_have_an_outline_each_and_ignored_voxels_none(made):
     values[2] = 3
     labels = {"background": 0, "whole": [1, 2], "core": [2], "ignore": 3}
     write_raw(made, values, spacing=(1, 1, 3), labels=labels)
-    source, _ = find_images(Fold.of(fold_folder(made)))
-    picture = slice_of(source.read("a.b"), source.labels)
+    picture = picture_of(made)
     assert picture.name == "axial 2 of 3"
     assert picture.outlines == ((0, "M1 1h5v5h-5z"), (1, "M2 2h2v2h-2z"))
 
 
 def test_reference_that_is_empty_is_said_so(made):
     write_raw(made, np.zeros((5, 9, 9)), np.ones((5, 9, 9)))
-    source, _ = find_images(Fold.of(fold_folder(made)))
-    picture = slice_of(source.read("a.b"), source.labels)
+    picture = picture_of(made)
     assert picture.is_empty
     assert picture.outlines == ()
     assert picture.name == "axial 3 of 5"

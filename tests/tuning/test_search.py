@@ -1,13 +1,12 @@
 """What trials are spent on: the defaults first, no trainer twice, and how existing studies go on."""
 
 import json
-import warnings
 
 import optuna
 import pytest
 import sqlalchemy
 from optuna.samplers import BaseSampler, RandomSampler
-from optuna.trial import TrialState
+from optuna.trial import TrialState, create_trial
 
 from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.tuning import storage
@@ -52,23 +51,15 @@ def test_number_that_is_off_by_default_is_off_in_the_first_trial(fake, tune):
     assert fake.trials()["cvar"].tolist()[0] == ""
 
 
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_sampler_learns_beside_defaults_outside_of_the_ranges():
     space = parse_space("HWS", ["beta:10:90"], epochs=4, iterations=None)
     study = optuna.create_study(direction="maximize")
-    study.add_trial(optuna.trial.create_trial(value=50.0, user_attrs={"trainer": PLAIN}))
+    study.add_trial(create_trial(value=50.0, user_attrs={"trainer": PLAIN}))
     for n, beta in enumerate((12.0, 25.0, 40.0, 60.0, 75.0, 88.0)):
-        attributes = {"trainer": f"T{n}"}
-        study.add_trial(
-            optuna.trial.create_trial(
-                params={"beta": beta},
-                distributions=space.distributions(),
-                value=-((beta - 50) ** 2),
-                user_attrs=attributes,
-            )
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
+        drawn = {"params": {"beta": beta}, "distributions": space.distributions()}
+        study.add_trial(create_trial(**drawn, value=-((beta - 50) ** 2), user_attrs={"trainer": f"T{n}"}))
+    sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
 
     assert draw_options(study, space, sampler, seed=0)["beta"] == pytest.approx(50, abs=4)
 
@@ -166,25 +157,18 @@ def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, opti
     assert [settings.prune for settings in seen] == [prunes]
 
 
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_gaussian_process_of_optuna_learns_nothing_from_pruned_trials():
     """Why short trainings are not pruned; should Optuna change this, the default can be thought over."""
     space = parse_space("HWS", ["beta:10:100"], epochs=30, iterations=None).distributions()
     drawn = []
     for pruned_at in (None, 15.0, 95.0):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=0, n_startup_trials=2))
+        study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=0, n_startup_trials=2))
         for beta in (20.0, 60.0, 90.0):
-            study.add_trial(
-                optuna.trial.create_trial(params={"beta": beta}, distributions=space, value=(beta - 55) ** 2)
-            )
+            study.add_trial(create_trial(params={"beta": beta}, distributions=space, value=(beta - 55) ** 2))
         if pruned_at is not None:
-            state, values = TrialState.PRUNED, {3: 0.2}
-            study.add_trial(
-                optuna.trial.create_trial(
-                    params={"beta": pruned_at}, distributions=space, state=state, intermediate_values=values
-                )
-            )
+            ended = {"state": TrialState.PRUNED, "intermediate_values": {3: 0.2}}
+            study.add_trial(create_trial(params={"beta": pruned_at}, distributions=space, **ended))
         drawn.append(study.ask(space).params["beta"])
     assert drawn[0] == drawn[1] == drawn[2]
 

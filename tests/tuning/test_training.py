@@ -35,33 +35,23 @@ def test_training_is_watched_and_validated(fake):
     )
 
 
-def test_training_that_is_over_is_not_begun_again(fake):
-    run(fake)
-    seen = []
+@pytest.mark.parametrize(
+    ("lacking", "calls"),
+    [
+        ((), []),
+        (("validation/summary.json",), [f"{NAME} --val"]),
+        (("validation/summary.json", "checkpoint_final.pth"), [f"{NAME} --c"]),
+    ],
+)
+def test_training_goes_on_where_it_ended_and_is_not_begun_again(fake, lacking, calls):
+    folder, seen = run(fake), []
+    for file in lacking:
+        (folder / file).unlink()
 
     run(fake, seen.append)
 
-    assert len(fake.calls) == 1
+    assert fake.calls == [NAME, *calls]
     assert list(seen[-1].pseudo_dice) == [0, 1, 2]
-
-
-def test_training_without_its_validation_is_validated(fake):
-    folder = run(fake)
-    (folder / "validation" / "summary.json").unlink()
-
-    run(fake)
-
-    assert fake.calls == [NAME, f"{NAME} --val"]
-
-
-def test_training_that_was_stopped_goes_on(fake):
-    folder = run(fake)
-    (folder / "checkpoint_final.pth").unlink()
-    (folder / "validation" / "summary.json").unlink()
-
-    run(fake)
-
-    assert fake.calls == [NAME, f"{NAME} --c"]
 
 
 def test_logs_of_a_training_without_a_checkpoint_do_not_count(fake, monkeypatch):
