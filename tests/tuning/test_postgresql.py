@@ -99,7 +99,7 @@ def test_two_machines_share_the_trials_and_the_repetitions(fake, server, tmp_pat
     other = machine(fake, tmp_path / "other")
 
     running = [start(here, *shared, seconds=1.0) for here in (fake, other)]
-    printed = [process.communicate(timeout=300) for process in running]
+    printed = [process.communicate(timeout=600) for process in running]
 
     assert [process.returncode for process in running] == [0, 0], printed
     mine, theirs = fake.calls, other.calls
@@ -127,7 +127,7 @@ def test_trial_that_was_interrupted_on_one_machine_is_trained_on_the_other(fake,
     assert "1 running elsewhere; no more trials are needed." in here.stderr
     assert states(server, "interrupted") == ["RUNNING", "COMPLETE", "COMPLETE"]
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert process.returncode == 130
     assert states(server, "interrupted") == ["FAIL", "COMPLETE", "COMPLETE", "WAITING"]
 

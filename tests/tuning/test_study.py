@@ -243,7 +243,7 @@ def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
     pids = hanging(fake, process)
 
     process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=600)
 
     assert process.returncode == 130, stderr
     assert stderr.splitlines()[-1] == "nnunet-dro: interrupted"
@@ -286,7 +286,7 @@ def test_two_starts_at_once_need_a_shared_database(fake, tune):
 
     result = tune(*BETA, "--trials", "2", code=2)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
 
     assert "must be tuned by one process at a time" in result.stderr
     assert fake.trials()["state"].tolist() == ["failed", "waiting"], "the one that was running is not disturbed"
@@ -332,7 +332,7 @@ def test_same_name_is_not_trained_on_two_machines_at_once(fake, tune, tmp_path):
     process = start(fake, *word, seconds=0.5)
 
     tune(*word)
-    process.communicate(timeout=120)
+    process.communicate(timeout=600)
 
     assert process.returncode == 0
     assert len(fake.calls) == len(set(fake.calls)) <= 2
