@@ -18,6 +18,9 @@ from experiments.curves import ScoredRun, decision, differences, draw_curves, re
 from experiments.nnunet_runs.study import MINUTES_AROUND
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum
 
+#: What is a section of another one's page.
+SECTIONS = {"-long": "convergence", "-lesions-slices-wrong": "convergence-lesions-slices"}
+
 
 def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
     if kind in REAL and not (options.data / "cases.csv").exists():
@@ -53,14 +56,14 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores, asked = tables["-all"], QUESTIONS[kind](None, quick=quick)
     found = differences(scores, asked.roles)
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
-    curves = {"logarithmic": True, "batch_size": asked.study.batch_size}
+    curves = partial(draw_curves, logarithmic=True, batch_size=asked.study.batch_size)
     return Page(
         page_text(scores, asked, regrouped=tables.get("-regrouped-all")),
         table,
         sorted(scores["seed"].unique().tolist()),
         shown=methods_by_stratum(table, PLAIN),
         more={"-rule": decision(scores, asked.roles, wrong_labels=asked.wrong_labels)},
-        pictures={"": partial(draw_curves, scores, asked.roles, asked.n_train, **curves)},
+        pictures={"": partial(curves, scores, asked.roles, asked.n_train)},
     )
 
 
@@ -85,8 +88,8 @@ def _experiment(kind: str) -> Experiment:
         data=REAL.get(kind, ""),
         cache="convergence",
         folder=kind.removeprefix("-") or "phantoms",
-        page_name="convergence" if kind == "-long" else "",
-        is_section=kind == "-long",
+        page_name=SECTIONS.get(kind, ""),
+        is_section=kind in SECTIONS,
         formats=dict.fromkeys((*ends, "-rule"), "%.4f"),
     )
 

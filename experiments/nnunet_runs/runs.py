@@ -177,7 +177,7 @@ class SeedRuns:
     def _command(self, arguments: Sequence[str], log: str, **environment: str) -> None:
         path = self.folder / "logs" / f"{log}.txt"
         path.unlink(missing_ok=True)
-        run_command(arguments, environment=self.environment | environment, log=path, while_running=lambda: None)
+        run_command(arguments, environment=self.environment | environment, log=path)
 
 
 def epoch_seconds(fold: Path) -> list[float]:

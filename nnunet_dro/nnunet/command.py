@@ -135,7 +135,7 @@ def run_command(
     *,
     log: Path,
     environment: Mapping[str, str],
-    while_running: Callable[[], None],
+    while_running: Callable[[], None] = lambda: None,
     safe_stop: SafeStop | None = None,
 ) -> None:
     """Run a command until it ends: `run_commands` with one `Command`."""
