@@ -12,7 +12,7 @@ class Recorded:
     Attributes:
         name: The folder of its runs in the work folder.
         title: What it is called in the table.
-        page: Its page in docs/results; empty if that is retired.
+        page: Its page in docs/results.
         by: Column of the case table with the strata.
         outcome: What came out of it, in a few words.
         right: The findings that agree with it.
@@ -44,23 +44,6 @@ EXPERIMENTS = (
         "pathology",
         "DRO harms, the first 20 suspects are wrong",
         (Finding.OUTLIERS,),
-    ),
-    Recorded(
-        "few-data-hippocampus",
-        "few data",
-        "",
-        "range",
-        "GI-LS harms; 8 cases",
-        (Finding.CANNOT_TELL, Finding.NOT_CARRIED_OVER),
-    ),
-    Recorded(
-        "few-phantoms",
-        "few phantoms",
-        "",
-        "pathology",
-        "DRO gains on some seeds, the others pay; 2 rare cases",
-        (Finding.CANNOT_TELL, Finding.NOT_CARRIED_OVER),
-        left_out=True,
     ),
     Recorded(
         "hippocampus",

@@ -56,7 +56,6 @@ def markdown(table: pd.DataFrame) -> str:
         "p (limit)",
         "outliers",
         "SD of losses between, within cases",
-        "beta, effective cases",
         "finding",
         "agrees",
     )
@@ -67,7 +66,7 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def _line(experiment: Recorded, row: dict[Any, Any]) -> str:
-    title = f"[{experiment.title}](results/{experiment.page})" if experiment.page else experiment.title
+    title = f"[{experiment.title}](results/{experiment.page})"
     is_right = row["finding"] in {finding.value for finding in experiment.right}
     cells = [
         title + (", left out" if experiment.left_out else ""),
@@ -79,7 +78,6 @@ def _line(experiment: Recorded, row: dict[Any, Any]) -> str:
         f"{row['probability']:.1g} ({row['limit']:.1g})",
         f"{row['outliers']}",
         f"{row['sd_between']:.2f}, {row['sd_within']:.2f}",
-        f"{row['beta']:g}, {row['effective_cases']:.0f} of {row['training_cases']}",
         f"*{row['finding']}*",
         "yes" if is_right else "**no**",
     ]
