@@ -28,6 +28,7 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Cell, Column, Table
+from nnunet_dro.pages.wording import NO_VALUE
 
 #: What the typical difference is; see `typical_value`.
 TYPICAL = "the median of the cases' differences (Hodges and Lehmann), with exact bounds by signed ranks"
@@ -109,11 +110,12 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
         columns.append((Column("Difference", above=above), partial(_change, name, metric)))
     if "mean" in statistics:
         if any(typical_change(record, metric) for record in records):
-            columns.append((Column("Typical case", hint=TYPICAL), partial(_typical, metric)))
+            columns.append((Column("Typical case", hint=TYPICAL, spare="column"), partial(_typical, metric)))
         hint = "Wilcoxon signed-rank test, p value after Holm's correction"
         columns.append((Column("Holm p", hint=hint), lambda record: p_value(float(record["holm_p"]))))
         columns.append((Column("W / T / L"), _wins))
-    title = f"{attribute_title(attribute)}: {metric.title}, {method} against {baseline}"
+    of = f"{STATISTICS[statistics[0]].title} " if len(statistics) == 1 else ""
+    title = f"{attribute_title(attribute)}: {of}{metric.title}, {method} against {baseline}"
     return Table.of(title, columns, records, notes=_on_differences(records, metric), kind="strata")
 
 
@@ -145,7 +147,7 @@ def _change(statistic: str, metric: Metric, record: Record) -> Cell:
 
 def _typical(metric: Metric, record: Record) -> Cell:
     value, _, ends = typical_change(record, metric).partition(" ")
-    return Cell(value, (ends,) if ends else ())
+    return Cell(value or NO_VALUE, (ends,) if ends else ())
 
 
 def _wins(record: Record) -> str:

@@ -196,11 +196,12 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     attribute = str(row["attribute"])
     baseline, method = str(row["baseline"]), str(row["method"])
     before, after = (float(row[f"{statistic}_{side}"]) for side in ("baseline", "method"))
-    value = difference(float(row[f"{statistic}_difference"]), metric)
+    value = f"{difference(float(row[f'{statistic}_difference']), metric)} {difference_unit(metric)}"
     ends = [change_bounds(row, statistic, metric)]
     if statistic == "mean" and (typical := typical_change(row, metric)):
         ends.append(f"of the typical case {typical}")
     sentence = f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {quantity(after, metric)}"
+    sentence += f": {value}"
     sentence += f" (95 % interval of the difference {'; '.join(filter(None, ends))})." if ends[0] else "."
     p, n_defined = float(row["holm_p"]), int(row["n"]) - int(row["n_undefined"])
     sentence += f" Of {count(n_defined, 'case')} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
@@ -215,4 +216,4 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     title = f"{at_start(str(row['label']))} in {stratum} {verb}"
     tone = "better" if change.is_better else "worse" if change.is_worse else ""
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {count(n_defined, 'case')}"
-    return finding_of(attribute, title, sentence, f"{value} {difference_unit(metric)}", caption, tone=tone)
+    return finding_of(attribute, title, sentence, value, caption, tone=tone)

@@ -104,6 +104,7 @@ def test_verdict_names_the_largest_gain():
     )
     gain = verdict.findings[0]
     assert (gain.title, gain.value, gain.tone) == ("Cerebellum in A gains most", "+10.0 points", "better")
+    assert "+10.0 points (95 %" in gain.text or "+10.0 points." in gain.text
 
 
 def test_verdict_names_a_loss():
