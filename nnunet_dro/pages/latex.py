@@ -96,7 +96,9 @@ def _body(table: Table) -> Iterator[str]:
                 )
                 n_rows = n_rows or len(names) - place
                 written.append(rf"\multirow[t]{{{n_rows}}}{{*}}{{{_cell(cell)}}}" if n_rows > 1 else _cell(cell))
-        yield f"{' & '.join(written)} \\\\"
+        # A bracket or a star after the line break of the row above would belong to it.
+        guard = "{}" if written[0].startswith(("[", "*")) else ""
+        yield f"{guard}{' & '.join(written)} \\\\"
 
 
 def _cell(cell: Cell) -> str:

@@ -61,12 +61,20 @@ class _FittingTable:
     notes: tuple[str, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        unlimited = options.update(max_width=10_000)
         for without_spare in (False, True):
             drawn = self._drawn(without_spare=without_spare, between=" ")
-            if Measurement.get(console, options.update(max_width=10_000), drawn).maximum <= options.max_width:
+            if Measurement.get(console, unlimited, drawn).maximum <= options.max_width:
                 break
         else:
             drawn = self._drawn(without_spare=True, between="\n")
+            widths = [Measurement.get(console, unlimited, Group(c.header, *c.cells)) for c in drawn.columns]
+            room = options.max_width - sum(width.minimum + 1 for width in widths)
+            # No word is broken where there is room for the longest of every column; who lacks least is helped first.
+            if room >= 0:
+                for width, column in sorted(zip(widths, drawn.columns, strict=True), key=lambda pair: pair[0].span):
+                    column.width = width.minimum + min(room, width.span)
+                    room -= column.width - width.minimum
         if self.table.title:
             yield Text(plain(self.table.title), style="bold")
         yield drawn

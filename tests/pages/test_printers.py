@@ -94,6 +94,22 @@ def test_terminal_spares_intervals_and_stacks_the_rest_where_it_is_narrow():
     assert narrowest[3].split() == ["<A>", "x|y", "20", "61.2†", "c_1"]
 
 
+def test_narrow_terminal_breaks_no_word_that_has_room():
+    columns = (Column("Stratum", "name"), Column("Difference"), Column("n"), Column("Typical", spare="column"))
+    rows = [(Cell("unusual anatomy"), Cell("+46.9", ("[+3.5, +90.4]",)), Cell("6", ("5 patients",)), Cell("+9.9"))]
+    for width in (30, 34, 40):
+        lines = screen(Table("A", columns, rows), width=width)
+        assert max(map(len, lines)) <= width
+        assert {"unusual", "anatomy", "Difference", "patients)"} <= set(" ".join(lines).split())
+        assert "Typical" not in " ".join(lines)
+
+
+def test_latex_rows_may_begin_with_what_belongs_to_a_line_break():
+    lines = latex.latex([Table("A", (Column("Label", "name"),), [(Cell(name),) for name in ("a", "[1]", "*")])])
+    assert r"{}[1] \\" in lines
+    assert r"{}* \\" in lines
+
+
 def test_terminal_says_once_what_tables_have_in_common():
     assert sum("95 % interval" in line for line in screen(TABLE, TABLE)) == 1
 
