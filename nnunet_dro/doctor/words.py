@@ -232,7 +232,7 @@ def _robust_training(answer: Answer) -> list[str]:
     sentences = [f"Robust training is worth a try: {answer.trainer}."]
     if answer.draws is not None:
         effective = f"{answer.draws.effective:.0f} effective cases of {answer.diagnosis.n_training}"
-        sentences[0] += f" Its draws would be spread over {effective}."
+        sentences[0] += f" Where the hardest cases get better, its draws are spread over {effective}."
     for stratum in answer.diagnosis.those(State.BEHIND):
         of_cases, of_draws = answer.share(members(answer, stratum))
         if of_draws == of_draws:
@@ -247,15 +247,15 @@ def _robust_training(answer: Answer) -> list[str]:
     if answer.diagnosis.outliers:
         of_cases, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
         if of_draws >= _BLIND * of_cases:
-            sentences.append(f"Look at the outliers first: {_percent(of_draws)} of the draws would go to them.")
+            sentences.append(f"Look at the outliers first: up to {_percent(of_draws)} of the draws would go to them.")
     return sentences
 
 
 def _look_first(answer: Answer) -> list[str]:
     _, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
-    sentences = ["Look at these cases before any robust training, which would look at wrong labels most."]
+    sentences = ["Look at these cases before any robust training: most of its rules look at wrong labels most."]
     if of_draws == of_draws:
-        sentences.append(f"{_percent(of_draws)} of the draws of {answer.trainer} would go to them.")
+        sentences.append(f"Up to {_percent(of_draws)} of the draws of {answer.trainer} would go to them.")
     sentences.append(
         "If their labels are right, they are hard cases: add a column to cases.csv that says what they have in common, "
         "and run this command again."

@@ -82,6 +82,10 @@ class Rule:
         """The rule with those of its numbers that follow from the losses of all cases; itself if there are none."""
         return self
 
+    def for_other_cases(self) -> "Rule":
+        """The rule for other cases than those of its state: without what it knows of single ones."""
+        return self
+
     def state_dict(self) -> dict[str, Any]:
         """State that the rule has learnt, for a checkpoint."""
         return {}
@@ -187,9 +191,6 @@ class EarnedBall(KLBall):
 
     def following(self, losses: FloatArray) -> "EarnedBall":
         """The rule with the beta that these losses have earned."""
-        if self.first is not None and len(self.first) != len(losses):
-            # A training that is resumed with other cases begins to compare anew.
-            return replace(self, beta=0.0, first=None, n_visits=0)
         if self.first is None:
             return self if self.n_visits < VISITS * len(losses) else replace(self, first=losses.copy())
         known = ~np.isnan(losses) & ~np.isnan(self.first)
@@ -197,6 +198,10 @@ class EarnedBall(KLBall):
             return self
         share = earned_share(self.first[known], losses[known], share=self.share)
         return replace(self, beta=kl_ball_beta(losses[known], share=share))
+
+    def for_other_cases(self) -> "EarnedBall":
+        """The rule that begins to compare anew."""
+        return replace(self, beta=0.0, first=None, n_visits=0)
 
     def state_dict(self) -> dict[str, Any]:
         """The first losses, and the number of visits."""

@@ -218,7 +218,7 @@ def test_the_command_says_where_the_model_came_from_and_what_was_measured(target
     assert first.stdout.splitlines()[0] == f"Starting {begun}"
     log = (target.fold_folder(TRAINER) / "finetune.log").read_text()
     assert log == f"Starting {begun}\nContinuing {begun}\n"
-    assert "finetuning with the default trainer lowered the mean Dice of two of three rare modalities" in first.stderr
+    assert "nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities" in first.stderr
     assert "lowered" not in second.stderr, "once is enough"
     assert devices == ["cuda" if torch.cuda.is_available() else "cpu"] * 2, "chosen as by the doctor"
 

@@ -150,12 +150,17 @@ def test_a_restored_table_compares_with_the_first_losses_of_before():
     again = HardnessTable(before.cases, rule=EarnedBall(0.0, 0.5), exploration=0.0)
     again.load_state_dict(before.state_dict())
     np.testing.assert_allclose(again.probabilities(), before.probabilities())
-    # With another case there is nothing to compare with.
-    other = HardnessTable([*before.cases, "new"], rule=EarnedBall(0.0, 0.5), exploration=0.0)
+
+
+@pytest.mark.parametrize("n_kept", [20, 19], ids=["one more", "one exchanged, which moves the others"])
+def test_a_table_restored_with_other_cases_begins_to_compare_anew(n_kept):
+    before = trained(FOLLOWING)
+    cases = ["new", *before.cases[:n_kept]]
+    other = HardnessTable(cases, rule=EarnedBall(0.0, 0.5), exploration=0.0)
     other.load_state_dict(before.state_dict())
     for _ in range(2):
-        other.update([20], [0.5])
-    np.testing.assert_allclose(other.probabilities(), 1 / 21)
+        other.update([0], [0.5])
+    np.testing.assert_allclose(other.probabilities(), 1 / len(cases))
 
 
 def test_a_refused_loss_takes_no_part_in_what_is_earned():

@@ -26,10 +26,13 @@ _SMALL_GROUP, _DRAWN_TOO_RARELY, _NO_CHANCE = 0.2, 0.75, 4.0
 #: The cases that are drawn more often than others get nowhere if their loss falls by less than this part of the fall of
 #: the others, and the loss of these falls by at least this much.
 _NOWHERE, _FALLS = 0.25, 0.05
+#: From this share of effective cases on, which cases are drawn more often is chance.
+_UNIFORM = 0.95
 #: Epochs over which a loss is averaged before it is compared.
 _N_AVERAGED = 3
 _CURE = (
-    "Draw less by hardness: a larger `share<s>` or a smaller `beta<x>` in the trainer's name, or a larger `explore<e>`."
+    "Draw less by hardness: a larger `earned<s>` or `share<s>`, or a smaller `beta<x>`, in the trainer's name, or "
+    "a larger `explore<e>`."
 )
 
 
@@ -209,7 +212,7 @@ def concentration_warnings(
             f"WARNING: the mean loss of the {items} has risen for {_N_RISING} epochs while the draws went to fewer of "
             f"them: what is learnt of the hardest is forgotten of the others. {_CURE}"
         )
-    if _began(rows, _gets_nowhere):
+    if _began(rows, lambda so_far: _gets_nowhere(so_far, n_items)):
         warnings.append(
             f"WARNING: the {items} that are drawn more often than others do not get better: since the "
             f"first epochs their loss has fallen by {rows[-1]['fall_of_drawn']:.3f}, that of the others by "
@@ -257,7 +260,9 @@ def _began(rows: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> bool:
 
 
 def _few(rows: Sequence[Row], n_items: int) -> bool:
-    return bool(rows) and rows[-1]["effective_cases"] < _SMALL_SHARE * n_items
+    # Until every case was seen, the effective cases are those that are still to be seen.
+    is_seen = bool(rows) and not math.isnan(rows[-1]["mean_staleness"])
+    return is_seen and rows[-1]["effective_cases"] < _SMALL_SHARE * n_items
 
 
 def _rises_while_concentrating(rows: Sequence[Row]) -> bool:
@@ -267,11 +272,14 @@ def _rises_while_concentrating(rows: Sequence[Row]) -> bool:
     return all(later["mean_loss"] > earlier["mean_loss"] for earlier, later in pairwise(last))
 
 
-def _gets_nowhere(rows: Sequence[Row]) -> bool:
-    """Whether it is so in every one of the last epochs."""
+def _gets_nowhere(rows: Sequence[Row], n_items: int) -> bool:
+    """Whether it is so in every one of the last epochs, in none of which draws were as good as uniform."""
     last = rows[-_N_RISING:]
     return len(last) == _N_RISING and all(
-        one["fall_of_others"] >= _FALLS and one["fall_of_drawn"] < _NOWHERE * one["fall_of_others"] for one in last
+        one["effective_cases"] < _UNIFORM * n_items
+        and one["fall_of_others"] >= _FALLS
+        and one["fall_of_drawn"] < _NOWHERE * one["fall_of_others"]
+        for one in last
     )
 
 

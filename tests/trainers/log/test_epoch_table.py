@@ -7,7 +7,7 @@ from nnunet_dro.trainers.log.epoch_table import concentration_warnings, falls, s
 def epochs(effective, losses=None):
     losses = losses or [0.0] * len(effective)
     return [
-        saved_row({"epoch": epoch, "effective_cases": n, "mean_loss": loss})
+        saved_row({"epoch": epoch, "effective_cases": n, "mean_loss": loss, "mean_staleness": 50.0})
         for epoch, (n, loss) in enumerate(zip(effective, losses, strict=True))
     ]
 
@@ -20,6 +20,12 @@ def test_few_effective_cases_are_said_once_each_time_they_begin():
     assert "9.9 of 100 cases are effective" in warning
     assert "`share<s>`" in warning
     assert "`explore<e>`" in warning
+
+
+def test_few_cases_that_are_still_to_be_seen_are_no_concentration():
+    rows = epochs([1.0])
+    rows[0]["mean_staleness"] = np.nan
+    assert not concentration_warnings(rows, 501)
 
 
 def test_a_mean_loss_that_rises_for_ten_epochs_while_the_sampler_concentrates_is_said():
@@ -67,16 +73,16 @@ def test_without_cases_that_are_drawn_more_often_there_are_no_falls():
     assert falls(*falling(hopeless=True, drawn_more=False)) == {}
 
 
-@pytest.mark.parametrize("hopeless", [True, False])
-def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless):
+@pytest.mark.parametrize(("hopeless", "effective", "n_said"), [(True, 15.0, 1), (False, 15.0, 0), (True, 20.0, 0)])
+def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless, effective, n_said):
     losses, draws = falling(hopeless, drawn_more=True)
     rows = []
     for epoch in range(40):
         so_far = {e: of_epoch for e, of_epoch in losses.items() if e <= epoch}
-        rows.append(saved_row({"epoch": epoch, "effective_cases": 15.0, **falls(so_far, draws)}))
+        rows.append(saved_row({"epoch": epoch, "effective_cases": effective, **falls(so_far, draws)}))
     said = [warning for n in range(1, 41) for warning in concentration_warnings(rows[:n], 20)]
-    assert len(said) == hopeless
-    if hopeless:
+    assert len(said) == n_said, "and where all cases are effective, which are drawn more often is chance"
+    if n_said:
         assert (
             "do not get better: since the first epochs their loss has fallen by 0.000, that of the others by 0.1"
             in said[0]
