@@ -325,9 +325,11 @@ class CompareOptions(LockedComparison):
 
 
 def _normalise(options: Any, *names: str) -> None:
-    """Turn sequences into tuples, and requirements that were parsed into their texts."""
+    """Turn sequences and single names into tuples, and requirements that were parsed into their texts."""
     for name in names:
-        object.__setattr__(options, name, tuple(getattr(one, "text", one) for one in getattr(options, name) or ()))
+        given = getattr(options, name) or ()
+        given = (given,) if isinstance(given, str) else given
+        object.__setattr__(options, name, tuple(getattr(one, "text", one) for one in given))
 
 
 #: What a protocol locks: the name of a command to its options.
