@@ -65,7 +65,7 @@ def test_a_sampler_draws_as_the_trainer_of_its_name(trainer):
     images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
     sampler = Sampler(trainer, images)
     assert (sampler.pooled is not None) == trainer.startswith("nnUNetTrainerDRO")
-    assert (sampler.importance is not None) == (trainer in ("nnUNetTrainerDRO_IS", "nnUNetTrainerHWS"))
+    assert (sampler.importance is not None) == (trainer in ("nnUNetTrainerDRO_share0.5_IS", "nnUNetTrainerHWS"))
     draws = sampler.draw(np.random.default_rng(0))
     assert len(set(draws.indices.tolist())) == BATCH
     assert sampler.draws.sum() == BATCH
