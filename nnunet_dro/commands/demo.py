@@ -24,12 +24,15 @@ def demo(
         option(
             "Trainer of this package to compare with plain nnU-Net, with its options.", autocompletion=complete_trainer
         ),
-    ] = "nnUNetTrainerDRO",
+    ] = "nnUNetTrainerDRO_share0.5",
     epochs: Annotated[int, option("Epochs of both trainings.")] = 10,
     iterations: Annotated[int, option("Iterations per epoch of both trainings.")] = 140,
     seed: Annotated[int, option("Random seed of the demo's dataset and of the choice of held-out cases.")] = 0,
 ) -> None:
-    """Train plain nnU-Net and nnUNetTrainerDRO on small real images, and compare them per centre."""
+    """Train plain nnU-Net and hardness weighted sampling on small real images, and compare them per centre.
+
+    The share is fixed, because an earned one begins after ten visits of each case, where these trainings end.
+    """
     from nnunet_dro.demo import Settings, run_demo
 
     settings = Settings(str(data.absolute()) if data else None, by, trainer, epochs, iterations, seed)

@@ -81,7 +81,7 @@ def nnunet(data, monkeypatch):
 
 def demo(out, data, *, device="cpu", **options):
     text = StringIO()
-    usual = {"by": "centre", "trainer": "nnUNetTrainerDRO", "epochs": 10, "iterations": 140, "seed": 0}
+    usual = {"by": "centre", "trainer": "nnUNetTrainerDRO_share0.5", "epochs": 10, "iterations": 140, "seed": 0}
     settings = Settings(**{"data": None if data is None else str(data), **usual, **options})
     table = run_demo(out, settings, device=Device(device), console=Console(file=text, width=120))
     return table, text.getvalue()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.doctor.losses import expected_draws, loss_spread, stale_losses, trainer_name
-from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.sampling import HardnessTable, KLBall
 
 
 def test_spread_of_losses_with_known_parts():
@@ -29,12 +29,14 @@ def test_losses_that_are_not_finite_are_left_out():
 
 
 def test_draws_are_those_of_the_default_trainer():
-    """As the sampler of nnUNetTrainerDRO would draw, once every case has its stale hardness."""
+    """As nnUNetTrainerDRO would draw, once every case has its stale hardness and the hardest get better."""
     from nnunet_dro.trainers.options import DROOptions
 
     hardness = np.random.default_rng(0).normal(-0.8, 0.1, 50)
     options = DROOptions()
-    table = HardnessTable([str(n) for n in range(50)], rule=options.rule(), exploration=options.exploration)
+    table = HardnessTable(
+        [str(n) for n in range(50)], rule=KLBall(0.0, options.earned), exploration=options.exploration
+    )
     for _ in range(50):
         table.update(np.arange(50), hardness)
     draws = expected_draws(hardness)

@@ -56,7 +56,8 @@ def tiny_study(**changes) -> Study:
 
 
 def seed_of(path: str) -> int:
-    return int(re.search(r"/seed(\d)/", path)[1])
+    found = re.search(r"/seed(\d)/", path)
+    return int(found[1]) if found else 0
 
 
 class NNUNet:
