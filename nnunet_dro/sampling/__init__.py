@@ -15,13 +15,14 @@ from nnunet_dro.sampling.draws import Draws
 from nnunet_dro.sampling.group_rules import Balanced, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
 from nnunet_dro.sampling.kl_ball import earned_share, kl_ball_beta
-from nnunet_dro.sampling.rules import KL, UNIFORM, Chi2, CVaR, EarnedBall, KLBall, Rule, RuleWithBeta
+from nnunet_dro.sampling.rules import KL, UNIFORM, VISITS, Chi2, CVaR, EarnedBall, KLBall, Rule, RuleWithBeta
 from nnunet_dro.sampling.systematic import expected_draws
 
 __all__ = [
     "EXPLORATION",
     "KL",
     "UNIFORM",
+    "VISITS",
     "Balanced",
     "CVaR",
     "Chi2",

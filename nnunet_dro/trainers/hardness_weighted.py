@@ -15,7 +15,7 @@ from torch import nn
 
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, PooledHardness
-from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule, positions_in_common
+from nnunet_dro.sampling import UNIFORM, VISITS, EarnedBall, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger, Source, check_resumed, recorded_options
 from nnunet_dro.trainers.data.case_groups import watched_groups
@@ -162,6 +162,7 @@ class HardnessWeighted(_Trainer):
             log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
         if self.hardness_log is not None:
             self.print_to_log_file(self._how_cases_are_drawn(self.hardness_log.table))
+            self._warn_of_too_few_visits(self.hardness_log.table)
 
     def start_from(self, source: Source, weights: Mapping[str, torch.Tensor]) -> None:
         """Begin with the weights of another training, as this one's checkpoints will say; after `initialize`."""
@@ -224,6 +225,14 @@ class HardnessWeighted(_Trainer):
             f"{what}: {cases}, {table.rule}, importance weights {clip}, momentum of the losses {table.momentum:g}, "
             f"share of uniform draws {table.exploration:g}"
         )
+
+    def _warn_of_too_few_visits(self, table: HardnessTable) -> None:
+        n_draws = self.num_epochs * self.num_iterations_per_epoch * self.configuration_manager.batch_size
+        if isinstance(table.rule, EarnedBall) and n_draws < 2 * VISITS * len(table):
+            self.print_to_log_file(
+                f"WARNING: the training draws each case {n_draws / len(table):.1f} times on average, and hardness "
+                f"counts from {VISITS} on only. Train longer, or give a fixed share, as in nnUNetTrainerDRO_share0.5."
+            )
 
     @property
     def _warms_up(self) -> bool:

@@ -111,6 +111,7 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on_where_it_stoppe
         ("nnUNetTrainerHWS_beta0", "Cases are drawn uniformly: 8 cases"),
         ("nnUNetTrainerHWS_beta3", "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl"),
         ("nnUNetTrainerHWS_betaauto", "Hardness weighted sampling: 8 cases"),
+        ("nnUNetTrainerDRO_3epochs_5iters", "WARNING: the training draws each case 3.8 times on average"),
         ("nnUNetTrainerIW_site", "Cases are drawn by group: 8 cases (8 never seen), each of 2 groups equally often"),
     ],
 )
