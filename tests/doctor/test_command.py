@@ -143,9 +143,9 @@ def test_a_case_table_may_have_the_names_of_the_doctors_own_columns(finished, tm
     assert result.exit_code == 0, result.output
     assert not re.search(r"\bnan\b", result.stdout, re.IGNORECASE)
     assert set(measured(out)["set"]) == {"training", "validation"}
-    page = (out / "doctor.html").read_text()
+    page = (out / "doctor.html").read_text().replace("<wbr>", "")
     for name in own:
-        assert f"{name}: <b>{name} 0</b>" in page
+        assert f"{name}: {name} 0<" in page
 
 
 def test_bad_input_is_one_line(finished, tmp_path, monkeypatch):
