@@ -26,7 +26,7 @@ class ForkedCommands:
         *,
         log: Path,
         environment: Mapping[str, str],
-        while_running: Callable[[], None],
+        while_running: Callable[[], None] = lambda: None,
         safe_stop: object = None,
     ) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
