@@ -90,8 +90,8 @@ def check_that_a_training_is_repeated(seed, words):
         path for path in Path(seed / "nnUNet_results").rglob("fold_0/checkpoint_final.pth") if "HWS" in str(path)
     ]
     first = read_checkpoint(path, cure="")["network_weights"]
-    for path in seed.parents[1].rglob("ERM-seed0-*.json"):
-        path.unlink()
+    for finished in seed.parents[1].rglob("ERM-seed0-*.json"):
+        finished.unlink()
     assert main(words) == 0
     again = read_checkpoint(path, cure="")["network_weights"]
     assert all((values == again[name]).all() for name, values in first.items())
