@@ -19,7 +19,12 @@ from experiments.nnunet_runs.study import MINUTES_AROUND
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum
 
 #: What is a section of another one's page.
-SECTIONS = {"-long": "convergence", "-lesions-slices-wrong": "convergence-lesions-slices"}
+SECTIONS = {
+    "-long": "convergence",
+    "-slices-wrong": "convergence-slices",
+    "-lesions-wrong": "convergence-lesions",
+    "-lesions-slices-wrong": "convergence-lesions-slices",
+}
 
 
 def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
@@ -45,7 +50,10 @@ def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.
     scored = [ScoredRun.of(name, run, result) for name, (run, result) in finished.items()]
     if len(asked.study.labels) > 1:
         scored = [run.with_mean_of_labels(str(asked.roles.label)) for run in scored]
-    tables = {"-all": scores_of(scored)}
+    at_the_end = [run.dice[run.dice["iteration"] == run.dice["iteration"].max()] for run in scored]
+    cases = [of.assign(method=run.method, seed=run.seed) for run, of in zip(scored, at_the_end, strict=True)]
+    columns = ["method", "seed", "stratum", "label", "case", "dice"]
+    tables = {"-all": scores_of(scored), "-cases": pd.concat(cases, ignore_index=True)[columns]}
     if asked.regrouped[1]:
         strata = pd.read_csv(options.data / "cases.csv", dtype=str).set_index("case")[asked.regrouped[1]]
         tables["-regrouped-all"] = scores_of(run.regrouped(strata) for run in scored)
@@ -90,7 +98,7 @@ def _experiment(kind: str) -> Experiment:
         folder=kind.removeprefix("-") or "phantoms",
         page_name=SECTIONS.get(kind, ""),
         is_section=kind in SECTIONS,
-        formats=dict.fromkeys((*ends, "-rule"), "%.4f"),
+        formats=dict.fromkeys((*ends, "-rule", "-cases"), "%.4f"),
     )
 
 

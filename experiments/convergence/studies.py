@@ -15,6 +15,7 @@ from experiments.datasets.phantoms import SIZE, Counts, write_dataset
 from experiments.nnunet_runs.plans import PARENT
 from experiments.nnunet_runs.study import Study
 from experiments.record import render
+from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
 
 #: The method that the others are compared with, and the one that is told the strata.
 PLAIN, TOLD = "plain", "IW"
@@ -32,9 +33,6 @@ METHODS = {
 }
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
-
-#: Share of the training cases with wrong labels, where there are any.
-WRONG = 0.3
 
 _HIPPOCAMPUS_RARE = {"rescaled": 4, "8bit": 6}
 _HIPPOCAMPUS_COMMON = {"train": 96, "validation": 2, "test": 32}
@@ -88,17 +86,18 @@ class Question:
         return dict(train)
 
 
-def phantoms(*, quick: bool, slices: bool = False, long: bool = False) -> Question:
+def phantoms(*, quick: bool, slices: bool = False, long: bool = False, wrong: bool = False) -> Question:
     """Phantoms with a rare pathology, trained on as volumes or (nnU-Net's 2d configuration) as slices.
 
-    ``long`` is on volumes for twice as long, and judges convergence by the last quarter.
+    ``long`` is on volumes for twice as long, and judges convergence by the last quarter. With ``wrong``, three tenths
+    of the training cases, none of them rare, have wrong labels, and the Dice is that of all labels.
     """
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     if quick:
         counts = Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3)
 
     def write(folder: Path, rng: np.random.Generator) -> None:
-        write_dataset(folder, counts, rng=rng)
+        (write_spoilt_phantoms if wrong else write_dataset)(folder, counts, rng=rng)
 
     train = dict(counts.train)
     name, words, dataset = "convergence", "phantoms", "Dataset910_Phantoms"
@@ -106,6 +105,9 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False) -> Questi
         name, words, dataset = "convergence-slices", "slices of phantoms", "Dataset911_PhantomSlices"
     elif long:
         name, words = "convergence-long", "phantoms, twice as long"
+    if wrong:
+        name, words = f"{name}-wrong", f"{words}, wrong labels"
+    share = SHARE if wrong else 0.0
     study = _study(
         name=name,
         title=f"Speed or solution: {words}",
@@ -113,17 +115,19 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False) -> Questi
         by="pathology",
         rare=("rare",),
         common=("control", "common"),
-        labels=("cerebellum",),
+        labels=("grey_matter", "white_matter", "cerebellum") if wrong else ("cerebellum",),
         write=write,
-        settings={"train": train, "test": counts.test, "size": SIZE},
-        about=render("convergence/phantoms", train=train, n_test=counts.test, size=SIZE),
+        settings={"train": train, "test": counts.test, "size": SIZE, "wrong": share},
+        about=render("convergence/phantoms", train=train, n_test=counts.test, size=SIZE, wrong=share),
         parent="2d" if slices else PARENT,
         batch_size=16 if slices else 4,
     )
     iterations = EPOCH if quick else 16000 if long else 8000
     settling = 0.25 if long else 0.5
     seconds = 0.035 if slices else 0.06
-    return Question(study, iterations, "pathologies", "rare cerebellum", "Phantoms", settling=settling, seconds=seconds)
+    words = ("pathologies", "rare pathology" if wrong else "rare cerebellum", "Phantoms")
+    late = () if wrong else Question.late
+    return Question(study, iterations, *words, settling=settling, late=late, seconds=seconds)
 
 
 def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:
@@ -134,7 +138,7 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
     counts = Counts({"a": 60, "b": 48, "c": 6, "d": 6}, validation=4, test=24)
     if quick:
         counts = Counts({"a": 5, "b": 4, "c": 2, "d": 2}, validation=1, test=3)
-    share = WRONG if wrong else 0.0
+    share = SHARE if wrong else 0.0
 
     def write(folder: Path, rng: np.random.Generator) -> None:
         write_lesions(folder, counts, wrong=share, rng=rng)
@@ -231,6 +235,7 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "": lambda _, quick: phantoms(quick=quick),
     "-long": lambda _, quick: phantoms(quick=quick, long=True),
     "-slices": lambda _, quick: phantoms(quick=quick, slices=True),
+    "-slices-wrong": lambda _, quick: phantoms(quick=quick, slices=True, wrong=True),
     "-lesions": lambda _, quick: lesions(quick=quick),
     "-lesions-slices": lambda _, quick: lesions(quick=quick, slices=True),
     "-lesions-wrong": lambda _, quick: lesions(quick=quick, wrong=True),

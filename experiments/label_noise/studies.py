@@ -1,13 +1,11 @@
 """The data and the methods of the experiment with wrong labels, as a study."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from experiments.curves import Roles
-from experiments.datasets.phantoms import SIZE, Counts, write_dataset
+from experiments.datasets.phantoms import SIZE, Counts
 from experiments.label_noise.random_weights import RANDOM_WEIGHTS, TRAINER_FOLDER
 from experiments.nnunet_runs.results import ALL_LABELS
 from experiments.nnunet_runs.study import BASELINE, Study
@@ -17,8 +15,8 @@ from experiments.spoilt_labels.spoiling import (
     N_TRUSTED_RARE,
     SHARE,
     right_cases,
-    spoil_dataset,
     trusted_cases,
+    write_spoilt_phantoms,
 )
 
 #: Plain training on the cases with right labels alone, which is what wrong labels are measured against.
@@ -71,13 +69,7 @@ def phantom_study(*, quick: bool) -> Study:
     epochs, iterations = _QUICK_LENGTH if quick else _LENGTH
 
     def write(folder: Path, rng: np.random.Generator) -> None:
-        right = folder.with_name(f"{folder.name}.right")
-        shutil.rmtree(right, ignore_errors=True)
-        write_dataset(right, counts, rng=rng)
-        table = pd.read_csv(right / "cases.csv", dtype=str)
-        rare = table["case"][table["pathology"] == "rare"]
-        spoil_dataset(right, file_ending=".nii.gz", pair=(1, 2), spared=list(rare), rng=rng)
-        right.rename(folder)
+        write_spoilt_phantoms(folder, counts, rng=rng)
 
     return Study(
         name="phantoms",

@@ -166,6 +166,9 @@ def _run(experiment: Experiment, given: argparse.Namespace, words: Sequence[str]
         raise RuntimeError("every run has failed. " + "; ".join(f"{name}: {why}" for name, why in failures.items()))
     for end, table in experiment.tables(finished, options).items():
         path = folder / f"{experiment.name}{end}.csv"
+        if given.add and end not in experiment.inputs and not path.exists():
+            # What earlier commands did not keep cannot be completed.
+            continue
         whole = experiment.ordered(with_seeds_before(table, path, add=given.add) if given.add else table)
         write_table(path, whole, float_format=experiment.formats.get(end))
     # The page shows what is in the files, rounded once.

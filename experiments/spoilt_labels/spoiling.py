@@ -3,6 +3,7 @@
 The trainers see which cases are trusted (``cases.csv``); which are spoilt is in a file they do not read.
 """
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.ndimage import distance_transform_edt
+
+from experiments.datasets.phantoms import Counts, write_dataset
 
 LabelMap = npt.NDArray[np.uint8]
 
@@ -151,6 +154,17 @@ def spoil_dataset(
     noise.assign(dice=dice)[["case", "kind", "dice"]].to_csv(folder / NOISE_FILE, index=False)
     trusted = noise.set_index("case")["trusted"].reindex(table["case"], fill_value="no").to_numpy()
     table.assign(trusted=trusted).to_csv(folder / "cases.csv", index=False)
+
+
+def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Generator) -> None:
+    """Phantoms (`phantoms.write_dataset`) of which some, but none of the rare pathology, have wrong labels."""
+    right = folder.with_name(f"{folder.name}.right")
+    shutil.rmtree(right, ignore_errors=True)
+    write_dataset(right, counts, rng=rng)
+    table = pd.read_csv(right / "cases.csv", dtype=str)
+    rare = table["case"][table["pathology"] == "rare"]
+    spoil_dataset(right, file_ending=".nii.gz", pair=(1, 2), spared=list(rare), rng=rng)
+    right.rename(folder)
 
 
 def right_cases(folder: Path) -> list[str]:
