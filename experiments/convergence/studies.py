@@ -1,7 +1,7 @@
 """The data of the experiment, and what its page calls their strata."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -125,9 +125,9 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False, wrong: bo
     iterations = EPOCH if quick else 16000 if long else 8000
     settling = 0.25 if long else 0.5
     seconds = 0.035 if slices else 0.06
-    words = ("pathologies", "rare pathology" if wrong else "rare cerebellum", "Phantoms")
-    late = () if wrong else Question.late
-    return Question(study, iterations, *words, settling=settling, late=late, seconds=seconds)
+    gaining, late = ("rare pathology", ()) if wrong else ("rare cerebellum", Question.late)
+    asked = Question(study, iterations, "pathologies", gaining, "Phantoms", late=late)
+    return replace(asked, settling=settling, seconds=seconds)
 
 
 def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Question:
