@@ -64,7 +64,7 @@ class Question:
     limits: str
     regrouped: tuple[str, str] = ("", "")
     settling: float = 0.5
-    late: tuple[str, ...] = ("DRO_explore0.3", "cvar0.1", "DRO_earned")
+    late: tuple[str, ...] = ("DRO_explore0.3", "cvar0.1", "DRO_earned", "paper")
     seconds: float = 0.06
 
     @property
@@ -118,7 +118,9 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False, wrong: bo
         labels=("grey_matter", "white_matter", "cerebellum") if wrong else ("cerebellum",),
         write=write,
         settings={"train": train, "test": counts.test, "size": SIZE, "wrong": share},
-        about=render("convergence/phantoms", train=train, n_test=counts.test, size=SIZE, wrong=share),
+        about=render(
+            "convergence/phantoms", train=train, n_test=counts.test, size=SIZE, wrong=share, volumes=not slices
+        ),
         parent="2d" if slices else PARENT,
         batch_size=16 if slices else 4,
     )
