@@ -33,8 +33,6 @@ MODULES = {
     "reweighting-limits": "reweighting_limits.experiment",
     "segmentation-finetuning": "segmentation.experiment",
 }
-#: Those with a command line of their own.
-OTHERS = {"doctor": "doctor.__main__"}
 
 
 def experiment(name: str) -> Experiment:
@@ -45,12 +43,10 @@ def experiment(name: str) -> Experiment:
 
 def main(words: Sequence[str]) -> int:
     """Run the experiment that the first word names; returns the exit code."""
-    if not words or words[0] not in {*MODULES, *OTHERS}:
-        sys.stderr.write(f"{__doc__}\nNAME is one of {', '.join([*MODULES, *OTHERS])}.\n")
+    if not words or words[0] not in MODULES:
+        sys.stderr.write(f"{__doc__}\nNAME is one of {', '.join(MODULES)}.\n")
         return 0 if words and words[0] in ("-h", "--help") else 2
-    if words[0] in MODULES:
-        return run(experiment(words[0]), words[1:])
-    return import_module(f"experiments.{OTHERS[words[0]]}").main(words[1:]) or 0
+    return run(experiment(words[0]), words[1:])
 
 
 if __name__ == "__main__":
