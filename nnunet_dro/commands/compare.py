@@ -32,8 +32,9 @@ def compare(options: _Options) -> None:
     from nnunet_dro.evaluation.comparing.comparison import compare as compare_evaluations
     from nnunet_dro.evaluation.judging.requirements import COMPARISON, read_requirements
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
-    from nnunet_dro.evaluation.result_files import comparison_files, named_trainings, read_evaluation
+    from nnunet_dro.evaluation.result_files import TABLES, comparison_files, named_trainings, read_evaluation
     from nnunet_dro.files.output_folder import check_output, write_files
+    from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 
     from_file = read_requirements(options.require_file, COMPARISON) if options.require_file else []
     options = replace(options, requirements=[*options.requirements, *(one.text for one in from_file)])
@@ -45,6 +46,7 @@ def compare(options: _Options) -> None:
     comparison = compare_evaluations(read, options)
     if options.protocol:
         comparison = under_protocol(comparison, read_protocol(options.protocol), options.protocol)
-    write_files(options.output, {**comparison_files(comparison), **comparison_reports(comparison)})
+    files = {**comparison_files(comparison), **comparison_reports(comparison)}
+    write_files(options.output, files, outdated=(*TABLES, VIEWER_PAGE))
     show(comparison_table(comparison), options.output / "report.html")
     stop_if_unmet(comparison.about["requirements"])

@@ -44,7 +44,7 @@ def evaluate(options: _Options) -> None:
     from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
     from nnunet_dro.evaluation.judging.requirements import read_requirements
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
-    from nnunet_dro.evaluation.result_files import OF_LESIONS, evaluation_files
+    from nnunet_dro.evaluation.result_files import TABLES, evaluation_files
     from nnunet_dro.evaluation.scoring.kept_scores import keeping
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE as VIEWER_PAGE
@@ -60,6 +60,6 @@ def evaluate(options: _Options) -> None:
         if options.protocol:
             evaluation = under_protocol(evaluation, read_protocol(options.protocol), options.protocol)
         files = {**evaluation_files(evaluation), **evaluation_reports(evaluation)}
-        write_files(output, files, outdated=(*OF_LESIONS, VIEWER_PAGE))
+        write_files(output, files, outdated=(*TABLES, VIEWER_PAGE))
     show(evaluation_table(evaluation), output / "report.html")
     stop_if_unmet(evaluation.about["requirements"])

@@ -34,8 +34,8 @@ Progress = Callable[[int, int], None]
 
 
 def evaluate(
-    reference: Path,
-    prediction: Path,
+    reference: Path | str,
+    prediction: Path | str,
     options: EvaluateOptions | None = None,
     *,
     kept: KeptScores | None = None,
@@ -76,7 +76,9 @@ def evaluate(
         >>> evaluation.strata[["label", "n", "mean"]].round(3).to_dict("records")
         [{'label': '1', 'n': 1, 'mean': 0.667}]
     """
+    reference, prediction = Path(reference), Path(prediction)
     options = replace(options or EvaluateOptions(), **given)
+    options.check()
     options = replace(options, dataset_json=options.dataset_json or find_dataset_json(reference))
     requirements = [parse_requirement(text) for text in options.requirements]
     scoring, labels = options.scoring, read_labels(options.dataset_json) if options.dataset_json else None

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 
@@ -228,6 +228,8 @@ class EvaluateOptions(LockedEvaluation):
         method: Name of the method that made the predictions; None takes it from the path.
     """
 
+    _FILES: ClassVar = ("cases", "images", "dataset_json")
+
     cases: Annotated[
         Path | None,
         Flag("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset."),
@@ -250,9 +252,15 @@ class EvaluateOptions(LockedEvaluation):
     ] = None
     method: Annotated[str | None, Flag("Name of the method in tables; default: taken from the path.", RUNNING)] = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self._FILES:
+            if path := getattr(self, name):
+                object.__setattr__(self, name, Path(path))
+
     def record(self) -> dict[str, Any]:
         """The options for summary.json, without those that do not change a number, and with what defaults stand for."""
-        texts = {name: str(path) for name in ("cases", "images", "dataset_json") if (path := getattr(self, name))}
+        texts = {name: str(path) for name in self._FILES if (path := getattr(self, name))}
         recorded = {one.field: one.flag.value(getattr(self, one.field)) for one in declared(EvaluateOptions).values()}
         for name in ("jobs", "workers", "method", "requirements", "match", "connectivity", "lesions_above_mm3"):
             del recorded[name]
@@ -264,7 +272,6 @@ class EvaluateOptions(LockedEvaluation):
     def of(cls, recorded: Mapping[str, Any]) -> "EvaluateOptions":
         """From what `record` wrote; of other software's files, and of other versions, not all options are known."""
         known = {name: value for name, value in recorded.items() if name in {one.name for one in fields(cls)}}
-        known |= {name: Path(path) for name in ("cases", "images", "dataset_json") if (path := known.get(name))}
         lesions = known.pop("instances", None) or {}
         known |= {name: lesions.get(name) for name in ("match", "connectivity", "lesions_above_mm3")}
         return cls(**{"metrics": (), **known, "instances": lesions.get("labels", ())})

@@ -29,6 +29,9 @@ _WITH_TABLES = "nnunet-dro evaluation 1"
 #: The tables that are written only where lesions were compared.
 OF_LESIONS = ("lesions.csv", "lesion_sizes.csv")
 
+#: All tables that an evaluation or a comparison may have; those that a new one lacks do not stay in its folder.
+TABLES = ("scores.csv", "strata.csv", *OF_LESIONS, "comparison.csv", "changed.csv", "trainings.csv")
+
 #: The columns that are names, in every table.
 _NAMES = ("attribute", "stratum", "label", "metric", "case", "max_case", "of", "matched_with", "unit", "volume")
 

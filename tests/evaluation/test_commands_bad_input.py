@@ -18,120 +18,76 @@ from tests.evaluation.made_folders import (
     write_study,
 )
 
-
-@pytest.fixture
-def study(tmp_path):
-    return write_study(tmp_path, shifts=(0, 1))
+FIRST, SECOND = "prediction/case_00.nii.gz", "prediction/case_01.nii.gz"
 
 
-def first_prediction(study):
-    return study / "prediction" / "case_00.nii.gz"
+def emptied(folder):
+    return lambda study: [path.unlink() for path in (study / folder).iterdir()]
 
 
-@pytest.mark.parametrize("folder", ["reference", "prediction"])
-def test_empty_folder_is_refused(study, folder):
-    for path in (study / folder).iterdir():
-        path.unlink()
-
-    check_refused(run_evaluate(study), study, study / folder, "must hold label maps", "Check the path")
+def moved(*names):
+    return lambda study: [
+        (study / name).rename(study / f"{name.removesuffix('.nii.gz')}_moved.nii.gz") for name in names
+    ]
 
 
-@pytest.mark.parametrize("folder", ["reference", "prediction"])
-def test_folder_that_is_not_there_is_refused(study, folder):
-    (study / folder).rename(study / "moved")
-
-    check_refused(run_evaluate(study), study, study / folder, "must be a folder")
+def wrote(name, values, **options):
+    return lambda study: write_map(study / name, values, **options)
 
 
-def test_no_common_file_name_is_refused(study):
-    for n in range(2):
-        (study / "prediction" / f"case_{n:02}.nii.gz").rename(study / "prediction" / f"seg_{n}.nii.gz")
-
-    check_refused(run_evaluate(study), study, "case_00.nii.gz", "seg_0.nii.gz", "Name the predictions")
+def said(text, name="reference/dataset.json"):
+    return lambda study: (study / name).write_text(text)
 
 
-def test_missing_predictions_are_named(study):
-    first_prediction(study).unlink()
+def join_two(study):
+    image = SimpleITK.JoinSeries([SimpleITK.GetImageFromArray(bars(4))] * 2)
+    SimpleITK.WriteImage(image, str(study / FIRST))
 
-    check_refused(run_evaluate(study), study, "case_00", study / "prediction", "--missing worst")
 
+DIRECTION = (0.8, -0.6, 0, 0.6, 0.8, 0, 0, 0, 1)
 
-GRIDS = {
-    "shape": ({"values": bars(4)[:7]}, "(8, 8, 8)", "(8, 8, 7)"),
-    "spacing": ({"spacing": (1, 1, 2.5)}, "(1, 1, 1)", "(1, 1, 2.5)"),
-    "origin": ({"origin": (0, 0, 3)}, "(0, 0, 0)", "(0, 0, 3)"),
-    "direction": ({"direction": (0.8, -0.6, 0, 0.6, 0.8, 0, 0, 0, 1)}, "0.8", "0.6"),
+#: What is done to a study of two cases, and words of the line; {} is its folder.
+FOLDERS = {
+    "empty reference": (emptied("reference"), ["{}/reference", "must hold label maps", "Check the path"]),
+    "empty prediction": (emptied("prediction"), ["{}/prediction", "must hold label maps", "Check the path"]),
+    "no reference": (moved("reference"), ["{}/reference", "must be a folder"]),
+    "no prediction": (moved("prediction"), ["{}/prediction", "must be a folder"]),
+    "other names": (moved(FIRST, SECOND), ["case_00.nii.gz", "case_00_moved.nii.gz", "Name the predictions"]),
+    "a missing prediction": (lambda study: (study / FIRST).unlink(), ["case_00", "{}/prediction", "--missing worst"]),
+    "two files of a case": (
+        wrote("prediction/case_00.nrrd", bars(4)),
+        ["case_00.nii.gz", "case_00.nrrd", "Remove one"],
+    ),
+    "shape": (wrote(FIRST, bars(4)[:7]), ["{}/" + FIRST, "shape", "(8, 8, 8)", "(8, 8, 7)", "resample it"]),
+    "spacing": (wrote(FIRST, bars(4), spacing=(1, 1, 2.5)), [FIRST, "spacing", "(1, 1, 1)", "(1, 1, 2.5)"]),
+    "origin": (wrote(FIRST, bars(4), origin=(0, 0, 3)), [FIRST, "origin", "(0, 0, 0)", "(0, 0, 3)"]),
+    "direction": (wrote(FIRST, bars(4), direction=DIRECTION), [FIRST, "direction", "0.8", "0.6"]),
+    "unknown reference value": (
+        wrote("reference/case_01.nii.gz", bars(4) * 4),
+        ["{}/reference/case_01.nii.gz", "4, 8", "--dataset-json"],
+    ),
+    "unknown predicted value": (wrote(SECOND, bars(4) * 4), ["{}/" + SECOND, "4, 8", "--dataset-json"]),
+    "fractions": (wrote(FIRST, bars(4) * 0.7, dtype=np.float32), ["{}/" + FIRST, "0.7", "nearest neighbour"]),
+    "four axes": (join_two, ["{}/" + FIRST, "8, 8, 8, 2"]),
+    "damaged": (said("no label map", FIRST), ["{}/" + FIRST, "Write it again"]),
+    "half a dataset.json": (said("{"), ["{}/reference/dataset.json", "must be JSON", "Correct it"]),
+    "a list": (said("[]"), ["{}/reference/dataset.json", "must be a mapping"]),
+    "nothing": (said("{}"), ["{}/reference/dataset.json", "`labels`", "Add it"]),
+    "no labels": (said('{"labels": null}'), ["dataset.json", "`labels`", "Add it"]),
+    "only background": (said('{"labels": {"background": 0}}'), ["at least one foreground label"]),
+    "an empty region": (said('{"labels": {"one": []}}'), ["dataset.json", "must be lists of values"]),
+    "names as values": (said('{"labels": {"1": "tumour"}}'), ["dataset.json", "'tumour'", "Correct dataset.json"]),
+    "a value of 1.5": (said('{"labels": {"tumour": 1.5}}'), ["dataset.json", "1.5", "Correct dataset.json"]),
+    "an infinite value": (said('{"labels": {"tumour": Infinity}}'), ["dataset.json", "inf", "Correct dataset.json"]),
 }
 
 
-@pytest.mark.parametrize("ending", [".nii.gz", ".nrrd"])
-@pytest.mark.parametrize("differs", list(GRIDS))
-def test_another_grid_is_refused(tmp_path, differs, ending):
-    study = write_study(tmp_path, shifts=(0, 1), ending=ending)
-    changes, *numbers = GRIDS[differs]
-    path = first_prediction(study).with_name(f"case_00{ending}")
-    write_map(path, **({"values": bars(4)} | changes))
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_unusable_folders_are_refused(study, kind):
+    damage, words = FOLDERS[kind]
+    damage(study)
 
-    check_refused(run_evaluate(study), study, path, differs, *numbers, "resample it")
-
-
-@pytest.mark.parametrize("folder", ["reference", "prediction"])
-def test_value_that_dataset_json_lacks_is_refused(study, folder):
-    write_map(study / folder / "case_01.nii.gz", bars(4) * 4)
-
-    check_refused(run_evaluate(study), study, study / folder / "case_01.nii.gz", "4, 8", "--dataset-json")
-
-
-def test_fractions_are_refused(study):
-    write_map(first_prediction(study), bars(4) * 0.7, dtype=np.float32)
-
-    check_refused(run_evaluate(study), study, first_prediction(study), "0.7", "nearest neighbour")
-
-
-@pytest.mark.parametrize("folder", ["reference", "prediction"])
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: content[: len(content) // 2],
-        lambda content: content[:-6],
-        lambda content: b"",
-        lambda content: b"no label map",
-        lambda content: content[:40] + b"\0\0\0\0" + content[44:],
-    ],
-    ids=["half", "no end", "empty", "text", "changed"],
-)
-def test_damaged_file_is_refused(study, folder, damage):
-    path = study / folder / "case_01.nii.gz"
-    path.write_bytes(damage(path.read_bytes()))
-
-    check_refused(run_evaluate(study), study, path, "Write it again")
-
-
-def test_four_axes_are_refused(study):
-    image = SimpleITK.JoinSeries([SimpleITK.GetImageFromArray(bars(4))] * 2)
-    SimpleITK.WriteImage(image, str(first_prediction(study)))
-
-    check_refused(run_evaluate(study), study, first_prediction(study), "8, 8, 8, 2")
-
-
-def test_two_files_of_a_case_are_refused(study):
-    write_map(study / "prediction" / "case_00.nrrd", bars(4))
-
-    check_refused(run_evaluate(study), study, "case_00.nii.gz", "case_00.nrrd", "Remove one")
-
-
-def test_file_without_permission_is_refused(study, monkeypatch):
-    # Whoever runs the tests may be allowed to read everything.
-    read_bytes = Path.read_bytes
-
-    def refuse(path):
-        if path.name == "case_00.nii.gz" and path.parent.name == "prediction":
-            raise PermissionError(13, "Permission denied", str(path))
-        return read_bytes(path)
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-
-    check_refused(run_evaluate(study), study, first_prediction(study), "permissions")
+    check_refused(run_evaluate(study), study, *(word.replace("{}", str(study), 1) for word in words))
 
 
 def test_folder_without_permission_is_refused_in_one_line(study, monkeypatch):
@@ -148,124 +104,82 @@ def test_folder_without_permission_is_refused_in_one_line(study, monkeypatch):
     check_refused(run_evaluate(study), study, "Permission denied", study / "reference")
 
 
-TABLES = {
-    "twice": ("case,centre\ncase_00,A\ncase_00,B\ncase_01,B\n", ["case_00", "Remove a row"]),
-    "misspelt": ("case,centre\ncase_00,A\ncase_1,B\n", ["none for case_01 (other rows: case_1)", "ame the cases"]),
-    "lacking": ("case,centre\ncase_00,A\n", ["case_01", "Add the row"]),
-    "no case": ("name,centre\ncase_00,A\ncase_01,B\n", ["`case`", "Rename"]),
-    "empty": ("", ["Fill the table"]),
-}
+def cases_by(by):
+    return ("--cases", "table.csv", "--by", by)
 
 
-@pytest.mark.parametrize("kind", list(TABLES))
-def test_unusable_case_table_is_refused_before_reading(study, kind):
-    content, words = TABLES[kind]
-    (study / "cases.csv").write_text(content)
-    first_prediction(study).write_text("no label map")
-
-    result = run_evaluate(study, "--cases", study / "cases.csv", "--by", "centre")
-
-    check_refused(result, study, study / "cases.csv", *words)
+def required(requirement):
+    return (*cases_by("centre"), "--require", requirement)
 
 
-def test_case_table_that_is_not_there_is_refused(study):
-    check_refused(run_evaluate(study, "--cases", study / "none.csv"), study, study / "none.csv", "Write a table")
+#: Options that are refused before a label map is read, and words of the line.
+OPTIONS = [
+    (("--metrics", "dice,dise"), ["dise", "hd95"]),
+    (("--metrics", " , "), ["at least one metric", "Choose from"]),
+    (("--metrics", "dice,pq"), ["`--metrics` must come with instances", "got pq", "--instances LABEL"]),
+    (("--empty", "zero"), ["'--empty'", "brats", "zero"]),
+    (("--missing", "skip"), ["'--missing'", "worst", "skip"]),
+    (("--failure", "hd95>20"), ["must be about a metric that is computed"]),
+    (("--failure", "dice<50"), ["Write 0.5 for 50 %"]),
+    (("--nsd-tolerance-mm", "0"), ["`--nsd-tolerance-mm`", "millimetres"]),
+    (("--nsd-tolerance-mm", "nan"), ["`--nsd-tolerance-mm`", "millimetres"]),
+    (("--dataset-json", "none.json"), ["none.json", "Check the path"]),
+    (("--require-file", "none.txt"), ["none.txt", "a requirement per line"]),
+    (("--cases", "none.csv"), ["none.csv", "Write a table"]),
+    (("--instances", "tumor"), ["`--instances` must be labels, got tumor", "Choose from: tumour, organ"]),
+    (("--match", "overlap"), ["`--match` must come with labels", "--instances LABEL"]),
+    (("--instances", "*", "--match", "iou:2"), ["`--match` must have an IoU above 0 and up to 1, got 'iou:2'"]),
+    (("--instances", "*", "--connectivity", "8"), ["`--connectivity` must be 6, 18 or 26, got 8"]),
+    (
+        ("--instances", "tumour", "--require", "label=organ metric=lesion_f1 mean>=0.3"),
+        ["must name a reported label, not 'organ'", "Choose from: tumour"],
+    ),
+    (("--by", "centre"), ["`--by` must come with a case table", "centre", "--cases"]),
+    (("--by", "auto:colour"), ["must name an attribute that is known, got 'auto:colour'", "auto:size"]),
+    (("--by", "auto:contrast"), ["must come with images for auto:contrast", "Add --images FOLDER"]),
+    (
+        ("--by", "auto:noise", "--images", "nowhere"),
+        ["must have an image for every case, got none for 'case_0"],
+    ),
+    (cases_by("center"), ["center", "centre, age", "Choose from"]),
+    (cases_by("age:0,10"), ["case_01", "Widen the edges"]),
+    (cases_by("age:q3"), ["3 different numbers", "Ask for fewer"]),
+    (cases_by(""), ["`--by`", "Choose from"]),
+    (cases_by("all"), ["--no-overall"]),
+    ((*cases_by("centre"), "--reference-stratum", "D"), ["`--reference-stratum` must be", "Choose from: A, B, all."]),
+    (("--cases", "table.csv", "--patient", "what"), ["`--patient` must be a column of the case table, got 'what'"]),
+    (("--cases", "table.csv", "--patient", "who"), ["`who` must name a patient for every case, got none for case_01"]),
+    (required("centre=C p5>=0.7"), ["centre=C", "'C'", "A, B"]),
+    (required("label=liver p5>=0.7"), ["'liver'", "tumour, organ"]),
+    (required("metric=hd95 p75<=3"), ["'hd95'", "--metrics"]),
+    (required("p5_low>=0.7"), ["p5_low", "intervals"]),
+    (required("p5"), ["condition", "Write, for example"]),
+    (required("n_patients>=2"), ["a reported statistic, not 'n_patients'", "--patient COLUMN"]),
+    (("--cases", "lacking.csv"), ["lacking.csv", "case_01", "Add the row"]),
+    (("--cases", "misspelt.csv"), ["none for case_01 (other rows: case_1)", "ame the cases"]),
+]
 
 
-OPTIONS = {
-    "metric": (("--metrics", "dice,dise"), ["dise", "hd95"]),
-    "no metric": (("--metrics", " , "), ["at least one metric", "Choose from"]),
-    "empty": (("--empty", "zero"), ["'--empty'", "brats", "zero"]),
-    "missing": (("--missing", "skip"), ["'--missing'", "worst", "skip"]),
-    "tolerance": (("--nsd-tolerance-mm", "0"), ["`--nsd-tolerance-mm`", "millimetres"]),
-    "not a number": (("--nsd-tolerance-mm", "nan"), ["`--nsd-tolerance-mm`", "millimetres"]),
-    "dataset.json": (("--dataset-json", "none.json"), ["none.json", "Check the path"]),
-    "requirement file": (("--require-file", "none.txt"), ["none.txt", "a requirement per line"]),
-    "by without a table": (("--by", "centre"), ["centre", "--cases"]),
-}
-
-
-@pytest.mark.parametrize("kind", list(OPTIONS))
-def test_unusable_option_is_refused_before_reading(study, kind):
-    options, words = OPTIONS[kind]
-    first_prediction(study).write_text("no label map")
+@pytest.mark.parametrize(("options", "words"), OPTIONS, ids=lambda value: " ".join(value)[:50])
+def test_unusable_option_is_refused_before_reading(study, monkeypatch, options, words):
+    columns = {"centre": ["A", "B"], "age": [5, 70], "who": ["p", ""], "all": ["x", "y"]}
+    write_cases(study, **columns).rename(study / "table.csv")
+    (study / "lacking.csv").write_text("case,centre\ncase_00,A\n")
+    (study / "misspelt.csv").write_text("case,centre\ncase_00,A\ncase_1,B\n")
+    (study / FIRST).write_text("no label map")
+    monkeypatch.chdir(study)
 
     check_refused(run_evaluate(study, *options), study, *words)
 
 
-@pytest.mark.parametrize(
-    ("by", "words"),
-    [
-        ("center", ["center", "centre, age", "Choose from"]),
-        ("centre,center", ["center", "Choose from"]),
-        ("age:18", ["age:18", "two or more increasing numbers"]),
-        ("age:0,10", ["case_01", "Widen the edges"]),
-        ("centre:q2", ["finite number", "case_00"]),
-        ("age:q3", ["3 different numbers", "Ask for fewer"]),
-        ("", ["`--by`", "Choose from"]),
-    ],
-)
-def test_unusable_by_is_refused_before_reading(study, by, words):
-    cases = write_cases(study, centre=["A", "B"], age=[5, 70])
-    first_prediction(study).write_text("no label map")
-
-    check_refused(run_evaluate(study, "--cases", cases, "--by", by), study, *words)
-
-
-@pytest.mark.parametrize(
-    ("requirement", "words"),
-    [
-        ("centre=C p5>=0.7", ["'C'", "A, B"]),
-        ("site=A p5>=0.7", ["'site'", "--by site"]),
-        ("label=liver p5>=0.7", ["'liver'", "tumour, organ"]),
-        ("metric=hd95 p75<=3", ["'hd95'", "--metrics"]),
-        ("p5>=70", ["fraction", "Write 70% or 0.7."]),
-        ("p5>=4mm", ["fraction", "70%"]),
-        ("p5_low>=0.7", ["p5_low", "intervals"]),
-        ("std_low<=0.1", ["a bound that exists, not 'std_low'", "ask for p5 or p75"]),
-        ("p6>=0.7", ["p6", "p10"]),
-        ("p5", ["condition", "Write, for example"]),
-    ],
-)
-def test_unusable_requirement_is_refused_before_reading(study, requirement, words):
-    cases = write_cases(study, centre=["A", "B"])
-    first_prediction(study).write_text("no label map")
-
-    result = run_evaluate(study, "--cases", cases, "--by", "centre", "--require", requirement)
-
-    check_refused(result, study, requirement, *words)
-
-
-def test_unusable_requirement_is_refused_before_reading_without_dataset_json(tmp_path):
-    study = write_study(tmp_path, shifts=(0, 1), dataset_json=False)
-    first_prediction(study).write_text("no label map")
-
-    check_refused(run_evaluate(study, "--require", "site=A p5>=0.7"), study, "'site'", "--by site")
-
-
-def test_requirement_on_a_label_is_met_without_dataset_json(tmp_path):
+def test_a_label_is_known_without_dataset_json_once_it_is_read(tmp_path):
     study = write_study(tmp_path, shifts=(0, 1), dataset_json=False)
 
     assert run_evaluate(study, "--require", "label=1 min>=0.7").exit_code == 0
     check_refused(run_evaluate(study, "--require", "label=7 min>=0.7", out="other"), study, "'7'", "1, 2", out="other")
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("{", ["must be JSON", "Correct it"]),
-        ("[]", ["must be a mapping"]),
-        ("{}", ["`labels`", "Add it"]),
-        ('{"labels": {"background": 0}}', ["at least one foreground label"]),
-        ('{"labels": {"0": "background", "1": "tumour"}}', ["'background'", "Correct dataset.json"]),
-        ('{"labels": {"tumour": 1.5}}', ["1.5", "Correct dataset.json"]),
-        ('{"labels": {"tumour": Infinity}}', ["inf", "Correct dataset.json"]),
-    ],
-)
-def test_broken_dataset_json_is_refused(study, content, words):
-    (study / "reference" / "dataset.json").write_text(content)
-
-    check_refused(run_evaluate(study), study, study / "reference" / "dataset.json", *words)
+    (study / FIRST).write_text("no label map")
+    refused = run_evaluate(study, "--require", "site=A p5>=0.7", out="other")
+    check_refused(refused, study, "'site'", "--by site", out="other")
 
 
 def test_only_background_without_dataset_json_is_refused(tmp_path):
@@ -275,86 +189,69 @@ def test_only_background_without_dataset_json_is_refused(tmp_path):
     check_refused(run_evaluate(tmp_path), tmp_path, "only background", "Check the folder")
 
 
-def test_model_folder_without_validation_is_refused(study):
+def test_model_folders_without_validation_or_with_a_case_twice_are_refused(study):
     model = study / "Trainer__Plans__2d"
+    command = ("evaluate", study / "reference", model, "-o", study / "out")
     (model / "fold_0").mkdir(parents=True)
 
-    result = run("evaluate", study / "reference", model, "-o", study / "out")
-
-    check_refused(result, study, model, "--val")
-
-
-def test_case_in_two_folds_is_refused(study):
-    model = study / "Trainer__Plans__2d"
+    check_refused(run(*command), study, model, "--val")
     for fold in (0, 1):
         write_map(model / f"fold_{fold}" / "validation" / "case_00.nii.gz", bars(4))
+    check_refused(run(*command), study, "case_00", "one fold")
 
-    check_refused(run("evaluate", study / "reference", model, "-o", study / "out"), study, "case_00", "one fold")
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """Evaluations out and joined, of other labels, and the folder other, of a summary.json that is none."""
+    study = write_study(tmp_path_factory.mktemp("evaluated"), shifts=(0, 1))
+    run_evaluate(study)
+    write_dataset_json(study / "reference", {"background": 0, "both": [1, 2]})
+    run_evaluate(study, out="joined")
+    (study / "other").mkdir()
+    (study / "other" / "summary.json").write_text('{"mean": {}}')
+    return study
 
 
 @pytest.mark.parametrize(
-    ("entries", "words"),
+    ("arguments", "words"),
     [
-        (["out"], ["NAME=FOLDER", "'out'"]),
-        (["=out"], ["NAME=FOLDER"]),
-        (["ERM="], ["NAME=FOLDER"]),
-        (["ERM=out", "ERM=out"], ["ERM", "twice"]),
-        (["ERM=out"], ["two methods", "baseline"]),
-        (["ERM=out", "DRO=reference"], ["summary.json", "reference", "nnunet-dro evaluate"]),
-        (["ERM=out", "DRO=none"], ["summary.json", "none"]),
-        (["ERM=out", "DRO=other"], ["summary.json", "other", "Evaluate again"]),
+        ("out", ["NAME=FOLDER", "'out'"]),
+        ("=out", ["NAME=FOLDER"]),
+        ("ERM=", ["NAME=FOLDER"]),
+        ("ERM=out ERM=out", ["ERM", "twice"]),
+        ("ERM=out", ["two methods", "baseline"]),
+        ("ERM=out DRO=reference", ["summary.json", "reference", "nnunet-dro evaluate"]),
+        ("ERM=out DRO=none", ["summary.json", "none"]),
+        ("ERM=out DRO=other", ["summary.json", "other", "Evaluate again"]),
+        ("A=out B=joined", ["same labels", "both", "dataset.json"]),
+        ("A=out B=out --by centre", ["centre"]),
+        ("A=out B=out --margin -1", ["`--margin` must be 0 or more"]),
+        ("A=out B=out --require pathology=rare#p5>=0.7", ["about a statistic of comparison.csv, not 'p5'"]),
     ],
 )
-def test_unusable_evaluations_are_refused(study, monkeypatch, entries, words):
-    monkeypatch.chdir(study)
-    run_evaluate(study)
-    (study / "other").mkdir()
-    (study / "other" / "summary.json").write_text('{"mean": {}}')
+def test_unusable_evaluations_are_refused(evaluated, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(evaluated)
+    arguments = (word.replace("#", " ") for word in arguments.split())
 
-    check_refused(run("compare", *entries, "-o", "both"), study, *words, out="both")
+    check_refused(run("compare", *arguments, "-o", tmp_path / "out"), tmp_path, *words)
 
 
-def test_comparison_by_an_unknown_column_is_refused(study):
-    run_evaluate(study)
-    twice = (f"A={study / 'out'}", f"B={study / 'out'}")
-
-    check_refused(run("compare", *twice, "-o", study / "both", "--by", "centre"), study, "centre", out="both")
-
-
-def test_evaluations_with_other_labels_are_refused(study):
-    run_evaluate(study, out="a")
-    write_dataset_json(study / "reference", {"background": 0, "both": [1, 2]})
-    run_evaluate(study, out="b")
-
-    result = run("compare", f"A={study / 'a'}", f"B={study / 'b'}", "-o", study / "both")
-
-    check_refused(result, study, "same labels", "both", "dataset.json", out="both")
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"format": "nnunet-dro evaluation 99"}', b"\xff\xfe", None])
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"format": "nnunet-dro evaluation 99"}', b"\xff\xfe", None])
 def test_report_of_what_is_no_evaluation_is_refused(tmp_path, content):
     folder = tmp_path / "out"
     folder.mkdir()
     if content is not None:
-        (folder / "summary.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+        (folder / "summary.json").write_bytes(content)
 
-    files = ["summary.json"] if content is not None else ()
-    result = run("report", folder)
+    before = list(folder.iterdir())
 
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert str(folder) in result.stderr
-    assert "valuate" in result.stderr
-    assert sorted(path.name for path in folder.iterdir()) == list(files)
+    check_refused(run("report", folder), tmp_path, folder, "valuate", out="none")
+    assert list(folder.iterdir()) == before
 
 
 def test_report_of_images_that_are_not_there_is_refused(study):
     run_evaluate(study)
-    before = (study / "out" / "report.html").read_bytes()
+    before = {path.name: path.read_bytes() for path in (study / "out").iterdir()}
 
-    result = run("report", study / "out", "--images", study / "none")
-
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert "none" in result.stderr
-    assert (study / "out" / "report.html").read_bytes() == before
+    check_refused(run("report", study / "out", "--images", study / "none"), study, "none", files=before)
+    assert {path.name: path.read_bytes() for path in (study / "out").iterdir()} == before

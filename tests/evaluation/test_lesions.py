@@ -172,15 +172,6 @@ def test_a_region_has_the_lesions_of_its_labels_together():
     assert row["sq"] == 1
 
 
-def test_labels_that_are_not_named_have_no_metrics_on_lesions():
-    scoring = Scoring(("dice", "lesion_f1"), instances=Instances(("b",)))
-
-    rows = score_case(np.array(line(1, 0, 2)), np.array(line(1, 0, 2)), Labels({"a": (1,), "b": (2,)}), scoring)
-
-    assert "lesion_f1" not in rows[0]
-    assert rows[1]["lesion_f1"] == 1
-
-
 # Random cases against loops.
 
 STRUCTURES = {6: 1, 18: 2, 26: 3}
@@ -322,8 +313,3 @@ def test_a_match_rule_that_is_not_usable_is_refused(text):
 def test_options_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         Instances(**{"labels": ("*",)} | options)
-
-
-def test_a_metric_on_lesions_needs_instances():
-    with pytest.raises(ValueError, match=r"got pq\. Add --instances"):
-        Scoring(("dice", "pq"))

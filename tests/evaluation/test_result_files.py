@@ -135,18 +135,6 @@ def test_file_name_that_is_no_utf8_is_kept(tmp_path):
     assert run("report", tmp_path / "out").exit_code == 0
 
 
-def test_empty_output_folder_is_used_and_kept(tmp_path):
-    write_study(tmp_path, shifts=(0,))
-    (tmp_path / "out").mkdir()
-    inode = (tmp_path / "out").stat().st_ino
-
-    assert run_evaluate(tmp_path).exit_code == 0
-
-    # It may be a mount point, or the shell's working directory.
-    assert (tmp_path / "out").stat().st_ino == inode
-    assert names_in(tmp_path / "out") == EVALUATION_FILES
-
-
 def test_overwrite_replaces_results_and_keeps_other_files(tmp_path):
     write_study(tmp_path, shifts=(0, 1))
     run_evaluate(tmp_path)
@@ -210,68 +198,47 @@ def test_report_shows_the_worst_cases_from_another_folder(tmp_path, monkeypatch)
     assert len(html) > without
 
 
-@pytest.fixture
-def study(tmp_path):
-    return write_study(tmp_path, shifts=(0, 1))
-
-
-def first_prediction(study):
-    return study / "prediction" / "case_00.nii.gz"
-
-
 def test_output_without_permission_is_refused_before_reading(study, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    first_prediction(study).write_text("no label map")
+    (study / "prediction" / "case_00.nii.gz").write_text("no label map")
 
     check_refused(run_evaluate(study), study, study, "writable", "another folder")
 
 
-def test_full_disk_is_one_line_and_leaves_nothing(study, monkeypatch):
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("full", ["/full", "--overwrite"]),
+        ("file", ["/file", "must be a folder", "Name another"]),
+        ("file/within", ["/file", "must be a folder", "Name another"]),
+    ],
+)
+def test_output_that_is_in_use_is_refused_before_reading(study, out, words):
+    (study / "full").mkdir()
+    for name in ("full/mine.txt", "file"):
+        (study / name).write_text("keep")
+    (study / "prediction" / "case_00.nii.gz").write_text("no label map")
+
+    check_refused(run_evaluate(study, out=out), study, *words, out=out, files=["mine.txt"] * (out == "full"))
+    assert (study / "file").read_text() == "keep"
+
+
+def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch):
+    run_evaluate(study)
+    before = {path.name: path.read_bytes() for path in (study / "out").iterdir()}
+    write_map(study / "prediction" / "case_00.nii.gz", bars(4, 3))
     write_text = Path.write_text
 
     def refuse(path, *arguments, **options):
-        if path.name == "summary.json":
+        if path.name.startswith("summary"):
             raise OSError(28, "No space left on device", str(path))
         return write_text(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "write_text", refuse)
 
-    check_refused(run_evaluate(study), study, "No space left on device")
-
-
-def test_full_disk_keeps_the_earlier_results(study, monkeypatch):
-    run_evaluate(study)
-    before = {path.name: path.read_bytes() for path in (study / "out").iterdir()}
-    write_map(first_prediction(study), bars(4, 3))
-    with monkeypatch.context() as patched:
-        write_text = Path.write_text
-
-        def refuse(path, *arguments, **options):
-            if path.name.startswith("summary"):
-                raise OSError(28, "No space left on device", str(path))
-            return write_text(path, *arguments, **options)
-
-        patched.setattr(Path, "write_text", refuse)
-        check_refused(run_evaluate(study, "--overwrite"), study, "No space left", files=before)
-
+    check_refused(run_evaluate(study, out="new"), study, "No space left on device", out="new")
+    check_refused(run_evaluate(study, "--overwrite"), study, "No space left", files=before)
     assert {path.name: path.read_bytes() for path in (study / "out").iterdir()} == before
-
-
-def test_output_that_holds_files_is_refused_before_reading(study):
-    (study / "out").mkdir()
-    (study / "out" / "mine.txt").write_text("keep")
-    first_prediction(study).write_text("no label map")
-
-    check_refused(run_evaluate(study), study, study / "out", "--overwrite", files=["mine.txt"])
-
-
-@pytest.mark.parametrize("out", ["file", "file/within"])
-def test_output_that_is_a_file_is_refused_before_reading(study, out):
-    (study / "file").write_text("keep")
-    first_prediction(study).write_text("no label map")
-
-    check_refused(run_evaluate(study, out=out), study, study / "file", "must be a folder", "Name another")
-    assert (study / "file").read_text() == "keep"
 
 
 def test_folder_of_the_user_beside_the_output_is_left_alone(study):
@@ -282,11 +249,17 @@ def test_folder_of_the_user_beside_the_output_is_left_alone(study):
     assert (study / "out.partial" / "mine.txt").read_text() == "keep"
 
 
-def test_new_files_have_the_usual_permissions(study):
-    run_evaluate(study)
+def test_a_new_folder_has_the_usual_permissions_and_an_empty_one_is_kept(study):
+    # It may be a mount point, or the shell's working directory.
+    (study / "empty").mkdir()
+    inode = (study / "empty").stat().st_ino
+    for out in ("out", "empty"):
+        assert run_evaluate(study, out=out).exit_code == 0
+        assert names_in(study / out) == EVALUATION_FILES
     (study / "usual").mkdir()
     (study / "usual" / "file").touch()
 
+    assert (study / "empty").stat().st_ino == inode
     assert stat.S_IMODE((study / "out").stat().st_mode) == stat.S_IMODE((study / "usual").stat().st_mode)
     for path in (study / "out").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((study / "usual" / "file").stat().st_mode)

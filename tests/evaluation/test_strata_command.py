@@ -9,7 +9,7 @@ import SimpleITK
 
 from nnunet_dro.files.case_table import read_cases
 from tests.evaluation.made_folders import (
-    check_refused,
+    names_in,
     run,
     run_evaluate,
     strata_of,
@@ -132,85 +132,60 @@ def test_strata_that_nobody_recorded(study):
     assert "auto:noise is the standard deviation" in (study / "out" / "report.md").read_text()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--by", "auto:colour"), ("must name an attribute that is known, got 'auto:colour'", "auto:size")),
-        (("--by", "auto:contrast"), ("must come with images for auto:contrast", "Add --images FOLDER")),
-        (("--by", "auto:noise", "--images", "nowhere"), ("must have an image for every case, got none for 'case_0",)),
-        (("--by", "centre"), ("`--by` must come with a case table",)),
-    ],
-)
-def test_strata_that_cannot_be_computed_are_refused(study, options, words):
-    check_refused(run_evaluate(study, *options), study, *words)
-
-
-def broken_sidecar(study):
-    (study / "images" / "case_03_0000.json").write_text("{")
-    return ()
-
-
-def image_of_another_shape(study):
+def other_shape(study):
     write_map(study / "images" / "case_02_0000.nii.gz", np.zeros((6, 12, 13)))
-    return ()
 
 
-def no_image(study):
-    (study / "images" / "case_02_0000.nii.gz").unlink()
-    return ()
+def table_with_noise(study):
+    pd.DataFrame({"case": [f"case_{n:02}" for n in range(7)], "noise": "low"}).to_csv(study / "given.csv", index=False)
+    other_shape(study)  # names are looked at before images
 
 
-def no_dicom_of_a_case(study):
-    write_dicom(study / "dicom" / "case_00" / "1.dcm")
-    return ("--dicom", study / "dicom")
-
-
-def no_dicom_that_is_an_image(study):
+def no_dicom_image(study):
     (study / "dicom" / "case_00").mkdir(parents=True)
     (study / "dicom" / "case_00" / "1.dcm").write_bytes(b"nothing")
-    return ("--dicom", study / "dicom")
-
-
-def table_with_the_column(study):
-    names = [f"case_{n:02}" for n in range(7)]
-    pd.DataFrame({"case": names, "noise": "low"}).to_csv(study / "given.csv", index=False)
-    image_of_another_shape(study)  # names are looked at before images
-    return ("--cases", study / "given.csv")
-
-
-def table_without_a_case(study):
-    (study / "given.csv").write_text("case,centre\ncase_00,A\n")
-    return ("--cases", study / "given.csv")
-
-
-def existing_output(study):
-    (study / "cases.csv").mkdir()
-    return ()
 
 
 @pytest.mark.parametrize(
-    ("break_it", "words"),
+    ("break_it", "options", "words"),
     [
-        (broken_sidecar, ("`images` must have readable JSON files", "case_03_0000.json")),
-        (image_of_another_shape, ("`images` must have the shape of the label maps", "case_02_0000.nii.gz")),
-        (no_image, ("`images` must have an image for every case, got none for 'case_02'",)),
-        (no_dicom_of_a_case, ("`--dicom` must hold a folder for every case, got none for 'case_01'",)),
-        (no_dicom_that_is_an_image, ("`--dicom` must have a readable DICOM image", "case_00")),
-        (table_with_the_column, ("`--cases` must have other columns than those computed, got noise",)),
-        (table_without_a_case, ("got none for case_01", "given.csv")),
-        (existing_output, ("`--output` must be a new file", "--overwrite")),
+        (
+            lambda study: (study / "images" / "case_03_0000.json").write_text("{"),
+            "",
+            ("`images` must have readable JSON files", "case_03_0000.json"),
+        ),
+        (other_shape, "", ("`images` must have the shape of the label maps", "case_02_0000.nii.gz")),
+        (
+            lambda study: (study / "images" / "case_02_0000.nii.gz").unlink(),
+            "",
+            ("`images` must have an image for every case, got none for 'case_02'",),
+        ),
+        (
+            lambda study: write_dicom(study / "dicom" / "case_00" / "1.dcm"),
+            "--dicom",
+            ("`--dicom` must hold a folder for every case, got none for 'case_01'",),
+        ),
+        (no_dicom_image, "--dicom", ("`--dicom` must have a readable DICOM image", "case_00")),
+        (table_with_noise, "--cases", ("`--cases` must have other columns than those computed, got noise",)),
+        (
+            lambda study: (study / "given.csv").write_text("case,centre\ncase_00,A\n"),
+            "--cases",
+            ("got none for case_01", "given.csv"),
+        ),
+        (lambda study: (study / "cases.csv").mkdir(), "", ("`--output` must be a new file", "--overwrite")),
     ],
 )
-def test_bad_input_is_one_line_and_writes_nothing(study, break_it, words):
-    options = break_it(study)
-    before = sorted(path.name for path in study.iterdir())
+def test_bad_input_is_one_line_and_writes_nothing(study, break_it, options, words):
+    break_it(study)
+    before = names_in(study)
+    given = {"--dicom": ("--dicom", study / "dicom"), "--cases": ("--cases", study / "given.csv")}
 
-    result = run_strata(study, *options)
+    result = run_strata(study, *given.get(options, ()))
 
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     assert all(word in line for word in words), line
-    assert sorted(path.name for path in study.iterdir()) == before
+    assert names_in(study) == before
 
 
 def test_an_existing_table_is_replaced_only_when_asked(study):

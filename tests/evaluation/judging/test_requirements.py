@@ -23,14 +23,6 @@ def check(text, strata=STRATA):
     return check_requirements(strata, [parse_requirement(text)])
 
 
-def test_requirement_says_whether_the_statistic_keeps_the_bound():
-    (outcome,) = check("pathology=spina_bifida label=cerebellum p5>=0.70")
-
-    assert not outcome.passed
-    assert (outcome.value, outcome.n, outcome.statistic, outcome.metric) == (0.612, 23, "p5", "dice")
-    assert outcome.line == "pathology=spina_bifida label=cerebellum: p5 0.612 is not >= 0.70 (23 cases)"
-
-
 @pytest.mark.parametrize(
     ("condition", "passed"),
     [
@@ -56,30 +48,29 @@ def test_names_keep_their_odd_characters():
     assert (parsed.attribute, parsed.stratum, parsed.metric) == ("größe [mm]", "<5 = klein", "hd95")
 
 
-def test_undefined_statistic_never_passes():
-    for condition in ("p5>=0", "p5<=1"):
-        (outcome,) = check(f"pathology='other, rare' label=cerebellum {condition}")
-        assert not outcome.passed
-        assert "p5 (undefined) is not" in outcome.line
-        assert outcome.line.endswith("(0 of 1 case with a value)")
+RARE, STEM = 'pathology="other, rare"', 'pathology=spina_bifida label="brain stem"'
 
 
-def test_rounding_never_contradicts_the_verdict():
-    (outcome,) = check("pathology='other, rare' label='brain stem' p5>=0.70")
+@pytest.mark.parametrize(
+    ("where", "condition", "found"),
+    [
+        ("pathology=spina_bifida label=cerebellum", "p5>=0.70", "p5 0.612 is not >= 0.70 (23 cases)"),
+        (f"{RARE} label=cerebellum", "p5>=0", "p5 (undefined) is not >= 0 (0 of 1 case with a value)"),
+        (f"{RARE} label=cerebellum", "p5<=1", "p5 (undefined) is not <= 1 (0 of 1 case with a value)"),
+        # Rounding would say 0.700, or 70.0%.
+        (f'{RARE} label="brain stem"', "p5>=0.70", "p5 0.69996 is not >= 0.70 (1 case)"),
+        (f'{RARE} label="brain stem"', "p5>=70% n>=1", "p5 69.996% is not >= 70% (1 case); n 1 is >= 1"),
+        (STEM, "p5>=70% n>=1", "p5 75.0% is >= 70% (21 of 23 cases with a value); n 21 is >= 1"),
+        # Cases with a value count.
+        (STEM, "n>=21", "n 21 is >= 21 (21 of 23 cases with a value)"),
+        (STEM, "n>=22", "n 21 is not >= 22 (21 of 23 cases with a value)"),
+        (f"{RARE} label=cerebellum", "n>=1", "n 0 is not >= 1 (0 of 1 case with a value)"),
+    ],
+)
+def test_the_line_of_an_outcome_says_what_was_found_and_asked_for(where, condition, found):
+    (outcome,) = check(f"{where} {condition}")
 
-    assert outcome.line == 'pathology="other, rare" label="brain stem": p5 0.69996 is not >= 0.70 (1 case)'
-
-
-def test_n_counts_the_cases_with_a_value():
-    for text, passed in (("n>=21", True), ("n>=22", False)):
-        (outcome,) = check(f"pathology=spina_bifida label='brain stem' {text}")
-        assert outcome.passed is passed
-
-    assert outcome.line == (
-        'pathology=spina_bifida label="brain stem": n 21 is not >= 22 (21 of 23 cases with a value)'
-    )
-    (outcome,) = check("pathology='other, rare' label=cerebellum n>=1")
-    assert not outcome.passed
+    assert (outcome.passed, outcome.line) == ("is not" not in found, f"{where}: {found}")
 
 
 def test_patients_can_be_required_and_are_told():
@@ -230,16 +221,6 @@ def test_a_bound_of_a_fraction_may_have_a_unit(text, value):
     assert outcome.passed
 
 
-def test_a_value_is_shown_in_the_unit_of_the_bound():
-    lines = [o.line for o in check("pathology=* label='brain stem' p5>=70% n>=1")]
-
-    assert lines == [
-        'pathology=spina_bifida label="brain stem": p5 75.0% is >= 70% (21 of 23 cases with a value); n 21 is >= 1',
-        # Rounding would say 70.0%.
-        'pathology="other, rare" label="brain stem": p5 69.996% is not >= 70% (1 case); n 1 is >= 1',
-    ]
-
-
 def test_distances_are_in_mm_with_or_without_the_unit():
     distances = STRATA.assign(metric="hd95", p75=3.5)
 
@@ -264,6 +245,23 @@ def test_pixels_are_no_mm():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("", "one condition"),
+        ("pathology=a label=b", "one condition"),
+        ("p5>=0.7 mean>=0.8", "one condition"),
+        ("p5=>0.7", "one condition"),
+        ("p5==0.7", "one condition"),
+        ("p7>=0.7", "statistic of strata.csv, not 'p7'.*Choose from: n, n_patients, n_undefined, n_missed, .* mean"),
+        ("std_low<=0.1", "a bound that exists, not 'std_low'.*ask for p5 or p75"),
+        ("cerebellum p5>=0.7", "NAME=VALUE and a condition, not 'cerebellum'"),
+        ("label= p5>=0.7", "NAME=VALUE and a condition, not 'label='"),
+        ("centre=A pathology=b p5>=0.7", "one attribute at most.*centre,pathology=A,tumour"),
+        ("label=a label=b p5>=0.7", "one label at most"),
+        ("pathology='a p5>=0.7", "closing quote"),
+        # Bounds.
+        *((f"p5>={bound}", "compare with a number, not") for bound in ("", "nan", "1e", "70km", "%", "0x1", "٣")),
+        ("p5<=1e999", "compare with a number, not '1e999'"),
+        ("p5>=1e99999", "`requirement` must"),
+        ("p5>=70 %%", "`requirement` must"),
         ("p5>=95", r"compare dice with a fraction from 0 to 1, .* Write 95% or 0\.95\.$"),
         ("p5>=1.5", r"Write 1\.5% or 0\.015\.$"),
         ("p5>=7000%", r"a fraction from 0 to 1.*Write, for example, 70% or 0\.70\."),
@@ -274,50 +272,48 @@ def test_pixels_are_no_mm():
         ("n>=20%", r"compare n with a number without a unit, not '20%', .* Write 20\."),
         ("metric=hd95 p5<=4%", r"compare hd95 with mm, .* Write 4mm\."),
         ("metric=hd95 p5<=4pt", r"compare hd95 with mm, .* Write 4mm\."),
+        # Confidence, and what stands beside the condition.
+        ("mean>=0.7@95", "confidence in a percentile, not in 'mean'.*median, p75"),
+        ("p5_low>=0.7@95", "not in 'p5_low'"),
+        *((f"p5>=0.7@{confidence}", "confidence from 50 to below 100") for confidence in ("", "100", "x")),
+        ("n_missed<=1 n_missed<=2 mean<=4", "name a number of cases, once"),
+        ("mean<=4 n_missed<=x", "name a number of cases, once"),
+        ("mean<=4 n_missed<=0.5", "name a number of cases, once"),
+        # What is not reported.
+        ("pathology=trisomy p5>=0.7", "reported stratum, not 'trisomy'.*: spina_bifida, other, rare, or [*]"),
+        ("label=liver p5>=0.7", "reported label, not 'liver'.*cerebellum, brain stem"),
+        ("metric=nsd p5<=7", "reported metric, not 'nsd'.*choose from: dice, hd95"),
+        ("scanner=X p5>=0.7", "reported attribute, not 'scanner'.*Add --by scanner.*pathology, centre,pathology"),
+        ("mean_high>=0.7", "reported statistic, not 'mean_high'"),
     ],
 )
-def test_a_bound_that_cannot_be_meant_is_refused(text, message):
+def test_requirement_that_cannot_be_checked_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        check(text, STRATA.assign(metric="hd95") if "hd95" in text else STRATA)
+        check(text, pd.concat([STRATA, STRATA.assign(metric="hd95")]))
 
 
 @pytest.mark.parametrize(
-    "text", ["p5>=1e99999", "p5<=1e999", "p5>=1e", "p5>=70 %%", "p5>=70km", "p5>=%", "p5>=0x1", "p5>=٣"]
+    ("text", "expected"),
+    [
+        ("pathology=spina_bifida", ["spina_bifida cerebellum", "spina_bifida brain stem"]),
+        ("pathology=spina_bifida label=*", ["spina_bifida cerebellum", "spina_bifida brain stem"]),
+        ("pathology=* label=cerebellum", ["spina_bifida cerebellum", "other, rare cerebellum"]),
+        ("centre,pathology=A,spina_bifida label=cerebellum", ["A,spina_bifida cerebellum"]),
+        # Without a stratum every stratum and all cases are meant, where there are any.
+        (
+            "label=cerebellum",
+            ["spina_bifida cerebellum", "other, rare cerebellum", "A,spina_bifida cerebellum", "all cerebellum"],
+        ),
+    ],
 )
-def test_no_other_numbers_are_understood(text):
-    with pytest.raises(ValueError, match="`requirement` must"):
-        check(text)
-
-
-def test_intersection_is_named_with_commas():
-    (outcome,) = check("centre,pathology=A,spina_bifida label=cerebellum mean>=0.8")
-
-    assert outcome.passed
-    assert (outcome.attribute, outcome.stratum) == ("centre,pathology", "A,spina_bifida")
-
-
-def test_without_a_label_every_label_has_to_pass():
-    for text in ("pathology=spina_bifida p5>=0.7", "pathology=spina_bifida label=* p5>=0.7"):
-        assert [(o.label, o.passed) for o in check(text)] == [("cerebellum", False), ("brain stem", True)]
-
-
-def test_star_is_every_stratum_of_the_attribute():
-    outcomes = check("pathology=* label=cerebellum p5>=0.7")
-
-    assert [(o.attribute, o.stratum) for o in outcomes] == [("pathology", "spina_bifida"), ("pathology", "other, rare")]
-
-
-def test_without_a_stratum_every_row_has_to_pass():
-    assert len(check("p5>=0.7")) == 6
-    assert len(check("label=cerebellum p5>=0.7")) == 3
-
-
-def test_without_a_stratum_every_stratum_and_all_cases_are_meant():
+def test_every_row_that_is_meant_has_to_pass(text, expected):
     strata = pd.DataFrame([*ROWS, ("all", "all", "cerebellum", "dice", 40, 0, 0.8, 0.75, 0.7)], columns=COLUMNS)
-    outcomes = check("p5>=0.7", strata)
 
-    assert len(outcomes) == 7
-    assert outcomes[-1].line == "label=cerebellum: p5 0.750 is >= 0.7 (40 cases)"
+    outcomes = check(f"{text} p5>=0.7", strata)
+
+    assert [f"{o.stratum} {o.label}" for o in outcomes] == expected
+    if text == "label=cerebellum":
+        assert outcomes[-1].line == "label=cerebellum: p5 0.750 is >= 0.7 (40 cases)"
 
 
 def test_metric_is_dice_or_the_only_one():
@@ -330,51 +326,6 @@ def test_metric_is_dice_or_the_only_one():
     assert lines == ["pathology=spina_bifida label=cerebellum metric=hd95: p5 12.346 mm is not <= 12 (23 cases)"]
     with pytest.raises(ValueError, match=r"name one of the metrics hd95, nsd.*Add metric=NAME"):
         check("p5>=0.7", pd.concat([distances, STRATA.assign(metric="nsd")]))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "pathology=trisomy p5>=0.7",
-            "reported stratum, not 'trisomy'.*: spina_bifida, other, rare, or [*]",
-        ),
-        ("label=liver p5>=0.7", "reported label, not 'liver'.*cerebellum, brain stem"),
-        ("metric=hd95 p5<=7", "reported metric, not 'hd95'.*choose from: dice"),
-        ("scanner=X p5>=0.7", "reported attribute, not 'scanner'.*Add --by scanner.*pathology, centre,pathology"),
-        ("mean_high>=0.7", "reported statistic, not 'mean_high'"),
-    ],
-)
-def test_requirement_about_what_is_not_there_is_refused(text, message):
-    with pytest.raises(ValueError, match=message):
-        check(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "one condition"),
-        ("pathology=a label=b", "one condition"),
-        ("p5>=0.7 mean>=0.8", "one condition"),
-        (
-            "p7>=0.7",
-            "statistic of strata.csv, not 'p7'.*Choose from: n, n_patients, n_undefined, n_missed, .* mean, std",
-        ),
-        ("p5>=70km", "a number, not '70km'"),
-        ("p5>=nan", "a number, not 'nan'"),
-        ("p5>=", "a number, not ''"),
-        ("p5=>0.7", "one condition"),
-        ("p5==0.7", "one condition"),
-        ("cerebellum p5>=0.7", "NAME=VALUE and a condition, not 'cerebellum'"),
-        ("label= p5>=0.7", "NAME=VALUE and a condition, not 'label='"),
-        ("centre=A pathology=b p5>=0.7", "one attribute at most.*centre,pathology=A,tumour"),
-        ("label=a label=b p5>=0.7", "one label at most"),
-        ("pathology='a p5>=0.7", "closing quote"),
-    ],
-)
-def test_requirement_written_otherwise_is_refused(text, message):
-    with pytest.raises(ValueError, match=message):
-        parse_requirement(text)
 
 
 def test_file_has_a_requirement_a_line(tmp_path):

@@ -124,12 +124,6 @@ def test_a_requirement_may_allow_failures(condition, passed):
     assert outcome.passed is passed
 
 
-@pytest.mark.parametrize("text", ["n_missed<=1 n_missed<=2 mean<=4", "mean<=4 n_missed<=x", "mean<=4 n_missed<=0.5"])
-def test_an_allowance_is_a_number_of_cases_given_once(text):
-    with pytest.raises(ValueError, match="name a number of cases, once"):
-        parse_requirement(text)
-
-
 def test_a_label_that_both_lack_is_no_failure():
     strata = strata_of([1.0, 2.0, NAN], [5, 5, 0], [5, 5, 0])
 

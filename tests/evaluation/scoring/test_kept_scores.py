@@ -14,7 +14,6 @@ from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 from nnunet_dro.evaluation.scoring.score_files import ScoredPair, score_pair
 from tests.evaluation.made_folders import (
     bars,
-    check_refused,
     names_in,
     run_evaluate,
     scores_of,
@@ -173,69 +172,44 @@ def test_a_file_that_changed_is_scored_again(interrupted, scored_again):
     assert "Scores of 2 of 5 cases" in " ".join(result.stdout.split())
 
 
-def test_other_options_score_everything_again(interrupted, scored_again):
+@pytest.mark.parametrize("options", [(), ("--resume", "--metrics", "dice,iou")])
+def test_without_resume_or_with_other_options_a_run_starts_anew(interrupted, scored_again, options):
     study, _ = interrupted
 
-    result = run_evaluate(study, "--resume", "--metrics", "dice,iou")
+    result = run_evaluate(study, *options)
 
     assert result.exit_code == 0, result.output
     assert len(scored_again) == 5
-    assert "Scores of 0 of 5 cases" in " ".join(result.stdout.split())
-
-
-def test_without_resume_a_run_starts_anew(interrupted, scored_again):
-    study, _ = interrupted
-
-    assert run_evaluate(study).exit_code == 0
-
-    assert len(scored_again) == 5
+    assert ("Scores of 0 of 5 cases" in " ".join(result.stdout.split())) == bool(options)
     assert names_in(study) == ["out", "prediction", "reference"]
 
 
-def test_bad_input_leaves_nothing_behind_early_on(tmp_path):
-    study = write_study(tmp_path, shifts=(0, 1))
-    (study / "prediction" / "case_01.nii.gz").write_text("no label map")
-
-    check_refused(run_evaluate(study, "--jobs", 1, out="new/folder"), study, "case_01", out="new/folder")
-
-    assert names_in(study) == ["prediction", "reference"]
-
-
-def test_bad_input_after_a_minute_keeps_the_scores_and_says_so(tmp_path):
-    times = iter([0.0, 61.0])
+@pytest.mark.parametrize(
+    ("error", "seconds", "says"),
+    [
+        (ValueError("Wrong."), 59, r"^Wrong\.$"),
+        (ValueError("Wrong."), 61, r"^Wrong\. .* --resume\.$"),
+        (KeyboardInterrupt(), 59, r"^$"),
+        (KeyboardInterrupt(), 61, r"--resume\.$"),
+    ],
+)
+def test_what_is_kept_of_a_run_that_ends_early_depends_on_its_time(tmp_path, error, seconds, says):
+    times = iter([0.0, seconds])
     path = tmp_path / "new" / "kept"
 
     def run():
         with keeping(path, resume=False, seconds=lambda: next(times)) as kept:
             kept.known(LABELS, SCORING)
             kept.add(scored("a"))
-            raise ValueError("Wrong.")
+            raise error
 
-    with pytest.raises(ValueError, match=r"^Wrong\. .* --resume\.$"):
+    with pytest.raises(type(error), match=says):
         run()
 
-    assert list(known(path)) == ["a"]
-
-
-def interrupt(path, seconds):
-    """Interrupt a run that has scored a case, when it has run for some seconds."""
-    times = iter([0.0, seconds])
-    with keeping(path, resume=False, seconds=lambda: next(times)) as kept:
-        kept.known(LABELS, SCORING)
-        kept.add(scored("a"))
-        raise KeyboardInterrupt
-
-
-def test_an_interruption_within_a_minute_leaves_nothing_behind(tmp_path):
-    with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        interrupt(tmp_path / "new" / "kept", seconds=59)
-    assert names_in(tmp_path) == []
-
-
-def test_an_interruption_after_a_minute_keeps_the_scores_and_says_so(tmp_path):
-    with pytest.raises(KeyboardInterrupt, match=r"--resume\.$"):
-        interrupt(tmp_path / "kept", seconds=61)
-    assert list(known(tmp_path / "kept")) == ["a"]
+    if seconds > 60:
+        assert list(known(path)) == ["a"]
+    else:
+        assert names_in(tmp_path) == []
 
 
 def test_where_nothing_can_be_kept_the_run_goes_on(tmp_path, caplog):

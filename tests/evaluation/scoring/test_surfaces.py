@@ -150,13 +150,16 @@ def test_a_slice_is_a_plane():
 
 
 def test_label_one_slice_thick_in_a_volume_has_a_border_all_over():
-    reference = np.zeros((5, 9, 9), np.uint8)
-    reference[2, 2:7, 2:7] = 1
+    reference = np.zeros((8, 8, 8), np.uint8)
+    reference[3, 1:6, 1:6] = 1
+    hollow = reference.copy()
+    hollow[3, 3, 3] = 0
+    labels, scoring = Labels({"plate": (1,)}), Scoring(("assd", "hd", "nsd"), nsd_tolerance_mm=0.5)
 
-    rows = score_case(reference, reference, Labels({"plate": (1,)}), Scoring(("nsd", "hd95")))
+    (row,) = score_case(reference, hollow, labels, scoring)
 
-    assert rows[0]["nsd"] == 1
-    assert rows[0]["hd95"] == 0
+    # 25 and 24 border voxels; only the voxel in the middle is 1 mm from the other border.
+    assert [row[name] for name in scoring.metrics] == pytest.approx([1 / 49, 1, 48 / 49])
 
 
 def test_distances_of_regions_are_those_of_the_union():
