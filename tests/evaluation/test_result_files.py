@@ -26,24 +26,6 @@ from tests.evaluation.made_folders import (
     write_study,
 )
 
-STATISTICS = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
-
-
-def test_strata_csv_has_exactly_its_columns(tmp_path):
-    write_study(tmp_path)
-    run_evaluate(tmp_path, bootstrap=10)
-
-    header = (tmp_path / "out" / "strata.csv").read_text(encoding="utf-8").splitlines()[0]
-
-    bounds = [f"{statistic}_{end}" for statistic in STATISTICS for end in ("low", "high")]
-    assert header.split(",") == [
-        *("attribute", "stratum", "label", "metric", "n", "n_undefined"),
-        *("n_missed", "n_invented", "n_left_out", "n_failed"),
-        *STATISTICS,
-        *bounds,
-        *("mean_low_guaranteed", "mean_high_guaranteed", "failure_high"),
-    ]
-
 
 def test_summary_says_what_was_done_and_is_strict_json(tmp_path):
     write_study(tmp_path)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -240,70 +242,63 @@ def test_other_cases_are_refused_by_name_or_left_out_with_a_note():
     assert comparison.stratum_of_case["all"].to_dict() == {"d": "all"}
 
 
-def test_nothing_in_common_is_refused():
-    with pytest.raises(ValueError, match="must have a case in common"):
-        compare({"a": evaluation([1], cases=["x"]), "b": evaluation([1], cases=["y"])}, intersect=True)
-    with pytest.raises(ValueError, match="must have the same labels, got different ones: a lacks two; b lacks one"):
-        compare({"a": evaluation({"one": [1]}), "b": evaluation({"two": [1]})})
+def with_distances_only():
+    both = evaluation([0.5], hd95=[1.0])
+    return replace(both, strata=both.strata[both.strata["metric"] == "hd95"].reset_index(drop=True))
+
+
+A, B = ({"by": {"centre": ["A", centre]}} for centre in "AB")
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
-    [(["ERM"], "at least two methods, got ERM"), (["ERM", " "], "got ' '"), (["ERM", "ERM "], "got 'ERM ' twice")],
+    ("evaluations", "message"),
+    [
+        ({"ERM": evaluation([1])}, "at least two methods, got ERM"),
+        ({"ERM": evaluation([1]), " ": evaluation([1])}, "got ' '"),
+        ({"ERM": evaluation([1]), "ERM ": evaluation([1])}, "got 'ERM ' twice"),
+        ({"a": evaluation([1], cases=["x"]), "b": evaluation([1], cases=["y"])}, "must have a case in common"),
+        (
+            {"a": evaluation({"one": [1]}), "b": evaluation({"two": [1]})},
+            "must have the same labels, got different ones: a lacks two; b lacks one",
+        ),
+        (
+            {"a": evaluation([0.5]), "b": with_distances_only()},
+            "metric in common, got none: a has dice; b has hd95",
+        ),
+        (
+            {"a": evaluation([1], options={"empty": "undefined"}), "b": evaluation([1], options={"empty": "one"})},
+            "`empty` must be .* got 'undefined' in a and 'one' in b",
+        ),
+        (
+            {"a": evaluation([1], options={"missing": "error"}), "b": evaluation([1], options={"missing": "worst"})},
+            "`missing` must be .* got 'error' in a and 'worst' in b",
+        ),
+        (
+            {"a": evaluation([1, 1], n_reference=[9, 7]), "b": evaluation([1, 1], n_reference=[9, 8])},
+            r"`c01` must have the same reference .* got 7 voxels in a and 8 in b of 'one'",
+        ),
+        (
+            {"a": evaluation([1, 1], **A), "b": evaluation([1, 1], **B)},
+            r"`c01` must be in the same stratum .* got 'A' in a and 'B' in b of 'centre'",
+        ),
+    ],
 )
-def test_methods_must_be_two_with_names(names, message):
+def test_what_cannot_be_compared_is_refused(evaluations, message):
     with pytest.raises(ValueError, match=message):
-        compare({name: evaluation([1.0]) for name in names})
+        compare(evaluations, intersect=True)
 
 
-def test_only_common_metrics_are_compared():
-    evaluations = {"ERM": evaluation([0.5], hd95=[1.0]), "DRO": evaluation([0.6])}
+def test_what_is_not_known_or_not_compared_may_differ():
+    tolerance = {"options": {"nsd_tolerance_mm": 1}, "notes": ["Two extra predictions."]}
+    evaluations = {
+        "ERM": evaluation([1.0], hd95=[1.0], n_reference=NAN, **tolerance),
+        "DRO": evaluation([0.5], n_reference=8, options={"nsd_tolerance_mm": 2}),
+    }
     comparison = compare(evaluations, n_resamples=0)
 
-    assert comparison.table["metric"].tolist() == ["dice"]
-    assert comparison.notes == ("Only the metrics that all methods have are compared: DRO lacks hd95.",)
-
-
-def test_no_common_metric_is_refused():
-    distance = evaluation([0.5], hd95=[1.0])
-    distance = Evaluation(
-        **{**vars(distance), "strata": distance.strata[distance.strata["metric"] == "hd95"].reset_index(drop=True)}
-    )
-    with pytest.raises(ValueError, match="metric in common, got none: a has dice; b has hd95"):
-        compare({"a": evaluation([0.5]), "b": distance})
-
-
-@pytest.mark.parametrize(("option", "values"), [("empty", ("undefined", "one")), ("missing", ("error", "worst"))])
-def test_other_options_are_refused(option, values):
-    evaluations = {name: evaluation([0.5], options={option: value}) for name, value in zip("ab", values, strict=True)}
-    with pytest.raises(ValueError, match=f"`{option}` must be .* got '{values[0]}' in a and '{values[1]}' in b"):
-        compare(evaluations)
-
-
-def test_tolerance_of_a_metric_that_is_not_compared_may_differ():
-    evaluations = {n: evaluation([0.5], options={"nsd_tolerance_mm": t}) for n, t in (("a", 1), ("b", 2))}
-
-    assert len(compare(evaluations, n_resamples=0).table) == 1
-
-
-def test_other_references_and_strata_are_refused():
-    with pytest.raises(
-        ValueError, match=r"`c01` must have the same reference .* got 7 voxels in a and 8 in b of 'one'"
-    ):
-        compare({"a": evaluation([1, 1], n_reference=[9, 7]), "b": evaluation([1, 1], n_reference=[9, 8])})
-    with pytest.raises(ValueError, match=r"`c01` must be in the same stratum .* got 'A' in a and 'B' in b of 'centre'"):
-        compare(
-            {
-                "a": evaluation([1, 1], by={"centre": ["A", "A"]}),
-                "b": evaluation([1, 1], by={"centre": ["A", "B"]}),
-            }
-        )
-
-
-def test_references_of_unknown_size_are_believed():
-    evaluations = {"a": evaluation([1.0], n_reference=NAN), "b": evaluation([0.5], n_reference=8)}
-
-    assert compare(evaluations, n_resamples=0).table["mean_difference"].tolist() == [-0.5]
+    assert comparison.table[["metric", "mean_difference"]].to_numpy().tolist() == [["dice", -0.5]]
+    lacking = "Only the metrics that all methods have are compared: DRO lacks hd95."
+    assert comparison.notes == (lacking, "ERM: Two extra predictions.")
 
 
 def test_by_takes_attributes_and_columns_of_the_case_table():
@@ -321,27 +316,27 @@ def test_by_takes_attributes_and_columns_of_the_case_table():
         compare(evaluations, by=["scanner"])
 
 
-def test_notes_of_the_evaluations_are_kept():
-    evaluations = {"a": evaluation([1.0], notes=["Two extra predictions."]), "b": evaluation([1.0])}
-
-    assert compare(evaluations, n_resamples=0).notes == ("a: Two extra predictions.",)
-
-
 def test_order_of_rows_does_not_matter():
     rng = np.random.default_rng(0)
     evaluations = two({"one": rng.random(20), "two": rng.random(20)}, {"one": rng.random(20), "two": rng.random(20)})
     shuffled = dict(evaluations)
     rows = evaluations["DRO"].scores.sample(frac=1, random_state=1)
-    shuffled["DRO"] = Evaluation(**{**vars(evaluations["DRO"]), "scores": rows})
+    shuffled["DRO"] = replace(evaluations["DRO"], scores=rows)
 
     pd.testing.assert_frame_equal(compare(shuffled).table, compare(evaluations).table)
 
 
-def test_notable_is_five_points_for_the_better():
-    assert notable(0.35 - 0.3, "dice")
-    assert not notable(0.049, "dice")
-    assert not notable(-0.1, "dice")
-    assert notable(-0.1, "dice", statistic="iqr")
-    assert not notable(0.1, "dice", statistic="std")
-    assert not notable(-10.0, "hd95")
-    assert not notable(NAN, "dice")
+@pytest.mark.parametrize(
+    ("difference", "metric", "statistic", "is_notable"),
+    [
+        (0.35 - 0.3, "dice", "mean", True),
+        (0.049, "dice", "mean", False),
+        (-0.1, "dice", "mean", False),
+        (-0.1, "dice", "iqr", True),
+        (0.1, "dice", "std", False),
+        (-10.0, "hd95", "mean", False),
+        (NAN, "dice", "mean", False),
+    ],
+)
+def test_notable_is_five_points_for_the_better(difference, metric, statistic, is_notable):
+    assert notable(difference, metric, statistic=statistic) is is_notable

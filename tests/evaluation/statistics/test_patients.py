@@ -17,6 +17,7 @@ from tests.evaluation.made_folders import (
     read_csv,
     run,
     run_evaluate,
+    scores_of,
     summary_of,
     write_cases,
     write_map,
@@ -163,6 +164,7 @@ def test_counts_say_cases_and_patients(two_evaluations):
         "8 cases are of 4 patients (who). Every patient counts once" in note
         for note in summary_of(two_evaluations / "erm")["notes"]
     )
+    assert scores_of(two_evaluations / "erm").groupby("who")["case"].nunique().tolist() == [2, 2, 2, 2]
 
 
 def test_wilcoxon_is_of_patients(two_evaluations):
@@ -177,32 +179,3 @@ def test_wilcoxon_is_of_patients(two_evaluations):
     assert row[["n", "n_patients", "wins", "ties", "losses"]].tolist() == [8, 4, 3, 1, 0]
     assert row["mean_difference"] == pytest.approx(np.mean([0, 0.25, 0.5, 0.375]))
     assert summary_of(two_evaluations / "both")["about"]["options"]["patient"] == "who"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--patient", "who"), "column `who` must name a patient for every case, got none for case_01"),
-        (("--cases", "cases.csv", "--patient", "what"), "`--patient` must be a column of the case table, got 'what'"),
-        (
-            ("--cases", "cases.csv", "--patient", "who"),
-            "`who` must name a patient for every case, got none for case_01",
-        ),
-    ],
-)
-def test_a_patient_is_needed_for_every_case(tmp_path, monkeypatch, options, message):
-    write_study(tmp_path, shifts=(0, 1))
-    write_cases(tmp_path, who=["p", ""])
-    monkeypatch.chdir(tmp_path)
-
-    result = run_evaluate(tmp_path, *options)
-
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_scores_read_from_a_folder_keep_the_patients(two_evaluations):
-    scores = pd.read_csv(two_evaluations / "dro" / "scores.csv")
-
-    assert scores.groupby("who")["case"].nunique().tolist() == [2, 2, 2, 2]
