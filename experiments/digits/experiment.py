@@ -13,16 +13,18 @@ import pandas as pd
 
 from experiments.datasets.mnist import load_digits
 from experiments.digits.figure import draw_curves
-from experiments.digits.plan import POOL, RARE, RIM, SKETCH_SEED, Run, planned_runs, split_digits
+from experiments.digits.plan import BETAS, POOL, RARE, RIM, SKETCH_SEED, Run, planned_runs, split_digits
 from experiments.digits.results import (
     FITTED,
     POINT,
     ROLES,
+    distances,
     epochs_table,
     fall_differences,
     falls,
     gains,
     in_order,
+    method_of,
     plateaus,
     quarters_table,
     stability_table,
@@ -50,8 +52,9 @@ VERDICTS = {
 
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     load_digits()
+    betas = [beta for beta in BETAS if method_of(beta) in options.methods]
     return [
-        {f"share{run.share:g}-seed{run.seed}": run for run in planned_runs(options.seeds, quick=options.quick)},
+        {f"share{run.share:g}-seed{run.seed}": run for run in planned_runs(options.seeds, betas, quick=options.quick)},
     ]
 
 
@@ -81,6 +84,7 @@ EXPERIMENTS = {
         tables=lambda finished, _: {"-all": epochs_table(finished.values())},
         ordered=in_order,
         page=_page,
+        methods=[method_of(beta) for beta in BETAS],
         formats={"-all": "%.5g", "-stability": "%.4g"},
     )
 }
@@ -108,6 +112,7 @@ def page_text(epochs: pd.DataFrame, run: Run) -> str:
         settled=settled.to_dict("records"),
         claimed=_claimed(of_rare),
         holds=_holds(falls(epochs)),
+        distances=distances(epochs).to_dict("records"),
     )
 
 

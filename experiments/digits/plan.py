@@ -15,8 +15,9 @@ RARE = 3
 #: Share of the rare digit's training images that is kept, to the epochs of a training.
 EPOCHS = {0.01: 220, 0.05: 60}
 
-#: Robustness of the methods, 1/loss units; 0 is ordinary training (ERM).
-BETAS = (0.0, 10.0, 100.0)
+#: Robustness of the methods, 1/loss units; 0 is ordinary training (ERM). The small ones have the larger share alone.
+BETAS = (0.0, 0.1, 1.0, 10.0, 100.0)
+SMALL = (0.1, 1.0)
 
 #: The seed of the sketch that the epochs were chosen with.
 SKETCH_SEED = 100
@@ -70,11 +71,12 @@ class Run:
         return max(1, round(share * self.n_train))
 
 
-def planned_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
-    """All trainings of the experiment, a seed at a time."""
+def planned_runs(seeds: Sequence[int], betas: Sequence[float] = BETAS, *, quick: bool) -> list[Run]:
+    """All trainings of the experiment with these betas, a seed at a time."""
     if quick:
-        return [Run(0.05, BETAS, seed, epochs=8, n_train=20, n_test=5) for seed in seeds]
-    return [Run(share, BETAS, seed, epochs) for seed in seeds for share, epochs in EPOCHS.items()]
+        return [Run(0.05, tuple(betas), seed, epochs=8, n_train=20, n_test=5) for seed in seeds]
+    of = {share: tuple(beta for beta in betas if share == max(EPOCHS) or beta not in SMALL) for share in EPOCHS}
+    return [Run(share, of[share], seed, epochs) for seed in seeds for share, epochs in EPOCHS.items() if of[share]]
 
 
 @dataclass(frozen=True)

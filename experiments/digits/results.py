@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.curves import Roles, differences, results_table
+from experiments.curves import Roles, differences, mean_interval, results_table
 from experiments.digits.plan import BETAS, Run
 
 #: ERM is what the others are compared with; no method is told the digits.
@@ -119,6 +119,26 @@ def plateaus(epochs: pd.DataFrame) -> pd.DataFrame:
     found = pd.DataFrame({"rise": last["rare"] - third["rare"], "rare_loss": last["rare_loss"]})
     found["reached"] = (found["rise"] < POINT) & (found["rare_loss"] < FITTED)
     return found.reset_index()
+
+
+def distances(epochs: pd.DataFrame) -> pd.DataFrame:
+    """How far each method's accuracy on the 3s is from that of ERM of the same seed, the mean over the epochs.
+
+    Returns:
+        A row per share and method but ERM, the smallest beta first: ``kept``, ``method``, ``distance`` in points, the
+        mean over the seeds, and ``more``, how much larger it is than that of the row before, with its interval ``low``
+        and ``high``; NaN in the first row of a share.
+    """
+    accuracy = epochs.pivot(index=["kept", "seed", "epoch"], columns="method", values="rare")
+    apart = accuracy.sub(accuracy[ROLES.plain], axis=0).abs().drop(columns=ROLES.plain)
+    rows = []
+    for kept, of in apart.groupby(["kept", "seed"]).mean().groupby("kept"):
+        order = [method for method in map(method_of, BETAS) if method in of and of[method].notna().any()]
+        for before, method in zip([None, *order], order, strict=False):
+            found = (np.nan,) * 3 if before is None else mean_interval(of[method] - of[before])
+            row = {"kept": kept, "method": method, "distance": of[method].mean()}
+            rows.append(row | dict(zip(("more", "low", "high"), found, strict=True)))
+    return pd.DataFrame(rows)
 
 
 def _differences(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from experiments.nnunet_runs.results import ALL_LABELS, StudyRun, dice_differenc
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
 from experiments.spoilt_labels.figure import draw_cases
+from experiments.spoilt_labels.percentiles import bound_table, gaps
 from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separation_table
 
 #: The labels of the page's table; the rare pathology differs in the cerebellum.
@@ -58,7 +59,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         table,
         sorted(scores["seed"].unique().tolist()),
         shown=methods_by_stratum(table[table["label"] == ALL_LABELS], BASELINE),
-        more={"-separation": separation},
+        more={"-separation": separation, "-bound": bound_table(cases)},
         pictures={
             "": partial(draw_differences, dice_differences(of_all, roles(study)), of_all, roles(study)),
             "-cases": partial(draw_cases, cases),
@@ -77,7 +78,7 @@ EXPERIMENTS = {
         page=_page,
         inputs={"-seeds": {}, "-cases": {"dtype": {"case": str}}},
         methods=METHODS,
-        formats=dict.fromkeys(("-seeds", "-cases", "-separation"), "%.6g"),
+        formats=dict.fromkeys(("-seeds", "-cases", "-separation", "-bound"), "%.6g"),
     )
 }
 
@@ -102,6 +103,8 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
         not_learnt=not_learnt(scores, study),
         minutes=minutes.to_dict(),
         separation=separation_rows(separation_table(cases)),
+        bound=bound_table(cases),
+        gaps=gaps,
         n_first=N_FIRST,
         n_by_chance=N_FIRST * float((of_baseline["kind"] != "clean").mean()),
         rare_share=float((of_baseline["rare"] & (of_baseline["kind"] == "clean")).mean()),

@@ -32,6 +32,7 @@ from experiments.nuclei.wrong_labels_results import all_cases, all_scores, at_th
 from experiments.nuclei.wrong_labels_training import FINETUNING_PART, PLAIN_TRAINER, NoisyRun, train_noisy
 from experiments.record import Experiment, Options, Page, methods_by_stratum, render
 from experiments.spoilt_labels.figure import draw_cases
+from experiments.spoilt_labels.percentiles import bound_table, gaps
 from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separation_table
 from experiments.spoilt_labels.spoiling import N_TRUSTED, N_TRUSTED_RARE, SHARE
 
@@ -60,11 +61,12 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     last, table = at_the_end(scores), results_table(differences(scores, ROLES), ROLES)
     seeds = sorted(scores["seed"].unique().tolist())
     return Page(
-        page_text(scores, separation, n_seeds=len(seeds)),
+        page_text(scores, separation, bound_table(cases), n_seeds=len(seeds)),
         table,
         seeds,
         shown=methods_by_stratum(table, PLAIN),
-        more={"-separation": separation, "-rule": decision(scores, ROLES, wrong_labels=True)},
+        more={"-separation": separation, "-rule": decision(scores, ROLES, wrong_labels=True)}
+        | {"-bound": bound_table(cases)},
         pictures={
             "": partial(draw_differences, differences(last, ROLES), last, ROLES),
             "-cases": partial(draw_cases, cases),
@@ -85,13 +87,13 @@ EXPERIMENTS = {
         inputs={"-all": {}, "-cases": {}},
         methods=tuple(TRAININGS),
         data=nuclei.DATA,
-        formats=dict.fromkeys(("-all", "-cases", "-separation", "-rule"), "%.4f"),
+        formats=dict.fromkeys(("-all", "-cases", "-separation", "-rule", "-bound"), "%.4f"),
     )
 }
 
 
-def page_text(scores: pd.DataFrame, separation: pd.DataFrame, *, n_seeds: int) -> str:
-    """The text of the page above its table, from `all_scores` and `separation_table`."""
+def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFrame, *, n_seeds: int) -> str:
+    """The text of the page above its table, from `all_scores`, `separation_table` and `bound_table`."""
     last = at_the_end(scores)
     against = {
         baseline: {stratum: differences_at_the_end(last, baseline, stratum) for stratum in ROLES.strata}
@@ -105,6 +107,8 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, *, n_seeds: int) -
         length=length_check(scores, COMMON),
         long_enough=LONG_ENOUGH,
         separation=separation_rows(separation),
+        bound=bound,
+        gaps=gaps,
         n_first=N_FIRST,
         n_test=last.groupby("stratum")["n"].max().to_dict(),
         n_train=N_TRAIN,

@@ -1,0 +1,52 @@
+"""How near the bound that the KL loss puts on a percentile of the losses comes to it."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from nnunet_dro.sampling import kl_percentile_bound
+
+#: Shares of the cases that may have a loss above the bound.
+SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
+
+#: Beta, 1/loss units; the first in units of one over the standard deviation of the losses.
+BETAS = {"1 / SD": None, "10": 10.0, "100": 100.0, "1000": 1000.0}
+
+
+def bound_table(cases: pd.DataFrame) -> pd.DataFrame:
+    """Bound and percentile of the losses of each training, in a row per beta and share.
+
+    Args:
+        cases: A row per training case and run: ``method``, ``seed`` and ``loss``.
+
+    Returns:
+        Columns ``beta``, ``share`` (both as on the page), ``trainings``, ``broken``: those with more than this share of
+        the losses at the bound or above, ``void``: those in which the bound is above all losses, ``above``: the share
+        of the losses at the bound or above, in per cent, and ``gap``: the bound less the smallest number that so few
+        losses exceed, in standard deviations of the losses; both means over the trainings.
+
+    Source: Fidon et al. 2022, eq. 13 to 16.
+    """
+    known = cases.dropna(subset="loss").groupby(["method", "seed"], sort=False)["loss"]
+    rows = [_row(losses.to_numpy(), beta, share) for _, losses in known for beta in BETAS for share in SHARES]
+    groups = pd.DataFrame(rows).groupby(["beta", "share"], sort=False)
+    counts = {"trainings": ("gap", "size"), "broken": ("broken", "sum"), "void": ("void", "sum")}
+    return groups.agg(**counts, above=("above", "mean"), gap=("gap", "mean")).reset_index()
+
+
+def _row(losses: np.ndarray, name: str, share: float) -> Mapping[str, object]:
+    spread = losses.std()
+    bound = kl_percentile_bound(losses, beta=BETAS[name] or 1 / spread, share=share)
+    least = np.sort(losses)[-1 - int(share * len(losses))]
+    above = float((losses >= bound).mean())
+    found = {"broken": above > share, "void": bound > losses.max(), "above": 100 * above, "gap": (bound - least) / spread}
+    return {"beta": name, "share": f"{100 * share:g} %", **found}
+
+
+def gaps(table: pd.DataFrame) -> pd.DataFrame:
+    """The gaps of `bound_table`, a row per beta and a column per share; a star where some bound is above all losses."""
+    text = table["gap"].map("{:.2f}".format) + np.where(table["void"] > 0, "*", "")
+    return table.assign(text=text).pivot(index="beta", columns="share", values="text")[table["share"].unique()].loc[
+        table["beta"].unique()
+    ].rename_axis(columns=None).reset_index()
