@@ -7,7 +7,13 @@ from experiments.digits.plan import RARE
 from experiments.digits.results import ROLES
 
 #: Method to the colour of its curves.
-_COLOURS = {ROLES.plain: "#000000", "beta 0.1": "#999999", "beta 1": "#009E73", "beta 10": "#0072B2", "beta 100": "#D55E00"}
+_COLOURS = {
+    ROLES.plain: "#000000",
+    "beta 0.1": "#999999",
+    "beta 1": "#009E73",
+    "beta 10": "#0072B2",
+    "beta 100": "#D55E00",
+}
 
 #: Column of the epochs to the title of its panel; and to the column with what the sampler has of it.
 _PANELS = {

@@ -40,13 +40,22 @@ def _row(losses: np.ndarray, name: str, share: float) -> Mapping[str, object]:
     bound = kl_percentile_bound(losses, beta=BETAS[name] or 1 / spread, share=share)
     least = np.sort(losses)[-1 - int(share * len(losses))]
     above = float((losses >= bound).mean())
-    found = {"broken": above > share, "void": bound > losses.max(), "above": 100 * above, "gap": (bound - least) / spread}
+    found = {
+        "broken": above > share,
+        "void": bound > losses.max(),
+        "above": 100 * above,
+        "gap": (bound - least) / spread,
+    }
     return {"beta": name, "share": f"{100 * share:g} %", **found}
 
 
 def gaps(table: pd.DataFrame) -> pd.DataFrame:
     """The gaps of `bound_table`, a row per beta and a column per share; a star where some bound is above all losses."""
     text = table["gap"].map("{:.2f}".format) + np.where(table["void"] > 0, "*", "")
-    return table.assign(text=text).pivot(index="beta", columns="share", values="text")[table["share"].unique()].loc[
-        table["beta"].unique()
-    ].rename_axis(columns=None).reset_index()
+    return (
+        table.assign(text=text)
+        .pivot(index="beta", columns="share", values="text")[table["share"].unique()]
+        .loc[table["beta"].unique()]
+        .rename_axis(columns=None)
+        .reset_index()
+    )

@@ -12,12 +12,13 @@ TINY = Run(0.1, (0.0,), 0, epochs=4, largest_share=0.2, n_train=20, n_test=5)
 def test_planned_runs_are_both_shares_with_every_beta_and_three_seeds():
     runs = planned_runs([0, 1, 2], quick=False)
     assert [(run.seed, run.share) for run in runs] == [(seed, share) for seed in range(3) for share in (0.01, 0.05)]
-    assert {run.betas for run in runs} == {BETAS} == {(0.0, 10.0, 100.0)}
+    assert {(run.share, run.betas) for run in runs} == {(0.01, (0.0, 10.0, 100.0)), (0.05, BETAS)}
     assert all(run.epochs == EPOCHS[run.share] for run in runs)
     assert SKETCH_SEED not in {run.seed for run in runs}
     # Both shares have the same test images of the rare digit.
     assert [(run.n_rare, run.n_rare_test) for run in runs[:2]] == [(4, 480), (20, 480)]
     assert Run(0.001, (0.0,), 0, 1).n_rare == 1
+    assert [(run.share, run.betas) for run in planned_runs([0], [0.1], quick=False)] == [(0.05, (0.1,))]
 
 
 def test_run_measures_every_epoch_of_its_first_quarter_and_then_every_second_one():

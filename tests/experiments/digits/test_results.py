@@ -7,6 +7,7 @@ from scipy import stats
 
 from experiments.digits.plan import Run
 from experiments.digits.results import (
+    distances,
     epochs_table,
     fall_differences,
     falls,
@@ -179,3 +180,16 @@ def test_tables_are_the_same_from_the_file():
     again = epochs.astype({"kept": int})
     pd.testing.assert_frame_equal(quarters_table(epochs), quarters_table(again))
     pd.testing.assert_frame_equal(trainings_table(epochs), trainings_table(again))
+
+
+def test_distance_is_that_of_the_curves_and_compared_with_the_next_smaller_beta():
+    def rare(method, seed, epoch):
+        # On one side of ERM and then on the other.
+        return 50 + {"ERM": 0, "beta 0.1": 1, "beta 10": 4 + seed}[method] * (-1) ** epoch
+
+    table = distances(made_epochs(rare, methods=("beta 10", "ERM", "beta 0.1"), kept=(5.0,)))
+    assert table["method"].tolist() == ["beta 0.1", "beta 10"]
+    assert table["distance"].tolist() == [1, 5]
+    assert np.isnan(table["more"].iloc[0])
+    assert table["more"].iloc[1] == pytest.approx(4)
+    assert table["low"].iloc[1] == pytest.approx(4 - stats.t.ppf(0.975, 2) / np.sqrt(3))
