@@ -22,8 +22,9 @@ from experiments.record import Experiment, Finished, Options, Page, methods_by_s
 SECTIONS = {
     "-long": "convergence",
     "-slices-wrong": "convergence-slices",
-    "-lesions-wrong": "convergence-lesions",
     "-lesions-slices-wrong": "convergence-lesions-slices",
+    "-lesions": "convergence-lesions-slices",
+    "-lesions-wrong": "convergence-lesions-slices",
 }
 
 

@@ -145,7 +145,7 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
     def write(folder: Path, rng: np.random.Generator) -> None:
         write_lesions(folder, counts, wrong=share, rng=rng)
 
-    kind = f"{'slices of ' if slices else ''}lesions{', wrong labels' if wrong else ''}"
+    kind = f"{'slices of lesions' if slices else 'lesions as volumes'}{', wrong labels' if wrong else ''}"
     study = _study(
         name=f"convergence-lesions{'-slices' if slices else ''}{'-wrong' if wrong else ''}",
         title=f"Hard and not to be learnt: {kind}",
@@ -156,7 +156,9 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
         labels=("lesion",),
         write=write,
         settings={"train": dict(counts.train), "test": counts.test, "wrong": share, "size": SIZE},
-        about=render("convergence/lesions", train=counts.train, n_test=counts.test, size=SIZE, wrong=share),
+        about=render(
+            "convergence/lesions", train=counts.train, n_test=counts.test, size=SIZE, wrong=share, slices=slices
+        ),
         parent="2d" if slices else PARENT,
         batch_size=16 if slices else 4,
     )
