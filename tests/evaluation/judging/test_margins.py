@@ -66,13 +66,3 @@ def test_findings_and_table_tell_the_margin(tmp_path):
     # Not one of 50 changed: Student's t has no width, and one in 14 may be lost.
     assert "tumour in common 0.0 (surely from −7." in text
     assert "better: tumour in rare +100.0 (surely from +45.2 to +100.0), tumour in all cases +19.4" in text
-
-
-def test_a_negative_margin_is_refused(tmp_path):
-    write_study(tmp_path, shifts=(0,))
-    run_evaluate(tmp_path)
-
-    result = run("compare", f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}", "-o", tmp_path / "both", "--margin", -1)
-
-    assert result.exit_code == 2
-    assert "`--margin` must be 0 or more" in result.stderr

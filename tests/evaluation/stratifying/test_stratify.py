@@ -13,8 +13,8 @@ from nnunet_dro.evaluation.stratifying.stratify import Part, parse_by, stratify,
 @pytest.fixture
 def table_of(tmp_path):
     def read(content, name="cases.csv"):
-        text = content if isinstance(content, str) else json.dumps(content)
-        (tmp_path / name).write_text(text, encoding="utf-8")
+        text = content if isinstance(content, str | bytes) else json.dumps(content)
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
         return read_cases(tmp_path / name)
 
     return read
@@ -45,34 +45,19 @@ def order(series):
 # Reading
 
 
-def test_identifiers_stay_text(table_of):
-    assert table_of("case,age\n001,07\n1e3,5\n")["case"].tolist() == ["001", "1e3"]
-    assert table_of("case,age\n001,07\n")["age"].tolist() == ["07"]
-
-
-def test_byte_order_mark_spaces_and_tabs_are_read(table_of):
-    table = table_of("\ufeffcase\t centre \n a \t Paris\n", "cases.TSV")
-
-    assert strata(table, "centre").to_dict() == {"a": "Paris"}
-
-
-def test_semicolons_of_a_spreadsheet_are_read(table_of):
-    assert table_of("case;age\na;0,5\n").iloc[0].tolist() == ["a", "0,5"]
-
-
-def test_quoted_entries_and_blank_lines_are_read(table_of):
-    table = table_of('case,"centre, city"\n\na,"Köln, ""Süd"" [1]"\n,\n')
-
-    assert table.to_dict("list") == {"case": ["a"], "centre, city": ['Köln, "Süd" [1]']}
-
-
-def test_columns_without_name_and_entries_are_left_out(table_of):
-    assert table_of("case,centre,\na,A,\n").columns.tolist() == ["case", "centre"]
-
-
-@pytest.mark.parametrize("entry", ["", " ", "n/a", "NaN"])
-def test_missing_values_are_their_own_stratum(table_of, entry):
-    assert strata(table_of(f"case,centre\na,A\nb,{entry}\n"), "centre").to_dict() == {"a": "A", "b": "missing"}
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("case,age\n001,07\n1e3,5\n", {"case": ["001", "1e3"], "age": ["07", "5"]}),
+        ("\ufeffcase\t centre \n a \t Paris\n", {"case": ["a"], "centre": ["Paris"]}),
+        ("case;age\na;0,5\n", {"case": ["a"], "age": ["0,5"]}),
+        ('case,"centre, city"\n\na,"Köln, ""Süd"" [1]"\n,\n', {"case": ["a"], "centre, city": ['Köln, "Süd" [1]']}),
+        ("case,centre,\na,A,\n", {"case": ["a"], "centre": ["A"]}),
+        ("case,centre\na,\nb, \nc,n/a\nd,NaN\n", {"case": list("abcd"), "centre": ["missing"] * 4}),
+    ],
+)
+def test_tables_are_read_as_text(table_of, text, expected):
+    assert table_of(text, "cases.TSV" if "\t" in text else "cases.csv").to_dict("list") == expected
 
 
 def test_sheet_gives_text(sheet_of):
@@ -111,7 +96,7 @@ def test_identifier_column_is_found(table_of, header, columns):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
         ("name,centre\na,A\n", "must have a column `case`, got name, centre in "),
         ("case,centre\n", "a row per case, got none"),
@@ -124,11 +109,12 @@ def test_identifier_column_is_found(table_of, header, columns):
         ("case,centre\na,A\nb\n", "an entry for every column, got 1 for 2 columns in row 3"),
         (",case\n0,a\n", "a name for every column, got none for column 1"),
         ('case,centre\na,A\n"b,B\n', "readable table"),
+        (b"case\n\xff\xfe\x00", "readable table"),
     ],
 )
-def test_unusable_table_is_refused(table_of, text, message):
+def test_unusable_table_is_refused(table_of, content, message):
     with pytest.raises(ValueError, match=message):
-        table_of(text)
+        table_of(content)
 
 
 @pytest.mark.parametrize(
@@ -155,32 +141,20 @@ def test_unusable_json_is_refused(table_of, content, message):
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 truncated", b"case,centre\na,A\n"])
-def test_damaged_spreadsheet_is_refused_in_one_line(tmp_path, content):
-    (tmp_path / "cases.xlsx").write_bytes(content)
-
+def test_damaged_spreadsheets_and_other_endings_are_refused_in_one_line(table_of, content):
     with pytest.raises(ValueError, match=r"readable table, got .*cases\.xlsx.*complete spreadsheet") as raised:
-        read_cases(tmp_path / "cases.xlsx")
+        table_of(content, "cases.xlsx")
     assert "\n" not in str(raised.value)
-
-
-def test_binary_and_other_endings_are_refused(tmp_path):
-    (tmp_path / "cases.csv").write_bytes(b"case\n\xff\xfe\x00")
-    with pytest.raises(ValueError, match="readable table"):
-        read_cases(tmp_path / "cases.csv")
-    (tmp_path / "cases.ods").write_text("case\na\n")
     with pytest.raises(ValueError, match=r"end in \.csv, \.tsv, \.xlsx or \.json, got '.*cases\.ods'"):
-        read_cases(tmp_path / "cases.ods")
+        table_of(content, "cases.ods")
 
 
-def test_missing_openpyxl_says_what_to_install(sheet_of, tmp_path, monkeypatch):
+def test_a_missing_openpyxl_or_table_is_named(sheet_of, tmp_path, monkeypatch):
     sheet_of(["case"], ["a"])
     monkeypatch.setitem(sys.modules, "openpyxl", None)
 
     with pytest.raises(ValueError, match="pip install openpyxl"):
         read_cases(tmp_path / "cases.xlsx")
-
-
-def test_absent_table_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"cases\.csv"):
         read_cases(tmp_path / "cases.csv")
 
@@ -248,87 +222,86 @@ def test_unusable_by_is_refused(spec, message):
         parse_by(spec, ["case", "centre", "age"])
 
 
-def test_strata_of_a_column_are_in_natural_order():
-    attribute, series = stratify(table(site=["site10", "missing", "site2", "Site1", "site2"]), "site")
-
-    assert attribute == "site"
-    assert order(series) == ["Site1", "site2", "site10", "missing"]
-    assert series.to_dict() == {"c0": "site10", "c1": "missing", "c2": "site2", "c3": "Site1", "c4": "site2"}
-
-
-def test_numbers_are_in_the_order_of_their_values():
-    assert order(stratify(table(tesla=["3", "0.6", "10", "0.55", "-1"]), "tesla")[1]) == [
-        "-1",
-        "0.55",
-        "0.6",
-        "3",
-        "10",
-    ]
-
-
-def test_intersections_that_occur_are_in_the_order_of_their_parts():
-    rows = table(centre=["B", "A", "A", "missing", "A"], pathology=["x", "y", "missing", "x", "x"])
-    attribute, series = stratify(rows, "centre,pathology")
-
-    assert attribute == "centre,pathology"
-    assert order(series) == ["A,x", "A,y", "A,missing", "B,x", "missing,x"]
-    assert series["c0"] == "B,x"
-
-
-def test_intersections_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="a name of its own, got 'A,B,C' twice"):
-        stratify(table(a=["A,B", "A"], b=["C", "B,C"]), "a,b")
-
-
-def test_edges_are_in_the_stratum_above_and_the_last_in_the_last():
-    ages = ["0", "17.9", "18", "64", "65", "120", "missing"]
-    attribute, series = stratify(table(age=ages), "age:0,18,65,120")
-
-    young, middle, old = "0 to 18", "18 to 65", "65 to 120"
-    assert series.tolist() == [young, young, middle, middle, old, old, "missing"]
-    assert (attribute, order(series)) == ("age", [young, middle, old, "missing"])
-
-
-def test_empty_intervals_are_left_out():
-    assert order(stratify(table(age=["70", "1"]), "age:0,18,65,inf")[1]) == ["0 to 18", "65 to inf"]
-
-
-def test_intersection_with_a_cut_column():
-    rows = table(centre=["B", "A"], age=["70", "1"], sex=["f", "m"])
-    attribute, series = stratify(rows, "centre,age:0,18,120,sex")
-
-    assert attribute == "centre,age,sex"
-    assert order(series) == ["A,0 to 18,m", "B,18 to 120,f"]
+SITES = ["site10", "missing", "site2", "Site1", "site2"]
+YOUNG, MIDDLE, OLD = "0 to 18", "18 to 65", "65 to 120"
+THIRDS = ["q1: 0.4 to 0.8", "q2: 1.2 to 1.5", "q3: 5 to 30"]
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
+    ("columns", "spec", "expected", "in_order"),
     [
-        ("old", "`age` must be a finite number to be cut, got 'old' for 'c1'"),
-        ("inf", "`age` must be a finite number to be cut, got 'inf' for 'c1'"),
-        ("120.5", "`age` must be between the edges 0 and 120, got '120.5' for 'c1'. Widen the edges"),
-        ("-1", "between the edges 0 and 120, got '-1' for 'c1'"),
+        ({"site": SITES}, "site", SITES, ["Site1", "site2", "site10", "missing"]),
+        ({"tesla": ["3", "0.6", "10", "0.55", "-1"]}, "tesla", None, ["-1", "0.55", "0.6", "3", "10"]),
+        (
+            {"centre": ["B", "A", "A", "missing", "A"], "pathology": ["x", "y", "missing", "x", "x"]},
+            "centre,pathology",
+            ["B,x", "A,y", "A,missing", "missing,x", "A,x"],
+            ["A,x", "A,y", "A,missing", "B,x", "missing,x"],
+        ),
+        # Edges are in the stratum above, and the last one in the last.
+        (
+            {"age": ["0", "17.9", "18", "64", "65", "120", "missing"]},
+            "age:0,18,65,120",
+            [YOUNG, YOUNG, MIDDLE, MIDDLE, OLD, OLD, "missing"],
+            [YOUNG, MIDDLE, OLD, "missing"],
+        ),
+        ({"age": ["70", "1"]}, "age:0,18,65,inf", ["65 to inf", "0 to 18"], ["0 to 18", "65 to inf"]),
+        (
+            {"centre": ["B", "A"], "age": ["70", "1"], "sex": ["f", "m"]},
+            "centre,age:0,18,120,sex",
+            ["B,18 to 120,f", "A,0 to 18,m"],
+            ["A,0 to 18,m", "B,18 to 120,f"],
+        ),
+        # Quantiles name their range, and equal entries stay in one.
+        (
+            {"volume": ["1.2", "0.4", "missing", "5", "1.5", "30", "0.8"]},
+            "volume:q3",
+            [THIRDS[1], THIRDS[0], "missing", THIRDS[2], THIRDS[1], THIRDS[2], THIRDS[0]],
+            [*THIRDS, "missing"],
+        ),
+        (
+            {"volume": ["0"] * 90 + [str(n) for n in range(1, 11)]},
+            "volume:q3",
+            ["q1: 0"] * 90 + ["q2: 1 to 5"] * 5 + ["q3: 6 to 10"] * 5,
+            ["q1: 0", "q2: 1 to 5", "q3: 6 to 10"],
+        ),
+        (
+            {"volume": ["0.123456789", "1234567.891", "-12.3456789012", "1e-7"]},
+            "volume:q2",
+            None,
+            ["q1: -12.346 to 1e-7", "q2: 0.12346 to 1234568"],
+        ),
     ],
 )
-def test_entries_that_cannot_be_cut_are_named(entry, message):
+def test_strata_have_names_and_an_order(columns, spec, expected, in_order):
+    attribute, series = stratify(table(**columns), spec)
+
+    assert attribute == ",".join(columns)
+    assert order(series) == in_order
+    if expected:
+        assert series.tolist() == expected
+        assert series.index.tolist() == [f"c{n}" for n in range(len(expected))]
+
+
+@pytest.mark.parametrize(
+    ("columns", "spec", "message"),
+    [
+        ({"age": ["5", "old"]}, "age:0,120", "`age` must be a finite number to be cut, got 'old' for 'c1'"),
+        ({"age": ["5", "inf"]}, "age:0,120", "`age` must be a finite number to be cut, got 'inf' for 'c1'"),
+        (
+            {"age": ["5", "120.5"]},
+            "age:0,120",
+            "`age` must be between the edges 0 and 120, got '120.5' for 'c1'. Widen the edges",
+        ),
+        ({"age": ["5", "-1"]}, "age:0,120", "between the edges 0 and 120, got '-1' for 'c1'"),
+        ({"age": ["1", "1.0", "2"]}, "age:q3", "`age` must have at least 3 different numbers"),
+        ({"age": ["missing", "missing"]}, "age:q3", "`age` must have at least 3 different numbers"),
+        ({"a": ["A,B", "A"], "b": ["C", "B,C"]}, "a,b", "a name of its own, got 'A,B,C' twice"),
+    ],
+)
+def test_entries_that_cannot_be_divided_are_named(columns, spec, message):
     with pytest.raises(ValueError, match=message):
-        stratify(table(age=["5", entry]), "age:0,18,120")
-
-
-def test_quantiles_have_equal_counts_and_name_their_range():
-    volumes = ["1.2", "0.4", "missing", "5", "1.5", "30", "0.8"]
-    attribute, series = stratify(table(volume=volumes), "volume:q3")
-
-    assert attribute == "volume"
-    assert order(series) == ["q1: 0.4 to 0.8", "q2: 1.2 to 1.5", "q3: 5 to 30", "missing"]
-    assert Counter(series) == dict.fromkeys(order(series)[:3], 2) | {"missing": 1}
-    assert series["c1"] == "q1: 0.4 to 0.8"
-
-
-def test_equal_entries_stay_in_one_quantile():
-    series = stratify(table(volume=["0"] * 90 + [str(n) for n in range(1, 11)]), "volume:q3")[1]
-
-    assert dict(Counter(series)) == {"q1: 0": 90, "q2: 1 to 5": 5, "q3: 6 to 10": 5}
+        stratify(table(**columns), spec)
 
 
 @pytest.mark.parametrize(("n", "q"), [(10, 3), (11, 3), (5000, 7), (7, 7)])
@@ -337,18 +310,6 @@ def test_quantiles_without_ties_differ_by_one_case_at_most(n, q):
 
     assert len(sizes) == q
     assert max(sizes) - min(sizes) <= 1
-
-
-def test_long_numbers_are_shown_short():
-    rows = table(volume=["0.123456789", "1234567.891", "-12.3456789012", "1e-7"])
-
-    assert order(stratify(rows, "volume:q2")[1]) == ["q1: -12.346 to 1e-7", "q2: 0.12346 to 1234568"]
-
-
-def test_too_few_different_numbers_are_refused():
-    for volumes in (["1", "1.0", "2"], ["missing", "missing"]):
-        with pytest.raises(ValueError, match="`volume` must have at least 3 different numbers"):
-            stratify(table(volume=volumes), "volume:q3")
 
 
 def test_without_by_all_cases_are_one_stratum():
