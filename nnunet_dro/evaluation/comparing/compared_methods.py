@@ -1,15 +1,12 @@
 """The methods of a comparison side by side: their statistics, their scores, and the cases that changed most."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
-from nnunet_dro.evaluation.comparing.comparison_table import Values
-from nnunet_dro.evaluation.comparing.one_sided import completed
-from nnunet_dro.evaluation.comparing.trainings import Trainings, mean_over
-from nnunet_dro.evaluation.scoring.failures import failed_rows
+from nnunet_dro.evaluation.comparing.comparison_table import Compared
+from nnunet_dro.evaluation.comparing.trainings import Trainings
+from nnunet_dro.evaluation.scoring.failures import failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, INTERVALS, STATISTICS
@@ -25,42 +22,31 @@ _CHANGED_COLUMNS = ("method", "metric", "label", "case", "baseline_value", "meth
 _SUMS = tuple(name for name in COUNTS if name in ("n_missed", "n_invented", "n_left_out", "n_failed"))
 
 
-def strata_of_methods(
-    values: Values,
-    trainings: Trainings,
-    ground: CommonGround,
-    strata: "Mapping[str, pd.Series[str]]",
-    patient_of_case: "pd.Series[str] | None",
-    *,
-    failure: str,
-    n_resamples: int,
-    seed: int,
-) -> pd.DataFrame:
+def strata_of_methods(compared: Compared, *, failure: str, n_resamples: int, seed: int) -> pd.DataFrame:
     """The statistics of every method, over the cases with a value in every training of every method.
 
     Returns:
         As from `summarise`, with the column ``method`` first. Of a method with several trainings, the means of their
         statistics without intervals; missed and invented labels are counted over all of them.
     """
+    trainings, ground = compared.trainings, compared.ground
     pairs = pd.MultiIndex.from_product([ground.cases, ground.labels], names=["case", "label"])
-    complete = {m: completed(of_metric, m, among=trainings.evaluations) for m, of_metric in values.items()}
+    complete = {m: compared.filled(m, *trainings.of_method) for m in ground.metrics}
     everywhere = {m: ~np.isnan(list(of_metric.values())).any(axis=0) for m, of_metric in complete.items()}
     parts = []
     for method, names in trainings.of_method.items():
         tables = []
         for name in names:
             columns = {m: np.where(everywhere[m], complete[m][name], np.nan).ravel() for m in ground.metrics}
-            evaluation = trainings.evaluations[name]
-            if failed_rows(evaluation.scores) is not None:
-                columns |= {c: ground.align(evaluation.scores, c).ravel() for c in ("n_reference", "n_prediction")}
-            if ground.with_lesions:
-                columns |= {c: ground.align(evaluation.scores, c).ravel() for c in LESION_COUNTS}
-            scores = pd.DataFrame(columns, index=pairs).reset_index()
+            own = trainings.evaluations[name].scores
+            counts = [*(size_columns("dice") if failed_rows(own) is not None else ())]
+            counts += LESION_COUNTS if ground.with_lesions else ()
+            columns |= {column: ground.align(own, column).ravel() for column in counts}
             of_training = summarise(
-                scores,
-                strata,
+                pd.DataFrame(columns, index=pairs).reset_index(),
+                compared.strata,
                 metrics=ground.metrics,
-                patient_of_case=patient_of_case,
+                patient_of_case=compared.patient_of_case,
                 failure=failure,
                 n_resamples=n_resamples if len(names) == 1 else 0,
                 seed=seed,
@@ -82,10 +68,9 @@ def _mean_of_tables(tables: list[pd.DataFrame]) -> pd.DataFrame:
     return part
 
 
-def changed_cases(
-    values: Values, trainings: Trainings, ground: CommonGround, strata: "Mapping[str, pd.Series[str]]"
-) -> pd.DataFrame:
+def changed_cases(compared: Compared) -> pd.DataFrame:
     """The cases that changed most, by the mean over the trainings; see `Comparison.changed`."""
+    trainings, ground, strata = compared.trainings, compared.ground, compared.strata
     # An attribute may have the name of a column.
     attributes = [a for a in strata if a != ALL] or list(strata)
     column_of = {a: f"{a} (stratum)" if a in _CHANGED_COLUMNS else a for a in attributes}
@@ -94,8 +79,11 @@ def changed_cases(
     rows = []
     for method in others:
         for metric in ground.metrics:
-            filled = completed(values[metric], metric, among=trainings.among(baseline, method))
-            before, after = (mean_over(filled, trainings.of_method[name]) for name in (baseline, method))
+            filled = compared.filled(metric, baseline, method)
+            # NaN where any training has no value.
+            before, after = (
+                np.mean([filled[name] for name in trainings.of_method[which]], axis=0) for which in (baseline, method)
+            )
             for position, label in enumerate(ground.labels):
                 differences = after[:, position] - before[:, position]
                 gains = differences if METRICS[metric].more_is_better else -differences

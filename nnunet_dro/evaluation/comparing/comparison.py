@@ -14,8 +14,8 @@ from nnunet_dro.evaluation.comparing.common_ground import (
     find_common_strata,
 )
 from nnunet_dro.evaluation.comparing.compared_methods import changed_cases, scores_of_methods, strata_of_methods
-from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, comparison_table, trainings_table
-from nnunet_dro.evaluation.comparing.one_sided import method_values, notes_on_one_sided
+from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, Compared, comparison_table, trainings_table
+from nnunet_dro.evaluation.comparing.one_sided import notes_on_one_sided
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements
@@ -113,28 +113,21 @@ def compare(
     check_methods(list(trainings.of_method))
     ground = find_common_ground(trainings.evaluations, intersect=options.intersect)
     strata = find_common_strata(trainings.evaluations, ground, by=options.by)
-    return _compared(trainings, ground, strata, options, requirements)
+    patient_of_case = next(iter(trainings.evaluations.values())).patient_of_case
+    if patient_of_case is not None:
+        patient_of_case = patient_of_case.reindex(list(ground.cases))
+    return _compared(Compared(trainings, ground, strata, patient_of_case), options, requirements)
 
 
-def _compared(
-    trainings: Trainings,
-    ground: CommonGround,
-    strata: "Mapping[str, pd.Series[str]]",
-    options: CompareOptions,
-    requirements: Sequence[Requirement],
-) -> Comparison:
+def _compared(compared: Compared, options: CompareOptions, requirements: Sequence[Requirement]) -> Comparison:
     """The comparison, once everything fits."""
-    values = {
-        metric: {name: method_values(evaluation, ground, metric) for name, evaluation in trainings.evaluations.items()}
-        for metric in ground.metrics
-    }
-    baseline = next(iter(trainings.evaluations.values()))
-    patients = _patients(baseline, ground)
-    failure = baseline.options.failure or DEFAULT_FAILURE
+    trainings, ground, strata = compared.trainings, compared.ground, compared.strata
+    failure = next(iter(trainings.evaluations.values())).options.failure or DEFAULT_FAILURE
     draws = {"n_resamples": options.n_resamples, "seed": options.seed}
+    patients = compared.patient_of_case
     of_run: dict[str, Any] = {"by": list(strata), "intersect": options.intersect, "margin": options.margin, **draws}
     of_run |= {"patient": None if patients is None else patients.name, "failure": failure}
-    table = comparison_table(values, trainings.of_method, ground, strata, patients, **draws)
+    table = comparison_table(compared, **draws)
     scores = scores_of_methods(trainings, ground)
     absent = absent_strata(trainings.evaluations, strata)
     checked = with_absent(table, {name: dict.fromkeys(names, 0) for name, names in absent.items()})
@@ -143,19 +136,17 @@ def _compared(
     return Comparison(
         methods=tuple(trainings.of_method),
         table=table if options.margin is None else table.assign(margin=margin_verdicts(table, options.margin)),
-        strata=strata_of_methods(values, trainings, ground, strata, patients, failure=failure, **draws),
-        changed=changed_cases(values, trainings, ground, strata),
+        strata=strata_of_methods(compared, failure=failure, **draws),
+        changed=changed_cases(compared),
         scores=scores,
         stratum_of_case=strata,
-        trainings=trainings_table(values, trainings.of_method, ground, strata, patients)
-        if trainings.are_repeated
-        else None,
+        trainings=trainings_table(compared) if trainings.are_repeated else None,
         outcomes=outcomes,
         about=_about(trainings, ground, of_run) | {"requirements": [outcome.record for outcome in outcomes]},
         notes=(
             *_notes(trainings, ground),
             *(f"No case of {attribute} {name_some(names)} is compared." for attribute, names in absent.items()),
-            *notes_on_one_sided(values, trainings.of_method, ground),
+            *notes_on_one_sided(compared.values, trainings.of_method, ground),
         ),
     )
 
@@ -198,9 +189,3 @@ def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:
     gain = difference if STATISTICS[statistic].more_is_better(METRICS[metric]) else -difference
     # 0.35 - 0.3 is a little less than 0.05.
     return bool(gain >= NOTABLE - 1e-9)
-
-
-def _patients(baseline: Evaluation, ground: CommonGround) -> "pd.Series[str] | None":
-    """The patient of each compared case, if the baseline was evaluated with patients."""
-    of_case = baseline.patient_of_case
-    return None if of_case is None else of_case.reindex(list(ground.cases))

@@ -1,6 +1,6 @@
 """The table of a comparison: a row per attribute, stratum, label, metric and method."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
-from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed
-from nnunet_dro.evaluation.comparing.trainings import differences_over_trainings
+from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values
+from nnunet_dro.evaluation.comparing.trainings import Trainings, differences_over_trainings
 from nnunet_dro.evaluation.scoring.failures import BoolArray
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS
-from nnunet_dro.evaluation.statistics.intervals import difference_intervals, guaranteed_means
 from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
@@ -46,8 +45,32 @@ TRAINING_COLUMNS = (
 
 _FloatArray = npt.NDArray[np.float64]
 
-#: Metric to the name of a training to its values, shape (n_cases, n_labels).
-Values = Mapping[str, Mapping[str, MethodValues]]
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """The trainings of all methods, over the cases that they have in common.
+
+    Attributes:
+        trainings: The trainings.
+        ground: What they have in common.
+        strata: Attribute to the stratum of each case.
+        patient_of_case: The patient of each case; None where every case is another patient.
+    """
+
+    trainings: Trainings
+    ground: CommonGround
+    strata: "Mapping[str, pd.Series[str]]"
+    patient_of_case: "pd.Series[str] | None"
+
+    @cached_property
+    def values(self) -> dict[str, dict[str, MethodValues]]:
+        """Metric to the name of a training to its values, shape (n_cases, n_labels)."""
+        evaluations = self.trainings.evaluations.items()
+        return {m: {name: method_values(one, self.ground, m) for name, one in evaluations} for m in self.ground.metrics}
+
+    def filled(self, metric: str, *methods: str) -> dict[str, _FloatArray]:
+        """The values of some methods' trainings, see `completed`."""
+        return completed(self.values[metric], metric, among=self.trainings.among(*methods))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,63 +97,41 @@ class _Pair:
         )
 
 
-def comparison_table(
-    values: Values,
-    of_method: Mapping[str, Sequence[str]],
-    ground: CommonGround,
-    strata: "Mapping[str, pd.Series[str]]",
-    patient_of_case: "pd.Series[str] | None",
-    *,
-    n_resamples: int,
-    seed: int,
-) -> pd.DataFrame:
+def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.DataFrame:
     """The differences of every method from the first.
 
     Returns:
         `COLUMNS`, and after them `TRAINING_COLUMNS` where a method has several trainings; with patients ``n_patients``
         after ``n``.
     """
-    pairs = list(_pairs(values, of_method, ground, strata, patient_of_case))
-    options = {"n_resamples": n_resamples, "seed": seed}
+    pairs = list(_pairs(compared))
     bounded = [is_bounded(str(pair.key["metric"])) for pair in pairs]
-    repeated = any(len(names) > 1 for names in of_method.values())
-    values_of = [pair.values for pair in pairs]
-    if repeated:
-        found = differences_over_trainings(values_of, bounded=bounded, **options)
-        rows = [
-            _counts(pair) | _spread(pair, found.baseline[n], found.method[n], found.lowest[n], found.highest[n])
-            for n, pair in enumerate(pairs)
-        ]
-        bounds, guaranteed = found.bounds, found.guaranteed
-    else:
-        alone = [(before[0], after[0]) for before, after in values_of]
-        changes = [after - before for before, after in alone]
-        rows = [_counts(pair) | _of_cases(pair, with_interval=n_resamples > 0) for pair in pairs]
-        bounds = difference_intervals(alone, bounded=bounded)
-        guaranteed = guaranteed_means(changes, bounded=bounded, low=-1.0, **options)
-    if not n_resamples:
-        bounds, guaranteed = np.full_like(bounds, np.nan), np.full_like(guaranteed, np.nan)
-    for row, of_row, of_mean in zip(rows, bounds, guaranteed, strict=True):
-        for statistic, (low, high) in zip(STATISTICS, of_row, strict=True):
-            row |= {f"{statistic}_difference_low": low, f"{statistic}_difference_high": high}
-        row |= zip(GUARANTEED_DIFFERENCE, of_mean, strict=True)
+    values = [pair.values for pair in pairs]
+    found = differences_over_trainings(values, bounded=bounded, n_resamples=n_resamples, seed=seed)
+    bounds = found.bounds if n_resamples else np.full_like(found.bounds, np.nan)
+    repeated = compared.trainings.are_repeated
+    rows = []
+    for n, pair in enumerate(pairs):
+        row = _counts(pair)
+        row |= _of_trainings(pair, found.lowest[n], found.highest[n]) if repeated else _of_cases(pair, n_resamples > 0)
+        for statistic, before, after, ends in zip(
+            STATISTICS, found.baseline[n], found.method[n], bounds[n], strict=True
+        ):
+            row |= {f"{statistic}_baseline": before, f"{statistic}_method": after}
+            row |= {f"{statistic}_difference": after - before}
+            row |= {f"{statistic}_difference_low": ends[0], f"{statistic}_difference_high": ends[1]}
+        rows.append(row | dict(zip(GUARANTEED_DIFFERENCE, found.guaranteed[n], strict=True)))
     table: pd.DataFrame = pd.DataFrame(rows)
     table["holm_p"] = np.nan
     for _, family in table.groupby(["metric", "method"], sort=False):
         table.loc[family.index, "holm_p"] = holm(family["wilcoxon_p"].to_numpy(dtype=np.float64))
     columns = [*COLUMNS, *(TRAINING_COLUMNS if repeated else ())]
-    if patient_of_case is not None:
+    if compared.patient_of_case is not None:
         columns.insert(columns.index("n") + 1, "n_patients")
     return table[columns]
 
 
-def trainings_table(
-    values: Values,
-    of_method: Mapping[str, Sequence[str]],
-    ground: CommonGround,
-    strata: "Mapping[str, pd.Series[str]]",
-    patient_of_case: "pd.Series[str] | None",
-) -> pd.DataFrame:
+def trainings_table(compared: Compared) -> pd.DataFrame:
     """The statistics of every training, over the cases that the row of the comparison rests on.
 
     Returns:
@@ -139,7 +140,7 @@ def trainings_table(
         statistics.
     """
     rows = []
-    for pair in _pairs(values, of_method, ground, strata, patient_of_case):
+    for pair in _pairs(compared):
         for which, of_which in zip(("baseline", "method"), pair.values, strict=True):
             for number, of_training in enumerate(of_which, 1):
                 described = describe(of_training)
@@ -149,22 +150,15 @@ def trainings_table(
     return table
 
 
-def _pairs(
-    values: Values,
-    of_method: Mapping[str, Sequence[str]],
-    ground: CommonGround,
-    strata: "Mapping[str, pd.Series[str]]",
-    patient_of_case: "pd.Series[str] | None",
-) -> Iterator[_Pair]:
+def _pairs(compared: Compared) -> Iterator[_Pair]:
     """The rows of the table, in their order."""
-    baseline, *others = of_method
-    patients = np.arange(len(ground.cases)) if patient_of_case is None else pd.factorize(patient_of_case)[0]
-    complete = {
-        (metric, method): completed(of_metric, metric, among=(*of_method[baseline], *of_method[method]))
-        for metric, of_metric in values.items()
-        for method in others
-    }
-    for attribute, stratum_of_case in strata.items():
+    ground, (baseline, *others) = compared.ground, compared.trainings.of_method
+    patients = np.arange(len(ground.cases))
+    if compared.patient_of_case is not None:
+        patients = pd.factorize(compared.patient_of_case)[0]
+    complete = {(m, method): compared.filled(m, baseline, method) for m in ground.metrics for method in others}
+    failed = {m: {name: one.failed for name, one in of_metric.items()} for m, of_metric in compared.values.items()}
+    for attribute, stratum_of_case in compared.strata.items():
         codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
         for code, stratum in enumerate(names):
             inside = np.flatnonzero(codes == code)
@@ -174,15 +168,12 @@ def _pairs(
                         continue
                     key = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
                     key |= {"baseline": baseline, "method": method}
-                    before, after = (
-                        np.stack([filled[name][inside, position] for name in of_method[which]])
+                    before, after, of_before, of_after = (
+                        np.stack([of[name][inside, position] for name in compared.trainings.of_method[which]])
+                        for of in (filled, failed[metric])
                         for which in (baseline, method)
                     )
-                    failed = [
-                        np.stack([values[metric][name].failed[inside, position] for name in of_method[which]])
-                        for which in (baseline, method)
-                    ]
-                    yield _Pair(key, before, after, (failed[0], failed[1]), patients[inside])
+                    yield _Pair(key, before, after, (of_before, of_after), patients[inside])
 
 
 def _counts(pair: _Pair) -> dict[str, Any]:
@@ -196,36 +187,25 @@ def _counts(pair: _Pair) -> dict[str, Any]:
     return row
 
 
-def _of_cases(pair: _Pair, *, with_interval: bool) -> dict[str, Any]:
-    """The statistics and tests of one training of each method."""
-    defined, metric = pair.defined, METRICS[pair.key["metric"]]
-    baseline, method = (of_method[0] for of_method in pair.values)
-    before, after = describe(baseline), describe(method)
-    row: dict[str, Any] = {}
-    for statistic in STATISTICS:
-        row[f"{statistic}_baseline"], row[f"{statistic}_method"] = before[statistic], after[statistic]
-        row[f"{statistic}_difference"] = after[statistic] - before[statistic]
-    sign = 1.0 if metric.more_is_better else -1.0
+def _of_cases(pair: _Pair, with_interval: bool) -> dict[str, Any]:
+    """The tests of one training of each method, and the typical difference."""
+    (baseline,), (method,) = pair.values
+    sign = 1.0 if METRICS[pair.key["metric"]].more_is_better else -1.0
     # A failure without a value has the largest rank, however bad the other method's value is.
-    failed = [of_method[0, defined] for of_method in pair.failed]
+    failed = [of_method[0, pair.defined] for of_method in pair.failed]
     ranked = np.select(failed, [sign * np.inf, -sign * np.inf], 0.0)
-    ranked = method - baseline + patient_values(ranked, pair.patients[defined])
+    ranked = method - baseline + patient_values(ranked, pair.patients[pair.defined])
     # A patient of whom either method failed a case has the difference of the values.
     ranked = np.where(np.isnan(ranked), method - baseline, ranked)
-    ends = typical_value(method - baseline, with_interval=with_interval)
-    row |= zip(TYPICAL, ends, strict=True)
-    return row | {"wilcoxon_p": wilcoxon_p(ranked)} | _wins(sign * ranked)
+    typical = dict(zip(TYPICAL, typical_value(method - baseline, with_interval=with_interval), strict=True))
+    return typical | {"wilcoxon_p": wilcoxon_p(ranked)} | _wins(sign * ranked)
 
 
-def _spread(
-    pair: _Pair, baseline: _FloatArray, method: _FloatArray, lowest: _FloatArray, highest: _FloatArray
-) -> dict[str, Any]:
-    """The statistics of several trainings: their means, and how far the differences lie apart."""
+def _of_trainings(pair: _Pair, lowest: _FloatArray, highest: _FloatArray) -> dict[str, Any]:
+    """How far the differences of several trainings lie apart; there is no test of them."""
     row: dict[str, Any] = {"n_trainings_baseline": len(pair.baseline), "n_trainings_method": len(pair.method)}
-    for n, statistic in enumerate(STATISTICS):
-        row[f"{statistic}_baseline"], row[f"{statistic}_method"] = baseline[n], method[n]
-        row[f"{statistic}_difference"] = method[n] - baseline[n]
-        row |= {f"{statistic}_difference_lowest": lowest[n], f"{statistic}_difference_highest": highest[n]}
+    for statistic, *ends in zip(STATISTICS, lowest, highest, strict=True):
+        row |= zip((f"{statistic}_difference_lowest", f"{statistic}_difference_highest"), ends, strict=True)
     sign = 1.0 if METRICS[pair.key["metric"]].more_is_better else -1.0
     before, after = pair.values
     nothing = dict.fromkeys(("wilcoxon_p", *TYPICAL), np.nan)

@@ -10,7 +10,7 @@ and the order of the patches): if they do, what they share cancels; if not, the 
 knows only half as many spreads. Taking trainings for independent that are not would have no such excuse.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -173,7 +173,9 @@ def differences_over_trainings(
 
 def _wider(estimate: FloatArray, ends: FloatArray, half: FloatArray) -> FloatArray:
     """An interval for other cases, with half the width of that for other trainings added to its sides."""
-    return np.asarray(estimate + np.array([-1.0, 1.0]) * np.hypot(ends - estimate, half))
+    wider = estimate + np.array([-1.0, 1.0]) * np.hypot(ends - estimate, half)
+    # Nothing is rounded where nothing is added.
+    return np.where(half > 0, wider, ends)
 
 
 def _statistics(values: FloatArray) -> FloatArray:
@@ -203,6 +205,8 @@ def _over_cases(complete: Sequence[tuple[FloatArray, FloatArray]], bounded: Sequ
     """Intervals of the differences for other cases with the same trainings, shape (n_pairs, n_statistics, 2)."""
     means = [(baseline.mean(axis=0), method.mean(axis=0)) for baseline, method in complete]
     bounds = difference_intervals(means, bounded=bounded)
+    if all(len(of_method) == 1 for pair in complete for of_method in pair):
+        return bounds
     rows = [values for pair in complete for of_method in pair for values in of_method]
     sizes = [len(of_method) for pair in complete for of_method in pair]
     own = intervals(rows, bounded=[bounded[n // 2] for n, size in enumerate(sizes) for _ in range(size)])
@@ -213,9 +217,3 @@ def _over_cases(complete: Sequence[tuple[FloatArray, FloatArray]], bounded: Sequ
         bounds[position] = after - before[:, ::-1]
         bounds[position, _MEAN] = of_means
     return bounds
-
-
-def mean_over(values: Mapping[str, FloatArray], names: Collection[str]) -> FloatArray:
-    """The mean over some trainings; NaN where any of them has no value."""
-    mean: FloatArray = np.mean([values[name] for name in names], axis=0)
-    return mean
