@@ -217,16 +217,6 @@ def test_every_voxel_is_as_the_formulas_say(regions, ignore, dimensions, adjustm
     torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize(("tau", "gamma"), [(1.0, 0.0), (0.0, 0.3), (1.5, 0.3)])
-def test_label_maps_are_torchs_cross_entropy_on_adjusted_logits(tau, gamma):
-    logits, target, _ = made_batch(False, True, 3, torch.float32)
-    shares = torch.tensor(SHARES, dtype=torch.float32).view(1, 3, 1, 1, 1)
-    adjusted = (shares / shares.max()) ** gamma * logits + tau * shares.log()
-    expected = F.cross_entropy(adjusted, target[:, 0].long(), ignore_index=3, reduction="none")
-    loss = VoxelLoss(regions=False, shares=SHARES, tau=tau, gamma=gamma)
-    torch.testing.assert_close(loss(logits, target, 3), expected)
-
-
 def test_the_default_is_torchs_cross_entropy_to_the_last_bit():
     logits, target, _ = made_batch(False, False, 3, torch.float32)
     loss = VoxelLoss(regions=False, shares=SHARES)
