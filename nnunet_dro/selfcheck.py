@@ -26,9 +26,8 @@ from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 from nnunet_dro.evaluation.statistics.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 from nnunet_dro.files.atomic import replacing
-from nnunet_dro.sampling.cvar import cvar_probabilities
 from nnunet_dro.sampling.divergences import effective_cases, kl_probabilities, kl_robust_loss
-from nnunet_dro.sampling.kl_ball import kl_ball_beta
+from nnunet_dro.sampling.uncertainty_sets import cvar_probabilities, kl_ball_beta
 
 #: Largest difference that rounding explains, relative to numbers above 1.
 TOLERANCE = 1e-9

@@ -11,12 +11,11 @@ from nnunet_dro.sampling.divergences import (
     kl_robust_loss,
     with_exploration,
 )
-from nnunet_dro.sampling.draws import Draws
+from nnunet_dro.sampling.draws import Draws, expected_draws
 from nnunet_dro.sampling.group_rules import Balanced, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
-from nnunet_dro.sampling.kl_ball import earned_share, kl_ball_beta
 from nnunet_dro.sampling.rules import KL, UNIFORM, VISITS, Chi2, CVaR, EarnedBall, KLBall, Rule, RuleWithBeta
-from nnunet_dro.sampling.systematic import expected_draws
+from nnunet_dro.sampling.uncertainty_sets import earned_share, kl_ball_beta
 
 __all__ = [
     "EXPLORATION",

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
 from nnunet_dro.sampling.divergences import FloatArray, with_exploration
-from nnunet_dro.sampling.draws import Draws, distinct_first_visits, first_visits
+from nnunet_dro.sampling.draws import Draws, distinct_first_visits, draw_distinct, draw_uniformly, first_visits
 from nnunet_dro.sampling.rules import KL, Rule, RuleWithBeta
 from nnunet_dro.sampling.spread import Spread
-from nnunet_dro.sampling.systematic import draw_distinct, draw_uniformly
 
 #: Share of the uniform distribution in every draw, so that every stale loss is renewed: each case is then drawn at
 #: least once in 20 passes over the data on average. In nnU-Net's training, 250,000 batches of 2, that is 250 times for

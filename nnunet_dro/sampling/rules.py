@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.sampling.cvar import cvar_loss, doro_probabilities, set_aside
 from nnunet_dro.sampling.divergences import (
     FloatArray,
     check_beta,
@@ -17,7 +16,14 @@ from nnunet_dro.sampling.divergences import (
     kl_probabilities,
     kl_robust_loss,
 )
-from nnunet_dro.sampling.kl_ball import check_share, earned_share, kl_ball_beta
+from nnunet_dro.sampling.uncertainty_sets import (
+    check_share,
+    cvar_loss,
+    doro_probabilities,
+    earned_share,
+    kl_ball_beta,
+    set_aside,
+)
 
 #: Visits per case after which `EarnedBall` begins to compare.
 VISITS = 10

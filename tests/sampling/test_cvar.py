@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from nnunet_dro.sampling.cvar import cvar_loss, cvar_probabilities, doro_probabilities, set_aside
+from nnunet_dro.sampling.uncertainty_sets import cvar_loss, cvar_probabilities, doro_probabilities, set_aside
 from tests.sampling.made_losses import SIZES, alphas, epsilons, random_losses, some_losses
 
 

@@ -214,11 +214,10 @@ def test_weights_survive_a_checkpoint_and_a_million_steps():
 
 def test_weights_that_ran_away_come_back():
     rule = GroupDRO(["x", "y"], nu=0.1)
-    state = {"groups": ["x", "y"], "losses": np.full(2, np.nan)}
-    rule.load_state_dict({**state, "log_weights": np.array([-69.0, 0.0])})
-    np.testing.assert_allclose(rule.weights, [1 / 1001, 1000 / 1001])
-    rule.load_state_dict({**state, "log_weights": np.array([-1.0, 0.0])})
-    np.testing.assert_allclose(rule.weights, softmax([-1.0, 0.0]))
+    for log_weight, weights in ((-69.0, [1 / 1001, 1000 / 1001]), (-1.0, softmax([-1.0, 0.0]))):
+        state = {"groups": ["x", "y"], "losses": np.full(2, np.nan), "log_weights": np.array([log_weight, 0.0])}
+        rule.load_state_dict(state)
+        np.testing.assert_allclose(rule.weights, weights)
     rule.learn(np.array([0]), np.array([3.0]))
     np.testing.assert_allclose(rule.weights, softmax([-1.0, 0.0]), err_msg="nothing is known of y yet")
 
@@ -255,21 +254,6 @@ def test_probabilities_sum_to_one_and_are_equal_within_a_group(groups, seed, nu)
     others = other.loss_weights(np.arange(len(groups)), probabilities[permutation])
     np.testing.assert_allclose(others, weights[permutation], rtol=1e-6)
     np.testing.assert_allclose(other.probabilities(losses), probabilities[permutation], rtol=1e-6, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"groups": []}, "`groups`"),
-        ({"groups": ["a"], "nu": 0.0}, "`nu`"),
-        ({"groups": ["a"], "nu": np.nan}, "`nu`"),
-        ({"groups": ["a"], "adjustment": -1.0}, "`adjustment`"),
-        ({"groups": ["a"], "momentum": 1.0}, "`momentum`"),
-    ],
-)
-def test_rules_refuse_bad_input(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        GroupDRO(**arguments)
 
 
 def test_rules_say_what_they_do():

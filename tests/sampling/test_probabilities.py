@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnunet_dro.sampling.cvar import cvar_loss, cvar_probabilities, doro_probabilities, set_aside
+from nnunet_dro.sampling import GroupDRO, HardnessTable
 from nnunet_dro.sampling.divergences import (
     chi2_probabilities,
     chi2_robust_loss,
@@ -13,11 +13,18 @@ from nnunet_dro.sampling.divergences import (
     kl_probabilities,
     kl_robust_loss,
 )
-from nnunet_dro.sampling.kl_ball import kl_ball_beta
 from nnunet_dro.sampling.rules import KLBall
+from nnunet_dro.sampling.uncertainty_sets import (
+    cvar_loss,
+    cvar_probabilities,
+    doro_probabilities,
+    kl_ball_beta,
+    set_aside,
+)
 from tests.sampling.made_losses import some_losses
 
 RULES = {
+    "kl": lambda losses: kl_probabilities(losses, beta=3.0),
     "chi2": lambda losses: chi2_probabilities(losses, beta=3.0),
     "chi2 clipped": lambda losses: chi2_probabilities(losses, beta=50.0),
     "cvar": lambda losses: cvar_probabilities(losses, alpha=0.3),
@@ -85,3 +92,23 @@ def test_options_out_of_range_are_refused(function, options):
         for value in OUT_OF_RANGE[name]:
             with pytest.raises(ValueError, match=f"`{name}` must be"):
                 function(np.ones(3), **(options | {name: value}))
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (HardnessTable, {"cases": [], "beta": 1.0}, "at least one training case"),
+        (HardnessTable, {"cases": ["a", "b", "a"], "beta": 1.0}, "unique, got a twice"),
+        (HardnessTable, {"cases": ["a"], "beta": -1.0}, "`beta`"),
+        (HardnessTable, {"cases": ["a"], "beta": 1.0, "momentum": 1.0}, "`momentum`"),
+        (HardnessTable, {"cases": ["a"], "beta": 1.0, "exploration": 2.0}, "`exploration`"),
+        (GroupDRO, {"groups": []}, "`groups`"),
+        (GroupDRO, {"groups": ["a"], "nu": 0.0}, "`nu`"),
+        (GroupDRO, {"groups": ["a"], "nu": np.nan}, "`nu`"),
+        (GroupDRO, {"groups": ["a"], "adjustment": -1.0}, "`adjustment`"),
+        (GroupDRO, {"groups": ["a"], "momentum": 1.0}, "`momentum`"),
+    ],
+)
+def test_tables_and_rules_refuse_bad_input(make, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make(**arguments)

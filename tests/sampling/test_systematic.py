@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, norm
 
 from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable, expected_draws
-from nnunet_dro.sampling.systematic import draw_uniformly
+from nnunet_dro.sampling.draws import draw_uniformly
 from tests.sampling.made_losses import table_with
 
 
