@@ -194,13 +194,13 @@ class DiceCELoss(nn.Module):
             intersection=torch.stack([scale[0] for scale in sums]),
             predicted=torch.stack([scale[1] for scale in sums]),
             reference=torch.stack([scale[2] for scale in sums]),
-            cross_entropy=torch.stack([self._cross_entropy(logits, target) for logits, target in used]),
+            cross_entropy=torch.stack([self.cross_entropy(logits, target) for logits, target in used]),
             n_voxels=torch.stack(n_voxels),
             is_predicted=self._is_predicted(used) if self.hardness == "present" else None,
             settings=self,
         )
 
-    def _cross_entropy(self, logits: Tensor, target: Tensor) -> Tensor:
+    def cross_entropy(self, logits: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy of each case, summed over its voxels, shape (b,)."""
         voxelwise = self.voxel_loss(logits, target, self.ignore_label).flatten(1)
         return voxelwise.sum(1, dtype=torch.promote_types(voxelwise.dtype, torch.float32))

@@ -73,18 +73,12 @@ class ImportanceWeights:
             The weights, shape (b,), in [low, high], 1 where either loss is not finite; and whether each of them was
             clipped, shape (b,).
         """
-        ratios = self.ratios(losses, stale_losses, shares=shares, explored=explored, betas=betas)
-        weights = ratios.clamp(self.low, self.high)
-        return weights, weights != ratios
-
-    def ratios(
-        self, losses: Tensor, stale_losses: Tensor, *, shares: Tensor, explored: Tensor, betas: Tensor
-    ) -> Tensor:
-        """The weights before they are clipped, shape (b,)."""
         change = betas * (1 - self.momentum) * (losses.detach() - stale_losses)
         # A change that is not finite gives no information, so the weight is e^0 = 1. The clamp prevents overflows
         # (beta = 1e4).
         change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0).clamp(-50.0, 50.0)
         # e^d / (1 + p (e^d - 1)) = 1 / (p + (1 - p) e^-d), which is accurate for small p and large d.
         ratios = 1 / (shares + (1 - shares) * (-change).exp()) if self.exact else change.exp()
-        return explored + (1 - explored) * ratios
+        unclipped = explored + (1 - explored) * ratios
+        weights = unclipped.clamp(self.low, self.high)
+        return weights, weights != unclipped

@@ -30,11 +30,9 @@ def cross_entropies(loss: DiceCELoss, outputs: Tensor | Sequence[Tensor], target
         outputs, targets = [outputs], [targets]  # type: ignore[list-item]
     means = []
     for logits, target, factor in zip(outputs, targets, loss.scale_weights, strict=True):
-        if factor == 0:
-            continue
-        voxelwise = loss.voxel_loss(logits, target, loss.ignore_label).flatten(1)
-        sums = voxelwise.sum(1, dtype=torch.promote_types(voxelwise.dtype, torch.float32))
-        means.append(factor * loss.weight_ce * sums / _n_voxels(loss, logits, target))
+        if factor != 0:
+            summed = loss.cross_entropy(logits, target)
+            means.append(factor * loss.weight_ce * summed / _n_voxels(loss, logits, target))
     return torch.stack(means).sum(0)
 
 
