@@ -13,13 +13,13 @@ from nnunet_dro.commands.doctor import doctor
 from nnunet_dro.commands.evaluate import evaluate
 from nnunet_dro.commands.explore import explore
 from nnunet_dro.commands.finetune import finetune
-from nnunet_dro.commands.locked_command import LockedCommand
 from nnunet_dro.commands.plan import plan
 from nnunet_dro.commands.protocol import commands as protocol
 from nnunet_dro.commands.rank import rank
 from nnunet_dro.commands.report import report
 from nnunet_dro.commands.selfcheck import selfcheck
 from nnunet_dro.commands.share import share
+from nnunet_dro.commands.shared import LockedCommand
 from nnunet_dro.commands.splits import splits
 from nnunet_dro.commands.strata import strata
 from nnunet_dro.commands.suspects import suspects

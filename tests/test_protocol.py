@@ -9,8 +9,8 @@ import pytest
 
 from nnunet_dro.commands.compare import compare
 from nnunet_dro.commands.evaluate import evaluate
-from nnunet_dro.commands.locked_command import REFUSED
 from nnunet_dro.commands.protocol_file import Protocol, read_protocol, sorted_requirements, write_protocol
+from nnunet_dro.commands.shared import REFUSED
 from tests.evaluation.made_folders import check_refused, run, run_evaluate, summary_of, write_cases, write_study
 
 OPTIONS = (

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.locked_command import ProtocolFile
-from nnunet_dro.commands.shared import Output, Overwrite, RequireFile, show, stop_if_unmet, takes
+from nnunet_dro.commands.shared import Output, Overwrite, ProtocolFile, RequireFile, show, stop_if_unmet, takes
 from nnunet_dro.evaluation.options import CompareOptions
 
 
