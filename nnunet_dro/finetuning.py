@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_dataset_json, read_if_usable
+from nnunet_dro.nnunet.folders import DATASET_JSON, read_dataset_json, read_if_usable
 from nnunet_dro.nnunet.training import Target
 from nnunet_dro.trainers.checkpoint import Source, digest_of, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted

@@ -15,8 +15,7 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.files.output_folder import check_new_file
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
-from nnunet_dro.nnunet.folders import FOLD_NAME
+from nnunet_dro.nnunet.folders import DATASET_JSON, FOLD_NAME, read_if_usable
 from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.registry import trainer_class, trainer_found_by_nnunet

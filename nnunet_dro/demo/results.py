@@ -18,7 +18,7 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.files.case_table import CASE_TABLE_FILE
 from nnunet_dro.files.output_folder import write_files
-from nnunet_dro.nnunet.dataset_json import DATASET_JSON
+from nnunet_dro.nnunet.folders import DATASET_JSON
 from nnunet_dro.nnunet.raw_dataset import RawDataset
 
 

@@ -28,7 +28,7 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import (
 )
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.dataset_json import find_dataset_json
+from nnunet_dro.nnunet.folders import find_dataset_json
 
 Progress = Callable[[int, int], None]
 

@@ -10,8 +10,7 @@ import pandas as pd
 
 from nnunet_dro.files.case_table import CASE_TABLE_FILE, check_cases, read_cases
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_dataset_json
-from nnunet_dro.nnunet.folders import dataset_folder, find_dataset, folder_of
+from nnunet_dro.nnunet.folders import DATASET_JSON, dataset_folder, find_dataset, folder_of, read_dataset_json
 
 
 def find_raw_dataset(name: str) -> Path:

@@ -11,8 +11,14 @@ from nnunet_dro.files.case_table import find_case_table
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import CommandError, SafeStop, last_lines, run_command
-from nnunet_dro.nnunet.dataset_json import read_dataset_json
-from nnunet_dro.nnunet.folders import SPLITS_FILE, dataset_folder, find_dataset, fold_folder, folder_of
+from nnunet_dro.nnunet.folders import (
+    SPLITS_FILE,
+    dataset_folder,
+    find_dataset,
+    fold_folder,
+    folder_of,
+    read_dataset_json,
+)
 from nnunet_dro.nnunet.raw_dataset import case_names
 
 

@@ -15,7 +15,7 @@ from nnunet_dro.evaluation.inputs import Inputs, find_inputs
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.naming import repeated
-from nnunet_dro.nnunet.dataset_json import find_dataset_json
+from nnunet_dro.nnunet.folders import find_dataset_json
 
 #: The file in a team's evaluation that says of which files and options it is.
 _SCORED = "scored.json"

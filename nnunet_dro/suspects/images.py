@@ -13,8 +13,7 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, read_image
-from nnunet_dro.nnunet.dataset_json import DATASET_JSON, read_if_usable
-from nnunet_dro.nnunet.folders import Fold
+from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable
 from nnunet_dro.pages.contours import line_width, outline
 from nnunet_dro.pages.pictures import data_uri, grey_levels
 

@@ -1,6 +1,6 @@
 import pytest
 
-from nnunet_dro.nnunet.dataset_json import find_dataset_json, read_dataset_json, read_if_usable
+from nnunet_dro.nnunet.folders import find_dataset_json, read_dataset_json, read_if_usable
 
 
 def test_nearest_dataset_json_at_most_two_folders_above_is_found(tmp_path):

@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.nifti import UnusualNiftiError, read_nifti
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.dataset_json import read_dataset_json
+from nnunet_dro.nnunet.folders import read_dataset_json
 
 #: The endings of the formats that nnU-Net reads; the first that fits a file's name is cut off to name the case.
 LABEL_MAP_ENDINGS = (".nii.gz", ".nii", ".nrrd", ".mha", ".png", ".bmp", ".tiff", ".tif")

@@ -15,7 +15,7 @@ from nnunet_dro.evaluation.stratifying.attributes import ATTRIBUTES, CaseFiles, 
 from nnunet_dro.evaluation.stratifying.images import find_image
 from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.dataset_json import find_dataset_json
+from nnunet_dro.nnunet.folders import find_dataset_json
 
 
 def strata_table(
