@@ -54,11 +54,6 @@ class Number:
         return abs(self.expected - self.found) <= TOLERANCE * max(1.0, abs(self.expected))
 
 
-def check_numbers() -> list[Number]:
-    """Compute all numbers."""
-    return [*_scores(), *_statistics(), *_bounds(), *_tests(), *_sampling()]
-
-
 def _scores() -> Iterator[Number]:
     scores = _evaluated("undefined")
     shifted = dict(zip(_METRICS, (48 / 64, 48 / 80, 48 / 64, 48 / 64, 2, 2, 2, 36 / 56, 40 / 56), strict=True))
@@ -185,7 +180,7 @@ def selfcheck() -> SelfcheckRecord:
         True
     """
     return SelfcheckRecord(
-        numbers=tuple(check_numbers()),
+        numbers=(*_scores(), *_statistics(), *_bounds(), *_tests(), *_sampling()),
         versions={"nnunet-dro": nnunet_dro.__version__, "Python": platform.python_version(), **_versions()},
         sha256=installed_sha256(Path(nnunet_dro.__file__).parent),
         system=f"{platform.system()} {platform.machine()}",

@@ -204,16 +204,12 @@ def _check_section(name: str, options: Mapping[str, Any]) -> None:
         raise ValueError(f"`{name}` must have the options {', '.join(known)}, got others or not all: {names}.")
     for option, value in options.items():
         kinds = (known | _RETIRED)[option]
-        fits = value is None if value is None or None in kinds else False
-        if not fits and not (type(value) in kinds and (type(value) is not list or _are_texts(value))):
+        are_texts = not isinstance(value, list) or all(isinstance(item, str) for item in value)
+        if value is not None and not (type(value) in kinds and are_texts):
             raise ValueError(f"`{option}` must be {_kind(kinds)} in [{name}], got {value!r}.")
     for option in ("bootstrap", "seed"):
         if options[option] < 0:
             raise ValueError(f"`{option}` must be at least 0 in [{name}], got {options[option]!r}.")
-
-
-def _are_texts(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
 
 
 def _kind(kinds: tuple[type | None, ...]) -> str:

@@ -10,14 +10,8 @@ from pathlib import Path
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write to another file in the same folder, which replaces ``path`` once it is complete.
 
-    If the process is killed meanwhile, or an error is raised, ``path`` stays as it was.
-
-    Args:
-        path: The file to write or replace.
-
-    Yields:
-        The path to write to, in the same folder and with the same suffix. If nothing is written to it, ``path`` stays
-        as it is.
+    If the process is killed meanwhile, an error is raised, or nothing is written, ``path`` stays as it was. The other
+    file has its suffix.
 
     Example:
         >>> with replacing("cases.txt") as new:

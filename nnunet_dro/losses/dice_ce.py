@@ -196,7 +196,9 @@ class DiceCELoss(nn.Module):
             reference=torch.stack([scale[2] for scale in sums]),
             cross_entropy=torch.stack([self.cross_entropy(logits, target) for logits, target in used]),
             n_voxels=torch.stack(n_voxels),
-            is_predicted=self._is_predicted(used) if self.hardness == "present" else None,
+            is_predicted=torch.stack([self._is_predicted(*scale) for scale in used])
+            if self.hardness == "present"
+            else None,
             settings=self,
         )
 
@@ -206,23 +208,19 @@ class DiceCELoss(nn.Module):
         return voxelwise.sum(1, dtype=torch.promote_types(voxelwise.dtype, torch.float32))
 
     @torch.no_grad()
-    def _is_predicted(self, used: list[tuple[Tensor, Tensor]]) -> Tensor:
-        """Whether each class of the Dice is in the hard prediction of each resolution and case, shape (s, b, c)."""
-        return torch.stack([self._in_hard_prediction(logits, target)[:, self.first :] for logits, target in used])
-
-    def _in_hard_prediction(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Whether each channel is predicted at any voxel that takes part, shape (b, channels)."""
+    def _is_predicted(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Whether each class of the Dice is the hard prediction of any voxel that takes part, shape (b, c)."""
         if self.regions:
             predicted = logits > 0
             if self.ignore_label is not None:
                 predicted = predicted & ~target[:, -1:].to(torch.bool)
-            return predicted.flatten(2).any(2)
+            return predicted.flatten(2).any(2)[:, self.first :]
         n_cases, n_channels = logits.shape[:2]
         predicted = logits.max(1).indices  # the same as argmax, and several times as fast on a CPU
         if self.ignore_label is not None:
             predicted = predicted.masked_fill(target[:, 0] == self.ignore_label, n_channels)
         found = torch.zeros((n_cases, n_channels + 1), dtype=torch.bool, device=logits.device)
-        return found.scatter_(1, predicted.flatten(1), True)[:, :n_channels]
+        return found.scatter_(1, predicted.flatten(1), True)[:, self.first : n_channels]
 
 
 def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: float) -> None:

@@ -51,7 +51,8 @@ class PooledHardness:
         Returns:
             Hardness of each case, shape (b,), detached; NaN where a sum is not finite, which is then not taken in.
         """
-        new = self._of_patches(cases)
+        dice = torch.stack([cases.intersection[0], cases.predicted[0], cases.reference[0]], 1).flatten(1)
+        new = torch.cat([dice, cases.cross_entropy[0][:, None], cases.n_voxels[0][:, None]], 1).float()
         if self._sums is None:
             self._sums = new.new_zeros((self.n, new.shape[1]))
         sums = self._sums.to(new.device)
@@ -61,11 +62,6 @@ class PooledHardness:
         sums.index_add_(0, indices, new.masked_fill(~is_finite, 0.0))
         self._sums = sums
         return self._hardness(sums[indices], cases).masked_fill(~is_finite[:, 0], torch.nan)
-
-    @staticmethod
-    def _of_patches(cases: DiceCECaseLosses) -> Tensor:
-        dice = torch.stack([cases.intersection[0], cases.predicted[0], cases.reference[0]], 1).flatten(1)
-        return torch.cat([dice, cases.cross_entropy[0][:, None], cases.n_voxels[0][:, None]], 1).float()
 
     @staticmethod
     def _hardness(sums: Tensor, cases: DiceCECaseLosses) -> Tensor:

@@ -18,13 +18,7 @@ def cross_entropies(loss: DiceCELoss, outputs: Tensor | Sequence[Tensor], target
     Unlike the Dice it is a mean over voxels: the gradient at a voxel, times their number, depends on what the network
     says there, and not on how many other voxels the patch has.
 
-    Args:
-        loss: The loss whose cross-entropy, factors of the resolutions and ignored label are meant.
-        outputs: As `DiceCELoss.forward`.
-        targets: As `DiceCELoss.forward`.
-
-    Returns:
-        Shape (b,), with gradient.
+    The result is (b,), with gradient; outputs and targets are those of `DiceCELoss.forward`.
     """
     if isinstance(outputs, Tensor):
         outputs, targets = [outputs], [targets]  # type: ignore[list-item]

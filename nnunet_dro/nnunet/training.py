@@ -175,16 +175,8 @@ def training_seconds(fold: Path) -> float:
 
 def _mean(numbers: str) -> float:
     """Mean of the classes that have a value: ``np.float32(0.5), nan`` gives 0.5."""
-    texts = re.findall(r"(?:np\.float\d+\()?([-+.\w]+)\)?", numbers)
-    values = [value for value in map(_number, texts) if not math.isnan(value)]
-    return sum(values) / len(values) if values else float("nan")
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
+    values = [float(text) for text in re.findall(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[-+]?\d+)?", numbers)]
+    return sum(values) / len(values) if values else math.nan
 
 
 #: How many of the last lines of a log a failure quotes.

@@ -184,11 +184,6 @@ class Blocks:
         share = shared.weights[indices] * scale[indices // self.size] / total
         return indices, (1 - exploration) * share + exploration / n
 
-    def claim_all(self) -> None:
-        """Claim all cases."""
-        self.shared.claimed[:] = True
-        self.shared.unclaimed[:] = 0
-
     def draw_unclaimed(self, rng: np.random.Generator) -> tuple[int, float] | None:
         """Draw and claim a case that was neither seen nor drawn before; None if there is no such case."""
         shared = self.shared

@@ -253,7 +253,8 @@ def distinct_first_visits(
     """
     rounds, n_places = divmod(size, blocks.n)
     if rounds:
-        blocks.claim_all()
+        blocks.shared.claimed[:] = True
+        blocks.shared.unclaimed[:] = 0
     indices: list[int] = []
     probabilities: list[float] = []
     while len(indices) < n_places and (drawn := blocks.draw_unclaimed(rng) or blocks.draw_unseen(rng, without=indices)):

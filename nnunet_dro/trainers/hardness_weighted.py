@@ -20,7 +20,7 @@ from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger, Source, check_resumed, recorded_options
 from nnunet_dro.trainers.data.case_groups import watched_groups
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, HardnessDataLoader, loader_of, put_loader, restart
-from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
+from nnunet_dro.trainers.data.subvolumes import subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
@@ -97,7 +97,8 @@ class HardnessWeighted(_Trainer):
         train, validation = super().get_dataloaders()
         loader = loader_of(train)
         cases = [str(case) for case in loader.indices]
-        subvolumes = self._subvolumes(loader)
+        grid = self.options.subvolumes
+        subvolumes = None if math.prod(grid) == 1 else subvolumes_of(loader, grid, report=self.print_to_log_file)
         items = cases if subvolumes is None else subvolumes.names
         table = HardnessTable(
             items,
@@ -132,10 +133,6 @@ class HardnessWeighted(_Trainer):
             "The hardness of a case is the loss of its last patch: only nnU-Net's Dice + cross-entropy can be pooled."
         )
         return None
-
-    def _subvolumes(self, loader: Any) -> Subvolumes | None:
-        grid = self.options.subvolumes
-        return None if math.prod(grid) == 1 else subvolumes_of(loader, grid, report=self.print_to_log_file)
 
     def _watched_groups(self, cases: Sequence[str]) -> dict[str, list[str]]:
         try:

@@ -81,7 +81,7 @@ class HardnessWeightedLoss(nn.Module):
             loss: Tensor = self.plain(output, target)
             return loss
         cases = self.per_case(output, target)
-        drawn = CaseColumns.in_batch(self._batch, device=_device_of(output))
+        drawn = CaseColumns.in_batch(self._batch, device=(output if isinstance(output, Tensor) else output[0]).device)
         hardness = cases.hardness if self.pooled is None else self.pooled(drawn.indices, cases)
         weights, clipped = drawn.weights, drawn.clipped
         if self.importance is not None:
@@ -136,11 +136,6 @@ class HardnessWeightedLoss(nn.Module):
             self._is_copied.record(torch.cuda.current_stream(values.device))
         else:
             self._readback = values.cpu()
-
-
-def _device_of(output: Any) -> torch.device:
-    device: torch.device = (output if isinstance(output, Tensor) else output[0]).device
-    return device
 
 
 def _loss_weights(rule: Rule, drawn: CaseColumns) -> Tensor | None:

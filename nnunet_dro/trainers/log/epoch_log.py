@@ -34,14 +34,9 @@ class EpochLog:
         self.rows: list[Row] = []
 
     def end_epoch(self, epoch: int, folder: Path) -> list[str]:
-        """Write the files of an epoch. One that cannot be written only causes a warning: it is not worth a training.
+        """Write the files of an epoch into the folder of the fold; returns lines for nnU-Net's log.
 
-        Args:
-            epoch: Number of the epoch that ended, from 0.
-            folder: Folder of the fold, where nnU-Net keeps its own log.
-
-        Returns:
-            Lines for nnU-Net's log.
+        A file that cannot be written only causes a warning: it is not worth a training.
         """
         row, line, entries = self._close(epoch)
         self.rows = [earlier for earlier in self.rows if earlier["epoch"] < epoch] + [row]

@@ -76,15 +76,6 @@ class Column:
     of: Callable[[EndedEpoch], float]
 
 
-def _beta(epoch: EndedEpoch) -> float:
-    return epoch.table.rule.beta if isinstance(epoch.table.rule, RuleWithBeta) else math.nan
-
-
-def _bound(epoch: EndedEpoch) -> float:
-    losses = epoch.table.losses
-    return epoch.table.rule.percentile_bound(losses, share=0.05) if len(epoch.known) else math.nan
-
-
 #: All columns, in their order; those of groups come after them.
 COLUMNS = (
     Column("epoch", "Number of the epoch, from 0 as in nnU-Net.", lambda epoch: epoch.number),
@@ -114,9 +105,15 @@ COLUMNS = (
         "worst_5_percent_bound",
         "At most 5 % of the cases have a stale loss above it: R + log(20) / beta (Fidon et al. 2022, eq. 15); `inf` "
         "for beta 0 and for other rules than KL.",
-        _bound,
+        lambda epoch: (
+            epoch.table.rule.percentile_bound(epoch.table.losses, share=0.05) if len(epoch.known) else math.nan
+        ),
     ),
-    Column("beta", "Robustness at the end of the epoch; empty for a rule without one.", _beta),
+    Column(
+        "beta",
+        "Robustness at the end of the epoch; empty for a rule without one.",
+        lambda epoch: epoch.table.rule.beta if isinstance(epoch.table.rule, RuleWithBeta) else math.nan,
+    ),
     Column("mean_weight", "Mean importance weight; empty without such weights.", lambda epoch: epoch.mean_weight),
     Column(
         "mean_staleness",
