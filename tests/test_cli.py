@@ -1,12 +1,25 @@
+"""The command line: what it shows and refuses, in one line, and what it does without the packages of extras."""
+
 import os
+import re
 import subprocess
 import sys
+from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
+from nnunet_dro import __version__
+from nnunet_dro import progress_bar as module
 from nnunet_dro.cli import app
+from nnunet_dro.commands.shared import takes
+from nnunet_dro.commands.usage import Command, Commands, with_flags
+from nnunet_dro.progress_bar import progress_bar
 
 PROGRAM = Path(sys.executable).parent / "nnunet-dro"
 
@@ -28,10 +41,190 @@ EXTRA = ("filelock", "optuna", "plotly", "sqlalchemy")
 TUNE = ("tune", "7", "2d", "0", "--trainer", "DRO", "--option", "beta:1:10")
 
 
-def nnunet_dro(*arguments, cwd=None):
-    environment = {**os.environ, "COLUMNS": "160"}
-    command = [PROGRAM, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
+@pytest.fixture
+def run():
+    return lambda *words: CliRunner().invoke(app, list(words))
+
+
+def test_without_words_it_shows_what_one_does_in_the_order_of_a_project(run):
+    result = run()
+    assert result.exit_code == 0
+    steps = [result.stdout.index(step) for step in ("doctor", "nnUNetv2_train", "evaluate ", "compare ", "share ")]
+    assert steps == sorted(steps)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("evalute",), ["'evalute'", "Did you mean 'evaluate'?", "`nnunet-dro --help`"]),
+        (("--bogus",), ["--bogus", "--help`"]),
+        (("evaluate",), ["reference", "evaluate --help`"]),
+        (("evaluate", "a", "b", "-o", "c", "--metric", "x"), ["--metric", "--metrics"]),
+        (("evaluate", "a", "b", "-o", "c", "--bootstrap", "many"), ["--bootstrap", "integer"]),
+        (("evaluate", "a", "b", "-o", "c", "--empty", "never"), ["--empty", "never", "undefined"]),
+        (("evaluate", "a", "b", "-o"), ["-o"]),
+        (("suspects",), ["fold_folder", "`nnunet-dro suspects --help`"]),
+        (("demo", "--device", "tpu"), ["'tpu' is not one of 'cpu', 'cuda', 'mps'"]),
+        (("demo", "--epochs", "ten"), ["'--epochs'"]),
+        (("tune", "7", "2d", "0", "--trainer", "DRO", "--sampler", "grid"), ["'grid' is not one of 'gp', 'tpe'"]),
+        (("rank", "a=r", "b=s", "-o", "out", "--scheme", "meen"), ["'meen' is not one of"]),
+    ],
+)
+def test_an_error_of_usage_is_one_line(run, tmp_path, monkeypatch, words, parts):
+    monkeypatch.chdir(tmp_path)
+    result = run(*words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("nnunet-dro: ")
+    assert all(part in result.stderr for part in parts), result.stderr
+    assert "Value error" not in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_groups_the_commands_and_names_each_once(run):
+    listed = re.findall(r"^(\w+):$|^  ([a-z]\w+) ", run("--help").stdout, flags=re.MULTILINE)
+    assert [group for group, _ in listed if group] == ["Options", "Train", "Evaluate", "Claims", "Share"]
+    assert sorted(name for _, name in listed if name) == sorted(typer.main.get_command(app).commands)
+
+
+@pytest.mark.parametrize(
+    ("command", "choices"),
+    [
+        *((command, ()) for command in ("evaluate", "compare", "rank", "finetune", "protocol write")),
+        ("demo", ["cpu|cuda|mps"]),
+        ("tune", ["cpu|cuda|mps", "gp|tpe"]),
+        ("suspects", ["loss|weight|dice"]),
+    ],
+)
+def test_help_shows_every_flag_whole_at_80_columns(run, monkeypatch, command, choices):
+    monkeypatch.setenv("COLUMNS", "80")
+    group = typer.main.get_command(app)
+    for word in command.split():
+        group = group.commands[word]
+    text = run(*command.split(), "--help").stdout
+
+    flags = [flag for parameter in group.params for flag in parameter.opts if flag.startswith("-")]
+    assert [flag for flag in flags if not re.search(rf"(?<![\w-]){flag}(?![\w-])", text)] == []
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(choice in text for choice in choices)
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("evaluate", "r", "p", "-o", "out", "--metrics", "dise"), "--metrics"),
+        (("evaluate", "r", "p", "-o", "file"), "--output"),
+        (("evaluate", "r", "p", "-o", "out", "--nsd-tolerance-mm", "0"), "--nsd-tolerance-mm"),
+        (("protocol", "write", "file.toml", "--margin", "-1"), "--margin"),
+    ],
+)
+def test_an_error_names_the_flag_that_was_typed(run, tmp_path, monkeypatch, words, flag):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    result = run(*words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"nnunet-dro: `{flag}` must "), result.stderr
+
+
+def test_an_error_leaves_columns_and_arguments_their_names():
+    commands = typer.main.get_command(app).commands
+    message = "`from` must be a model of `fold`, and column `from` be a number."
+    assert with_flags(message, commands["finetune"]) == message.replace("`from`", "`--from`", 1)
+    assert with_flags(message, commands["evaluate"]) == message
+
+
+def test_a_name_is_checked(run):
+    result = run("trainers", "--check", "nnUNetTrainerDRO_beta10")
+    assert result.exit_code == 0
+    assert "beta10: Robustness" in result.stdout
+    wrong = run("trainers", "--check", "nnUNetTrainerDR0")
+    assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("times", "calls", "lines"),
+    [
+        (
+            [0, 10, 31, 40, 62, 120],
+            [(n, 100) for n in (1, 10, 20, 30, 100)],
+            ["Scoring: 10 of 100, about 5 min left", "Scoring: 30 of 100, about 2 min left"],
+        ),
+        (  # each part of the work is estimated anew
+            [0, 100, 200, 231],
+            [(90, 100, "epochs"), (0, 4, "validation cases"), (1, 4, "validation cases")],
+            ["epochs: 90 of 100, about 1 min left", "validation cases: 1 of 4, about 2 min left"],
+        ),
+    ],
+)
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capfd, monkeypatch, times, calls, lines):
+    now = map(float, times)
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
+    with progress_bar("Scoring") as progress:
+        for call in calls:
+            progress(*call)
+    assert capfd.readouterr().err.splitlines() == lines
+
+
+@pytest.mark.parametrize("words", ["evaluate labelsTs predictions --by c", "rank --evaluate labelsTs --by c"])
+def test_the_shell_offers_columns_of_the_case_table_of_the_dataset(tmp_path, words):
+    (tmp_path / "labelsTs").mkdir()
+    (tmp_path / "cases.csv").write_text("case,centre,age\na,A,1\n")
+    environment = os.environ | {
+        "_NNUNET_DRO_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"nnunet-dro {words}",
+        "COMP_CWORD": str(len(words.split())),
+    }
+    result = subprocess.run([PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.stdout.split() == ["centre"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of a command."""
+
+    size: Annotated[int, typer.Option(help="The size.")] = 3
+    names: Annotated[list[str], typer.Argument(help="The names.")]
+    parts: Annotated[list[str], typer.Option("--part")] = field(default_factory=list)
+
+    def __post_init__(self):
+        if self.size < 1:
+            raise ValueError(f"`size` must be at least 1, got {self.size}. Give --size.")
+
+
+def test_a_command_takes_the_fields_of_a_dataclass():
+    seen = []
+    program = typer.Typer(cls=Commands)
+    program.command(cls=Command)(takes(Options)(seen.append))
+    program.callback()(lambda: None)
+
+    assert CliRunner().invoke(program, ["append", "a", "b", "--part", "x"]).exit_code == 0
+    assert CliRunner().invoke(program, ["append", "a", "--size", "5"]).exit_code == 0
+    assert seen == [Options(names=["a", "b"], parts=["x"]), Options(names=["a"], size=5)]
+    refused = CliRunner().invoke(program, ["append", "a", "--size", "0"])
+    assert refused.exit_code == 2
+    assert refused.stderr == "nnunet-dro: `--size` must be at least 1, got 0. Give --size.\n"
+
+
+def test_the_first_panel_of_evaluate_has_what_everybody_uses(run):
+    text = run("evaluate", "--help").stdout
+    first = text[text.index("\nOptions:") : text.index("\nStrata:")]
+    assert re.findall(r"^  (?:-\w, )?(--\w+)", first, flags=re.MULTILINE) == [
+        *("--output", "--by", "--metrics", "--cases", "--overwrite", "--help"),
+    ]
+
+
+def test_progress_on_a_terminal_shows_what_is_going_on():
+    console = Console(force_terminal=True, width=100, file=StringIO())
+    with progress_bar("Tuning", console=console) as progress:
+        progress(2, 4, "trial 0 nnUNetTrainerIW_[site], epochs")
+        progress(1, 3, "trial 0 nnUNetTrainerIW_[site], validation cases")
+    shown = console.file.getvalue()
+    assert "trial 0 nnUNetTrainerIW_[site], validation cases" in shown
+    assert "1/3" in shown
+
+
+# Where packages are absent
 
 
 def without(blocked, *arguments, then="from nnunet_dro.cli import main; main()"):
@@ -40,13 +233,12 @@ def without(blocked, *arguments, then="from nnunet_dro.cli import main; main()")
 
 
 def test_version_is_the_packages():
-    from nnunet_dro import __version__
+    result = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True)
+    assert result.stdout.strip() == f"nnunet-dro {__version__}"
 
-    assert nnunet_dro("--version").stdout.strip() == f"nnunet-dro {__version__}"
 
-
-def test_trainers_path_holds_the_module_for_nnunet():
-    folder = Path(nnunet_dro("trainers", "--path").stdout.strip())
+def test_trainers_path_holds_the_module_for_nnunet(run):
+    folder = Path(run("trainers", "--path").stdout.strip())
     assert [path.name for path in folder.glob("*.py")] == ["nnUNetTrainer_nnunet_dro.py"]
 
 
@@ -59,7 +251,7 @@ def test_trainers_path_holds_the_module_for_nnunet():
         ("case,scanner\na,A\nb,B\n", "centre"),
     ],
 )
-def test_demo_refuses_a_bad_case_table_in_one_line(tmp_path, cases_csv, message):
+def test_demo_refuses_a_bad_case_table_in_one_line(run, tmp_path, cases_csv, message):
     data = tmp_path / "Dataset001_Mine"
     for folder, suffix in (("imagesTr", "_0000"), ("labelsTr", "")):
         (data / folder).mkdir(parents=True)
@@ -71,7 +263,7 @@ def test_demo_refuses_a_bad_case_table_in_one_line(tmp_path, cases_csv, message)
     )
     if cases_csv is not None:
         (data / "cases.csv").write_text(cases_csv)
-    result = CliRunner().invoke(app, ["demo", "--data", str(data), "--out", str(tmp_path / "out")])
+    result = run("demo", "--data", str(data), "--out", str(tmp_path / "out"))
     assert result.exit_code == 2
     assert not result.stdout
     assert len(result.stderr.strip().splitlines()) == 1
@@ -82,7 +274,6 @@ def test_demo_refuses_a_bad_case_table_in_one_line(tmp_path, cases_csv, message)
 @pytest.mark.parametrize("package", EXTRA)
 def test_tune_without_its_extra_says_in_one_line_what_to_install(package):
     result = without((package,), *TUNE)
-
     assert result.returncode == 2
     assert not result.stdout
     assert len(result.stderr.strip().splitlines()) == 1
@@ -99,7 +290,6 @@ def test_help_of_tune_names_its_extra():
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("tune", "--help"), ("trainers", "--path")])
 def test_other_commands_and_help_need_no_extra(arguments):
     result = without(EXTRA, *arguments)
-
     assert result.returncode == 0, result.stderr
 
 
@@ -109,16 +299,4 @@ def test_everything_but_tune_is_imported_without_its_extra():
 
     # torch brings filelock.
     result = without(("optuna", "plotly", "sqlalchemy"), then=f"import {imports}")
-
     assert result.returncode == 0, result.stderr
-
-
-@pytest.mark.parametrize(
-    ("command", "choices"),
-    [("demo", ["cpu|cuda|mps"]), ("tune", ["cpu|cuda|mps", "gp|tpe"]), ("suspects", ["loss|weight|dice"])],
-)
-def test_help_shows_the_choices(command, choices):
-    result = nnunet_dro(command, "--help")
-
-    for choice in choices:
-        assert choice in result.stdout
