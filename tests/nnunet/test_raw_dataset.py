@@ -23,18 +23,22 @@ def test_cases_listed_in_dataset_json_are_used(bare):
     assert training_cases(folder) == sorted(get_filenames_of_train_images_and_targets(str(folder))) == ["a", "b"]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"dataset": 3}'])
-def test_dataset_json_that_names_no_cases_is_refused(bare, text):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *((text, r"usable dataset\.json") for text in ("{", "[]", "{}", '{"dataset": 3}')),
+        ('{"file_ending": ".nii"}', r"label maps \*\.nii in labelsTr, got none"),
+    ],
+)
+def test_dataset_that_names_no_cases_is_refused(bare, text, message):
     folder = bare(["a"])
     (folder / "dataset.json").write_text(text)
-    with pytest.raises(ValueError, match=r"usable dataset\.json"):
+    with pytest.raises(ValueError, match=message):
         training_cases(folder)
 
 
-def test_dataset_without_cases_is_refused(bare):
+def test_dataset_without_a_folder_of_label_maps_is_refused(bare):
     folder = bare([])
-    with pytest.raises(ValueError, match=r"label maps \*\.nii\.gz in labelsTr, got none"):
-        training_cases(folder)
     (folder / "labelsTr").rmdir()
     with pytest.raises(FileNotFoundError, match="must hold labelsTr"):
         training_cases(folder)

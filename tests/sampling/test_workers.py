@@ -34,12 +34,12 @@ def _count_draws(table, seed, n_draws, counts, size=50):
     counts.put(found)
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
 @pytest.mark.parametrize(
-    ("rule", "replace"),
+    ("rule", "replace", "start_method"),
     [
-        *((rule, True) for rule in (KL(3.0), Chi2(3.0), CVaR(0.3), CVaR(0.3, 0.1), Balanced(GROUPS))),
-        *((GroupDRO(GROUPS, nu=2.0), True), (KL(3.0), False), (KL(100.0), False), (CVaR(0.3), False)),
+        *((rule, True, "spawn") for rule in (KL(3.0), CVaR(0.3), Balanced(GROUPS), GroupDRO(GROUPS, nu=2.0))),
+        *((rule, True, "fork") for rule in (KL(3.0), Chi2(3.0), CVaR(0.3, 0.1))),
+        *((KL(3.0), False, "fork"), (KL(100.0), False, "spawn"), (CVaR(0.3), False, "fork")),
     ],
     ids=str,
 )

@@ -19,13 +19,16 @@ try:
 except ImportError:  # nnU-Net 2.6
     import nnunetv2
     from nnunetv2.utilities.find_class_by_name import recursive_find_python_class
-    where = nnunetv2.__path__[0] + "/training/nnUNetTrainer", sys.argv[1], "nnunetv2.training.nnUNetTrainer"
-    cls = recursive_find_python_class(*where)
-    if cls is None:
-        raise RuntimeError(f"Could not find requested nnunet trainer {sys.argv[1]}")
-else:
-    cls = find(sys.argv[1])
-print(cls.__module__, cls.__name__, "timm" in sys.modules)
+
+    def find(name):
+        folder = nnunetv2.__path__[0] + "/training/nnUNetTrainer"
+        cls = recursive_find_python_class(folder, name, "nnunetv2.training.nnUNetTrainer")
+        if cls is None:
+            raise RuntimeError(f"Could not find requested nnunet trainer {name}")
+        return cls
+for name in sys.argv[1:]:
+    cls = find(name)
+    print(cls.__module__, cls.__name__, "timm" in sys.modules)
 """
 HIDE_TIMM = "import sys; sys.modules['timm'] = None  # importing it raises ImportError\n"
 
@@ -52,8 +55,9 @@ class Environment:
             raise AssertionError(f"{arguments} failed:\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
         return result
 
-    def find(self, name: str, *, before: str = "", check: bool = True, **variables: str) -> subprocess.CompletedProcess:
-        return self.run("-c", before + FIND, name, check=check, **variables)
+    def find(self, *names: str, before: str = "", check: bool = True, **variables: str) -> subprocess.CompletedProcess:
+        """Find trainers one after the other; a line each has the module, the name, and whether timm is imported."""
+        return self.run("-c", before + FIND, *names, check=check, **variables)
 
     def nnunet_files(self) -> set[Path]:
         files = (path for path in self.nnunet.rglob("*") if path.is_file() and path.suffix != ".pyc")
@@ -73,18 +77,19 @@ def environment(tmp_path_factory):
     return environment
 
 
-@pytest.mark.parametrize("name", ["nnUNetTrainerHWS", "nnUNetTrainerHWS_beta0.5_noIS_2epochs"])
-def test_nnunet_finds_the_trainers_without_its_other_packages(environment, name):
-    found = environment.find(name, before=HIDE_TIMM).stdout.split()
-    assert found[1:] == [name, "True"], "timm is there as None: hidden, and nobody missed it"
-    assert environment.find(name).stdout.split()[1:] == [name, "False"], "and nobody imported it"
+def test_nnunet_finds_the_trainers_without_its_other_packages(environment):
+    names = ["nnUNetTrainerHWS", "nnUNetTrainerHWS_beta0.5_noIS_2epochs"]
+    for before, is_there in ((HIDE_TIMM, "True"), ("", "False")):
+        found = [line.split()[1:] for line in environment.find(*names, before=before).stdout.splitlines()]
+        assert found == [[name, is_there] for name in names], "hidden, it is there as None; else nobody imports it"
 
 
 def test_other_trainers_are_found_as_before(environment):
-    assert environment.find("nnUNetTrainer").stdout.startswith("nnunetv2.training.nnUNetTrainer.nnUNetTrainer ")
-    assert ".variants." in environment.find("nnUNetTrainerDA5").stdout
-    unknown = environment.find("nnUNetTrainerNobody", check=False)
-    assert "Could not find requested nnunet trainer nnUNetTrainerNobody" in unknown.stderr
+    found = environment.find("nnUNetTrainer", "nnUNetTrainerDA5", "nnUNetTrainerNobody", check=False)
+    plain, variant = found.stdout.splitlines()
+    assert plain.startswith("nnunetv2.training.nnUNetTrainer.nnUNetTrainer ")
+    assert ".variants." in variant
+    assert "Could not find requested nnunet trainer nnUNetTrainerNobody" in found.stderr
     assert "nnunet_dro" not in environment.run(
         "-c", "import sys, nnunetv2.training.nnUNetTrainer.nnUNetTrainer_nnunet_dro; print(*sys.modules)"
     ).stdout.replace("nnUNetTrainer_nnunet_dro", ""), "the module imports nothing until it is asked for one of ours"
