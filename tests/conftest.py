@@ -61,13 +61,15 @@ def _copy_of_shared(folder: Path, kind: str) -> Project:
 
 @pytest.fixture
 def make_trainer(project, request) -> Callable:
-    """Make a trainer as nnUNetv2_train does, in this process; its results are removed afterwards."""
+    """Make a trainer of this package, by its name, or any other as nnUNetv2_train does; its results are removed."""
     from batchgenerators.utilities.file_and_folder_operations import load_json
+
+    from nnunet_dro.trainers.registry import trainer_class
 
     folders = []
 
     def make(
-        cls: type,
+        cls: type | str,
         configuration: str = "3d_small",
         kind: str = "labels",
         fold: int | str = 0,
@@ -79,7 +81,7 @@ def make_trainer(project, request) -> Callable:
         here = project(kind)
         plans = load_json(str(here.preprocessed / f"{plans_name}.json"))
         plans["continue_training"] = False
-        trainer = cls(
+        trainer = (trainer_class(cls) if isinstance(cls, str) else cls)(
             plans=plans,
             configuration=configuration,
             fold=fold,

@@ -1,4 +1,4 @@
-"""The numbers of the cases of a batch, for the tests."""
+"""The numbers of the cases of a batch, and what a trainer does besides its steps, for the tests."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,3 +30,21 @@ def cases_of_step(indices: Sequence[int], **columns: Sequence[float]) -> CaseCol
     return replace(
         draws_of(entry_of(drawn)), **{name: torch.tensor(np.asarray(values, float)) for name, values in given.items()}
     )
+
+
+def end_epoch(trainer: Any) -> None:
+    """End an epoch in which the trainer has made its steps."""
+    trainer.on_train_epoch_start()
+    trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+
+
+def log_of(trainer: Any) -> str:
+    """What the trainer has written to nnU-Net's log."""
+    with open(trainer.log_file) as file:
+        return file.read()
+
+
+def check_same_network(mine: Any, theirs: Any, **tolerance: float) -> None:
+    """Check that the networks of two trainers have the same parameters, to the last bit unless a tolerance is given."""
+    for one, other in zip(mine.network.parameters(), theirs.network.parameters(), strict=True):
+        torch.testing.assert_close(one, other, **(tolerance or {"rtol": 0, "atol": 0}))

@@ -6,8 +6,6 @@ import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from scipy.stats import chisquare
 
-from nnunet_dro.trainers.registry import trainer_class
-
 N_STEPS = 20
 
 
@@ -16,20 +14,13 @@ def copy_of(batch):
     return {key: [part.clone() for part in value] if isinstance(value, list) else value for key, value in batch.items()}
 
 
-def seeded(make_trainer, cls, configuration, kind):
-    torch.manual_seed(0)
-    trainer = make_trainer(cls, configuration, kind)
-    trainer.initialize()
-    trainer.set_deep_supervision_enabled(trainer.enable_deep_supervision)
-    trainer.network.train()
-    return trainer
-
-
 @pytest.mark.parametrize("kind", ["labels", "regions", "ignore", "regions_ignore"])
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
-def test_training_steps_are_nnunets(make_trainer, configuration, kind):
-    dro = seeded(make_trainer, trainer_class("nnUNetTrainerHWS_beta0"), configuration, kind)
-    plain = seeded(make_trainer, nnUNetTrainer, configuration, kind)
+def test_training_steps_are_nnunets(start, configuration, kind):
+    plain, _ = start(nnUNetTrainer, configuration, kind)
+    dro, _ = start("nnUNetTrainerHWS_beta0", configuration, kind)
+    for trainer in (plain, dro):
+        trainer.set_deep_supervision_enabled(trainer.enable_deep_supervision)
     np.random.seed(0)
     loader, validation_loader = dro.get_dataloaders()
     for _ in range(N_STEPS):
@@ -50,11 +41,8 @@ def test_training_steps_are_nnunets(make_trainer, configuration, kind):
     np.testing.assert_allclose(mine["loss"], theirs["loss"], rtol=1e-4)
 
 
-def test_cases_are_drawn_uniformly(make_trainer):
-    trainer = make_trainer(trainer_class("nnUNetTrainerHWS_beta0"))
-    trainer.initialize()
-    trainer.get_dataloaders()
-    table = trainer.hardness_log.table
+def test_cases_are_drawn_uniformly(start):
+    table = start("nnUNetTrainerHWS_beta0")[0].hardness_log.table
     rng = np.random.default_rng(0)
     table.update(np.arange(len(table)), rng.normal(size=len(table)))
     draws = [table.draw(2, rng=rng).indices for _ in range(4000)]

@@ -14,81 +14,55 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.trainers.checkpoint import check_resumed, recorded_options
 from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
-from nnunet_dro.trainers.registry import parse_trainer_name, trainer_class
+from nnunet_dro.trainers.registry import parse_trainer_name
 
-CLS = trainer_class("nnUNetTrainerHWS_beta10")
+NAME = "nnUNetTrainerHWS_beta10"
 
 
-def trained(make_trainer, n_steps=6):
-    trainer = make_trainer(CLS)
+@pytest.fixture
+def trained(start):
+    """A trainer that has made some steps, and the path of its checkpoint."""
+
+    def train(n_steps=6):
+        trainer, loader = start(NAME)
+        for _ in range(n_steps):
+            trainer.train_step(next(loader))
+        return trainer, os.path.join(trainer.output_folder, "checkpoint_latest.pth")
+
+    return train
+
+
+@pytest.fixture
+def plain(make_trainer):
+    """nnU-Net's own trainer, and the path of its checkpoint."""
+    trainer = make_trainer(nnUNetTrainer)
     trainer.initialize()
-    trainer.network.train()
-    loader, _ = trainer.get_dataloaders()
-    for _ in range(n_steps):
-        trainer.train_step(next(loader))
-    return trainer
-
-
-def test_checkpoint_carries_the_table_that_belongs_to_it(make_trainer):
-    trainer = trained(make_trainer)
-    path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
+    path = os.path.join(trainer.output_folder, "checkpoint_final.pth")
     trainer.save_checkpoint(path)
-    losses = trainer.hardness_log.table.losses
-    trainer.hardness_log.table.update(np.arange(8), np.full(8, 9.0))  # the training went on after the save
-
-    resumed = make_trainer(CLS)
-    resumed.load_checkpoint(path)
-    resumed.get_dataloaders()
-    np.testing.assert_array_equal(resumed.hardness_log.table.losses, losses)
-    for mine, theirs in zip(resumed.network.parameters(), trainer.network.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs)
+    return trainer, path
 
 
-def test_the_running_mean_of_normalised_weights_goes_on_after_a_restart(make_trainer):
-    cls = trainer_class("nnUNetTrainerHWS_beta10_normIS")
-    trainer = make_trainer(cls)
-    trainer.initialize()
-    trainer.get_dataloaders()
-    trainer.loss.mean_weight = 2.5
-    path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
+def test_checkpoint_is_nnunets_for_nnunet(trained, plain):
+    trainer, path = trained(1)
     trainer.save_checkpoint(path)
-    resumed = make_trainer(cls)
-    resumed.load_checkpoint(path)
-    resumed.get_dataloaders()
-    assert resumed.loss.mean_weight == 2.5
-
-
-def test_checkpoint_is_nnunets_for_nnunet(make_trainer):
-    trainer = trained(make_trainer, 1)
-    path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
-    trainer.save_checkpoint(path)
-    plain = make_trainer(nnUNetTrainer)
-    plain_path = os.path.join(plain.output_folder, "checkpoint_latest.pth")
-    plain.initialize()
-    plain.save_checkpoint(plain_path)
-    mine, theirs = (torch.load(p, weights_only=False) for p in (path, plain_path))
+    mine, theirs = (torch.load(p, weights_only=False) for p in (path, plain[1]))
     assert mine.keys() == theirs.keys()
-    assert mine["trainer_name"] == "nnUNetTrainerHWS_beta10"
+    assert mine["trainer_name"] == NAME
     assert set(mine["logging"]) - set(theirs["logging"]) == {"nnunet_dro"}
 
 
-def test_a_checkpoint_of_plain_nnunet_starts_with_an_empty_table(make_trainer):
-    plain = make_trainer(nnUNetTrainer)
-    plain.initialize()
-    path = os.path.join(plain.output_folder, "checkpoint_latest.pth")
-    plain.save_checkpoint(path)
-    resumed = make_trainer(CLS)
-    resumed.load_checkpoint(path)
+def test_a_checkpoint_of_plain_nnunet_starts_with_an_empty_table(make_trainer, plain):
+    resumed = make_trainer(NAME)
+    resumed.load_checkpoint(plain[1])
     resumed.get_dataloaders()
     assert resumed.hardness_log.table.n_unseen == 8
 
 
-def test_validation_of_a_resumed_training_keeps_the_table(make_trainer):
+def test_validation_of_a_resumed_training_keeps_the_table(make_trainer, trained):
     """`--val` never makes data loaders; saving again must not lose what was loaded."""
-    trainer = trained(make_trainer)
-    path = os.path.join(trainer.output_folder, "checkpoint_final.pth")
+    trainer, path = trained()
     trainer.save_checkpoint(path)
-    resumed = make_trainer(CLS)
+    resumed = make_trainer(NAME)
     resumed.load_checkpoint(path)
     resumed.save_checkpoint(path)
     state = torch.load(path, weights_only=False)["logging"]["nnunet_dro"]
@@ -96,9 +70,8 @@ def test_validation_of_a_resumed_training_keeps_the_table(make_trainer):
 
 
 @pytest.mark.parametrize("limit", [0, 20_000])
-def test_full_disk_keeps_the_checkpoint_before_and_says_so(make_trainer, limit):
-    trainer = trained(make_trainer, 1)
-    path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
+def test_full_disk_keeps_the_checkpoint_before_and_says_so(trained, limit):
+    trainer, path = trained(1)
     trainer.save_checkpoint(path)
     with open(path, "rb") as file:
         before = file.read()
@@ -118,22 +91,22 @@ def test_full_disk_keeps_the_checkpoint_before_and_says_so(make_trainer, limit):
     )
 
 
-def test_disabled_checkpointing_writes_nothing(make_trainer):
-    trainer = trained(make_trainer, 1)
+def test_disabled_checkpointing_writes_nothing(trained):
+    trainer, path = trained(1)
     trainer.disable_checkpointing = True
-    trainer.save_checkpoint(os.path.join(trainer.output_folder, "checkpoint_latest.pth"))
+    trainer.save_checkpoint(path)
     assert os.listdir(trainer.output_folder) == [os.path.basename(trainer.log_file)]
 
 
-def test_other_ranks_leave_the_file_that_the_first_is_writing(make_trainer):
-    trainer = trained(make_trainer, 1)
-    partial = os.path.join(trainer.output_folder, "checkpoint_latest.partial.pth")
+def test_other_ranks_leave_the_file_that_the_first_is_writing(trained):
+    trainer, path = trained(1)
+    partial = path.replace(".pth", ".partial.pth")
     with open(partial, "w") as file:
         file.write("half a checkpoint")
     trainer.local_rank = 1
-    trainer.save_checkpoint(os.path.join(trainer.output_folder, "checkpoint_latest.pth"))
+    trainer.save_checkpoint(path)
     assert os.path.exists(partial)
-    assert not os.path.exists(os.path.join(trainer.output_folder, "checkpoint_latest.pth"))
+    assert not os.path.exists(path)
 
 
 _SAVE_FOREVER = """
@@ -162,15 +135,11 @@ def test_a_kill_during_a_save_leaves_a_checkpoint_that_loads(tmp_path):
         assert (checkpoint["weights"] == checkpoint["i"]).all()
 
 
-def test_pretrained_weights_are_taken_but_for_the_heads(make_trainer):
+def test_pretrained_weights_are_taken_but_for_the_heads(make_trainer, plain):
     """As ``nnUNetv2_train -pretrained_weights`` does it, from a plain training."""
-    plain = make_trainer(nnUNetTrainer)
-    plain.initialize()
-    path = os.path.join(plain.output_folder, "checkpoint_final.pth")
-    plain.save_checkpoint(path)
-    trainer = make_trainer(trainer_class("nnUNetTrainerDRO"))
-    maybe_load_checkpoint(trainer, continue_training=False, validation_only=False, pretrained_weights_file=path)
-    theirs = plain.network.state_dict()
+    trainer = make_trainer("nnUNetTrainerDRO")
+    maybe_load_checkpoint(trainer, continue_training=False, validation_only=False, pretrained_weights_file=plain[1])
+    theirs = plain[0].network.state_dict()
     different = {name for name, value in trainer.network.state_dict().items() if not torch.equal(value, theirs[name])}
     assert different
     assert all(".seg_layers." in name for name in different)
@@ -195,17 +164,21 @@ def test_a_training_goes_on_under_its_own_name_and_another_length(name):
     check_resumed(options_of(f"{name}_20epochs"), recorded)
 
 
-def test_a_training_of_other_options_stops_with_the_name_to_use():
-    recorded = recorded_options(HWSOptions(beta=10.0, epochs=20))
-    with pytest.raises(ValueError, match=r"continue with -tr nnUNetTrainerHWS_beta10_20epochs --c\."):
-        check_resumed(DROOptions(beta=10.0, epochs=20), recorded)
+#: Recorded options, what was other than it is by default, those of now, and what is said.
+OTHERS = [
+    (HWSOptions(beta=10.0, epochs=20), {}, DROOptions(beta=10.0, epochs=20), r"nnUNetTrainerHWS_beta10_20epochs --c\."),
+    # A default that has changed since.
+    (DROOptions(), {"share": 0.25, "hardness": "loss"}, DROOptions(), r"nnUNetTrainerDRO_share0\.25_hardLoss "),
+    (GILSOptions(), {"step_size": 7.0}, GILSOptions(), r"step_size 7\.0"),
+]
 
 
-def test_a_default_that_has_changed_since_stops_with_the_name_to_use():
-    recorded = recorded_options(DROOptions())
-    recorded["values"]["share"], recorded["values"]["hardness"] = 0.25, "loss"
-    with pytest.raises(ValueError, match=r"nnUNetTrainerDRO_share0\.25_hardLoss "):
-        check_resumed(DROOptions(), recorded)
+@pytest.mark.parametrize(("before", "changes", "now", "message"), OTHERS)
+def test_a_training_of_other_options_stops_with_what_to_use(before, changes, now, message):
+    recorded = recorded_options(before)
+    recorded["values"] |= changes
+    with pytest.raises(ValueError, match=message):
+        check_resumed(now, recorded)
 
 
 def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
@@ -215,10 +188,3 @@ def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
     with pytest.raises(ValueError, match=r"continue with -tr nnUNetTrainerDRO_share0\.5 --c\."):
         check_resumed(DROOptions(), recorded)
     check_resumed(options_of("DRO_share0.5"), recorded)
-
-
-def test_other_options_of_other_trainers_are_named():
-    recorded = recorded_options(GILSOptions())
-    recorded["values"]["step_size"] = 7.0
-    with pytest.raises(ValueError, match=r"step_size 7\.0"):
-        check_resumed(GILSOptions(), recorded)

@@ -5,26 +5,16 @@ import os
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from scipy.stats import chisquare
 
 from nnunet_dro.losses import PooledHardness
 from nnunet_dro.sampling import GroupRule
-from nnunet_dro.trainers.registry import trainer_class
-from tests.trainers.draws import draws_of, redraw
+from tests.trainers.draws import check_same_network, draws_of, log_of, redraw
 from tests.trainers.names import ALL_NAMES, PLAIN_NAMES
 
 KINDS = ["labels", "regions", "ignore", "regions_ignore"]
-
-
-def started(make_trainer, name, configuration="3d_small", kind="labels"):
-    torch.manual_seed(0)
-    np.random.seed(0)
-    trainer = make_trainer(trainer_class(name), configuration, kind)
-    trainer.initialize()
-    trainer.network.train()
-    loader, _ = trainer.get_dataloaders()
-    return trainer, loader
 
 
 def fill(table):
@@ -64,13 +54,14 @@ def check_that_ranks_draw_alike(*ranks):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
 @pytest.mark.parametrize("name", PLAIN_NAMES)
-def test_it_trains_in_2d_and_3d_with_labels_regions_and_ignore_label(make_trainer, name, configuration, kind):
-    check_steps(*started(make_trainer, name, configuration, kind))
+def test_it_trains_in_2d_and_3d_with_labels_regions_and_ignore_label(start, name, configuration, kind):
+    check_steps(*start(name, configuration, kind))
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
-def test_it_trains_with_each_option_draws_as_it_says_and_goes_on_where_it_stopped(make_trainer, name):
-    trainer, loader = started(make_trainer, name, "2d_small", "regions_ignore")
+def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(start, make_trainer, monkeypatch, name):
+    monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)  # half of the time; the tests of the logs draw
+    trainer, loader = start(name, "2d_small", "regions_ignore")
     trainer.on_train_start()
     trainer.on_train_epoch_start()
     table = trainer.hardness_log.table
@@ -90,11 +81,16 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on_where_it_stoppe
     path = os.path.join(trainer.output_folder, "checkpoint_latest.pth")
     trainer.current_epoch += 1
     trainer.save_checkpoint(path)
-    resumed = make_trainer(trainer_class(name), "2d_small", "regions_ignore")
+    resumed = make_trainer(name, "2d_small", "regions_ignore")
     resumed.load_checkpoint(path)
     resumed.get_dataloaders()
     again = resumed.hardness_log.table
     np.testing.assert_array_equal(again.losses, table.losses)
+    check_same_network(resumed, trainer)
+    if trainer.options.normalised:
+        assert resumed.loss.mean_weight == trainer.loss.mean_weight != 1
+    if trainer.loss.pooled is not None:
+        torch.testing.assert_close(resumed.loss.pooled._sums, trainer.loss.pooled._sums)
     if "warmup" not in name:
         np.testing.assert_array_equal(again.probabilities(), expected)
     if isinstance(table.rule, GroupRule):
@@ -116,18 +112,17 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on_where_it_stoppe
     ],
 )
 def test_the_log_says_how_cases_are_drawn(make_trainer, name, line):
-    trainer = make_trainer(trainer_class(name))
-    trainer.initialize()
+    trainer = make_trainer(name)
     trainer.on_train_start()
-    with open(trainer.log_file) as file:
-        log = file.read()
+    log = log_of(trainer)
     assert line in log
     assert log.count("Cases are drawn") + log.count("Hardness weighted sampling") == 1
 
 
 @pytest.mark.parametrize("name", PLAIN_NAMES)
 def test_validation_is_nnunets(make_trainer, name):
-    trainer = started(make_trainer, name)[0]
+    trainer = make_trainer(name)
+    trainer.initialize()
     plain = make_trainer(nnUNetTrainer)
     plain.initialize()
     assert type(trainer.loss.plain) is type(plain.loss)
@@ -138,8 +133,8 @@ def test_validation_is_nnunets(make_trainer, name):
 
 
 @pytest.mark.parametrize("name", ["nnUNetTrainerHWS_la1_poly1", "nnUNetTrainerGroupDRO_site_vs0.5"])
-def test_the_adjusted_cross_entropy_is_trained_and_not_the_plain_one(make_trainer, name):
-    trainer, loader = started(make_trainer, name)
+def test_the_adjusted_cross_entropy_is_trained_and_not_the_plain_one(start, name):
+    trainer, loader = start(name)
     batch = next(loader)
     outputs = [output.detach() for output in trainer.network(batch["data"])]
     ones = torch.ones(len(batch["data"]))
@@ -148,8 +143,8 @@ def test_the_adjusted_cross_entropy_is_trained_and_not_the_plain_one(make_traine
     assert float(trainer.train_step(batch)["loss"]) == pytest.approx(float(adjusted), rel=1e-5)
 
 
-def test_a_betaauto_training_estimates_beta_after_each_epoch(make_trainer):
-    trainer, loader = started(make_trainer, "nnUNetTrainerHWS_betaauto_3epochs_4iters")
+def test_a_betaauto_training_estimates_beta_after_each_epoch(start):
+    trainer, loader = start("nnUNetTrainerHWS_betaauto_3epochs_4iters")
     assert draws_of(next(loader)).betas.tolist() == [0, 0]
     trainer.on_train_start()
     table = trainer.hardness_log.table
@@ -166,13 +161,12 @@ def test_a_betaauto_training_estimates_beta_after_each_epoch(make_trainer):
     assert betas[1] > 0
     assert betas[2] == pytest.approx(table.estimate_beta())
     assert draws_of(next(loader)).betas.tolist() == pytest.approx([betas[2]] * 2)
-    with open(trainer.log_file) as file:
-        assert f"beta {betas[2]:.4g}, effective cases" in file.read()
+    assert f"beta {betas[2]:.4g}, effective cases" in log_of(trainer)
 
 
-def test_normalised_weights_keep_the_size_of_the_step(make_trainer):
+def test_normalised_weights_keep_the_size_of_the_step(start):
     """The running mean of the weights divides them; the gradient is that of the weighted loss over it."""
-    trainer, loader = started(make_trainer, "nnUNetTrainerHWS_beta3_normIS_clip0.01to100_plainSGD")
+    trainer, loader = start("nnUNetTrainerHWS_beta3_normIS_clip0.01to100_plainSGD")
     trainer.loss.mean_weight = 4.0
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
@@ -188,9 +182,9 @@ def test_normalised_weights_keep_the_size_of_the_step(make_trainer):
 
 
 @pytest.mark.parametrize("share", ["", "_share0.5"])
-def test_the_default_trainer_pools_the_hardness_of_its_cases(make_trainer, share):
+def test_the_default_trainer_pools_the_hardness_of_its_cases(start, share):
     """After a second visit the stale loss is that of both patches, as on the KL ball; an earned share waits longer."""
-    trainer, loader = started(make_trainer, f"nnUNetTrainerDRO{share}")
+    trainer, loader = start(f"nnUNetTrainerDRO{share}")
     table, pooled = trainer.hardness_log.table, PooledHardness(8, memory=0.9)
     for _ in range(6):
         batch = next(loader)
@@ -203,23 +197,11 @@ def test_the_default_trainer_pools_the_hardness_of_its_cases(make_trainer, share
     assert str(table.rule).startswith("beta such that 50 % of the cases are effective")
 
 
-def test_the_pooled_hardness_is_resumed_by_the_names_of_the_cases(make_trainer, tmp_path):
-    trainer, loader = started(make_trainer, "nnUNetTrainerDRO")
-    for _ in range(5):
-        trainer.train_step(next(loader))
-    trainer.save_checkpoint(str(tmp_path / "checkpoint.pth"))
-    other = make_trainer(trainer_class("nnUNetTrainerDRO"))
-    other.load_checkpoint(str(tmp_path / "checkpoint.pth"))
-    other.get_dataloaders()
-    torch.testing.assert_close(other.loss.pooled._sums, trainer.loss.pooled._sums)
-    assert other.hardness_log.table.rule == trainer.hardness_log.table.rule
-
-
-def test_a_training_of_other_options_is_not_continued(make_trainer, tmp_path):
-    trainer, loader = started(make_trainer, "nnUNetTrainerHWS_beta10")
+def test_a_training_of_other_options_is_not_continued(start, make_trainer, tmp_path):
+    trainer, loader = start("nnUNetTrainerHWS_beta10")
     trainer.train_step(next(loader))
     trainer.save_checkpoint(str(tmp_path / "checkpoint.pth"))
-    other = make_trainer(trainer_class("nnUNetTrainerDRO_beta10"))
+    other = make_trainer("nnUNetTrainerDRO_beta10")
     other.load_checkpoint(str(tmp_path / "checkpoint.pth"))
     with pytest.raises(ValueError, match="continue with -tr nnUNetTrainerHWS_beta10 --c"):
         other.on_train_start()

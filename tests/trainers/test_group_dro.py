@@ -8,24 +8,20 @@ import pytest
 import torch
 
 from nnunet_dro.trainers.case_columns import CaseColumns
-from nnunet_dro.trainers.registry import trainer_class
+from tests.trainers.draws import log_of
 
 
-def started(make_trainer, name, configuration="3d_small"):
-    torch.manual_seed(0)
-    np.random.seed(0)
-    trainer = make_trainer(trainer_class(name), configuration)
-    trainer.initialize()
-    trainer.network.train()
-    trainer.on_train_start()
-    trainer.on_train_epoch_start()
-    return trainer
+@pytest.fixture
+def started(start):
+    """A trainer in its first epoch."""
 
+    def make(name, configuration="3d_small"):
+        trainer, _ = start(name, configuration)
+        trainer.on_train_start()
+        trainer.on_train_epoch_start()
+        return trainer
 
-def first_gradients(trainer, batch):
-    """Of the step, before the optimiser; nnU-Net's step leaves them."""
-    loss = trainer.train_step(batch)["loss"]
-    return loss, gradients_of(trainer)
+    return make
 
 
 def gradients_of(trainer):
@@ -39,8 +35,8 @@ def check_that_a_step_weights(trainer, batch, weights):
     gradient = gradients_of(trainer)
     plain = float(trainer.loss(output, batch["target"]).detach())
 
-    loss, actual = first_gradients(trainer, batch)
-    torch.testing.assert_close(actual, gradient, rtol=1e-4, atol=1e-6)
+    loss = trainer.train_step(batch)["loss"]  # which leaves the gradients
+    torch.testing.assert_close(gradients_of(trainer), gradient, rtol=1e-4, atol=1e-6)
     assert loss == pytest.approx(plain, rel=1e-5), "the reported loss is nnU-Net's"
 
 
@@ -51,8 +47,8 @@ def weights_of(trainer, batch):
 
 
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
-def test_the_weights_at_the_step_are_in_the_loss_and_not_in_the_reported_one(make_trainer, configuration):
-    trainer = started(make_trainer, "nnUNetTrainerGroupDRO_site_nu0.5", configuration)
+def test_the_weights_at_the_step_are_in_the_loss_and_not_in_the_reported_one(started, configuration):
+    trainer = started("nnUNetTrainerGroupDRO_site_nu0.5", configuration)
     table, batch = trainer.hardness_log.table, next(trainer.dataloader_train)
     site = np.array(trainer.groups(table.cases))
     assert set(site) == {"a", "b"}
@@ -63,15 +59,15 @@ def test_the_weights_at_the_step_are_in_the_loss_and_not_in_the_reported_one(mak
     check_that_a_step_weights(trainer, batch, weights_of(trainer, batch))
 
 
-def test_a_warm_up_has_weights_of_one(make_trainer):
-    trainer = started(make_trainer, "nnUNetTrainerGroupDRO_site_nu0.5_warmup1")
+def test_a_warm_up_has_weights_of_one(started):
+    trainer = started("nnUNetTrainerGroupDRO_site_nu0.5_warmup1")
     batch = next(trainer.dataloader_train)
     assert not torch.allclose(weights_of(trainer, batch), torch.ones(2)), "the cases are drawn uniformly"
     check_that_a_step_weights(trainer, batch, torch.ones(2))
 
 
-def test_one_step_moves_the_weights_by_the_losses_of_its_batch_alone(make_trainer):
-    trainer = started(make_trainer, "nnUNetTrainerGroupDRO_site_nu0.5")
+def test_one_step_moves_the_weights_by_the_losses_of_its_batch_alone(started):
+    trainer = started("nnUNetTrainerGroupDRO_site_nu0.5")
     table, batch = trainer.hardness_log.table, next(trainer.dataloader_train)
     site = np.array(trainer.groups(table.cases))
     table.update(np.arange(len(table)), np.full(len(table), 1.0))
@@ -85,13 +81,12 @@ def test_one_step_moves_the_weights_by_the_losses_of_its_batch_alone(make_traine
     np.testing.assert_allclose(table.rule.weights, expected / expected.sum(), rtol=1e-5)
 
 
-def test_training_csv_has_the_weights(make_trainer):
-    trainer = started(make_trainer, "nnUNetTrainerGroupDRO_site_nu0.5")
+def test_training_csv_has_the_weights(started):
+    trainer = started("nnUNetTrainerGroupDRO_site_nu0.5")
     for _ in range(2):
         loss = trainer.train_step(next(trainer.dataloader_train))
     trainer.on_train_epoch_end([loss])
     row = pd.read_csv(Path(trainer.output_folder) / "training.csv").iloc[-1]
     weights = trainer.hardness_log.table.rule.weights
     np.testing.assert_allclose(row[["weight[a]", "weight[b]"]].astype(float), weights, rtol=1e-5)
-    text = Path(trainer.log_file).read_text()
-    assert "Group DRO, each of 2 groups equally often and weighted in the loss, step size 0.5" in text
+    assert "Group DRO, each of 2 groups equally often and weighted in the loss, step size 0.5" in log_of(trainer)

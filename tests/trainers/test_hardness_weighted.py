@@ -14,8 +14,7 @@ from nnunetv2.training.nnUNetTrainer.variants.network_architecture.nnUNetTrainer
 from nnunet_dro.losses import CaseByCaseLoss, ImportanceWeights
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import HWSOptions
-from nnunet_dro.trainers.registry import trainer_class
-from tests.trainers.draws import draws_of, redraw
+from tests.trainers.draws import check_same_network, draws_of, end_epoch, log_of, redraw
 
 
 class DROWithDA5(HardnessWeighted, nnUNetTrainerDA5):
@@ -27,22 +26,12 @@ class DROWithoutDeepSupervision(HardnessWeighted, nnUNetTrainerNoDeepSupervision
 
 
 class DROWithTopK(HardnessWeighted, nnUNetTrainerDiceTopK10Loss):
-    options = HWSOptions(beta=10.0)
-
-
-def started(make_trainer, cls, configuration="3d_small", kind="labels", fold=0):
-    torch.manual_seed(0)
-    np.random.seed(0)
-    trainer = make_trainer(cls, configuration, kind, fold)
-    trainer.initialize()
-    trainer.network.train()
-    loader, _ = trainer.get_dataloaders()
-    return trainer, loader
+    """With the default options, which pool the hardness of the patches of a case."""
 
 
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
-def test_a_step_stores_the_loss_of_each_case(make_trainer, configuration):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"), configuration)
+def test_a_step_stores_the_loss_of_each_case(start, configuration):
+    trainer, loader = start("nnUNetTrainerHWS_beta10", configuration)
     batch = next(loader)
     outputs = [output.detach() for output in trainer.network(batch["data"])]
     expected = {
@@ -56,9 +45,9 @@ def test_a_step_stores_the_loss_of_each_case(make_trainer, configuration):
         assert table.losses[index] == pytest.approx(loss, rel=1e-4)
 
 
-def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(make_trainer):
+def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(start):
     """With Dice per case the gradient is the mean of the per-case gradients times their weights."""
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta3_clip0.01to100_plainSGD"))
+    trainer, loader = start("nnUNetTrainerHWS_beta3_clip0.01to100_plainSGD")
     batch = next(loader)
     cases = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"])
     redraw(batch, stale_losses=cases.hardness + torch.tensor([0.5, -0.5]), explored=torch.zeros(2))
@@ -77,9 +66,9 @@ def test_a_step_weighs_by_the_stale_losses_that_the_batch_carries(make_trainer):
 
 
 @pytest.mark.parametrize(("name", "n_clipped"), [("_beta3_clip0.5to2", 1), ("_beta3_exactIS_clip0.5to2", 0)])
-def test_a_step_counts_the_weights_that_hit_the_clip(make_trainer, name, n_clipped):
+def test_a_step_counts_the_weights_that_hit_the_clip(start, name, n_clipped):
     """e^1.5 is above 2; the exact ratio of a case that took 60 % of the draws is not."""
-    trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerHWS{name}"))
+    trainer, loader = start(f"nnUNetTrainerHWS{name}")
     batch = next(loader)
     hardness = trainer.loss.per_case(trainer.network(batch["data"]), batch["target"]).hardness.detach()
     redraw(batch, stale_losses=hardness - torch.tensor([0.5, 0.01]))
@@ -90,15 +79,14 @@ def test_a_step_counts_the_weights_that_hit_the_clip(make_trainer, name, n_clipp
 
 
 @pytest.mark.parametrize("name", ["_beta3_noIS", "_beta5_chi2", "_cvar0.3", "_cvar0.3_doro0.2"])
-def test_every_rule_trains_without_weights_and_draws_by_its_table(make_trainer, name):
-    trainer, loader = started(make_trainer, trainer_class(f"nnUNetTrainerHWS{name}"))
-    plain = started(make_trainer, nnUNetTrainer)[0]
+def test_every_rule_trains_without_weights_and_draws_by_its_table(start, name):
+    trainer, loader = start(f"nnUNetTrainerHWS{name}")
+    plain = start(nnUNetTrainer)[0]
     batch = next(loader)
     redraw(batch, stale_losses=torch.tensor([-50.0, 50.0]))
     trainer.train_step(batch)
     plain.train_step(batch)
-    for mine, theirs in zip(trainer.network.parameters(), plain.network.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+    check_same_network(trainer, plain, rtol=1e-5, atol=1e-6)
     table = trainer.hardness_log.table
     losses = np.linspace(0, 1, len(table))
     table.update(np.arange(len(table)), losses)
@@ -107,9 +95,9 @@ def test_every_rule_trains_without_weights_and_draws_by_its_table(make_trainer, 
     assert str(trainer.options.rule()) in repr(table)
 
 
-def test_warm_up_ends_with_its_epoch(make_trainer):
+def test_warm_up_ends_with_its_epoch(start, make_trainer):
     """Uniform draws have weight 1, and the first epoch after the warm-up draws by hardness."""
-    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta50_warmup2_5epochs"))
+    trainer, _ = start("nnUNetTrainerHWS_beta50_warmup2_5epochs")
     trainer.on_train_start()
     table = trainer.hardness_log.table
     table.update(np.arange(len(table)), np.linspace(0, 1, len(table)))
@@ -122,19 +110,18 @@ def test_warm_up_ends_with_its_epoch(make_trainer):
             batch = next(trainer.dataloader_train)
             assert draws_of(batch).stale_losses.isnan().all()
     assert uniform == [True, True, False, False]
-    with open(trainer.log_file) as file:
-        assert file.read().count("The warm-up of 2 epochs is over") == 1
-    resumed = make_trainer(trainer_class("nnUNetTrainerHWS_beta50_warmup2_5epochs"), "3d_small", "labels", 0)
+    assert log_of(trainer).count("The warm-up of 2 epochs is over") == 1
+    resumed = make_trainer("nnUNetTrainerHWS_beta50_warmup2_5epochs")
     resumed.initialize()
     resumed.current_epoch = 3
     resumed.get_dataloaders()
     assert not resumed.hardness_log.table.warming_up
 
 
-def test_plain_sgd_has_no_momentum_and_the_default_is_nnunets(make_trainer):
-    plain = started(make_trainer, trainer_class("nnUNetTrainerHWS_plainSGD"))[0].optimizer.param_groups[0]
-    usual = started(make_trainer, trainer_class("nnUNetTrainerHWS"))[0].optimizer.param_groups[0]
-    theirs = started(make_trainer, nnUNetTrainer)[0].optimizer.param_groups[0]
+def test_plain_sgd_has_no_momentum_and_the_default_is_nnunets(start):
+    plain = start("nnUNetTrainerHWS_plainSGD")[0].optimizer.param_groups[0]
+    usual = start("nnUNetTrainerHWS")[0].optimizer.param_groups[0]
+    theirs = start(nnUNetTrainer)[0].optimizer.param_groups[0]
     assert (plain["momentum"], plain["nesterov"], plain["lr"]) == (0, False, theirs["lr"])
     for name in ("momentum", "nesterov", "lr", "weight_decay"):
         assert usual[name] == theirs[name]
@@ -143,16 +130,19 @@ def test_plain_sgd_has_no_momentum_and_the_default_is_nnunets(make_trainer):
 @pytest.mark.parametrize("cls", [DROWithDA5, DROWithoutDeepSupervision, DROWithTopK])
 @pytest.mark.filterwarnings("ignore:size_average and reduce")
 @pytest.mark.filterwarnings("ignore:This function is deprecated:DeprecationWarning:batchgenerators")
-def test_mixin_works_with_nnunets_other_trainers(make_trainer, cls):
-    trainer, loader = started(make_trainer, cls, "2d_small")
+def test_mixin_works_with_nnunets_other_trainers(start, cls):
+    trainer, loader = start(cls, "2d_small")
     for _ in range(3):
         step = trainer.train_step(next(loader))
     assert np.isfinite(step["loss"])
     assert np.isfinite(trainer.hardness_log.table.losses).any()
-    assert isinstance(trainer.loss.per_case, CaseByCaseLoss) == (cls is DROWithTopK)
+    is_unknown = cls is DROWithTopK
+    assert isinstance(trainer.loss.per_case, CaseByCaseLoss) == is_unknown
+    assert trainer.loss.pooled is None
+    assert ("The hardness of a case is the loss of its last patch" in log_of(trainer)) == is_unknown
 
 
-def test_mixin_says_when_a_trainer_does_not_use_its_loss(make_trainer):
+def test_mixin_says_when_a_trainer_does_not_use_its_loss(start):
     class OwnStep(nnUNetTrainer):
         def train_step(self, batch):
             return {"loss": np.array(0.0)}
@@ -160,13 +150,13 @@ def test_mixin_says_when_a_trainer_does_not_use_its_loss(make_trainer):
     class Mixed(HardnessWeighted, OwnStep):
         pass
 
-    trainer, loader = started(make_trainer, Mixed)
+    trainer, loader = start(Mixed)
     with pytest.raises(RuntimeError, match=r"did not call `self\.loss`"):
         trainer.train_step(next(loader))
 
 
-def test_a_nan_loss_is_refused_counted_and_logged(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10_2epochs_2iters"))
+def test_a_nan_loss_is_refused_counted_and_logged(start):
+    trainer, loader = start("nnUNetTrainerHWS_beta10_2epochs_2iters")
     batch = next(loader)
     batch["data"][0] = torch.nan
     first, second = draws_of(batch).indices.tolist()
@@ -175,31 +165,28 @@ def test_a_nan_loss_is_refused_counted_and_logged(make_trainer):
     assert table.refused == 1
     assert np.isnan(table.losses[first])
     assert np.isfinite(table.losses[second])
-    trainer.on_train_epoch_start()
-    trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
-    with open(trainer.log_file) as file:
-        assert "refused losses 1" in file.read()
+    end_epoch(trainer)
+    assert "refused losses 1" in log_of(trainer)
 
 
-def test_a_fold_with_one_training_case_warns_and_trains(make_trainer, project):
+def test_a_fold_with_one_training_case_warns_and_trains(start, project):
     here = project("labels")
     splits_file = here.preprocessed / "splits_final.json"
     before = load_json(str(splits_file)) if splits_file.exists() else None
     save_json([{"train": ["case_00"], "val": ["case_01"]}], str(splits_file))
     try:
-        trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"))
+        trainer, loader = start("nnUNetTrainerHWS_beta10")
         for _ in range(3):
             trainer.train_step(next(loader))
     finally:
         splits_file.unlink()
         if before is not None:
             save_json(before, str(splits_file))
-    with open(trainer.log_file) as file:
-        assert "fold 0 has one training case, case_00" in file.read()
+    assert "fold 0 has one training case, case_00" in log_of(trainer)
     assert trainer.hardness_log.table.probabilities().tolist() == [1.0]
 
 
-def test_scalars_go_to_the_other_loggers(make_trainer):
+def test_scalars_go_to_the_other_loggers(start):
     class Recorder:
         def __init__(self):
             self.seen = {}
@@ -210,41 +197,36 @@ def test_scalars_go_to_the_other_loggers(make_trainer):
         def update_config(self, config):
             pass
 
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"))
+    trainer, loader = start("nnUNetTrainerHWS_beta10")
     if not hasattr(trainer.logger, "loggers"):
         pytest.skip("this nnunetv2 has no other loggers")
     recorder = Recorder()
     trainer.logger.loggers.append(recorder)
     trainer.train_step(next(loader))
-    trainer.on_train_epoch_start()
-    trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
+    end_epoch(trainer)
     assert recorder.seen["hardness/refused_losses"] == 0
     assert recorder.seen["hardness/effective_cases"] > 1
     assert recorder.seen["hardness/clipped_share"] == 0
 
 
-def test_a_log_that_cannot_be_written_does_not_stop_the_training(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"))
+def test_a_log_that_cannot_be_written_does_not_stop_the_training(start):
+    trainer, loader = start("nnUNetTrainerHWS_beta10")
     os.mkdir(os.path.join(trainer.output_folder, "hardness.csv"))
     trainer.train_step(next(loader))
-    trainer.on_train_epoch_start()
-    trainer.on_train_epoch_end([{"loss": np.array(0.0)}])
-    with open(trainer.log_file) as file:
-        text = file.read()
-    assert "WARNING: could not write the hardness of this epoch" in text
-    assert "Hardness: mean loss" in text
+    end_epoch(trainer)
+    assert "WARNING: could not write the hardness of this epoch" in log_of(trainer)
+    assert "Hardness: mean loss" in log_of(trainer)
 
 
-def test_changed_case_list_is_one_line_in_the_log(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerHWS_beta10"))
+def test_changed_case_list_is_one_line_in_the_log(start, make_trainer):
+    trainer, loader = start("nnUNetTrainerHWS_beta10")
     trainer.train_step(next(loader))
     state = trainer.hardness_log.state_dict()
-    other = make_trainer(trainer_class("nnUNetTrainerHWS_beta10"), fold=1)
+    other = make_trainer("nnUNetTrainerHWS_beta10", fold=1)
     other.initialize()
     other.logger.load_checkpoint({**other.logger.get_checkpoint(), "nnunet_dro": state})
     other.get_dataloaders()
-    with open(other.log_file) as file:
-        assert file.read().count("The training cases changed since the checkpoint") == 1
+    assert log_of(other).count("The training cases changed since the checkpoint") == 1
     assert set(other.hardness_log.table.cases) != set(trainer.hardness_log.table.cases)
 
 
@@ -274,15 +256,3 @@ def test_effective_gradient_is_that_of_the_robust_loss():
     # The factor between them is the ratio of the partition functions, which a learning rate absorbs.
     ratio = torch.exp(torch.logsumexp(beta * losses.detach(), 0) - torch.logsumexp(beta * stale, 0))
     torch.testing.assert_close(estimate, ratio * exact, rtol=0.02, atol=0.02 * float(exact.norm()))
-
-
-@pytest.mark.filterwarnings("ignore:size_average and reduce")
-def test_a_loss_that_cannot_be_pooled_is_taken_patch_by_patch(make_trainer):
-    class Other(HardnessWeighted, nnUNetTrainerDiceTopK10Loss):
-        pass
-
-    trainer, loader = started(make_trainer, Other)
-    assert trainer.loss.pooled is None
-    trainer.train_step(next(loader))
-    with open(trainer.log_file) as file:
-        assert "The hardness of a case is the loss of its last patch" in file.read()

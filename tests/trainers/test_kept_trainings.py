@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.trainers.registry import trainer_class
 from tests.kept.folders import VERSION_0_2
 
 TRAININGS = sorted((VERSION_0_2 / "trainings").iterdir())
@@ -18,7 +17,7 @@ def test_a_training_of_version_0_2_goes_on(make_trainer, kept):
     subvolumes = (kept / "subvolumes.csv").exists()
     # The default has changed: its trainings go on under the name of what it was.
     name = kept.name.replace("DRO_2epochs", "DRO_share0.5_2epochs")
-    trainer = make_trainer(trainer_class(name), "3d_small" if subvolumes else "2d_small")
+    trainer = make_trainer(name, "3d_small" if subvolumes else "2d_small")
     folder = Path(trainer.output_folder)
     for file in kept.iterdir():
         shutil.copy(file, folder)

@@ -8,7 +8,6 @@ import torch
 
 from nnunet_dro.losses import PooledHardness
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.registry import trainer_class
 from tests.trainers.draws import draws_of
 
 
@@ -35,7 +34,7 @@ def check_an_epoch(trainer):
 
 def test_it_trains_what_the_planner_of_residual_encoders_plans(make_trainer, project):
     project("labels").run("nnUNetv2_plan_experiment", "-d", project("labels").dataset_id, "-pl", "nnUNetPlannerResEncM")
-    trainer = make_trainer(trainer_class("nnUNetTrainerDRO"), "3d_fullres", plans_name="nnUNetResEncUNetMPlans")
+    trainer = make_trainer("nnUNetTrainerDRO", "3d_fullres", plans_name="nnUNetResEncUNetMPlans")
     trainer.initialize()
     assert type(trainer.network).__name__ == "ResidualEncoderUNet"
     check_an_epoch(trainer)

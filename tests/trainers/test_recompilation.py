@@ -97,7 +97,7 @@ def test_another_batch_size_compiles_once_more_and_then_never(compiled):
 
 def test_batches_with_other_seeds_have_other_draws(make_trainer):
     """Otherwise the first test would change nothing."""
-    trainer = make_trainer(trainer_class("nnUNetTrainerDRO"), "2d_small")
+    trainer = make_trainer("nnUNetTrainerDRO", "2d_small")
     first, second = (draws_of(batch_of(trainer, seed, 2)) for seed in (1, 2))
     for column in fields(CaseColumns):
         if column.name != "indices":

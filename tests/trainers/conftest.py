@@ -1,0 +1,20 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+
+@pytest.fixture
+def start(make_trainer) -> Callable:
+    """Make a trainer, as `make_trainer` does, that is ready for its first step; returns it and its data loader."""
+
+    def make(cls, *arguments, **settings):
+        torch.manual_seed(0)
+        np.random.seed(0)
+        trainer = make_trainer(cls, *arguments, **settings)
+        trainer.initialize()
+        trainer.network.train()
+        return trainer, trainer.get_dataloaders()[0]
+
+    return make
