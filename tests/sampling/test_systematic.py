@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare, norm
+from scipy.stats import chisquare
 
 from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable, expected_draws
 from nnunet_dro.sampling.draws import draw_uniformly
@@ -71,6 +71,7 @@ def test_expected_draws_fill_the_places_and_give_harder_cases_no_less(weights, s
         (1500, 6, 20.0),
         (3000, 2, 10.0),
         (40, 1, 8.0),
+        *((40, 4, 0.0), (1100, 7, 0.0)),  # uniformly
     ],
 )
 def test_cases_come_as_often_as_expected(n, size, beta):
@@ -90,19 +91,6 @@ def test_cases_come_as_often_as_expected(n, size, beta):
     assert ((found - meant)[used] ** 2 / meant[used]).sum() < used.sum() + 4 * np.sqrt(2 * used.sum())
 
 
-@pytest.mark.parametrize("beta", [4.0, 100.0])
-def test_each_case_comes_within_chance_of_its_probability(beta):
-    n, size, n_batches = 30, 4, 20_000
-    table = table_with(losses_of(n), beta=beta, exploration=0.2)
-    expected = expected_draws(table.probabilities(), size=size)
-    counts = np.bincount(batches_of(table, size, n_batches).ravel(), minlength=n)
-    deviation = np.sqrt(n_batches * expected * (1 - expected))
-    sure = expected > 1 - 1e-9
-    np.testing.assert_array_equal(counts[sure], n_batches)
-    z = (counts - n_batches * expected)[~sure] / deviation[~sure]
-    assert np.abs(z).max() < norm.isf(1e-3 / 2 / n)
-
-
 @pytest.mark.parametrize("n", [7, 600, 2000])
 @pytest.mark.parametrize("rule", [KL(5.0), KL(1e4), Chi2(4.0), CVaR(0.2), CVaR(0.2, 0.1)], ids=str)
 def test_draws_say_the_share_that_was_expected(n, rule):
@@ -113,15 +101,6 @@ def test_draws_say_the_share_that_was_expected(n, rule):
         for _ in range(20):
             draws = table.draw(size, rng=rng)
             np.testing.assert_allclose(draws.probabilities, expected[draws.indices], rtol=1e-9)
-
-
-def test_a_capped_case_has_the_share_of_one_place():
-    table = table_with([0.0, 0.0, 0.0, 9.0], beta=100.0, exploration=0.0)
-    for seed in range(20):
-        draws = table.draw(2, rng=np.random.default_rng(seed))
-        shares = dict(zip(draws.indices.tolist(), draws.probabilities.tolist(), strict=True))
-        assert shares.pop(3) == 0.5
-        assert list(shares.values()) == pytest.approx([1 / 6])
 
 
 @pytest.mark.parametrize("rule", [KL(1e4), CVaR(0.05)], ids=str)
@@ -142,13 +121,6 @@ def test_a_case_with_nearly_all_probability_does_not_drown_the_rest():
     weights = np.exp([0.0, 0.1, 0.2])
     assert counts[3] == 20_000
     assert chisquare(counts[:3], 20_000 * weights / weights.sum()).pvalue > 1e-3
-
-
-def test_beta_zero_draws_uniformly():
-    for n, size in ((40, 4), (1100, 7)):
-        table = table_with(losses_of(n), beta=0.0)
-        counts = np.bincount(batches_of(table, size, 20_000).ravel(), minlength=n)
-        assert chisquare(counts).pvalue > 1e-3
 
 
 def test_draws_estimate_a_weighted_mean_without_bias():
