@@ -55,7 +55,7 @@ def number(value: float) -> str:
 
 _NUMBER = r"(\d+\.?\d*|\.\d+)"
 _FIDON = "Fidon et al. 2022"
-_WANG = "Wang et al. 2024 (GI-LS)"
+_WANG = "Wang et al. 2024"
 
 
 def _number(form: str, help: str, *, field: str = "", source: str = "") -> Option:
@@ -78,9 +78,8 @@ def _switch(word: str, help: str, *, field: str = "", value: Any = True, source:
 OPTIONS = (
     _number(
         "earned<s>",
-        "Draws by hardness only as far as the hardest cases get better: a case is drawn with probability softmax(beta "
-        "* stale loss), and the effective share of the cases falls from 1, which is uniform, to s at least, as the "
-        "loss of the hardest follows the loss of the others; 0 < s < 1.",
+        "Draws by hardness only as far as the hardest cases get better: uniformly at first, and at most as if from a "
+        "share s of the cases; 0 < s < 1.",
     ),
     _number(
         "share<s>",
