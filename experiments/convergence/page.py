@@ -36,7 +36,6 @@ def page_text(scores: pd.DataFrame, asked: Question, *, regrouped: pd.DataFrame 
         rates=collapse_rates(at_the_end, collapsed, labels=labels) if len(collapsed) else [],
         verdicts_without=_verdicts(without_collapsed(scores, collapsed), roles, iterations, converged=converged),
         rise=rise.to_dict(),
-        in_the_last="in the last quarter" if asked.settling == 0.25 else "in the second half",
         since="In the last quarter" if asked.settling == 0.25 else "From the half to the end",
         rising=rising,
         label_words=f" for the {roles.label}" if one_label else "",

@@ -22,15 +22,10 @@ INTENSITY_RANGE = "intensity_range"
 
 @dataclass(frozen=True)
 class Hippocampus:
-    """The hippocampus data.
+    """The hippocampus data."""
 
-    Attributes:
-        dataset: The raw dataset.
-        ranges: The intensity range of every case.
-    """
-
-    dataset: RawDataset
-    ranges: "pd.Series[str]"
+    dataset: RawDataset  # The raw dataset.
+    ranges: "pd.Series[str]"  # The intensity range of every case.
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -27,19 +27,12 @@ TEST_SIZE = 256
 
 @dataclass(frozen=True)
 class Image:
-    """One image.
+    """One image."""
 
-    Attributes:
-        case: Its name.
-        modality: Its modality, the stratum.
-        intensities: Standardised per channel, shape (3, height, width), float32.
-        labels: 1 in nuclei, shape (height, width), uint8.
-    """
-
-    case: str
-    modality: str
-    intensities: NDArray[np.float32]
-    labels: NDArray[np.uint8]
+    case: str  # Its name.
+    modality: str  # Its modality, the stratum.
+    intensities: NDArray[np.float32]  # Standardised per channel, shape (3, height, width), float32.
+    labels: NDArray[np.uint8]  # 1 in nuclei, shape (height, width), uint8.
 
     def centre(self, size: int) -> "Image":
         """The middle of the image, ``size`` pixels wide and high at most."""

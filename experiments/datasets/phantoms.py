@@ -43,17 +43,12 @@ _CONTROL_POINTS = 5
 
 @dataclass(frozen=True)
 class Phantom:
-    """One phantom.
+    """One phantom."""
 
-    Attributes:
-        image: Intensities, shape (SIZE, SIZE, SIZE), axes from below, from behind, from the left.
-        labels: Values of the labels, same shape.
-        known: Columns of the case tables, and what they have of it.
-    """
-
+    # Intensities, shape (SIZE, SIZE, SIZE), axes from below, from behind, from the left.
     image: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.uint8]
-    known: Mapping[str, object] = field(default_factory=dict)
+    labels: npt.NDArray[np.uint8]  # Values of the labels, same shape.
+    known: Mapping[str, object] = field(default_factory=dict)  # Columns of the case tables, and what they have of it.
 
 
 @cache
@@ -156,17 +151,11 @@ def acquire(
 
 @dataclass(frozen=True)
 class Counts:
-    """How many phantoms of each pathology a dataset has.
+    """How many phantoms of each pathology a dataset has."""
 
-    Attributes:
-        train: Training cases by pathology.
-        validation: Cases that nnU-Net validates on while it trains; controls, so that no rare case is lost to them.
-        test: Test cases of each pathology.
-    """
-
-    train: Mapping[str, int]
-    validation: int
-    test: int
+    train: Mapping[str, int]  # Training cases by pathology.
+    validation: int  # Cases that nnU-Net validates on while it trains; controls, so that no rare case is lost to them.
+    test: int  # Test cases of each pathology.
 
 
 def write_dataset(folder: Path, counts: Counts, *, rng: np.random.Generator) -> Path:

@@ -18,21 +18,13 @@ RARE = "rare"
 
 @dataclass(frozen=True)
 class Strata:
-    """The strata of the data, and what a page calls them.
+    """The strata of the data, and what a page calls them."""
 
-    Attributes:
-        rare: The strata that are rare in training.
-        common: The others.
-        as_rare: What the rare ones are called together, as "rare modalities".
-        as_common: What the common ones are called together in tables.
-        article: What stands before that in a sentence.
-    """
-
-    rare: tuple[str, ...]
-    common: tuple[str, ...]
-    as_rare: str
-    as_common: str
-    article: str = ""
+    rare: tuple[str, ...]  # The strata that are rare in training.
+    common: tuple[str, ...]  # The others.
+    as_rare: str  # What the rare ones are called together, as "rare modalities".
+    as_common: str  # What the common ones are called together in tables.
+    article: str = ""  # What stands before that in a sentence.
 
 
 def statistics_of(setting: Setting, seed: int, dice: pd.DataFrame, by: Iterable[str]) -> pd.DataFrame:

@@ -15,23 +15,14 @@ from experiments.record import Page, collapsed_trainings, render
 
 @dataclass(frozen=True)
 class Words:
-    """What a record is about.
+    """What a record is about."""
 
-    Attributes:
-        name: Name of its files.
-        template: What extends the common text: it has what was asked and decided, and the limits.
-        strata: The strata of the data.
-        iterations: Length of the trainings, and that of a smoke run.
-        label: The label that the page is about; None if there is only one.
-        values: What the template calls by name besides what all have.
-    """
-
-    name: str
-    template: str
-    strata: Strata
-    iterations: tuple[int, int]
-    label: str | None = None
-    values: Mapping[str, object] = field(default_factory=dict)
+    name: str  # Name of its files.
+    template: str  # What extends the common text: it has what was asked and decided, and the limits.
+    strata: Strata  # The strata of the data.
+    iterations: tuple[int, int]  # Length of the trainings, and that of a smoke run.
+    label: str | None = None  # The label that the page is about; None if there is only one.
+    values: Mapping[str, object] = field(default_factory=dict)  # What the template calls by name besides what all have.
 
     def page(self, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         """The page of a row per setting, seed and stratum."""
@@ -39,13 +30,11 @@ class Words:
         if self.label is not None:
             table = table[table["label"] == self.label]
         rows, seeds = page_table(table, self.strata), sorted(table["seed"].unique().tolist())
-        # What momentum changes is in the text and in the picture.
-        shown = rows.loc[~rows["setting"].str.contains("momentum"), ["setting", f"{RARE} mean - ERM"]]
         return Page(
             self.text(table, quick=quick),
             rows,
             seeds,
-            shown=shown,
+            shown=shown_table(rows),
             more={"-effects": main_effects(of_both(table, self.strata))},
             pictures={"": partial(draw, table, self.strata)},
         )
@@ -84,7 +73,7 @@ def values_of(table: pd.DataFrame, strata: Strata) -> dict[str, object]:
         "mean": mean,
         "change": change,
         "effects": _shown(main_effects(both)),
-        "missed": [f"{setting} on seed {seed}" for setting, seed in missed],
+        "n_missed": len(missed),
         "n_trainings": both.groupby(["setting", "seed"]).ngroups,
         "effects_without": _shown(main_effects(of_both(table[~is_missed], strata))) if missed else [],
         "erm": {"Nesterov": Setting(NESTEROV), "SGD": Setting(SGD, rate=RATE)},
@@ -137,6 +126,18 @@ def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
             row["clipped, %"] = of["clipped"].mean()
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def shown_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Differences of the rare mean, a column per beta; what momentum changes is in the text and in the picture."""
+    name = f"{RARE} mean - ERM"
+    to_erm = rows.set_index("setting")[name]
+    return pd.DataFrame(
+        {name: optimiser + ", weights" * weights}
+        | {f"beta {beta}": to_erm.get(Setting(optimiser, beta, weights, rate=RATE).name) for beta in BETAS}
+        for optimiser in (NESTEROV, SGD)
+        for weights in (False, True)
+    )
 
 
 def draw(table: pd.DataFrame, strata: Strata) -> Figure:

@@ -21,21 +21,13 @@ LEVELS: Mapping[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A corner of the factorial.
+    """A corner of the factorial."""
 
-    Attributes:
-        optimiser: `NESTEROV` or `SGD`.
-        beta: 0 is ERM.
-        weights: Whether there are importance weights.
-        momentum: Momentum of the stale losses.
-        rate: Learning rate at the start.
-    """
-
-    optimiser: str
-    beta: int = 0
-    weights: bool = False
-    momentum: float = 0
-    rate: float = NESTEROV_RATE
+    optimiser: str  # `NESTEROV` or `SGD`.
+    beta: int = 0  # 0 is ERM.
+    weights: bool = False  # Whether there are importance weights.
+    momentum: float = 0  # Momentum of the stale losses.
+    rate: float = NESTEROV_RATE  # Learning rate at the start.
 
     @property
     def name(self) -> str:

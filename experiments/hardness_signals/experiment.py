@@ -48,19 +48,12 @@ _FIXED: dict[str, Any] = {"epochs": 1, "iterations": 1, "about": "", "trainers":
 
 @dataclass(frozen=True)
 class SignalsRun:
-    """What is measured with patches of one size.
+    """What is measured with patches of one size."""
 
-    Attributes:
-        patch: Voxels along each axis.
-        moments: Iterations of training before each measurement.
-        n_draws: About how often each case is drawn at a moment.
-        data: What the dataset is made with.
-    """
-
-    patch: tuple[int, ...]
-    moments: tuple[int, ...]
-    n_draws: int
-    data: dict[str, Any]
+    patch: tuple[int, ...]  # Voxels along each axis.
+    moments: tuple[int, ...]  # Iterations of training before each measurement.
+    n_draws: int  # About how often each case is drawn at a moment.
+    data: dict[str, Any]  # What the dataset is made with.
 
 
 def _volumes(options: Options) -> Study:
@@ -137,7 +130,7 @@ def _page(template: str, values: Mapping[str, object], table: pd.DataFrame) -> P
         **values,
     )
     left_out = ["sd between cases", "sd within a case", "share, momentum 0.5", "iterations"]
-    shown = last.drop(columns=left_out).dropna(axis="columns", how="all")
+    shown = last[last["signal"].isin(["loss", POOLED])].drop(columns=left_out).dropna(axis="columns", how="all")
     return Page(text, table, [0], shown=shown, pictures={"": partial(draw, table)})
 
 

@@ -86,7 +86,6 @@ EXPERIMENTS = {
 def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
     """The text of the page above its table, from `rows_by_seed` and all `training_cases`."""
     found = dice_differences(scores, roles(study))
-    minutes = scores.drop_duplicates(["method", "seed"]).groupby("method")["cpu_seconds"].mean() / 60
     of_baseline = cases[cases["method"] == BASELINE]
     right_rare = found[(found["method"] == RIGHT) & found["stratum"].isin(study.rare)].set_index("label")["mean"]
     return render(
@@ -101,7 +100,6 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
         right_rare={label: right_rare[label] for label in study.labels if label in right_rare},
         learnt=LEARNT,
         not_learnt=not_learnt(scores, study),
-        minutes=minutes.to_dict(),
         separation=separation_rows(separation_table(cases)),
         bound=bound_table(cases),
         gaps=gaps,

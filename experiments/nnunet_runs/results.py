@@ -23,19 +23,12 @@ ALL_LABELS = "all labels"
 
 @dataclass(frozen=True)
 class StudyRun:
-    """A training of a study, and everything that determines it.
+    """A training of a study, and everything that determines it."""
 
-    Attributes:
-        method: Name of the method.
-        trainer: Name of the trainer, with its length.
-        seed: Seed of the data and of the training.
-        settings: Settings of the data and the network.
-    """
-
-    method: str
-    trainer: str
-    seed: int
-    settings: dict[str, Any]
+    method: str  # Name of the method.
+    trainer: str  # Name of the trainer, with its length.
+    seed: int  # Seed of the data and of the training.
+    settings: dict[str, Any]  # Settings of the data and the network.
 
     def of(self, study: Study, options: Options) -> SeedRuns:
         """What makes it, in a folder that no other settings share."""

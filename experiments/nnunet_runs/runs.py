@@ -32,16 +32,11 @@ class SeedRuns:
 
     The seed draws the data, and the first weights and all random numbers of the trainings. So trainings of one seed can
     be compared one by one, and seeds vary everything.
-
-    Attributes:
-        folder: Folder of everything that is made.
-        study: The study.
-        seed: Seed of the dataset and the trainings.
     """
 
-    folder: Path
-    study: Study
-    seed: int
+    folder: Path  # Folder of everything that is made.
+    study: Study  # The study.
+    seed: int  # Seed of the dataset and the trainings.
 
     @property
     def raw(self) -> Path:

@@ -17,58 +17,38 @@ SECONDS, MINUTES_AROUND = 0.1, 0.5
 
 @dataclass(frozen=True)
 class Study:
-    """A dataset whose test cases are in strata, the methods, and how long networks are trained on it.
+    """A dataset whose test cases are in strata, the methods, and how long networks are trained on it."""
 
-    Attributes:
-        name: Name of the study in names of folders and files.
-        title: Heading of the page.
-        dataset: Name of the nnU-Net dataset.
-        by: Column of the case tables with the strata. No underscore: it becomes part of trainers' names.
-        rare: The strata that are rare in training, or in no training.
-        common: The others.
-        labels: The labels the page's table is about.
-        epochs: Length of every training.
-        iterations: Training iterations per epoch.
-        write: Writes the raw dataset of a seed (``cases.csv``, ``test_cases.csv`` in it) into a folder.
-        settings: Settings of the runs in a work folder; other settings need another folder.
-        about: The page's paragraphs on the data, markdown.
-        trainers: Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
-        factors: Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.
-        sources: Method to the method whose model of the same seed it starts from; random weights if absent.
-        subsets: Method to a function that names its training cases, given the raw dataset; all of them if absent.
-        trainer_folders: Folders in which nnU-Net looks for trainers beside those of this package.
-        parent: The configuration of nnU-Net that the small one inherits from.
-        batch_size: Cases, or slices, in a batch.
-        patch_size: Size of a patch in voxels; None for the demo's.
-        features: Features of the network's stages; None for the demo's.
-        n_convolutions: Convolutions of a stage.
-        minutes_around: Minutes of a processor core that the predictions of a training and their evaluation take, about.
-        seconds: Method to the seconds of a processor core that one of its iterations takes, about; `SECONDS` if absent.
-    """
-
-    name: str
-    title: str
-    dataset: str
-    by: str
-    rare: tuple[str, ...]
-    common: tuple[str, ...]
-    labels: tuple[str, ...]
-    epochs: int
-    iterations: int
+    name: str  # Name of the study in names of folders and files.
+    title: str  # Heading of the page.
+    dataset: str  # Name of the nnU-Net dataset.
+    by: str  # Column of the case tables with the strata. No underscore: it becomes part of trainers' names.
+    rare: tuple[str, ...]  # The strata that are rare in training, or in no training.
+    common: tuple[str, ...]  # The others.
+    labels: tuple[str, ...]  # The labels the page's table is about.
+    epochs: int  # Length of every training.
+    iterations: int  # Training iterations per epoch.
+    # Writes the raw dataset of a seed (``cases.csv``, ``test_cases.csv`` in it) into a folder.
     write: Callable[[Path, np.random.Generator], object]
-    settings: Mapping[str, object]
-    about: str
+    settings: Mapping[str, object]  # Settings of the runs in a work folder; other settings need another folder.
+    about: str  # The page's paragraphs on the data, markdown.
+    # Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
     trainers: Mapping[str, str]
+    # Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.
     factors: Mapping[str, float] = field(default_factory=dict)
+    # Method to the method whose model of the same seed it starts from; random weights if absent.
     sources: Mapping[str, str] = field(default_factory=dict)
+    # Method to a function that names its training cases, given the raw dataset; all of them if absent.
     subsets: Mapping[str, Callable[[Path], Sequence[str]]] = field(default_factory=dict)
-    trainer_folders: tuple[Path, ...] = ()
-    parent: str = PARENT
-    batch_size: int = BATCH_SIZE
-    patch_size: tuple[int, ...] | None = None
-    features: tuple[int, ...] | None = None
-    n_convolutions: int = 1
+    trainer_folders: tuple[Path, ...] = ()  # Folders in which nnU-Net looks for trainers beside those of this package.
+    parent: str = PARENT  # The configuration of nnU-Net that the small one inherits from.
+    batch_size: int = BATCH_SIZE  # Cases, or slices, in a batch.
+    patch_size: tuple[int, ...] | None = None  # Size of a patch in voxels; None for the demo's.
+    features: tuple[int, ...] | None = None  # Features of the network's stages; None for the demo's.
+    n_convolutions: int = 1  # Convolutions of a stage.
+    # Minutes of a processor core that the predictions of a training and their evaluation take, about.
     minutes_around: float = MINUTES_AROUND
+    # Method to the seconds of a processor core that one of its iterations takes, about; `SECONDS` if absent.
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -25,17 +25,11 @@ LEARNING_RATE, MOMENTUM, WEIGHT_DECAY, LARGEST_NORM = 1e-2, 0.99, 3e-5, 12.0
 
 @dataclass(frozen=True)
 class Run:
-    """One training and everything that determines it.
+    """One training and everything that determines it."""
 
-    Attributes:
-        trainer: Name of the trainer whose way of drawing and weighting is taken, without its length.
-        seed: Seed of the split, the first weights, the draws and the augmentation.
-        iterations: Length of the training.
-    """
-
-    trainer: str
-    seed: int
-    iterations: int
+    trainer: str  # Name of the trainer whose way of drawing and weighting is taken, without its length.
+    seed: int  # Seed of the split, the first weights, the draws and the augmentation.
+    iterations: int  # Length of the training.
 
     @property
     def optimiser(self) -> dict[str, Any]:
@@ -50,15 +44,10 @@ class Run:
 
 @dataclass(frozen=True)
 class OptimisedRun(Run):
-    """A training with an optimiser of its own.
+    """A training with an optimiser of its own."""
 
-    Attributes:
-        learning_rate: Its learning rate at the start.
-        momentum: Its Nesterov momentum; 0 is plain SGD.
-    """
-
-    learning_rate: float
-    momentum: float = MOMENTUM
+    learning_rate: float  # Its learning rate at the start.
+    momentum: float = MOMENTUM  # Its Nesterov momentum; 0 is plain SGD.
 
     @property
     def optimiser(self) -> dict[str, Any]:
@@ -68,19 +57,14 @@ class OptimisedRun(Run):
 
 @dataclass
 class Result:
-    """What came out of a run.
+    """What came out of a run."""
 
-    Attributes:
-        dice: Rows with the iteration, the modality, the test case and its Dice in [0, 1].
-        share: Rows with the iteration, the modality and its share of the draws so far, in [0, 1].
-        clipped_share: Share of the importance weights that were clipped, in [0, 1].
-        seconds: Processor time of the run.
-    """
-
+    # Rows with the iteration, the modality, the test case and its Dice in [0, 1].
     dice: list[tuple[int, str, str, float]] = field(default_factory=list)
+    # Rows with the iteration, the modality and its share of the draws so far, in [0, 1].
     share: list[tuple[int, str, float]] = field(default_factory=list)
-    clipped_share: float = 0.0
-    seconds: float = 0.0
+    clipped_share: float = 0.0  # Share of the importance weights that were clipped, in [0, 1].
+    seconds: float = 0.0  # Processor time of the run.
 
 
 class Sampler:

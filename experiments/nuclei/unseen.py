@@ -91,10 +91,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores = tables["-all"]
     seeds = sorted(scores["seed"].unique().tolist())
     text, table = page_text(scores, n_seeds=len(seeds)), page_table(scores)
-    # What there is of the seen domain against twice the length, of changes and of times is in the CSV.
-    shown = table[
-        ["method", *(name for name in table if str(name).startswith((SEEN, MEAN)) and name != f"{SEEN} - {TWICE}")]
-    ]
+    shown = table[["method", SEEN, *(name for name in table if str(name).startswith(MEAN))]]
     return Page(text, table, seeds, shown=shown, pictures={"": partial(draw, scores)})
 
 

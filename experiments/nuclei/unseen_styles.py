@@ -27,18 +27,12 @@ class StyleSpace:
 
     where ``up`` interpolates the last numbers, a grid of ``grid`` points along each axis, linearly to the size of the
     image. u = 0 changes nothing. Images are standardised, so that offset and field are in standard deviations.
-
-    Attributes:
-        gain: Largest logarithm of the gain, >= 0; 0 for none.
-        offset: Largest offset, >= 0; 0 for none.
-        field: Largest value of the additive field, >= 0; 0 for none.
-        grid: Points of the field along each axis, >= 1.
     """
 
-    gain: float = 0.5
-    offset: float = 0.5
-    field: float = 1.0
-    grid: int = 4
+    gain: float = 0.5  # Largest logarithm of the gain, >= 0; 0 for none.
+    offset: float = 0.5  # Largest offset, >= 0; 0 for none.
+    field: float = 1.0  # Largest value of the additive field, >= 0; 0 for none.
+    grid: int = 4  # Points of the field along each axis, >= 1.
 
     def size(self, data: Tensor) -> int:
         """Number of values of the style of one image of ``data``, shape (b, channels, *spatial)."""

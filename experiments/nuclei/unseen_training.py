@@ -36,32 +36,21 @@ STYLES, STYLE_STEPS, STYLE_STEP_SIZE = StyleSpace(), 2, 0.75
 
 @dataclass(frozen=True)
 class Method:
-    """What is done in a training.
+    """What is done in a training."""
 
-    Attributes:
-        smoothing: alpha of the label smoothing, in [0, 0.5]; 0 is none.
-        length: How many times as long as the others it is.
-        generated: Where the generated images come from.
-        largest_change: Bound of GI-LS on the root mean square change of an image, in standard deviations of its patch.
-        warmup: Share of the iterations at the start in which no images are generated, in [0, 1].
-    """
-
-    smoothing: float = 0.0
-    length: int = 1
-    generated: Kind = ""
+    smoothing: float = 0.0  # alpha of the label smoothing, in [0, 0.5]; 0 is none.
+    length: int = 1  # How many times as long as the others it is.
+    generated: Kind = ""  # Where the generated images come from.
+    # Bound of GI-LS on the root mean square change of an image, in standard deviations of its patch.
     largest_change: float = 0.0
-    warmup: float = 0.0
+    warmup: float = 0.0  # Share of the iterations at the start in which no images are generated, in [0, 1].
 
 
 @dataclass(frozen=True)
 class UnseenRun(Run):
-    """A training with a method of its own.
+    """A training with a method of its own."""
 
-    Attributes:
-        method: What is done.
-    """
-
-    method: Method
+    method: Method  # What is done.
 
     @property
     def moments(self) -> list[int]:
@@ -71,21 +60,16 @@ class UnseenRun(Run):
 
 @dataclass
 class UnseenResult:
-    """What came out of a run.
+    """What came out of a run."""
 
-    Attributes:
-        dice: Rows with the iteration, the domain, the test case and its Dice in [0, 1].
-        share: Rows with the iteration, the domain and its share of the draws so far: 1 for the one in training.
-        change: Mean root mean square change of the generated images, in standard deviations of their patches.
-        milliseconds: Processor time of an iteration without the tests.
-        seconds: Processor time of the run.
-    """
-
+    # Rows with the iteration, the domain, the test case and its Dice in [0, 1].
     dice: list[tuple[int, str, str, float]] = field(default_factory=list)
+    # Rows with the iteration, the domain and its share of the draws so far: 1 for the one in training.
     share: list[tuple[int, str, float]] = field(default_factory=list)
+    # Mean root mean square change of the generated images, in standard deviations of their patches.
     change: float = 0.0
-    milliseconds: float = 0.0
-    seconds: float = 0.0
+    milliseconds: float = 0.0  # Processor time of an iteration without the tests.
+    seconds: float = 0.0  # Processor time of the run.
 
 
 def train(

@@ -24,19 +24,13 @@ RIGHT_KIND = "clean"
 
 @dataclass(frozen=True)
 class NoisyImages:
-    """The images of a seed.
+    """The images of a seed."""
 
-    Attributes:
-        train: The training images, with the labels that a training sees.
-        kinds: What is wrong with the labels of each training image: one of `label_noise.data.KINDS`, or `RIGHT_KIND`.
-        trusted: Whether each training image is known to have right labels.
-        test: The test images; all labels are right.
-    """
-
-    train: tuple[Image, ...]
+    train: tuple[Image, ...]  # The training images, with the labels that a training sees.
+    # What is wrong with the labels of each training image: one of `label_noise.data.KINDS`, or `RIGHT_KIND`.
     kinds: tuple[str, ...]
-    trusted: tuple[bool, ...]
-    test: tuple[Image, ...]
+    trusted: tuple[bool, ...]  # Whether each training image is known to have right labels.
+    test: tuple[Image, ...]  # The test images; all labels are right.
 
     def with_right_labels_only(self) -> "NoisyImages":
         """The same without the training images whose labels are wrong."""

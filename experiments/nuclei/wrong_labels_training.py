@@ -34,15 +34,11 @@ class NoisyRun(Run):
     """A training on images of which some have wrong labels.
 
     The trainer's name may have a length: ``_warmup3_10epochs`` draws uniformly in the first three tenths.
-
-    Attributes:
-        weights: Where the weights of a batch come from.
-        right_only: Whether the images with wrong labels are left out.
-        finetuning_rate: Learning rate at the start of a finetuning on the trusted images; None for no finetuning.
     """
 
-    weights: Weights = "trainer"
-    right_only: bool = False
+    weights: Weights = "trainer"  # Where the weights of a batch come from.
+    right_only: bool = False  # Whether the images with wrong labels are left out.
+    # Learning rate at the start of a finetuning on the trusted images; None for no finetuning.
     finetuning_rate: float | None = None
 
     @property
@@ -69,16 +65,13 @@ class NoisyRun(Run):
 
 @dataclass
 class NoisyResult(Result):
-    """What came out of a run.
+    """What came out of a run."""
 
-    Attributes:
-        cases: Rows with a training image, its modality, its kind, whether it is trusted, its mean stale loss and mean
-            weight (1: as in a plain training; None if it was not drawn) and its number of draws, without the iterations
-            that do not count.
-        finetuned: Rows as in ``dice``, of the network that was finetuned; they have the iteration of the run's end.
-    """
-
+    # Rows with a training image, its modality, its kind, whether it is trusted, its mean stale loss and mean weight (1:
+    # as in a plain training; None if it was not drawn) and its number of draws, without the iterations that do not
+    # count.
     cases: list[tuple[str, str, str, bool, float | None, float | None, int]] = field(default_factory=list)
+    # Rows as in ``dice``, of the network that was finetuned; they have the iteration of the run's end.
     finetuned: list[tuple[int, str, str, float]] = field(default_factory=list)
 
 

@@ -28,43 +28,28 @@ RESULTS, QUICK_RESULTS = Path("docs/results"), Path("build/quick-results")
 
 @dataclass(frozen=True)
 class Options:
-    """What a command asks for.
+    """What a command asks for."""
 
-    Attributes:
-        quick: Whether it is a smoke run.
-        seeds: Seeds to run.
-        methods: Methods to run, where they can be chosen.
-        data: The raw dataset, where one is needed.
-        work: Folder of the finished runs, and of what they need.
-        add: Whether the runs are added to those in the tables.
-    """
-
-    quick: bool
-    seeds: tuple[int, ...]
-    methods: tuple[str, ...]
-    data: Path
-    work: Path
-    add: bool = False
+    quick: bool  # Whether it is a smoke run.
+    seeds: tuple[int, ...]  # Seeds to run.
+    methods: tuple[str, ...]  # Methods to run, where they can be chosen.
+    data: Path  # The raw dataset, where one is needed.
+    work: Path  # Folder of the finished runs, and of what they need.
+    add: bool = False  # Whether the runs are added to those in the tables.
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a record shows.
+    """What a record shows."""
 
-    Attributes:
-        text: What was asked and what came out, markdown, with headings from the second level on.
-        table: Results; the page shows rounded numbers of the rows that `shown_rows` keeps, the CSV all rows and digits.
-        seeds: Seeds of the random numbers; none where nothing is random.
-        shown: What the page shows in place of the table; without a row it has no picture either.
-        more: Other tables that follow from those of the runs, by what their files' names end with.
-        pictures: Name's end of a picture to what draws it.
-    """
-
-    text: str
+    text: str  # What was asked and what came out, markdown, with headings from the second level on.
+    # Results; the page shows rounded numbers of the rows that `shown_rows` keeps, the CSV all rows and digits.
     table: pd.DataFrame
-    seeds: Sequence[int] = ()
-    shown: pd.DataFrame | None = None
+    seeds: Sequence[int] = ()  # Seeds of the random numbers; none where nothing is random.
+    shown: pd.DataFrame | None = None  # What the page shows in place of the table; nothing if it has no row.
+    # Other tables that follow from those of the runs, by what their files' names end with.
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    # Name's end of a picture to what draws it.
     pictures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
 
 
@@ -74,49 +59,35 @@ Finished = Mapping[str, tuple[Any, Mapping[str, Any]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """An experiment.
+    """An experiment."""
 
-    Attributes:
-        name: Its name on the command line and in the names of its files.
-        title: Heading of its page, or of its section of a page.
-        runs: The runs by their names, each a dataclass of all that determines it; what needs another run comes later.
-            It raises OSError, ValueError or ImportError if the data are not there or do not fit.
-        make: Makes a run, maybe in another process: all in JSON's types, and the ``seconds`` of the processor among it.
-        minutes: Minutes of a processor core that a run takes, about.
-        tables: The tables that the page is made from, by what their files' names end with.
-        page: The page of the tables, as they are in their files, of a smoke run or not.
-        inputs: What the names of the files end with that `page` needs, and how pandas reads them.
-        draw: Draws the picture from the runs, where the tables do not have all of it.
-        ordered: The rows of a table in its order, after those of other commands have come to them.
-        seeds: Seeds of a full run; a smoke run has the first. None if there are none to choose.
-        methods: Methods to choose from; none if all are always run.
-        default_methods: Those that are run if none are given; all if empty.
-        data: What the raw dataset is that it needs; empty if it needs none.
-        cache: Folder of its runs in the user's cache; its name if empty.
-        folder: Folder of its runs in that folder, or in the one that is given.
-        page_name: Name of its page if it is not that of the experiment.
-        is_section: Whether it is a section of that page, which another experiment begins.
-        formats: What a table's file name ends with to how its numbers are written: all digits if not told.
-    """
-
-    name: str
-    title: str
+    name: str  # Its name on the command line and in the names of its files.
+    title: str  # Heading of its page, or of its section of a page.
+    # The runs by their names, each a dataclass of all that determines it; what needs another run comes later. It raises
+    # OSError, ValueError or ImportError if the data are not there or do not fit.
     runs: Callable[[Options], Sequence[Mapping[str, Any]]]
+    # Makes a run, maybe in another process: all in JSON's types, and the ``seconds`` of the processor among it.
     make: Callable[[Options, str, Any], Mapping[str, Any]]
-    minutes: Callable[[Any], float]
+    minutes: Callable[[Any], float]  # Minutes of a processor core that a run takes, about.
+    # The tables that the page is made from, by what their files' names end with.
     tables: Callable[[Finished, Options], Mapping[str, pd.DataFrame]]
+    # The page of the tables, as they are in their files, of a smoke run or not.
     page: Callable[[Mapping[str, pd.DataFrame], bool], Page]
+    # What the names of the files end with that `page` needs, and how pandas reads them.
     inputs: Mapping[str, dict[str, Any]] = field(default_factory=lambda: {"-all": {}})
+    # Draws the picture from the runs, where the tables do not have all of it.
     draw: Callable[[Finished], Figure] | None = None
+    # The rows of a table in its order, after those of other commands have come to them.
     ordered: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table
-    seeds: Sequence[int] = range(5)
-    methods: Sequence[str] = ()
-    default_methods: Sequence[str] = ()
-    data: str = ""
-    cache: str = ""
-    folder: str = ""
-    page_name: str = ""
-    is_section: bool = False
+    seeds: Sequence[int] = range(5)  # Seeds of a full run; a smoke run has the first. None if there are none to choose.
+    methods: Sequence[str] = ()  # Methods to choose from; none if all are always run.
+    default_methods: Sequence[str] = ()  # Those that are run if none are given; all if empty.
+    data: str = ""  # What the raw dataset is that it needs; empty if it needs none.
+    cache: str = ""  # Folder of its runs in the user's cache; its name if empty.
+    folder: str = ""  # Folder of its runs in that folder, or in the one that is given.
+    page_name: str = ""  # Name of its page if it is not that of the experiment.
+    is_section: bool = False  # Whether it is a section of that page, which another experiment begins.
+    # What a table's file name ends with to how its numbers are written: all digits if not told.
     formats: Mapping[str, str] = field(default_factory=lambda: {"-all": "%.4f"})
 
 
@@ -201,6 +172,7 @@ def _write(experiment: Experiment, folder: Path, page: Page, *, how: str | None 
         text=page.text,
         table=page.table if page.shown is None else page.shown,
         how=how,
+        picture="" in page.pictures or experiment.draw is not None,
         is_section=experiment.is_section,
         quick=quick,
     )

@@ -29,6 +29,7 @@ def write_page(
     text: str,
     table: pd.DataFrame,
     how: str | None,
+    picture: bool = True,
     is_section: bool = False,
     quick: bool = False,
 ) -> Path:
@@ -41,6 +42,7 @@ def write_page(
         text: What was asked and what came out, with headings from the second level on.
         table: What is shown of the results.
         how: From `how_it_was_made`; None to keep what the page says.
+        picture: Whether there is a picture of the record's name.
         is_section: Whether it is a section, with headings one level lower.
         quick: Whether it is a smoke run, which is said at the top.
 
@@ -57,8 +59,8 @@ def write_page(
         if _HEADING not in own:
             raise ValueError(f"{path} does not say how {name} was made. Leave --render out, to run it.")
         how = own.split(_HEADING)[1]
-    values = {"title": title, "name": name, "text": text.strip(), "table": table, "quick": quick, "how": how.strip()}
-    made = f"{render('record/record', **values)}\n"
+    values = {"title": title, "name": name, "text": text.strip(), "table": table, "how": how.strip()}
+    made = f"{render('record/record', **values, picture=picture, quick=quick)}\n"
     if is_section:
         sections[name] = re.sub(r"^#", "##", made, flags=re.MULTILINE)
     whole = (_SECTION.sub("", before).rstrip() + "\n" if before else "") if is_section else made

@@ -52,24 +52,17 @@ class GroupWeights:
 
 @dataclass(frozen=True)
 class Setting:
-    """A loss, and how long to train with it.
+    """A loss, and how long to train with it."""
 
-    Attributes:
-        name: Name of the setting in the table.
-        loss: Name of the loss of one prediction.
-        steps: Steps of gradient descent.
-        mu: Factor of the penalty mu/2 ||theta||^2.
-        directions: Whether the weights are compared after division by their norms: without a penalty, the losses of
-            classification are never 0, and the norms grow for ever.
-        polynomial: Whether the loss has a polynomial tail, so that the directions have a limit that depends on the
-            weights of the groups.
-    """
-
-    name: str
-    loss: str
-    steps: int
-    mu: float = 0.0
+    name: str  # Name of the setting in the table.
+    loss: str  # Name of the loss of one prediction.
+    steps: int  # Steps of gradient descent.
+    mu: float = 0.0  # Factor of the penalty mu/2 ||theta||^2.
+    # Whether the weights are compared after division by their norms: without a penalty, the losses of classification
+    # are never 0, and the norms grow for ever.
     directions: bool = False
+    # Whether the loss has a polynomial tail, so that the directions have a limit that depends on the weights of the
+    # groups.
     polynomial: bool = False
 
 
@@ -88,19 +81,12 @@ def settings(*, quick: bool) -> list[Setting]:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The state of a training at k of its steps.
+    """The state of a training at k of its steps."""
 
-    Attributes:
-        steps: Shape (k,), from 1.
-        weights: Of the model of each method after the step, minus those of the start, shape (k, 3, d).
-        losses: Of the examples, before the step, shape (k, 3, n).
-        group_weights: Of the loss of each group, shape (k, 3, 2), summing to 1.
-    """
-
-    steps: NDArray[np.int64]
-    weights: FloatArray
-    losses: FloatArray
-    group_weights: FloatArray
+    steps: NDArray[np.int64]  # Shape (k,), from 1.
+    weights: FloatArray  # Of the model of each method after the step, minus those of the start, shape (k, 3, d).
+    losses: FloatArray  # Of the examples, before the step, shape (k, 3, n).
+    group_weights: FloatArray  # Of the loss of each group, shape (k, 3, 2), summing to 1.
 
 
 def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], setting: Setting) -> Trajectory:

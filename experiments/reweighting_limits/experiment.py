@@ -73,9 +73,8 @@ def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = tables[""]
-    return Page(
-        page_text(six_digits()[0], table), table, sorted(of_networks(table)["seed"].unique()), shown=shown_table(table)
-    )
+    seeds = sorted(of_networks(table)["seed"].unique())
+    return Page(page_text(six_digits()[0], table), table, seeds, shown=table.iloc[:0])
 
 
 def _picture(finished: Finished) -> Figure:
@@ -144,14 +143,6 @@ def of_networks(table: pd.DataFrame) -> pd.DataFrame:
 def _pair(what: str, values: Iterable[float]) -> dict[str, float]:
     """Numbers of importance weighting and Group DRO, named."""
     return {f"{what}, {method}": float(value) for method, value in zip(METHODS[1:], values, strict=True)}
-
-
-def shown_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The last step of the linear settings; the networks have a table in the text."""
-    linear = table.drop(of_networks(table).index).groupby("setting", sort=False, as_index=False).tail(1)
-    return linear[
-        ["setting", "step", *(name for name in table if str(name).startswith(("directions", "limit", "loss")))]
-    ]
 
 
 def page_text(images: FloatArray, table: pd.DataFrame) -> str:

@@ -17,17 +17,11 @@ N_HELD_OUT = 100
 
 @dataclass(frozen=True)
 class Network:
-    """A network to train with every method from the same start.
+    """A network to train with every method from the same start."""
 
-    Attributes:
-        units: Width of the hidden layer.
-        seed: Seed of its first weights.
-        steps: Steps of gradient descent.
-    """
-
-    units: int
-    seed: int
-    steps: int
+    units: int  # Width of the hidden layer.
+    seed: int  # Seed of its first weights.
+    steps: int  # Steps of gradient descent.
 
 
 def networks(*, quick: bool) -> list[Network]:
@@ -51,18 +45,13 @@ def in_unit_ball(images: FloatArray, held_out: FloatArray) -> tuple[FloatArray, 
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A network after its last step.
+    """A network after its last step."""
 
-    Attributes:
-        network: What was trained.
-        trajectory: Its last step alone; the weights are those of hidden and output layer, in coordinates whose
-            distances are those of the weights.
-        outputs: Of every method on the held-out images, shape (3, m).
-    """
-
-    network: Network
+    network: Network  # What was trained.
+    # Its last step alone; the weights are those of hidden and output layer, in coordinates whose distances are those of
+    # the weights.
     trajectory: Trajectory
-    outputs: FloatArray
+    outputs: FloatArray  # Of every method on the held-out images, shape (3, m).
 
 
 def train_network(

@@ -82,7 +82,6 @@ def test_nothing_is_said_of_collapsed_trainings_where_there_is_none():
 def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
     assert phantoms(quick=False, long=True).iterations == 16000
     page = made_page({"plain": (0.5, 0.4, 0.5), "DRO": (0.6, 0.6, 0.6)}, long=True)
-    assert "less than half a point in the last quarter of the training" in page
     assert "In the last quarter, the Dice of `plain` rose by 0.0 (control)" in page
 
 

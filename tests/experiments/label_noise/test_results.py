@@ -79,9 +79,8 @@ def test_page_shows_means_of_the_seeds():
         made_cases("ERM", "loss", values, values, kinds, seed=seed) for seed, values in enumerate(([0, 1], [1, 0]))
     ]
     (row,) = separation_rows(separation_table(pd.concat(parts))).to_dict("records")
-    assert (row["AUC"], row["AUC, seeds"]) == (0.5, "0.00 to 1.00")
+    assert row["AUC"] == 0.5
     assert row["wrong of the first 20, by seed"] == "1, 1"
-    assert row["share of wrong cases"] == "50 %"
 
 
 def made_scores(means, **columns):

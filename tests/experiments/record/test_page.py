@@ -60,8 +60,8 @@ def test_a_page_that_does_not_say_how_it_was_made_cannot_be_rendered(tmp_path):
         write(tmp_path / "made-up.md", how=None)
 
 
-def test_a_page_without_rows_has_no_table_and_no_picture(tmp_path):
-    text = write(tmp_path / "made-up.md", table=TABLE.iloc[:0])
+def test_a_page_may_have_neither_table_nor_picture(tmp_path):
+    text = write(tmp_path / "made-up.md", table=TABLE.iloc[:0], picture=False)
     assert "## Numbers" not in text
     assert ".png" not in text
 
