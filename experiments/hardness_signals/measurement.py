@@ -34,12 +34,9 @@ SLICES_IN_BATCH = 8
 
 
 def measure(trainer: Any, loader: Any, n_batches: int) -> pd.DataFrame:
-    """Draw cases uniformly and measure the signals, without training on them.
+    """Draw cases uniformly and measure the signals, without training on them: a row per patch.
 
-    Returns:
-        A row per patch with its ``case``, whether it ``has_foreground``, the value of each signal (`POOLED` is NaN
-        before its memory is full), and the hardness of the ``whole`` case: from as many other patches of it, as if
-        they were one image.
+    `POOLED` is NaN before its memory is full; ``whole`` is from as many other patches of the case, as one image.
     """
     import torch
 

@@ -20,24 +20,15 @@ _PLAIN = "nnUNetTrainerHWS_beta0"
 class RectifiedGaussianWeights:
     """Weights of the cases of a batch that know nothing of the cases.
 
-    w_i = max(z_i, 0) / sum_j max(z_j, 0) with standard normal z. Where all z are negative, they are drawn again; Ren et
-    al. do not say what happens then.
-
-    Args:
-        seed: Seed of the weights, whose stream no other random numbers share.
-
-    Source: Ren et al. 2018, eq. (16).
+    w_i = max(z_i, 0) / sum_j max(z_j, 0) with standard normal z, drawn again where all are negative: Ren et al. 2018,
+    eq. (16), who do not say what happens then. No other random numbers share the stream.
     """
 
     def __init__(self, seed: int) -> None:
         self.rng = torch.Generator().manual_seed(seed)
 
     def __call__(self, hardness: Tensor, *_: Tensor, **__: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights times the number of cases b, and which of them were clipped (none), both of shape (b,).
-
-        The training loss is the mean of the weighted losses over the cases. So these weights sum to b, and in the loss
-        to 1. The losses and the other arguments, which importance weights need, are not looked at.
-        """
+        """The weights times the number of cases b, and which of them were clipped (none), both of shape (b,)."""
         drawn = torch.zeros(len(hardness))
         while not drawn.any():
             drawn = torch.randn(len(hardness), generator=self.rng).clamp_min(0)

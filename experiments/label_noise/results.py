@@ -15,14 +15,10 @@ LEARNT = 0.8
 
 
 def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
-    """What a training logged about its cases, and what is wrong with them.
+    """What a training logged about its cases, and what is wrong with them: rows as of `rank_cases`.
 
-    Returns:
-        A row per training case, in the order of `nnunet_dro.suspects.rank_cases`: ``method``, ``seed``, ``case``,
-        ``kind`` (clean, or how its label map was spoilt), ``trusted`` and ``rare`` (whether it is), ``place`` from 1,
-        ``signal`` (weight or loss), ``value`` (mean weight or mean stale loss after the first third of the epochs),
-        ``loss`` (the mean stale loss in any case), ``times_seen`` in these epochs, and ``share``: of the draws of these
-        epochs, for weights of the weight given.
+    ``value`` is the mean weight or stale loss after the first third of the epochs, ``times_seen`` and ``share`` are of
+    the draws of these epochs, for weights of the weight given.
     """
     has_weights = (of_seed.fold(method) / WEIGHTS.file).is_file()
     log, losses = read_logs(of_seed.fold(method), by="weight" if has_weights else "loss")

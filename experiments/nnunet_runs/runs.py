@@ -121,12 +121,8 @@ class SeedRuns:
     def run(self, method: str) -> dict[str, Any]:
         """Train a method, predict the test cases and evaluate them by stratum; a half-done run starts anew.
 
-        Returns:
-            ``dice``, with the columns case, stratum, label and dice of the test cases; the ``seconds`` of all, the
-            ``cpu_seconds`` of the training, and ``epoch_seconds``.
-
-        Raises:
-            CommandError: If a command of nnU-Net fails.
+        It returns the ``dice`` of the test cases, the ``seconds`` of all, the ``cpu_seconds`` of the training, and
+        ``epoch_seconds``, and raises CommandError if a command of nnU-Net fails.
         """
         self.prepare()
         start = monotonic()

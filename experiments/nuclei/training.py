@@ -68,12 +68,7 @@ class Result:
 
 
 class Sampler:
-    """Draws the images of a batch and weights their losses, as the trainer of the same name does in nnU-Net.
-
-    Args:
-        trainer: Name of the trainer.
-        images: The training images; their modality is the group for trainers that are told it.
-    """
+    """Draws images and weights their losses as the trainer of that name does; the modality is the group."""
 
     def __init__(self, trainer: str, images: Sequence[Image]) -> None:
         _, options = parse_trainer_name(trainer)
@@ -147,16 +142,9 @@ def train(
 ) -> Result:
     """Train one network, and test it on the way and at the end.
 
-    Runs of the same seed start from the same weights, and draw and augment from the same random numbers.
-
-    Args:
-        run: What to train.
-        train_images: The training images.
-        test_images: Those that are tested.
-        network: The network, which is trained in its place; a new one if not given.
-        fill: Whether one pass over the training images gives them their stale losses before the first batch.
-        sampler: Draws and weights the training images; one that does it as the run's trainer if not given.
-        loss: The loss; nnU-Net's with a Dice of the whole batch if not given.
+    Runs of the same seed start from the same weights, and draw and augment from the same random numbers. A network
+    that is given is trained in its place; with ``fill`` a pass over the training images gives their stale losses first.
+    The loss has a Dice of the whole batch if none is given.
     """
     start = time.process_time()
     network = (network or new_network(run.seed)).to(device_name())

@@ -177,12 +177,7 @@ def rises_of_plain(scores: pd.DataFrame) -> dict[str, float]:
 
 
 def page_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """The table of the page, a row per method.
-
-    It has the Dice of the seen domain and the mean of the unseen ones, in points, their differences to plain training
-    and to that of twice the length, the change of the generated images, and the processor time of a whole training,
-    over that of plain training.
-    """
+    """Dice of the seen domain and the mean of the unseen ones, differences, change of images and time, by method."""
     to_plain, to_twice = (compared(scores, to).set_index(["method", "stratum"]) for to in (PLAIN, TWICE))
     times = scores.assign(time=scores["milliseconds"] * scores["iteration"])
     time = times.groupby(["method", "seed"])["time"].max().groupby("method").mean()

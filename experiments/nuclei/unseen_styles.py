@@ -74,18 +74,6 @@ def worst_styles(
     where l is the loss of its image alone, and each image gets the style of the largest loss on its way. The loss
     therefore never falls, and 0 steps return the start. During the steps the network works as in prediction.
 
-    Args:
-        space: The space of styles.
-        network: The network.
-        data: Images, shape (b, channels, *spatial).
-        losses_of: Returns the loss of each image alone, shape (b,), from the output of the network.
-        start: The first styles, shape (b, `StyleSpace.size`), in [-1, 1].
-        steps: Number of steps, >= 0.
-        step_size: Length of a step along each axis of u, > 0.
-
-    Returns:
-        Styles of the shape of ``start``, without gradient.
-
     Source: sign steps within a box as in Madry et al. 2018, in the space of styles instead of that of voxels.
     """
     was_training = network.training

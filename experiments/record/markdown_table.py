@@ -44,12 +44,7 @@ def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def methods_by_stratum(table: pd.DataFrame, plain: str) -> pd.DataFrame:
-    """A row per method at the end of the training, a column per stratum: plain's mean, and the others' differences.
-
-    Args:
-        table: From `experiments.curves.results_table`, of one label.
-        plain: The method that the others are compared with.
-    """
+    """A row per method at the end of the training, a column per stratum: plain's mean, and the others' differences."""
     rows = table[table["iteration"] == table["iteration"].max()] if "iteration" in table else table
     means = rows["mean"].map("{:.1f}".format)
     cells = rows.assign(shown=rows[f"- {plain}"].fillna("").where(rows["method"] != plain, means))

@@ -35,22 +35,7 @@ def write_page(
 ) -> Path:
     """Write a page, whole or not at all, or the section of one; the sections of other records stay as they are.
 
-    Args:
-        path: The page.
-        name: Name of the record's files.
-        title: Heading, plain text.
-        text: What was asked and what came out, with headings from the second level on.
-        table: What is shown of the results.
-        how: From `how_it_was_made`; None to keep what the page says.
-        picture: Whether there is a picture of the record's name.
-        is_section: Whether it is a section, with headings one level lower.
-        quick: Whether it is a smoke run, which is said at the top.
-
-    Returns:
-        The path.
-
-    Raises:
-        ValueError: If the page does not say how the record was made, where that is to be kept.
+    Without `how_it_was_made` what the page says of it is kept; ValueError if it says nothing.
     """
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     sections = dict(_SECTION.findall(before))
@@ -94,15 +79,7 @@ def how_it_was_made(
     seconds: float,
     failures: Mapping[str, str],
 ) -> str:
-    """How a record was made, for its page.
-
-    Args:
-        command: The exact command that makes it again.
-        seeds: Seeds of the random numbers; none where nothing is random.
-        added: Those of the seeds that were added to a record of the others.
-        seconds: Duration of the runs, or of those of the seeds that were added.
-        failures: Runs that failed, and why.
-    """
+    """How a record was made, for its page; the seconds are those of the runs, or of the seeds that were added."""
     packages = {package: version(package) for package in ("torch", "numpy", "nnunetv2")}
     versions = {"Python": platform.python_version(), **packages, "nnunet-dro": nnunet_dro.__version__}
     return render(

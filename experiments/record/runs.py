@@ -38,21 +38,12 @@ def make_runs(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Make the runs that are not in the folder.
 
-    There is one JSON file per run, ``<name>-<digest>.json``, with the digest of the settings and of torch's version: a
-    run with other settings is another run. Several are made in processes of their own, in one thread each. If this
-    process is asked to end, they are ended.
+    There is one JSON file per run, ``<name>-<digest>.json``, with the digest of the settings (a dataclass in JSON's
+    types) and of torch's version: a run with other settings is another run. Several are made in processes of their own,
+    in one thread each. If this process is asked to end, they are ended.
 
-    Args:
-        folder: Folder of the finished runs; it is created if necessary.
-        runs: Name of a run (part of its file's name) to the dataclass that determines it, in JSON's types.
-        make: Makes the run of that name, maybe in another process.
-        minutes: Minutes of a processor core that the run of that name takes, about; this is said beforehand.
-        jobs: Runs that are made at the same time.
-        console: Console for the progress; standard error if not given.
-
-    Returns:
-        Name of a run to what ``make`` gave, as it comes back from JSON; and name of a run that failed to why. A failed
-        run is not kept, so that the next command tries it again.
+    It returns the name of a run to what ``make`` gave, as it comes back from JSON, and the name of a run that failed to
+    why. A failed run is not kept, so that the next command tries it again.
     """
     keys = {name: {"settings": asdict(settings), "torch": version("torch")} for name, settings in runs.items()}
     paths = {name: folder / f"{name}-{_digest(key)}.json" for name, key in keys.items()}

@@ -11,9 +11,7 @@ from experiments.record.markdown_table import markdown_table, shown_rows
 def render(template: str, **values: object) -> str:
     """The text of a template, a path from the folder of the experiments on without ``.md.jinja``, as ``digits/page``.
 
-    It has more filters: ``table`` makes a table in markdown of a data frame, ``shown_rows`` keeps what a page shows of
-    it, and ``per_cent`` writes a fraction in per cent with one decimal, or as many as it is given. A value that the
-    template asks for and that is not given is an error.
+    A value that the template asks for and that is not given is an error.
     """
     return _environment().get_template(f"{template}.md.jinja").render(values).strip()
 

@@ -22,13 +22,7 @@ def draw(
     trained: Sequence[tuple[Network, Mapping[str, Any]]],
     limits: tuple[float, float],
 ) -> Figure:
-    """A panel with the distances per setting; the losses, the group weights and the networks.
-
-    Args:
-        descents: The seven settings of the linear model, and what `descent.summary` says of their trainings.
-        trained: The networks, likewise.
-        limits: From `limits.tail_distances`.
-    """
+    """A panel with the distances per setting; the losses, the group weights and the networks."""
     figure = Figure(figsize=(12, 14), layout="constrained")
     panels = figure.subplots(4, 3).ravel()
     for axes, (setting, found) in zip(panels, descents, strict=False):

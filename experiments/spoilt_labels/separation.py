@@ -10,22 +10,13 @@ N_FIRST = 20
 
 
 def separation_table(cases: pd.DataFrame) -> pd.DataFrame:
-    """How well each training separates the wrong label maps from the right ones.
+    """How well each training separates the wrong label maps from the right ones: a row per method, signal and seed.
 
-    Args:
-        cases: A row per training case and run: ``method``, ``seed``, ``kind`` (clean, or how it was spoilt),
-            ``trusted``, ``rare``, ``place`` in the ranking from 1, ``signal`` (weight or loss), ``value`` of the
-            signal, ``loss``, ``times_seen`` and ``share`` of the draws or weights.
-
-    Returns:
-        A row per method, signal and seed: ``auc``, the chance that a wrong case looks more suspicious than a right one
-        (a lower weight, a higher loss; equal ones count half), trusted cases left out, and ``auc_swapped`` and so on
-        for the wrong cases of one kind; ``auc_against_rare``, the same against right rare cases alone; ``auc_rare``,
-        the chance that a right rare case looks more suspicious than another right one; ``found``, how many of the first
-        `N_FIRST` of the ranking are wrong, and ``found_rare``, how many are right and rare; ``share`` and
-        ``share_rare``, those of the draws (or weights) which went to wrong and to right rare cases; ``right_unseen``,
-        how many right cases were not drawn in the epochs that count. A training with weights has a second row for its
-        losses, without the counts and shares.
+    ``auc`` is the chance that a wrong case looks more suspicious than a right one (a lower weight, a higher loss; equal
+    ones count half), trusted cases left out; ``auc_against_rare`` the same against right rare cases, ``auc_rare`` that
+    of a right rare case and another right one. ``found`` and ``found_rare`` count the wrong and the right rare ones of
+    the first `N_FIRST`, ``share`` and ``share_rare`` are theirs of the draws (or weights), ``right_unseen`` counts
+    right cases that were not drawn. A training with weights has a second row for its losses, without counts and shares.
     """
     rows: list[dict[str, object]] = []
     for (method, seed), of_run in cases.groupby(["method", "seed"], sort=False):
