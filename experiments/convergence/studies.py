@@ -47,7 +47,6 @@ class Question:
     Attributes:
         study: The study; its ``settings`` have the training cases of each stratum under ``train``.
         iterations: Length of the trainings.
-        strata: What the strata are called, in the plural.
         gaining: What the gains are about, as "rare cerebellum".
         limits: What the data and the networks are.
         regrouped: What other strata are called by which the results are shown once more, and their column in the data.
@@ -59,7 +58,6 @@ class Question:
 
     study: Study
     iterations: int
-    strata: str
     gaining: str
     limits: str
     regrouped: tuple[str, str] = ("", "")
@@ -128,7 +126,7 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False, wrong: bo
     settling = 0.25 if long else 0.5
     seconds = 0.035 if slices else 0.06
     gaining, late = ("rare pathology", ()) if wrong else ("rare cerebellum", Question.late)
-    asked = Question(study, iterations, "pathologies", gaining, "Phantoms", late=late)
+    asked = Question(study, iterations, gaining, "Phantoms", late=late)
     return replace(asked, settling=settling, seconds=seconds)
 
 
@@ -164,7 +162,7 @@ def lesions(*, quick: bool, slices: bool = False, wrong: bool = False) -> Questi
     )
     iterations = EPOCH if quick else 2000
     seconds = 0.035 if slices else 0.06
-    return Question(study, iterations, "centres", "rare centres", "Phantoms", late=(), seconds=seconds)
+    return Question(study, iterations, "rare centres", "Phantoms", late=(), seconds=seconds)
 
 
 def hippocampus(data: Path, *, quick: bool) -> Question:
@@ -201,7 +199,7 @@ def hippocampus(data: Path, *, quick: bool) -> Question:
     limits = "One dataset"
     regrouped = ("thirds of the volume", "volume_tertile")
     iterations = EPOCH if quick else 2500
-    return Question(study, iterations, "intensity ranges", "rare ranges", limits, regrouped, seconds=0.37)
+    return Question(study, iterations, "rare ranges", limits, regrouped, seconds=0.37)
 
 
 def nuclei(data: Path, *, quick: bool) -> Question:
@@ -230,7 +228,7 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         patch_size=(64, 64),
     )
     iterations = EPOCH if quick else 8000
-    words = ("modalities", "rare modalities", "One dataset")
+    words = ("rare modalities", "One dataset")
     return Question(study, iterations, *words, settling=0.25, seconds=0.09)
 
 
