@@ -232,7 +232,7 @@ def note_on_absent_labels(
 
     Example:
         >>> note_on_absent_labels({str(n): {"liver": n} for n in range(6)})[0].partition(".")[0]
-        'Labels that most cases have are absent in some: liver in 0'
+        'Labels that most cases have are absent in some: liver in 1 case (0)'
     """
     judged = n_voxels if usual is None else usual
     if len(judged) < _FEWEST:
@@ -241,12 +241,14 @@ def note_on_absent_labels(
     for label in next(iter(judged.values())):
         without = [case for case, of_case in n_voxels.items() if of_case[label] == 0]
         if without and sum(of_case[label] > 0 for of_case in judged.values()) >= _MOST * len(judged):
-            found.append(f"{label} in {name_some(without)}")
+            n_cases = "1 case" if len(without) == 1 else f"{len(without)} cases"
+            found.append(f"{label} in {n_cases} ({name_some(without)})")
     if not found:
         return []
     return [
         f"Labels that most cases have are absent in some: {'; '.join(found)}. A structure that is there and not "
-        "labelled makes a case look hard, and robust training draws it more often: look at these label maps."
+        "labelled makes a case look hard, and robust training draws it more often. Look at these label maps: annotate "
+        "it, or mark where it may be with nnU-Net's ignore label."
     ]
 
 
