@@ -1,16 +1,29 @@
 """The command `nnunet-dro rank`."""
 
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from nnunet_dro.choices import EmptyRule, MissingRule, RankingScheme
 from nnunet_dro.commands.completion import complete_column
-from nnunet_dro.commands.shared import Output, Overwrite, argument, names_in, option, show
+from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show
+from nnunet_dro.evaluation.options import EvaluateOptions, declared
 from nnunet_dro.progress_bar import progress_bar
 
 #: An option for predictions that are scored first.
-_scoring = partial(option, rich_help_panel="With --evaluate")
+_own = partial(option, rich_help_panel="With --evaluate")
+
+#: The options of evaluate, and what they are without words.
+_OF_EVALUATE, _DEFAULTS = declared(EvaluateOptions), {one.name: one.default for one in fields(EvaluateOptions)}
+
+
+def _scoring(name: str, text: str = "") -> Any:
+    """An option of evaluate for predictions that are scored first; without a value where it is not given."""
+    flag, default = _OF_EVALUATE[name].flag, _DEFAULTS[name]
+    shown = "" if text or default is None else f" Default: {getattr(default, 'value', default)}."
+    completion = complete_column if flag.is_column else None
+    return _own(f"{text or flag.help}{shown}", min=flag.least, autocompletion=completion)
 
 
 def rank(
@@ -41,41 +54,28 @@ def rank(
     overwrite: Overwrite = False,
     evaluate: Annotated[
         Path | None,
-        _scoring("Score folders of predictions first, with these reference label maps.", metavar="REFERENCE"),
+        _own("Score folders of predictions first, with these reference label maps.", metavar="REFERENCE"),
     ] = None,
     evaluations: Annotated[
         Path | None,
-        _scoring("Folder to keep the evaluations in; a later run goes on there. Default: OUTPUT-evaluations."),
+        _own("Folder to keep the evaluations in; a later run goes on there. Default: OUTPUT-evaluations."),
     ] = None,
-    dataset_json: Annotated[Path | None, _scoring("dataset.json; default: in or above REFERENCE.")] = None,
-    cases: Annotated[Path | None, _scoring("Case table with a row per case; default: as for evaluate.")] = None,
-    patient: Annotated[
-        str | None, _scoring("Column of the case table that names the patient.", autocompletion=complete_column)
-    ] = None,
-    metrics: Annotated[str | None, _scoring("Metrics, as for evaluate; default: dice.")] = None,
-    nsd_tolerance_mm: Annotated[
-        float | None, _scoring("Tolerance of the normalised surface distance; default: 1 mm.")
-    ] = None,
-    empty: Annotated[
-        EmptyRule | None, _scoring("Score of a label that reference or prediction lacks; as for evaluate.")
-    ] = None,
-    missing: Annotated[
-        MissingRule | None, _scoring("Stop at missing predictions (default), or score them as failed.")
-    ] = None,
-    jobs: Annotated[
-        int | None, _scoring("Number of cases to score at a time; default: one per processor.", min=1)
-    ] = None,
-    workers: Annotated[
-        str | None, _scoring("Dask scheduler whose workers score the cases, such as tcp://scheduler:8786.")
-    ] = None,
+    dataset_json: Annotated[Path | None, _scoring("dataset_json")] = None,
+    cases: Annotated[Path | None, _scoring("cases")] = None,
+    patient: Annotated[str | None, _scoring("patient")] = None,
+    metrics: Annotated[str | None, _scoring("metrics", "Metrics, as for evaluate; default: dice.")] = None,
+    nsd_tolerance_mm: Annotated[float | None, _scoring("nsd_tolerance_mm")] = None,
+    empty: Annotated[EmptyRule | None, _scoring("empty")] = None,
+    missing: Annotated[MissingRule | None, _scoring("missing")] = None,
+    jobs: Annotated[int | None, _scoring("jobs")] = None,
+    workers: Annotated[str | None, _scoring("workers")] = None,
 ) -> None:
     """Rank many methods, with the stability of the ranks, tests of all pairs and ranks per stratum."""
     scoring: dict[str, Any] = {
         **{"dataset_json": dataset_json, "cases": cases, "patient": patient, "metrics": metrics},
-        **{"nsd_tolerance_mm": nsd_tolerance_mm, "empty": empty, "missing": missing},
+        **{"nsd_tolerance_mm": nsd_tolerance_mm, "empty": empty, "missing": missing, "jobs": jobs, "workers": workers},
     }
-    running: dict[str, Any] = {"jobs": jobs, "workers": workers}
-    given = [name for name, value in {**scoring, **running, "evaluations": evaluations}.items() if value is not None]
+    given = [name for name, value in {**scoring, "evaluations": evaluations}.items() if value is not None]
     if evaluate is None and given:
         cure = "Add --evaluate with the folder of the references, or leave it out."
         raise ValueError(f"`{given[0]}` must come with --evaluate, got evaluations that are made already. {cure}")
@@ -84,9 +84,9 @@ def rank(
     from nnunet_dro.evaluation.result_files import named_evaluations, read_evaluation
     from nnunet_dro.evaluation.stratifying.division import default_case_table
     from nnunet_dro.files.output_folder import check_output, write_files
-    from nnunet_dro.ranking.files import ranking_files
+    from nnunet_dro.ranking.page import ranking_files
     from nnunet_dro.ranking.ranking import rank_evaluations
-    from nnunet_dro.ranking.submissions import ScoringOptions, named_submissions, score_submissions
+    from nnunet_dro.ranking.submissions import named_submissions, score_submissions
     from nnunet_dro.ranking.tables import ranking_table
 
     check_output(output, overwrite=overwrite)
@@ -95,12 +95,11 @@ def rank(
     else:
         submissions = named_submissions(teams)
         kept = evaluations or output.absolute().with_name(f"{output.absolute().name}-evaluations")
-        scoring["cases"] = cases or default_case_table(evaluate, by or [], patient)
-        scoring["metrics"] = None if metrics is None else tuple(names_in(metrics))
-        chosen = ScoringOptions(**{name: value for name, value in scoring.items() if value is not None})
-        running["jobs"] = jobs or cpu_count()
+        table = cases or default_case_table(evaluate, by or [], patient)
+        chosen = {name: _OF_EVALUATE[name].flag.value(value) for name, value in scoring.items() if value is not None}
+        options = EvaluateOptions(**{**chosen, "cases": table, "jobs": jobs or cpu_count()})
         with progress_bar("Scoring the submissions") as progress:
-            read = score_submissions(evaluate, submissions, kept, chosen, **running, progress=progress)
+            read = score_submissions(evaluate, submissions, kept, options, progress=progress)
     with progress_bar("Ranking the bootstrap samples") as progress:
         ranking = rank_evaluations(
             read,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro import __version__
@@ -91,6 +93,13 @@ class Evaluation:
         """The patient of each case, named after the column; None where every case is another patient's."""
         column, table = self.options.patient, self.case_table
         return table[column].astype(str) if column in table else None
+
+    def patient_numbers(self, cases: Sequence[str]) -> tuple[npt.NDArray[np.intp], str | None]:
+        """The number of each case's patient, and the column that names it; None where every case is another's."""
+        of_case = self.patient_of_case
+        if of_case is None:
+            return np.arange(len(cases), dtype=np.intp), None
+        return pd.factorize(of_case.reindex(list(cases)))[0].astype(np.intp), str(of_case.name)
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -1,8 +1,6 @@
 """The files of an evaluation or a comparison: what stands in them, and an evaluation read from them again."""
 
 import hashlib
-import json
-import math
 import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -16,7 +14,7 @@ from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.score_arrays import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
-from nnunet_dro.files.json_file import read_json
+from nnunet_dro.files.json_file import json_records, json_text, read_json
 from nnunet_dro.naming import name_some
 
 #: The name of the format of summary.json; its number changes with the format.
@@ -62,14 +60,14 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         **evaluation.about,
         "tables_sha256": {name: _sha256(text.encode("utf-8", "surrogateescape")) for name, text in files.items()},
         "notes": list(evaluation.notes),
-        "worst": _records(evaluation.worst),
-        "false_positives": _records(evaluation.false_positives),
+        "worst": json_records(evaluation.worst),
+        "false_positives": json_records(evaluation.false_positives),
         "stratum_of_case": {
             attribute: {"order": [str(c) for c in strata.cat.categories], "cases": strata.astype(str).to_dict()}
             for attribute, strata in evaluation.stratum_of_case.items()
         },
     }
-    return files | {"summary.json": _json(summary)}
+    return files | {"summary.json": json_text(summary)}
 
 
 def comparison_files(comparison: Comparison) -> dict[str, str]:
@@ -90,25 +88,11 @@ def comparison_files(comparison: Comparison) -> dict[str, str]:
         "about": comparison.about,
         "notes": list(comparison.notes),
     }
-    return {name: table.to_csv(index=False) for name, table in tables.items()} | {"summary.json": _json(summary)}
+    return {name: table.to_csv(index=False) for name, table in tables.items()} | {"summary.json": json_text(summary)}
 
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _json(summary: Mapping[str, Any]) -> str:
-    return json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as dictionaries, with None for NaN."""
-    rows = table.to_dict(orient="records")
-    return [{str(name): _or_none(value) for name, value in row.items()} for row in rows]
-
-
-def _or_none(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def read_evaluation(folder: Path) -> Evaluation:

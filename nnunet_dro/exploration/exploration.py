@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.statistics.patients import note_on_repeated_patients
 from nnunet_dro.exploration.candidates import LEAST_Z, Outcome, Power, power_of, search_and_test
-from nnunet_dro.exploration.inputs import find_attributes, label_scores, patient_numbers
+from nnunet_dro.exploration.inputs import find_attributes, label_scores
 from nnunet_dro.exploration.search import Attribute, Limits
 from nnunet_dro.naming import nearest_names
 
@@ -96,7 +96,7 @@ def explore_evaluation(
     attributes, notes = find_attributes(evaluation, case_names, by=by, table=cases, min_cases=2 * min_cases)
     of_labels, lost = label_scores(evaluation, case_names, metric, wanted)
     names = tuple(of_label.label for of_label in of_labels)
-    patients, column = patient_numbers(evaluation, case_names)
+    patients, column = evaluation.patient_numbers(case_names)
     outcome = search_and_test(
         attributes, of_labels, patients, limits, n_candidates=n_candidates, seed=seed, progress=progress
     )

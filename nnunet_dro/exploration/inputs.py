@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.comparing.common_ground import case_table_of
+from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_table_of, check_rows
+from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.scoring.failures import failed_rows
-from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.attributes import MOST_GROUPS
 from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, parse_by, stratify
-from nnunet_dro.exploration.rank_sums import BoolArray, CodeArray, FloatArray
+from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
 from nnunet_dro.naming import name_some
@@ -164,14 +164,6 @@ def _has_many_numbers(entries: Sequence[str]) -> bool:
     return len(values) > MOST_GROUPS and all(map(math.isfinite, values)) and not any("_" in entry for entry in known)
 
 
-def patient_numbers(evaluation: Evaluation, cases: Sequence[str]) -> tuple[CodeArray, str | None]:
-    """The number of each case's patient, and the column that names it; None where every case is another patient."""
-    of_case = evaluation.patient_of_case
-    if of_case is None:
-        return np.arange(len(cases), dtype=np.intp), None
-    return pd.factorize(of_case.reindex(list(cases)))[0].astype(np.intp), str(of_case.name)
-
-
 @dataclass(frozen=True, eq=False)
 class LabelScores:
     """The scores of one label, where a label that was missed or invented is the worst; arrays of shape (n_cases,)."""
@@ -187,19 +179,21 @@ def label_scores(
     evaluation: Evaluation, cases: Sequence[str], metric: str, labels: Sequence[str]
 ) -> tuple[list[LabelScores], list[str]]:
     """The scores of some labels, and notes on those that are undefined."""
-    scores = evaluation.scores
-    twice = scores[["case", "label"]].duplicated().to_numpy()
-    if twice.any():
-        case, label = scores.loc[twice, ["case", "label"]].iloc[0]
-        cure = "Evaluate it again."
-        raise ValueError(f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}")
-    kinds = failed_rows(scores, metric)
-    either = np.zeros(len(scores), dtype=bool) if kinds is None else kinds["missed"] | kinds["invented"]
-    rows = pd.DataFrame({"label": scores["label"], "value": scores[metric].astype(float), "failed": either})
-    rows.index = pd.Index(scores["case"].astype(str))
-    known = METRICS[metric]
-    of_every = [_of_label(label, rows[rows["label"] == label], cases, known) for label in labels]
-    found = [of_label for of_label in of_every if not np.isnan(of_label.goodness).all()]
+    check_rows(evaluation.scores)
+    ground = CommonGround(tuple(cases), tuple(labels), (metric,), ())
+    known, of_all = METRICS[metric], method_values(evaluation, ground, metric)
+    if np.isinf(of_all.values).any():
+        case, label = np.argwhere(np.isinf(of_all.values))[0]
+        got = f"an infinite one for {cases[case]!r}, {labels[label]!r}"
+        raise ValueError(f"`scores` must be finite, got {got}. Evaluate it again.")
+    sign = 1.0 if known.more_is_better else -1.0
+    goodness = np.where(of_all.failed, -np.inf, sign * of_all.values)
+    filled = np.where(of_all.failed, worst_values({"": of_all}, known), of_all.values)
+    found = [
+        LabelScores(label, of_all.values[:, n], of_all.failed[:, n], goodness[:, n], filled[:, n])
+        for n, label in enumerate(labels)
+        if not np.isnan(goodness[:, n]).all()
+    ]
     if not found:
         cure = "Choose another label or metric."
         raise ValueError(f"`metric` must have a value in some case, got {metric!r} without any. {cure}")
@@ -214,22 +208,3 @@ def label_scores(
         do = "does" if n_left_out == 1 else "do"
         notes.append(f"{count(n_left_out, 'score')} without a value for another reason {do} not count.")
     return found, notes
-
-
-def _of_label(label: str, rows: pd.DataFrame, cases: Sequence[str], metric: Metric) -> LabelScores:
-    aligned = rows.reindex(list(cases))
-    values = aligned["value"].to_numpy(dtype=np.float64)
-    if np.isinf(values).any():
-        case = cases[int(np.isinf(values).argmax())]
-        raise ValueError(f"`scores` must be finite, got an infinite one for {case!r}, {label!r}. Evaluate it again.")
-    failed = (aligned["failed"] == True).to_numpy(dtype=bool) & np.isnan(values)  # noqa: E712  # NaN without a row
-    sign = 1.0 if metric.more_is_better else -1.0
-    largest = float(np.nanmax(values)) if not np.isnan(values).all() else np.nan
-    worst = 0.0 if metric.more_is_better else largest
-    return LabelScores(
-        label=label,
-        values=values,
-        failed=failed,
-        goodness=np.where(failed, -np.inf, sign * values),
-        filled=np.where(failed, worst, values),
-    )

@@ -1,6 +1,7 @@
-"""The page of an exploration: one self-contained file, offline."""
+"""The files of an exploration: the table, a summary, and the page, which is one self-contained file."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nnunet_dro.evaluation.report.score_tables import metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.words import combinations_table, findings, heading, parts_of, size, title
+from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import Column, SortableTable
@@ -23,6 +25,35 @@ _MOST_STRATA = 30
 
 #: The most dots of a row of a figure, those of the worst cases.
 _MOST_DOTS = 2_000
+
+#: The name of the format of summary.json; its number changes with the format.
+FORMAT = "nnunet-dro exploration 1"
+
+
+def exploration_files(exploration: Exploration) -> dict[str, str]:
+    """``explore.csv`` with a row per combination that was tested, ``summary.json`` and ``report.html``."""
+    table = exploration.table.copy()
+    table.insert(1, "metric", exploration.metric)
+    summary = {
+        "format": FORMAT,
+        "method": exploration.method,
+        "found": heading(exploration),
+        "findings": findings(exploration),
+        "n_combinations": exploration.n_combinations,
+        "n_cases": exploration.n_cases,
+        "n_patients": exploration.n_patients,
+        "n_searched": exploration.n_searched,
+        "power": asdict(exploration.power),
+        "attributes": {name: dict(strata) for name, strata in exploration.attributes.items()},
+        **exploration.about,
+        "notes": list(exploration.notes),
+        "combinations": json_records(table),
+    }
+    return {
+        "explore.csv": table.to_csv(index=False, float_format="%.10g", lineterminator="\n"),
+        "summary.json": json_text(summary),
+        "report.html": exploration_html(exploration),
+    }
 
 
 def exploration_html(exploration: Exploration) -> str:

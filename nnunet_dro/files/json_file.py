@@ -1,9 +1,24 @@
-"""JSON in files, which may be damaged."""
+"""JSON in files: written for others to read, and read from files that may be damaged."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def json_text(content: Any) -> str:
+    """The text of a summary.json; JSON has no NaN, which is an error here."""
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def json_records(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """The rows of a table as dictionaries, with None for NaN."""
+    rows = table.to_dict(orient="records")
+    return [{str(k): None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
 
 
 def read_json(

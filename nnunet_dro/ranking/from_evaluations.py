@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround, find_common_ground, find_common_strata
-from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values
+from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
@@ -124,7 +124,7 @@ def read_entries(
     ground = find_common_ground(evaluations, intersect=intersect)
     strata = find_common_strata(evaluations, ground, by=by)
     first = next(iter(evaluations.values()))
-    units, patient = _units(first, ground)
+    units, patient = first.patient_numbers(ground.cases)
     tasks = tuple(Task(metric, label) for metric in ground.metrics for label in ground.labels)
     shape = (len(tasks), len(evaluations), len(ground.cases))
     goodness, filled = np.empty(shape), np.empty(shape)
@@ -158,28 +158,13 @@ def _oriented(values: Mapping[str, MethodValues], metric: str) -> tuple[FloatArr
     nobody = np.isnan(every).all(axis=0)
     # Whoever has no value where another team has one is last, for whatever reason.
     last = (failed | np.isnan(every)) & ~nobody
-    filled = np.where(last, _worst(np.stack([m.values for m in values.values()]), metric), every)
+    # Without a distance of this label that of another one; without any, all that is not a failure is 0 mm.
+    worst = worst_values(values, METRICS[metric])
+    worst[np.isnan(worst)] = np.nanmax(worst) if (~np.isnan(worst)).any() else 1.0
+    filled = np.where(last, worst, every)
     # Arrays of shape (n_teams, n_cases, n_labels) become (n_labels, n_teams, n_cases); NaN stays where nobody has one.
     goodness = np.where(last, -np.inf, sign * filled)
     return goodness.transpose(2, 0, 1), (sign * filled).transpose(2, 0, 1)
-
-
-def _worst(values: FloatArray, metric: str) -> FloatArray:
-    """The worst value of each label, shape (n_labels,): 0, or the largest distance that any team has for it."""
-    if METRICS[metric].more_is_better:
-        return np.zeros(values.shape[2])
-    largest = np.where(np.isnan(values), -np.inf, values).max(axis=(0, 1))
-    # Without a distance of this label that of another one; without any, all that is not a failure is 0 mm.
-    known = largest[np.isfinite(largest)]
-    return np.where(np.isfinite(largest), largest, known.max() if len(known) else 1.0)
-
-
-def _units(first: Evaluation, ground: CommonGround) -> tuple[CodeArray, str | None]:
-    """The patient of each case, by number, and the column that names it, if the first evaluation has patients."""
-    of_case = first.patient_of_case
-    if of_case is None:
-        return np.arange(len(ground.cases), dtype=np.intp), None
-    return pd.factorize(of_case.reindex(list(ground.cases)))[0].astype(np.intp), str(of_case.name)
 
 
 def _members(of_case: "pd.Series[str]", ground: CommonGround) -> tuple[tuple[str, BoolArray], ...]:

@@ -1,21 +1,71 @@
-"""The page of a ranking: one self-contained file, offline."""
+"""The files of a ranking: tables, a summary, Markdown, and the page, which is one self-contained file."""
 
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
 from nnunet_dro.ranking.case_page import case_charts, case_table
 from nnunet_dro.ranking.figures import Drawing, Stop, blob_plot, bump_chart, significance_matrix
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
-from nnunet_dro.ranking.tables import leaving_out_table, overall_table, samples_of, tasks_table, taus_table
+from nnunet_dro.ranking.tables import (
+    leaving_out_table,
+    overall_table,
+    ranking_markdown,
+    samples_of,
+    tasks_table,
+    taus_table,
+)
 from nnunet_dro.ranking.words import findings, heading, overall, rule, size, stratum_about
+
+#: The name of the format of summary.json; its number changes with the format.
+FORMAT = "nnunet-dro ranking 1"
+
+
+def ranking_files(ranking: Ranking) -> dict[str, str]:
+    """The content of each file by its name; ``cases.csv`` only where the ranking has cases."""
+    tables = {
+        "ranks": ranking.ranks,
+        "agreement": ranking.agreement,
+        "bootstrap": ranking.bootstrap,
+        "kendall_tau": ranking.taus,
+        "tests": ranking.tests,
+    }
+    if ranking.cases is not None:
+        tables["cases"] = ranking.cases
+    of_all = ranking.ranks[(ranking.ranks["kind"] == "all") & (ranking.ranks["scheme"] == ranking.scheme.value)]
+    summary = {
+        "format": FORMAT,
+        "teams": list(ranking.teams),
+        "n_cases": ranking.n_cases,
+        "n_patients": ranking.n_units,
+        "strata": {attribute: dict(strata) for attribute, strata in ranking.strata.items()},
+        "about": ranking.about,
+        "notes": list(ranking.notes),
+        "ranking": json_records(of_all[["metric", "label", "team", "score", "rank"]]),
+        **{name: json_records(tables[name]) for name in ("agreement", "bootstrap", "kendall_tau")},
+    }
+    return {
+        **{f"{name}.csv": _csv(table) for name, table in tables.items()},
+        "summary.json": json_text(summary),
+        "report.md": ranking_markdown(ranking),
+        "report.html": ranking_html(ranking),
+    }
+
+
+def _csv(table: pd.DataFrame) -> str:
+    # An attribute of the cases may be called like a rank.
+    numbers = table.select_dtypes("number")
+    ranks = {str(name): numbers[name].astype("Int64") for name in numbers if str(name).startswith("rank")}
+    return table.assign(**ranks).to_csv(index=False, float_format="%.10g", lineterminator="\n")
 
 
 def ranking_html(ranking: Ranking) -> str:

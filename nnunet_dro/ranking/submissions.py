@@ -3,15 +3,14 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nnunet_dro.choices import EmptyRule, MissingRule
 from nnunet_dro.evaluation.evaluation import evaluate
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.naming import repeated
@@ -19,19 +18,6 @@ from nnunet_dro.nnunet.folders import find_dataset_json
 
 #: The file in a team's evaluation that says of which files and options it is.
 _SCORED = "scored.json"
-
-
-@dataclass(frozen=True)
-class ScoringOptions:
-    """How the submissions are scored; see `evaluate`."""
-
-    dataset_json: Path | None = None
-    cases: Path | None = None
-    patient: str | None = None
-    metrics: tuple[str, ...] = ("dice",)
-    nsd_tolerance_mm: float = 1.0
-    empty: EmptyRule = EmptyRule.UNDEFINED
-    missing: MissingRule = MissingRule.ERROR
 
 
 def named_submissions(entries: Sequence[str]) -> dict[str, Path]:
@@ -59,10 +45,8 @@ def score_submissions(
     reference: Path,
     submissions: Mapping[str, Path],
     folder: Path,
-    options: ScoringOptions,
+    options: EvaluateOptions,
     *,
-    jobs: int | None = None,
-    workers: str | None = None,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> dict[str, Evaluation]:
     """Evaluate every submission into its folder below ``folder``, or read its evaluation where it is there already.
@@ -85,11 +69,8 @@ def score_submissions(
             kept = evaluate(
                 reference,
                 submission,
-                **asdict(options),
-                overall=True,
+                options,
                 n_resamples=0,
-                jobs=jobs,
-                workers=workers,
                 method=team,
                 progress=partial(_report, progress, n_done, n_all),
             )
@@ -105,7 +86,7 @@ def _report(progress: Callable[[int, int], None], before: int, n_all: int, n_don
     progress(before + n_done, n_all)
 
 
-def _state(reference: Path, inputs: Inputs, options: ScoringOptions) -> dict[str, Any]:
+def _state(reference: Path, inputs: Inputs, options: EvaluateOptions) -> dict[str, Any]:
     """What an evaluation depends on."""
     lines = []
     for pair in inputs.pairs:
@@ -113,7 +94,7 @@ def _state(reference: Path, inputs: Inputs, options: ScoringOptions) -> dict[str
     dataset_json = options.dataset_json or find_dataset_json(reference)
     lines += [_stamp(path) if path else "none" for path in (dataset_json, options.cases)]
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", errors="surrogateescape")).hexdigest()
-    return {"options": {name: _plain(value) for name, value in asdict(options).items()}, "files": digest}
+    return {"options": options.record(), "files": digest}
 
 
 def _stamp(path: Path) -> str:
@@ -122,12 +103,6 @@ def _stamp(path: Path) -> str:
         return f"{path} is not there"
     status = path.stat()
     return f"{path.absolute()} {status.st_size} {status.st_mtime_ns}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, EmptyRule | MissingRule):
-        return value.value
-    return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
 
 
 def _kept(folder: Path, state: Mapping[str, Any]) -> Evaluation | None:

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from nnunet_dro.exploration.inputs import find_attributes, patient_numbers
+from nnunet_dro.exploration.inputs import find_attributes
 from tests.exploration.made import STRATA, made
 from tests.ranking.made import evaluation_of
 
@@ -79,9 +79,9 @@ def test_the_patient_is_no_attribute(tmp_path):
     table = write_table(tmp_path / "t.csv", evaluation, patient=[n // 2 for n in range(30)])
     attributes, _ = find_attributes(evaluation, cases_of(evaluation), table=table)
     assert names_of(attributes).keys() == STRATA.keys()
-    numbers, column = patient_numbers(evaluation, cases_of(evaluation))
+    numbers, column = evaluation.patient_numbers(cases_of(evaluation))
     assert (numbers.tolist(), column) == ([n // 2 for n in range(30)], "patient")
-    assert patient_numbers(made(4), ["case_000", "case_001"])[1] is None
+    assert made(4).patient_numbers(["case_000", "case_001"])[1] is None
 
 
 def test_strata_that_are_too_small_to_be_looked_at_are_named(evaluation, tmp_path):

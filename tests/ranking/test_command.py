@@ -80,12 +80,12 @@ def test_a_stopped_run_goes_on_with_what_was_scored(challenge, monkeypatch):
     scored = []
     evaluate = submissions.evaluate
 
-    def counted(reference, prediction, **options):
+    def counted(reference, prediction, options, **given):
         if prediction.name == "poor" and not scored.count("poor"):
             scored.append("poor")
             raise KeyboardInterrupt
         scored.append(prediction.name)
-        return evaluate(reference, prediction, **options)
+        return evaluate(reference, prediction, options, **given)
 
     monkeypatch.setattr(submissions, "evaluate", counted)
     assert run_rank(challenge).exit_code == 130
@@ -115,7 +115,7 @@ def test_what_changed_is_scored_again(challenge, monkeypatch, change):
     scored = []
     evaluate = submissions.evaluate
     monkeypatch.setattr(
-        submissions, "evaluate", lambda ref, pred, **o: scored.append(pred.name) or evaluate(ref, pred, **o)
+        submissions, "evaluate", lambda ref, pred, o, **g: scored.append(pred.name) or evaluate(ref, pred, o, **g)
     )
 
     result = run_rank(challenge, "--overwrite", *options)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart, significance_matrix
-from nnunet_dro.ranking.files import ranking_files
+from nnunet_dro.ranking.page import ranking_files
 from nnunet_dro.ranking.ranking import rank_evaluations
 from nnunet_dro.ranking.tables import ranking_table
 from tests.pages.browser import driver, open_page

@@ -36,7 +36,7 @@ def test_the_commands_of_the_page_do_what_it_says(here, monkeypatch):
     scored = []
     evaluate = submissions.evaluate
     monkeypatch.setattr(
-        submissions, "evaluate", lambda ref, pred, **o: scored.append(pred.name) or evaluate(ref, pred, **o)
+        submissions, "evaluate", lambda ref, pred, o, **g: scored.append(pred.name) or evaluate(ref, pred, o, **g)
     )
     found = commands()
     assert [words[0] for words in found] == ["rank", "rank", "rank", "compare"]

@@ -190,11 +190,7 @@ def _check_options(evaluations: Mapping[str, Evaluation], metrics: Collection[st
 def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGround) -> None:
     sizes = {}
     for method, evaluation in evaluations.items():
-        rows = evaluation.scores[["case", "label"]]
-        if (twice := rows.duplicated().to_numpy()).any():
-            case, label = rows[twice].iloc[0]
-            cure = "Evaluate it again."
-            raise ValueError(f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}")
+        check_rows(evaluation.scores)
         if "n_reference" in evaluation.scores.columns:
             sizes[method] = ground.align(evaluation.scores, "n_reference")
     for method, size in sizes.items():
@@ -207,6 +203,15 @@ def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGroun
             rule = "have the same reference in every evaluation"
             label, cure = ground.labels[at[1]], "Evaluate both with the same references."
             raise ValueError(f"`{ground.cases[at[0]]}` must {rule}, got {values} of {label!r}. {cure}")
+
+
+def check_rows(scores: pd.DataFrame) -> None:
+    """Check that there is one row per case and label."""
+    rows = scores[["case", "label"]]
+    if (twice := rows.duplicated().to_numpy()).any():
+        case, label = rows[twice].iloc[0]
+        cure = "Evaluate it again."
+        raise ValueError(f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. {cure}")
 
 
 def _unique(column: "pd.Series[str]") -> list[str]:

@@ -57,7 +57,7 @@ def completed(methods: Mapping[str, MethodValues], metric: str, *, among: Collec
     some_failed = np.any([m.failed for m in chosen.values()], axis=0)
     some_right = np.any([m.right for m in chosen.values()], axis=0)
     some_value = np.any([~np.isnan(m.values) for m in chosen.values()], axis=0)
-    worst = np.broadcast_to(_worst(methods, known), some_failed.shape)
+    worst = np.broadcast_to(worst_values(methods, known), some_failed.shape)
     filled = {}
     for name, method in chosen.items():
         values = np.where(method.failed & (some_right | some_value), worst, method.values)
@@ -65,7 +65,7 @@ def completed(methods: Mapping[str, MethodValues], metric: str, *, among: Collec
     return filled
 
 
-def _worst(methods: Mapping[str, MethodValues], metric: Metric) -> FloatArray:
+def worst_values(methods: Mapping[str, MethodValues], metric: Metric) -> FloatArray:
     """The worst value of each label, shape (n_labels,): 0, or the largest distance; NaN without any distance."""
     every = np.concatenate([method.values for method in methods.values()])
     if metric.more_is_better:
