@@ -1,17 +1,110 @@
-"""The answer: what is known of a training, and what follows."""
+"""The answer: what is known of a training, and what follows, such as the draws of the default trainer."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.doctor.inputs import Inputs
-from nnunet_dro.doctor.losses import HARDNESS_FILE, Draws, LossSpread, expected_draws, loss_spread, trainer_name
 from nnunet_dro.doctor.measurements import DICE, HARDNESS, LOSS
 from nnunet_dro.doctor.rules import TRAINING, Diagnosis, diagnose
+from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.nnunet.training import training_seconds
+from nnunet_dro.sampling import KLBall, effective_cases, with_exploration
+from nnunet_dro.sampling.spread import Spread
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LossSpread:
+    """Standard deviations of losses: between the cases, without what differs from patch to patch, and within a case."""
+
+    between: float
+    within: float
+
+    @property
+    def share_between(self) -> float:
+        """Share of the variance of a single loss that is between the cases; NaN if there is none."""
+        total = self.between**2 + self.within**2
+        return self.between**2 / total if total else math.nan
+
+
+def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
+    """Estimate the spread from the losses of each case, in the order in which they were measured.
+
+    Those that are not finite are left out. ``within`` is NaN without a second loss of a case.
+
+    Example:
+        >>> spread = loss_spread([[0.0, 0.2], [1.0, 1.2]])
+        >>> round(spread.within, 2)
+        0.14
+    """
+    collected, variances = Spread(len(losses)), []
+    for i, of_case in enumerate(losses):
+        finite = [loss for loss in of_case if math.isfinite(loss)]
+        for loss in finite:
+            collected.record(i, loss)
+        if len(finite) > 1:
+            variances.append(float(np.var(finite, ddof=1)))
+    within = math.sqrt(float(np.mean(variances))) if variances else math.nan
+    return LossSpread(math.sqrt(collected.between_cases()), within)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The draws of `nnUNetTrainerDRO` from the network that was examined, where the hardest cases get better."""
+
+    probabilities: FloatArray  # of each case in one draw
+    beta: float  # at which the trainer's share of the cases is effective, 1/loss units
+
+    @property
+    def effective(self) -> float:
+        """Effective number of cases, exp(entropy)."""
+        return effective_cases(self.probabilities)
+
+
+def expected_draws(hardness: FloatArray) -> Draws:
+    """The draws of cases of this hardness; what is not finite counts as the mean of the rest."""
+    from nnunet_dro.trainers.options import DROOptions
+
+    options, is_known = DROOptions(), np.isfinite(hardness)
+    known = np.where(is_known, hardness, hardness[is_known].mean())
+    ball = KLBall(0.0, options.earned).following(known)
+    return Draws(with_exploration(ball.probabilities(known), epsilon=options.exploration), ball.beta)
+
+
+def trainer_name(*, epochs: int, iterations: int) -> str:
+    """Name of the trainer that draws like this, as long as the plain training.
+
+    Example:
+        >>> trainer_name(epochs=1000, iterations=250)
+        'nnUNetTrainerDRO'
+    """
+    from nnunet_dro.trainers.options import DROOptions
+
+    return "nnUNetTrainerDRO" + DROOptions(epochs=epochs, iterations=iterations).suffix()
+
+
+def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
+    """The losses of cases in the last third of the logged epochs, one for each epoch in which a case was drawn.
+
+    At least the last one, and NaN for a case that the file lacks.
+    """
+    log = read_log(path, LOSSES)
+    last = log.values.ffill().iloc[-1]
+    recent = log.values[log.values.index >= 2 * (log.epochs[-1] + 1) // 3]
+    fresh = recent.where(log.times_seen.loc[recent.index] > 0)
+    found = {case: fresh[case].dropna().tolist() or [float(last[case])] for case in cases if case in fresh}
+    if not any(math.isfinite(loss) for of_case in found.values() for loss in of_case):
+        rule, cure = "have the losses of the training cases", "Measure with --patches 4."
+        raise ValueError(f"`{path.name}` must {rule}, got none in {str(path)!r}. {cure}")
+    return [found.get(case, [math.nan]) for case in cases]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +166,7 @@ def conclude(
     else:
         measured = history
         hardness = np.array([of_case[-1] for of_case in history], dtype=np.float64)
-        source = f"{HARDNESS_FILE}, the stale losses of the last third of its epochs"
+        source = f"{LOSSES.file}, the stale losses of the last third of its epochs"
     is_known = bool(np.isfinite(hardness).any())
     draws = expected_draws(hardness) if is_known else None
     share = np.full(len(table), np.nan)
@@ -93,7 +186,7 @@ def conclude(
         n_patches=len(losses),
         has_predictions=any(str(name).startswith(DICE) for name in table.columns),
         training_seconds=training_seconds(inputs.fold.folder),
-        has_hardness_log=any((inputs.fold.folder / name).is_file() for name in (HARDNESS_FILE, "weights.csv")),
+        has_hardness_log=any((inputs.fold.folder / name).is_file() for name in (LOSSES.file, WEIGHTS.file)),
     )
 
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnunet_dro.doctor.answer import Answer, conclude, duration
+from nnunet_dro.doctor.answer import Answer, conclude, duration, stale_losses
 from nnunet_dro.doctor.inputs import find_inputs, read_strata
-from nnunet_dro.doctor.losses import HARDNESS_FILE, stale_losses
 from nnunet_dro.doctor.measurements import HARDNESS, LOSS, Measurements
 from nnunet_dro.doctor.page import doctor_html
 from nnunet_dro.doctor.rules import TRAINING, VALIDATION
+from nnunet_dro.files.case_log import LOSSES
 from nnunet_dro.files.output_folder import check_output, write_files
 
 if TYPE_CHECKING:
@@ -36,24 +36,14 @@ def examine(
 ) -> tuple[Answer, Path]:
     """Examine a finished training and write doctor.csv, doctor.json and doctor.html; a run that was ended goes on.
 
-    Args:
-        folder: Results folder of the fold.
-        output: Folder to write to; None for that of the fold.
-        n_patches: Augmented patches per case; 0 to take the losses from hardness.csv.
-        prediction: Whether to predict each case; without predictions the rules cannot tell anything.
-        device: ``cpu``, ``cuda`` or ``mps``; None for ``cuda`` if there is one, else ``cpu``.
-        cases: The case table; None for ``cases.csv`` in the folders of the dataset.
-        by: Its columns with the strata; none for all that divide the cases.
-        progress: Function to call with the number of measured cases and of all cases.
-        report: Function to call with what is about to be done and how long it will take, in words.
-
-    Returns:
-        The answer, and the path of the page.
+    With ``n_patches`` 0 the losses are those of hardness.csv, without predictions the rules cannot tell anything.
+    ``progress`` is called with the number of measured cases and of all cases, ``report`` with what is about to be done
+    and how long it will take, in words. The answer is returned with the path of the page.
     """
     inputs = find_inputs(folder)
     where = output or inputs.fold.folder
     check_output(where, overwrite=True)
-    log = inputs.fold.folder / HARDNESS_FILE
+    log = inputs.fold.folder / LOSSES.file
     if n_patches < 0 or (n_patches == 0 and not log.is_file()):
         rule = "at least 1, or 0 where the training has written hardness.csv"
         raise ValueError(f"`patches` must be {rule}, got {n_patches}. Measure with --patches {N_PATCHES}.")
