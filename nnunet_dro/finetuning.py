@@ -19,6 +19,7 @@ from torch import Tensor
 
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.command import variables
 from nnunet_dro.nnunet.folders import DATASET_JSON, read_dataset_json, read_if_usable
 from nnunet_dro.nnunet.training import Target
 from nnunet_dro.trainers.checkpoint import Source, digest_of, read_checkpoint
@@ -32,8 +33,6 @@ LEARNING_RATE, EPOCHS = 0.01, 100
 #: In the order in which nnU-Net's ``--c`` looks for them.
 _FINAL = "checkpoint_final.pth"
 _CHECKPOINTS = (_FINAL, "checkpoint_latest.pth", "checkpoint_best.pth")
-
-_WANDB = "nnUNet_wandb_enabled"
 
 #: Prefixes of the names of weights that distributed training and torch.compile leave.
 _PREFIXES = ("module.", "_orig_mod.")
@@ -247,14 +246,11 @@ def write_first_checkpoint(target: Target, trainer: str, model: SourceModel, *, 
 @contextmanager
 def _without_traces(folder: Path) -> Iterator[None]:
     """Leave no log of a trainer that only writes a checkpoint, no run of Weights & Biases, and no empty folder."""
-    before, wandb = set(folder.glob("*")), os.environ.get(_WANDB)
-    os.environ[_WANDB] = "0"
+    before = set(folder.glob("*"))
     try:
-        yield
+        with variables(nnUNet_wandb_enabled="0"):
+            yield
     finally:
-        os.environ.pop(_WANDB)
-        if wandb is not None:
-            os.environ[_WANDB] = wandb
         for log in set(folder.glob("training_log_*.txt")) - before:
             log.unlink()
         for made in (folder, folder.parent):

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "pages": set(),
     "trainers": {"sampling", "losses", "nnunet"},
     "evaluation": {"nnunet", "pages"},
-    "demo": {"nnunet", "evaluation", "trainers"},
+    "demo": {"nnunet", "evaluation", "pages", "trainers"},
     "suspects": {"nnunet", "evaluation", "pages"},
     "doctor": {"sampling", "losses", "nnunet", "evaluation", "pages", "trainers"},
     "ranking": {"nnunet", "evaluation", "pages"},
@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "sharing": {"nnunet", "trainers"},
     "selfcheck": {"evaluation", "sampling"},
     "finetuning": {"nnunet", "trainers"},
-    "evidence": {"evaluation"},
+    "evidence": {"evaluation", "pages"},
     "viewer": {"evaluation", "nnunet", "pages"},
     "commands": {
         *("demo", "doctor", "evaluation", "evidence", "exploration", "finetuning", "nnunet", "pages", "ranking"),

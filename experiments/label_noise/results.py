@@ -7,8 +7,8 @@ from experiments.label_noise.studies import RIGHT
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import Study
 from experiments.spoilt_labels.spoiling import NOISE_FILE
+from nnunet_dro.files.case_log import WEIGHTS
 from nnunet_dro.suspects import rank_cases, read_logs
-from nnunet_dro.suspects.epoch_log import WEIGHTS
 
 #: Trainings are long enough if right labels alone give every label of the common strata a higher mean Dice than this.
 LEARNT = 0.8
@@ -23,9 +23,9 @@ def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
     has_weights = (of_seed.fold(method) / WEIGHTS.file).is_file()
     log, losses = read_logs(of_seed.fold(method), by="weight" if has_weights else "loss")
     ranked = rank_cases(log, losses)
-    times = log.times_seen[log.first_counted :].astype(np.float64)
-    counted = np.nansum(log.values[log.first_counted :] * times, axis=0) if log.kind == WEIGHTS else times.sum(axis=0)
-    shares = pd.Series(counted / counted.sum(), index=list(log.cases))
+    values, times = log.values.iloc[log.first_counted :], log.times_seen.iloc[log.first_counted :]
+    counted = (values * times if log.kind == WEIGHTS else times).sum()
+    shares = counted / counted.sum()
     noise = pd.read_csv(of_seed.raw / NOISE_FILE, dtype={"case": str}).set_index("case")
     table = pd.read_csv(of_seed.raw / "cases.csv", dtype=str).set_index("case")
     is_rare = table.get("pathology", pd.Series(index=table.index, dtype=str)) == "rare"

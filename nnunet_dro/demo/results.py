@@ -1,13 +1,14 @@
 """The demo's results, from the functions behind the commands evaluate, compare and report."""
 
+import math
 from collections.abc import Collection, Mapping
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
-from rich import box
-from rich.markup import escape
-from rich.table import Table
+from rich.console import RenderableType
 
 from nnunet_dro.demo.steps import StepProgress
 from nnunet_dro.evaluation import Comparison, compare, evaluate
@@ -20,6 +21,9 @@ from nnunet_dro.files.case_table import CASE_TABLE_FILE
 from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.nnunet.folders import DATASET_JSON
 from nnunet_dro.nnunet.raw_dataset import RawDataset
+from nnunet_dro.pages.document import Cell, Column, Table
+from nnunet_dro.pages.terminal import printed
+from nnunet_dro.pages.wording import NO_VALUE
 
 
 def _metrics(dataset: RawDataset) -> tuple[str, ...]:
@@ -73,39 +77,28 @@ def compare_methods(
 SHOWN = ("mean", "median", "iqr", "p25", "p10", "p5")
 
 
-def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> Table:
+def render_table(table: pd.DataFrame, n_training: Mapping[str, int]) -> RenderableType:
     """Show the statistics of the Dice of all methods, in per cent, with the number of training cases of each stratum.
 
     Numbers that are better than those of every other method by at least five points are bold.
     """
-    by = table["attribute"].iloc[0]
-    rendered = Table(
-        title="Dice on held-out cases, per cent", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
-    )
-    for heading in ("label", by, "training", "method"):
-        rendered.add_column(heading, justify="right" if heading == "training" else "left", overflow="fold")
-    shown = [STATISTICS[name] for name in SHOWN]
-    for statistic in shown:
-        rendered.add_column(statistic.title, justify="right", no_wrap=True)
-    for label in table["label"].unique():
-        for stratum in table["stratum"].unique():
-            rows = table[(table["label"] == label) & (table["stratum"] == stratum)]
-            columns = [_cells(rows[one.name], more_is_better=one.more_is_better(METRICS["dice"])) for one in shown]
-            names = (label, stratum, str(n_training.get(stratum, 0)))
-            for method, *cells in zip(rows["method"], *columns, strict=True):
-                # Names come from files; rich would take brackets in them for markup.
-                rendered.add_row(*map(escape, (*names, method)), *cells)
-                names = ("", "", "")
-        rendered.add_section()
-    return rendered
+    columns: list[Any] = [
+        (Column("label", "name"), itemgetter("label")),
+        (Column(table["attribute"].iloc[0], "name"), itemgetter("stratum")),
+        (Column("training"), lambda row: str(n_training.get(row["stratum"], 0))),
+        (Column("method", "text"), itemgetter("method")),
+    ]
+    columns += [(Column(STATISTICS[name].title), partial(_cell, name)) for name in SHOWN]
+    of_stratum = table.groupby(["label", "stratum"], sort=False, observed=True)
+    records = [row | {"methods": rows} for _, rows in of_stratum for row in rows.to_dict("records")]
+    return printed([Table.of("Dice on held-out cases, per cent", columns, records)])
 
 
-def _cells(column: "pd.Series[float]", *, more_is_better: bool) -> list[str]:
-    """The numbers of the methods, that one bold which is better than each other one by what is notable."""
-    values = column.to_numpy(dtype=np.float64) * (1 if more_is_better else -1)
-    cells = []
-    for place, value in enumerate(values):
-        text = "-" if np.isnan(value) else f"{100 * abs(value):.1f}"
-        others = np.delete(values, place)
-        cells.append(f"[bold]{text}[/]" if len(others) and (value - others >= NOTABLE).all() else text)
-    return cells
+def _cell(name: str, row: Mapping[str, Any]) -> Cell:
+    """A number of a method, which is the best if it is better than each other one by what is notable."""
+    if math.isnan(row[name]):
+        return Cell(NO_VALUE)
+    others = row["methods"].set_index("method")[name].drop(row["method"])
+    sign = 1 if STATISTICS[name].more_is_better(METRICS["dice"]) else -1
+    is_best = len(others) > 0 and (sign * (row[name] - others) >= NOTABLE).all()
+    return Cell(f"{100 * row[name]:.1f}", kind="best" if is_best else "")

@@ -9,7 +9,13 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.files.case_table import attributes_of, case_table_places, find_case_table, read_cases
+from nnunet_dro.files.case_table import (
+    attributes_of,
+    case_table_places,
+    dividing_attributes,
+    find_case_table,
+    read_cases,
+)
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold, dataset_folder, folder_of
 
@@ -98,13 +104,8 @@ def read_strata(
     if missing := [case for case in cases if case not in found.index]:
         raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)} in {str(path)!r}.")
     # A column that says who is in training divides all cases, but not those of the training.
-    dividing = [column for column in known if _divides(found.loc[list(training), column])]
+    dividing = dividing_attributes(found.loc[list(training)])
     return found.loc[cases, list(dict.fromkeys(by)) or dividing], str(path)
-
-
-def _divides(column: "pd.Series[str]") -> bool:
-    counts = column.value_counts()
-    return bool(len(counts) <= 10 and (counts > 1).sum() >= 2)
 
 
 def _described(fold: Fold, name: str) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
 
@@ -46,8 +46,10 @@ class Measurements:
             self._read()
         folder.mkdir(parents=True, exist_ok=True)
         # The table first: one without settings counts as none, and never the settings of one table with another.
-        with replacing(self._path) as partial:
-            partial.write_text(self._text(self.rows.values()), encoding="utf-8", newline="")
+        with replacing(self._path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            writer = self._writer(file)
+            writer.writeheader()
+            writer.writerows(self.rows.values())
         with replacing(folder / SETTINGS_FILE) as partial:
             partial.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")
 
@@ -55,20 +57,15 @@ class Measurements:
         """Append the row of a case."""
         self.rows[str(row["case"])] = dict(row)
         with self._path.open("a", encoding="utf-8", newline="") as file:
-            file.write(self._text([row], head=False))
+            self._writer(file).writerow(row)
 
     def table(self, cases: Mapping[str, str]) -> pd.DataFrame:
         """The rows of the cases, each with its set, ``training`` or ``validation``."""
         rows = [self.rows[case] | {"set": name} for case, name in cases.items()]
         return pd.DataFrame(rows, columns=self._columns)
 
-    def _text(self, rows: Any, *, head: bool = True) -> str:
-        text = io.StringIO()
-        writer = csv.DictWriter(text, self._columns, lineterminator="\n", extrasaction="ignore")
-        if head:
-            writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue()
+    def _writer(self, file: TextIO) -> "csv.DictWriter[str]":
+        return csv.DictWriter(file, self._columns, lineterminator="\n", extrasaction="ignore")
 
     def _check(self, path: Path, settings: Mapping[str, Any]) -> None:
         cure = "Name another folder with --output, or delete these files to measure anew."

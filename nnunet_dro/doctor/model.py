@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import tempfile
 import warnings
 import zlib
@@ -24,7 +23,7 @@ from nnunet_dro.evaluation.scoring.score_arrays import score_case
 from nnunet_dro.evaluation.stratifying.attributes import contrast
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.command import best_device
+from nnunet_dro.nnunet.command import best_device, variables
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions
@@ -179,24 +178,13 @@ def _readable(data: object) -> Iterator[None]:
 @contextlib.contextmanager
 def _without_traces() -> Iterator[Path]:
     """Let nnU-Net's trainer write its log elsewhere, compile nothing, and start no workers."""
-    with tempfile.TemporaryDirectory(prefix="nnunet-dro-doctor-") as folder:
-        settings = {
-            "nnUNet_results": folder,
-            "nnUNet_n_proc_DA": "0",
-            "nnUNet_compile": "false",
-            "nnUNet_wandb_enabled": "0",
-        }
-        before = {name: os.environ.get(name) for name in settings}
-        os.environ.update(settings)
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):
-                yield Path(folder)
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+    settings = {"nnUNet_n_proc_DA": "0", "nnUNet_compile": "false", "nnUNet_wandb_enabled": "0"}
+    with (
+        tempfile.TemporaryDirectory(prefix="nnunet-dro-doctor-") as folder,
+        variables(nnUNet_results=folder, **settings),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        yield Path(folder)
 
 
 def _trainer_of(path: Path) -> str:

@@ -15,6 +15,7 @@ from nnunet_dro.evaluation.report import evaluation_reports
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.metrics import is_bounded
+from nnunet_dro.pages.markdown import escape
 
 #: The statistics of a stratum that the model card names.
 STATISTICS = ("mean", "median", "p10", "p5")
@@ -119,7 +120,7 @@ def _environment() -> Environment:
         # Markdown; cells and lines are escaped where names of users stand in them.
         autoescape=False,
     )
-    environment.filters |= {"table": _table, "plain": _plain}
+    environment.filters |= {"table": _table, "plain": lambda text: escape(str(text))}
     return environment
 
 
@@ -132,22 +133,14 @@ def _table(table: pd.DataFrame) -> str:
     if table.empty:
         return "None."
     rows = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
-    head = [_plain(column) for column in table.columns]
+    head = [escape(str(column)) for column in table.columns]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "–" if pd.isna(value) else f"{value:.3g}"
-    return _plain(value)
-
-
-def _plain(value: object) -> str:
-    """Text of users in markdown: one line, and no markup."""
-    text = " ".join(str(value).split())
-    for character in "\\`*_[]<>|#":
-        text = text.replace(character, f"\\{character}")
-    return text
+    return escape(str(value))
 
 
 def table_one(evaluation: Evaluation) -> pd.DataFrame:

@@ -1,1 +1,1 @@
-"""Files of any kind: written completely or not at all, folders of results, JSON, and the case table."""
+"""Files of any kind: written completely or not at all, folders of results, JSON, the case table, and logs of cases."""

@@ -1,13 +1,12 @@
 """The logs that a training writes about its cases after every epoch: weights.csv and hardness.csv."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 
@@ -21,23 +20,34 @@ class LogKind:
 
 
 WEIGHTS = LogKind("weights.csv", "weight", "times_seen")
-HARDNESS = LogKind("hardness.csv", "loss", "draws")
+LOSSES = LogKind("hardness.csv", "loss", "draws")
 
 
 @dataclass(frozen=True, eq=False)
 class EpochLog:
-    """The values of a log, one per epoch and case: mean weights of the epoch, or stale losses at its end."""
+    """The values of a log, one per epoch and case: mean weights of the epoch, or stale losses at its end.
+
+    Both tables have a row per epoch, in ascending order, and a column per case, in the order of the file.
+    """
 
     kind: LogKind
-    cases: tuple[str, ...]  # in the order of the file
-    epochs: npt.NDArray[np.int64]  # ascending
-    values: npt.NDArray[np.float32]  # shape (n_epochs, n_cases), NaN where a case has none
-    times_seen: npt.NDArray[np.int32]  # same shape
+    values: pd.DataFrame  # NaN where a case has none
+    times_seen: pd.DataFrame
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The cases."""
+        return tuple(self.values.columns)
+
+    @property
+    def epochs(self) -> list[int]:
+        """The epochs."""
+        return [int(epoch) for epoch in self.values.index]
 
     @property
     def first_counted(self) -> int:
         """Position of the first epoch that counts; in the first third, a network knows too little."""
-        return len(self.epochs) // 3
+        return len(self.values) // 3
 
 
 def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLog | None]:
@@ -45,10 +55,10 @@ def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLo
 
     ``by`` is ``loss``, ``weight``, or None for losses if there are any, else weights.
     """
-    kinds = [kind for kind in (HARDNESS, WEIGHTS) if by in (None, kind.value)]
+    kinds = [kind for kind in (LOSSES, WEIGHTS) if by in (None, kind.value)]
     if not kinds:
         raise ValueError(f"`by` must be loss or weight, got {by!r}. Leave it out to rank by losses if there are any.")
-    there = [kind for kind in (HARDNESS, WEIGHTS) if (folder / kind.file).is_file()]
+    there = [kind for kind in (LOSSES, WEIGHTS) if (folder / kind.file).is_file()]
     if not there:
         raise FileNotFoundError(
             f"`fold_folder` must hold hardness.csv or weights.csv, got neither in {str(folder)!r}. Train with a "
@@ -62,8 +72,8 @@ def read_logs(folder: Path, *, by: str | None = None) -> tuple[EpochLog, EpochLo
             "it out."
         )
     log = read_log(folder / kind.file, kind)
-    with_losses = kind is WEIGHTS and HARDNESS in there
-    return log, read_log(folder / HARDNESS.file, HARDNESS) if with_losses else None
+    with_losses = kind is WEIGHTS and LOSSES in there
+    return log, read_log(folder / LOSSES.file, LOSSES) if with_losses else None
 
 
 def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
@@ -71,19 +81,14 @@ def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
     if len(logs) == 1:
         return logs[0]
     kind = logs[0].kind
-    cases = tuple(dict.fromkeys(case for log in logs for case in log.cases))
-    epochs = np.unique(np.concatenate([log.epochs for log in logs]))
-    column = {case: n for n, case in enumerate(cases)}
-    sums, weights = np.zeros((2, len(epochs), len(cases)))
-    times = np.zeros(sums.shape, dtype=np.int32)
-    for log in logs:
-        place = np.ix_(np.searchsorted(epochs, log.epochs), np.array([column[case] for case in log.cases]))
-        counts = np.where(np.isnan(log.values), 0, log.times_seen if kind is WEIGHTS else 1)
-        sums[place] += np.nan_to_num(log.values) * counts
-        weights[place] += counts
-        times[place] += log.times_seen
-    values = np.where(weights > 0, sums / np.maximum(weights, 1), np.nan).astype(np.float32)
-    return EpochLog(kind, cases, epochs, values, times)
+
+    def added(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+        return pd.concat(tables).groupby(level=0).sum()
+
+    counts = [log.values.notna() * (log.times_seen if kind is WEIGHTS else 1) for log in logs]
+    n = added(counts)
+    values = added(log.values * count for log, count in zip(logs, counts, strict=True)) / n.where(n > 0)
+    return EpochLog(kind, values, added(log.times_seen for log in logs).astype("int64"))
 
 
 def read_log(path: Path, kind: LogKind) -> EpochLog:
@@ -116,14 +121,16 @@ def read_log(path: Path, kind: LogKind) -> EpochLog:
 
 
 def _arranged(rows: pd.DataFrame, path: Path, kind: LogKind) -> EpochLog:
-    epochs, row = np.unique(rows["epoch"].to_numpy(), return_inverse=True)
-    codes, cases = pd.factorize(rows["case"])
-    given, seen = rows[kind.value].to_numpy(dtype=np.float32), rows[kind.times].to_numpy()
-    if np.isinf(given).any() or (seen < 0).any():
-        got = "an infinite value" if np.isinf(given).any() else "a negative number of times"
+    if np.isinf(rows[kind.value]).any() or (rows[kind.times] < 0).any():
+        got = "an infinite value" if np.isinf(rows[kind.value]).any() else "a negative number of times"
         cure = "Remove the damaged rows, or train again."
         raise ValueError(f"`{kind.file}` must hold finite numbers, got {got} in {str(path)!r}. {cure}")
-    values = np.full((len(epochs), len(cases)), np.nan, dtype=np.float32)
-    times = np.zeros(values.shape, dtype=np.int32)
-    values[row, codes], times[row, codes] = given, seen
-    return EpochLog(kind, tuple(str(case) for case in cases), epochs.astype(np.int64), values, times)
+    epochs, row = np.unique(rows["epoch"].to_numpy(), return_inverse=True)
+    codes, cases = pd.factorize(rows["case"])
+
+    def wide(column: str, missing: float) -> pd.DataFrame:
+        table = np.full((len(epochs), len(cases)), missing)
+        table[row, codes] = rows[column]
+        return pd.DataFrame(table, index=epochs, columns=[str(case) for case in cases])
+
+    return EpochLog(kind, wide(kind.value, np.nan), wide(kind.times, 0).astype("int64"))

@@ -22,6 +22,9 @@ NO_TABLE = f"Name the table with --cases, or write {CASE_TABLE_FILE} into the fo
 #: The entry of a case whose value is unknown, which is also the name of its stratum.
 MISSING = "missing"
 
+#: The most strata of a column that divides the cases where nobody names one.
+_MOST_STRATA = 10
+
 #: Entries that mean that a value is unknown.
 _EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"))
 
@@ -189,3 +192,9 @@ def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
 def attributes_of(table: pd.DataFrame) -> list[str]:
     """The columns of a case table by which the cases can be divided."""
     return [str(column) for column in table.columns if column != "case"]
+
+
+def dividing_attributes(table: pd.DataFrame) -> list[str]:
+    """The columns that divide the cases of a table: at most ten entries, of which two or more have several cases."""
+    sizes = {name: table[name].value_counts() for name in attributes_of(table)}
+    return [name for name, n in sizes.items() if len(n) <= _MOST_STRATA and (n > 1).sum() > 1]

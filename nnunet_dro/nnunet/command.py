@@ -112,6 +112,20 @@ class CommandError(RuntimeError):
         return type(self), (self.command, self.exit_code, self.lines, self.log)
 
 
+@contextmanager
+def variables(**values: str) -> Iterator[None]:
+    """Set variables of the environment for a while."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
 def find_command(name: str) -> str:
     """Find one of nnU-Net's commands, in the environment of this Python before any other."""
     folders = [str(Path(sys.executable).parent), sysconfig.get_path("scripts"), os.environ.get("PATH", "")]

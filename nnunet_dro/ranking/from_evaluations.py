@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.stats import rankdata
 
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround, find_common_ground, find_common_strata
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values, worst_values
@@ -45,10 +46,7 @@ class Contest:
     @cached_property
     def case_ranks(self) -> FloatArray:
         """The rank of each team in each case and task, the shape of ``goodness``; NaN where the case does not count."""
-        ranks = np.ones_like(self.goodness)
-        for team in range(self.goodness.shape[1]):
-            ranks += self.goodness[:, [team]] > self.goodness
-        return np.where(np.isnan(self.goodness), np.nan, ranks)
+        return np.asarray(rankdata(-self.goodness, method="min", axis=1, nan_policy="omit"), dtype=np.float64)
 
     @cached_property
     def unit_differences(self) -> tuple[FloatArray, CodeArray, CodeArray]:

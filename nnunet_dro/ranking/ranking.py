@@ -95,22 +95,11 @@ def rank_evaluations(
 ) -> Ranking:
     """Rank teams by evaluations of the same cases.
 
-    Args:
-        evaluations: Team to its evaluation.
-        scheme: The ranking scheme; the ranks of the others are reported beside it.
-        by: Attributes of the first evaluation, or specs as for `parse_by` over the columns of its case table. None for
-            the first evaluation's attributes.
-        intersect: Whether to rank by the cases that all have, instead of refusing evaluations of different cases.
-        n_resamples: Number of bootstrap samples; 0 for none.
-        seed: Random seed of the samples, >= 0.
-        aggregate_only: Whether to leave out everything that names a case.
-        progress: Called with the number of finished steps and the number of all steps.
-
-    Returns:
-        The ranking.
-
-    Raises:
-        ValueError: If the evaluations cannot be ranked together.
+    The ranks of all schemes are reported, ``scheme`` is the one that the teams are ordered by. ``by`` are attributes of
+    the first evaluation, or specs as for `parse_by` over the columns of its case table; None for its attributes.
+    ``intersect`` ranks by the cases that all have, instead of refusing evaluations of different cases;
+    ``aggregate_only`` leaves out everything that names a case. ``progress`` is called with the number of finished steps
+    and of all steps. A ValueError says what cannot be ranked together.
     """
     chosen = choice_of(RankingScheme, scheme, name="scheme")
     entries = read_entries(evaluations, by=by, intersect=intersect)

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 from nnunet_dro.choices import RankingScheme
+from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.ranking.from_evaluations import Contest, FloatArray
-from nnunet_dro.ranking.signed_rank import holm_rejected, one_sided_p, resampled_p
+from nnunet_dro.ranking.signed_rank import one_sided_p, resampled_p
 
 IntArray = npt.NDArray[np.int64]
 
@@ -49,11 +51,8 @@ def ranks_of(scores: FloatArray) -> FloatArray:
         >>> ranks_of(np.array([0.7, 0.9, 0.7, 0.5])).tolist()
         [2.0, 1.0, 2.0, 4.0]
     """
-    rounded = np.round(scores, _DECIMALS)
-    ranks = np.ones(scores.shape)
-    for team in range(scores.shape[-1]):
-        ranks += rounded[..., [team]] > rounded
-    return np.where(np.isnan(scores), np.nan, ranks)
+    ranks = rankdata(-np.round(scores, _DECIMALS), method="min", axis=-1, nan_policy="omit")
+    return np.asarray(ranks, dtype=np.float64)
 
 
 def task_scores(contest: Contest, scheme: RankingScheme, counts: IntArray | None = None) -> FloatArray:
@@ -140,7 +139,7 @@ def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
     of_team = np.equal.outer(better, np.arange(n_teams)).astype(np.float64)
     wins = np.zeros((n_resamples, n_tasks, n_teams))
     for task in range(n_tasks):
-        wins[:, task] = holm_rejected(p[:, task], level=LEVEL) @ of_team
+        wins[:, task] = (np.apply_along_axis(holm, 1, p[:, task]) <= LEVEL) @ of_team
     return np.where(np.any(contest.defined, axis=1, keepdims=True), wins, np.nan)
 
 

@@ -4,9 +4,10 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
+from scipy.stats import rankdata
 
 FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 
 #: Up to this number of differences without ties, the p value is exact.
@@ -24,17 +25,12 @@ def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
     no difference is left, p is 1. The first p value is against "not greater than zero", the second against "not less
     than zero".
     """
-    sizes = np.abs(differences)
-    sizes[sizes == 0] = np.nan
-    order = np.argsort(sizes, axis=1, kind="stable")  # NaN last
-    ordered = np.take_along_axis(sizes, order, axis=1)
-    counted = ~np.isnan(ordered)
-    n = counted.sum(axis=1)
-    ranks, tie_sizes = _mid_ranks(ordered)
-    positive = np.take_along_axis(differences, order, axis=1) > 0
-    plus = np.where(positive & counted, ranks, 0.0).sum(axis=1)
+    sizes = np.where(differences == 0, np.nan, np.abs(differences))
+    lowest, highest = (rankdata(sizes, method=method, axis=1, nan_policy="omit") for method in ("min", "max"))
+    n = (~np.isnan(sizes)).sum(axis=1)
+    plus = np.nansum(np.where(differences > 0, (lowest + highest) / 2, 0.0), axis=1)
     # Of a group of t ties, each member brings t^2 - 1, together t^3 - t.
-    ties = np.where(counted, tie_sizes**2 - 1.0, 0.0).sum(axis=1)
+    ties = np.nansum((highest - lowest + 1.0) ** 2 - 1, axis=1)
     greater, less = _normal_p(plus, n.astype(np.float64), ties)
     for row in np.flatnonzero((ties == 0) & (n > 0) & (n <= MOST_EXACT)):
         upper = _upper_tails(int(n[row]))
@@ -42,19 +38,6 @@ def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
         w = round(float(plus[row]))
         greater[row], less[row] = upper[w], upper[total - w]
     return greater, less
-
-
-def _mid_ranks(ordered: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Ranks of sorted rows, those of ties averaged, and the number of ties at each place."""
-    n_rows, n = ordered.shape
-    place = np.broadcast_to(np.arange(n), (n_rows, n))
-    is_new = np.ones((n_rows, n), dtype=bool)
-    is_new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    first = np.maximum.accumulate(np.where(is_new, place, 0), axis=1)
-    is_last = np.ones((n_rows, n), dtype=bool)
-    is_last[:, :-1] = is_new[:, 1:]
-    last = np.minimum.accumulate(np.where(is_last, place, n - 1)[:, ::-1], axis=1)[:, ::-1]
-    return (first + last) / 2 + 1.0, last - first + 1.0
 
 
 @cache
@@ -68,8 +51,6 @@ def _upper_tails(n: int) -> FloatArray:
 
 def _normal_p(plus: FloatArray, n: FloatArray, ties: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The normal approximation; ``ties`` is the sum of t^3 - t over the groups of t ties."""
-    from scipy.special import ndtr
-
     deviation = np.sqrt(np.maximum(n * (n + 1) * (2 * n + 1) / 24 - ties / 48, 0))
     with np.errstate(invalid="ignore", divide="ignore"):
         z = (plus - n * (n + 1) / 4) / deviation
@@ -119,17 +100,3 @@ def _more_ties(sizes: FloatArray, weights: FloatArray) -> FloatArray | float:
     starts = np.flatnonzero(np.diff(group[tied][in_order], prepend=-1))
     together = np.add.reduceat(members, starts, axis=1)
     return np.asarray((together**3).sum(axis=1) - (members**3).sum(axis=1))
-
-
-def holm_rejected(p_values: FloatArray, *, level: float) -> BoolArray:
-    """Which hypotheses Holm's step-down method rejects, in each row.
-
-    The i-th smallest of m p values is rejected if, for all j <= i, the j-th is at most level / (m - j + 1):
-    those that `holm` adjusts to at most ``level``, for many rows at once.
-    """
-    m = p_values.shape[1]
-    order = np.argsort(p_values, axis=1, kind="stable")
-    holds = np.take_along_axis(p_values, order, axis=1) * np.arange(m, 0, -1) <= level
-    rejected = np.zeros(p_values.shape, dtype=bool)
-    np.put_along_axis(rejected, order, np.logical_and.accumulate(holds, axis=1), axis=1)
-    return rejected

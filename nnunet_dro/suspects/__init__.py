@@ -1,6 +1,6 @@
 """Find training cases with possible label errors, from the logs that a training wrote about its cases."""
 
-from nnunet_dro.suspects.epoch_log import EpochLog, read_logs
+from nnunet_dro.files.case_log import EpochLog, read_logs
 from nnunet_dro.suspects.page import suspects_files
 from nnunet_dro.suspects.ranking import rank_cases
 from nnunet_dro.suspects.search import Suspects, find_suspects

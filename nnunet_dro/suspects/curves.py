@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from markupsafe import Markup
 
+from nnunet_dro.files.case_log import WEIGHTS, EpochLog
 from nnunet_dro.pages.svg import WIDTH, Scale, at, figure, line, text, tick_text
-from nnunet_dro.suspects.epoch_log import WEIGHTS, EpochLog
 
 _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 150.0, 46.0, 12.0, 12.0, 40.0
 
@@ -22,16 +23,18 @@ class Curves:
 
     Args:
         log: The log.
-        shown: Positions of the cases to draw, from which the range of the axis follows.
+        shown: The cases to draw, from which the range of the axis follows.
     """
 
-    def __init__(self, log: EpochLog, shown: Sequence[int]) -> None:
+    def __init__(self, log: EpochLog, shown: Sequence[str]) -> None:
         self.log = log
-        n_points = min(len(log.epochs), _MOST_POINTS)
-        self._bins = [part for part in np.array_split(np.arange(len(log.epochs)), n_points) if len(part)]
-        self._middle = np.array([log.epochs[part].mean() for part in self._bins])
-        self._median = self._binned(_medians(log.values), np.ones(len(log.epochs)))
-        self._curves = {i: self._binned(log.values[:, i], self._visits(i)) for i in shown}
+        n_epochs = len(log.epochs)
+        self._bins = np.arange(n_epochs) * min(n_epochs, _MOST_POINTS) // n_epochs
+        self._middle = pd.Series(log.epochs).groupby(self._bins).mean().to_numpy()
+        self._median = self._binned(log.values.median(axis=1), 1 + 0 * log.times_seen.iloc[:, 0])
+        # Weights are means over visits, stale losses are not.
+        visits = log.times_seen if log.kind == WEIGHTS else 1 + 0 * log.times_seen
+        self._curves = {case: self._binned(log.values[case], visits[case]) for case in shown}
         # The first epochs, in which the network knows nothing yet, may leave the axis: they would flatten the rest.
         counted = self._middle >= log.epochs[log.first_counted]
         drawn = np.concatenate([self._median[counted], *(curve[counted] for curve in self._curves.values())])
@@ -44,20 +47,13 @@ class Curves:
         alone = first == last
         self._x = Scale(first - alone, last + alone, _LEFT, WIDTH - _RIGHT)
 
-    def _visits(self, case: int) -> npt.NDArray[np.float64]:
-        """The weight of each epoch in a mean of several: weights are means over visits, stale losses are not."""
-        if self.log.kind == WEIGHTS:
-            return self.log.times_seen[:, case].astype(np.float64)
-        return np.ones(len(self.log.epochs))
+    def _binned(self, values: "pd.Series[float]", counts: "pd.Series[int]") -> npt.NDArray[np.float64]:
+        """The mean of each bin, in which a value counts as often as ``counts`` says; NaN without any."""
+        counted = counts.where(values.notna(), 0)
+        n = counted.groupby(self._bins).sum()
+        return np.asarray((values * counted).groupby(self._bins).sum() / n.where(n > 0), dtype=np.float64)
 
-    def _binned(self, values: npt.NDArray[np.floating], counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        counts = np.where(np.isnan(values), 0, counts)
-        sums = np.nan_to_num(values.astype(np.float64)) * counts
-        totals = np.array([counts[part].sum() for part in self._bins])
-        means = np.array([sums[part].sum() for part in self._bins]) / np.maximum(totals, 1e-12)
-        return np.where(totals > 0, means, np.nan)
-
-    def figure(self, case: int) -> Markup:
+    def figure(self, case: str) -> Markup:
         """Draw the figure of one of the cases in ``shown``."""
         x, y, log = self._x, self._y, self.log
         what = "mean weight of the epoch" if log.kind == WEIGHTS else "stale loss"
@@ -73,7 +69,7 @@ class Curves:
         parts += [text(x(tick), _HEIGHT - _BOTTOM + 16, tick_text(tick), anchor="middle") for tick in whole]
         parts.append(text((_LEFT + WIDTH) / 2, _HEIGHT - 6, "epoch", anchor="middle", kind="axis"))
         parts += [self._line(self._median, _MEDIAN, "5 3"), self._line(self._curves[case], _CASE, "")]
-        return figure(_HEIGHT, parts, label=f"{what} of {log.cases[case]} over the epochs, and the median of all cases")
+        return figure(_HEIGHT, parts, label=f"{what} of {case} over the epochs, and the median of all cases")
 
     def _line(self, values: npt.NDArray[np.float64], kind: str, dashes: str) -> Markup:
         known = np.flatnonzero(np.isfinite(values))
@@ -95,11 +91,3 @@ def curve_icon(*, median: bool) -> Markup:
         '<line class="{}" x1="1" y1="5" x2="29" y2="5" stroke-dasharray="{}"/></svg>'
     )
     return form.format(_MEDIAN if median else _CASE, "5 3" if median else "")
-
-
-def _medians(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Median of the cases that have a value, per epoch; NaN where none has."""
-    known = ~np.isnan(values).all(axis=1)
-    medians = np.full(len(values), np.nan)
-    medians[known] = np.nanmedian(values[known], axis=1)
-    return medians

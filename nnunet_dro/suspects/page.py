@@ -154,11 +154,10 @@ def _about(suspects: Suspects) -> dict[str, str]:
 
 def _entries(suspects: Suspects) -> list[dict[str, Any]]:
     shown, log = suspects.shown, suspects.log
-    position = {case: n for n, case in enumerate(log.cases)} if log else {}
-    curves = Curves(log, [position[case] for case in shown["case"] if case in position]) if log else None
+    drawn = [case for case in shown["case"] if log and case in log.values]
+    curves = Curves(log, drawn) if log else None
     entries = []
     for row in shown.to_dict("records"):
-        drawn = curves is not None and row["case"] in position
         entry = {
             "rank": row["rank"],
             "case": row["case"],
@@ -166,7 +165,7 @@ def _entries(suspects: Suspects) -> list[dict[str, Any]]:
             "strata": "; ".join(f"{name}: {of_case[row['case']]}" for name, of_case in suspects.strata.items()),
             "slice": suspects.pictures.get(row["case"]),
             "reason": suspects.reasons.get(row["case"], ""),
-            "curve": Markup(curves.figure(position[row["case"]])) if curves and drawn else "",
+            "curve": curves.figure(row["case"]) if curves and row["case"] in drawn else "",
         }
         entries.append(entry)
     return entries

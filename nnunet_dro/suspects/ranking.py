@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.suspects.epoch_log import WEIGHTS, EpochLog
+from nnunet_dro.files.case_log import WEIGHTS, EpochLog
 
 #: If a case was seen less often in the epochs that count, its score is left to chance.
 FEW = 5
@@ -38,34 +37,30 @@ def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
         unknown. ``times_seen`` counts the epochs that count, ``times_seen_in_all`` all epochs.
 
     Example:
-        >>> import numpy as np
-        >>> from nnunet_dro.suspects.epoch_log import HARDNESS, EpochLog
-        >>> losses = np.array([[0.9, 0.1, 0.5]] * 3, dtype=np.float32)
-        >>> log = EpochLog(HARDNESS, ("a", "b", "c"), np.arange(3), losses, np.full((3, 3), 4))
+        >>> from nnunet_dro.files.case_log import LOSSES, EpochLog
+        >>> losses = pd.DataFrame([{"a": 0.9, "b": 0.1, "c": 0.5}] * 3)
+        >>> log = EpochLog(LOSSES, losses, losses.notna() * 4)
         >>> rank_cases(log)[["rank", "case", "score"]].to_dict("list")
         {'rank': [1, 2, 3], 'case': ['a', 'c', 'b'], 'score': [1.0, 0.5, 0.0]}
     """
-    start = log.first_counted
-    values, times = log.values[start:], log.times_seen[start:]
-    with np.errstate(invalid="ignore"):
-        if log.kind == WEIGHTS:
-            weights = np.where(np.isnan(values), 0, times)
-            means = np.nansum(values * weights, axis=0, dtype=np.float64) / weights.sum(axis=0)
-            score, sign, loss = means, 1, _losses_of(log.cases, losses)
-        else:
-            means = loss = _mean(values)
-            score, sign = _mean(_ranks(values)), -1
+    values, times = log.values.iloc[log.first_counted :], log.times_seen.iloc[log.first_counted :]
+    if log.kind == WEIGHTS:
+        weights = times.where(values.notna(), 0)
+        score = means = (values * weights).sum() / weights.sum()
+        loss = losses.values.iloc[losses.first_counted :].mean() if losses else pd.Series(dtype=np.float64)
+    else:
+        means = loss = values.mean()
+        score = _ranks(values).mean()
     table = pd.DataFrame(
         {
-            "case": log.cases,
             "score": score,
             "gap": _gap(means),
-            "loss": loss,
-            "times_seen": times.sum(axis=0, dtype=np.int64),
-            "times_seen_in_all": log.times_seen.sum(axis=0, dtype=np.int64),
+            "loss": loss.reindex(score.index),
+            "times_seen": times.sum(),
+            "times_seen_in_all": log.times_seen.sum(),
         }
     )
-    return _in_order(table, sign)
+    return _in_order(table.rename_axis("case").reset_index(), 1 if log.kind == WEIGHTS else -1)
 
 
 def rank_folds(logs: Sequence[tuple[EpochLog, EpochLog | None]]) -> pd.DataFrame:
@@ -88,7 +83,7 @@ def rank_folds(logs: Sequence[tuple[EpochLog, EpochLog | None]]) -> pd.DataFrame
 def rank_by_dice(dice: pd.Series, losses: pd.DataFrame | None) -> pd.DataFrame:
     """Rank the cases by their out-of-fold validation Dice, the lowest first, with the losses of `rank_folds`."""
     table = pd.DataFrame({"case": dice.index.astype(str), "score": dice.to_numpy(dtype=np.float64)})
-    table["gap"] = _gap(table["score"].to_numpy())
+    table["gap"] = _gap(table["score"])
     columns = ["loss", "times_seen", "times_seen_in_all", "folds"]
     if losses is None:
         table = table.assign(loss=np.nan, times_seen=0, times_seen_in_all=0, folds=0)
@@ -103,12 +98,8 @@ def below_most(values: pd.Series) -> pd.Series:
 
     The standard deviation is 1.4826 times the median absolute deviation. NaN does not.
     """
-    # The median of nothing is a warning with pandas 2.
-    known = values.dropna()
-    if known.empty:
-        return pd.Series(False, index=values.index)
-    median = known.median()
-    return values < median - 2 * _MAD_TO_SD * (known - median).abs().median() - 1e-9
+    median, spread = _centre(values)
+    return values < median - 2 * spread - 1e-9
 
 
 def _in_order(table: pd.DataFrame, sign: int) -> pd.DataFrame:
@@ -120,30 +111,22 @@ def _in_order(table: pd.DataFrame, sign: int) -> pd.DataFrame:
     return table[["rank", *table.columns.drop("rank")]].loc[order].reset_index(drop=True)
 
 
-def _ranks(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Share of the other cases with a smaller value, per epoch, where equal values count half."""
-    ranks = pd.DataFrame(values).rank(axis=1).to_numpy()
-    n_others = (~np.isnan(values)).sum(axis=1, keepdims=True) - 1
-    return np.where(n_others > 0, (ranks - 1) / np.maximum(n_others, 1), np.where(np.isnan(values), np.nan, 0.5))
+def _ranks(values: pd.DataFrame) -> pd.DataFrame:
+    """Share of the other cases with a smaller value, per epoch, where equal values count half; 0.5 without others."""
+    n_others = values.notna().sum(axis=1) - 1
+    shares = (values.rank(axis=1) - 1).div(n_others.clip(lower=1), axis=0)
+    return shares.add(0.5 * (n_others == 0), axis=0)
 
 
-def _mean(values: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Mean over the epochs that have a value; NaN if none has."""
-    return pd.DataFrame(values.astype(np.float64)).mean().to_numpy()
+def _centre(values: "pd.Series[float]") -> tuple[float, float]:
+    """The median and the standard deviation from the median absolute deviation; NaN without a value."""
+    # The median of nothing is a warning with pandas 2.
+    if (known := values.dropna()).empty:
+        return np.nan, np.nan
+    return float(known.median()), _MAD_TO_SD * float((known - known.median()).abs().median())
 
 
-def _losses_of(cases: tuple[str, ...], losses: EpochLog | None) -> npt.NDArray[np.float64]:
-    if losses is None:
-        return np.full(len(cases), np.nan)
-    known = pd.Series(_mean(losses.values[losses.first_counted :]), index=list(losses.cases))
-    return known.reindex(list(cases)).to_numpy(dtype=np.float64)
-
-
-def _gap(means: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    known = means[~np.isnan(means)]
-    if not len(known):
-        return means
-    median = np.median(known)
-    spread = _MAD_TO_SD * float(np.median(np.abs(known - median)))
+def _gap(means: "pd.Series[float]") -> "pd.Series[float]":
+    median, spread = _centre(means)
     # Rounding errors are no spread.
-    return (means - median) / spread if spread > 1e-9 else np.full(len(means), np.nan)
+    return (means - median) / (spread if spread > 1e-9 else np.nan)

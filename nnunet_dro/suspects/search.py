@@ -11,22 +11,19 @@ import pandas as pd
 from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.label_maps import Labels, note_on_absent_labels
 from nnunet_dro.evaluation.scoring.score_arrays import Scoring
-from nnunet_dro.files.case_table import MISSING, case_table_places, read_cases
+from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog, mean_log, read_logs
+from nnunet_dro.files.case_table import MISSING, case_table_places, dividing_attributes, read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import Fold, folds_of
 from nnunet_dro.pages.wording import count
-from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog, mean_log, read_logs
 from nnunet_dro.suspects.images import ImageSource, Slice, find_images, slice_of
 from nnunet_dro.suspects.ranking import FEW, below_most, rank_by_dice, rank_folds
-
-#: The most strata of a column of the case table that is shown; two of them have several cases.
-_MOST_STRATA = 10
 
 #: Cases beside the first ones whose reference is read, to know which labels are usual.
 _OTHERS = 20
 
 #: What the cases can be ranked by: the stale loss, the learnt weight, or the out-of-fold validation Dice.
-LOSS, WEIGHT, DICE = HARDNESS.value, WEIGHTS.value, "dice"
+LOSS, WEIGHT, DICE = LOSSES.value, WEIGHTS.value, "dice"
 
 #: What the ranking does not prove, by what it follows.
 CAVEATS = {
@@ -99,12 +96,9 @@ def find_suspects(
 ) -> Suspects:
     """Rank the cases of a model, and make pictures of the first ones; one without a picture has a reason instead.
 
-    Args:
-        folders: Results folder of a fold, ``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``; or several of one model; or
-            the folder of the model.
-        top: Number of cases to make pictures of.
-        by: What to rank by: ``loss``, ``weight`` or ``dice``; None for losses if there are any, else weights.
-        progress: Function to call with the number of finished pictures and the number of all pictures.
+    The folders are those of one or several folds of one model (``DATASET/TRAINER__PLANS__CONFIGURATION/fold_X``), or
+    that of the model. ``by`` None takes the losses if there are any, else the weights. ``progress`` is called with the
+    number of finished pictures and of all pictures.
     """
     if top < 1:
         raise ValueError(f"`top` must be 1 or more, got {top}. Give the number of cases to look at.")
@@ -138,8 +132,8 @@ def _logs(folds: Sequence[Fold], by: str | None, notes: list[str]) -> list[tuple
     if by not in (None, LOSS, WEIGHT, DICE):
         cure = "Leave it out to rank by losses if there are any."
         raise ValueError(f"`by` must be loss, weight or dice, got {by!r}. {cure}")
-    has_losses = any((fold.folder / HARDNESS.file).is_file() for fold in folds)
-    kind = WEIGHTS if by == WEIGHT or (by is None and not has_losses) else HARDNESS
+    has_losses = any((fold.folder / LOSSES.file).is_file() for fold in folds)
+    kind = WEIGHTS if by == WEIGHT or (by is None and not has_losses) else LOSSES
     there = [fold for fold in folds if (fold.folder / kind.file).is_file()]
     if by != DICE and not there:
         read_logs(folds[0].folder, by=by)  # which says what is lacking
@@ -271,6 +265,4 @@ def _trusted_cases(table: pd.DataFrame) -> frozenset[str]:
 def _strata_of_cases(table: pd.DataFrame, cases: Sequence[str]) -> dict[str, dict[str, str]]:
     """Column of the case table that divides the cases, into at most ten strata, to the stratum of each case."""
     known = table.reindex(pd.Index(cases), fill_value=MISSING).drop(columns="trusted", errors="ignore")
-    sizes = {name: known[name].value_counts() for name in known}
-    divide = [name for name, n in sizes.items() if len(n) <= _MOST_STRATA and (n > 1).sum() > 1]
-    return {str(name): known[name].to_dict() for name in divide}
+    return {name: known[name].to_dict() for name in dividing_attributes(known)}

@@ -13,16 +13,20 @@ from rich.markup import escape
 from nnunet_dro.nnunet.command import SafeStop
 from nnunet_dro.nnunet.training import Epochs, Target, TrainingFailedError, train
 from nnunet_dro.progress_bar import Progress
-from nnunet_dro.tuning.drawing import N_ATTEMPTS, draw_options, giving, make_sampler, own_seed
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.space import Space
 from nnunet_dro.tuning.trials import (
     FINISHED,
+    N_ATTEMPTS,
     PLAIN,
     REPEAT,
     TRAINER,
     best_trial,
+    draw_options,
+    giving,
     has_twin,
+    make_sampler,
+    own_seed,
     queue_again,
     queue_next,
     search_trials,

@@ -27,9 +27,9 @@ def test_table_has_a_line_per_label_stratum_and_method():
     lines = [line.split() for line in text.getvalue().splitlines() if "ERM" in line or "DRO" in line]
     assert lines == [
         ["tumour", "A", "9", "ERM", "80.0", "80.0", "0.0", "80.0", "80.0", "80.0"],
-        ["DRO", "78.0", "78.0", "0.0", "78.0", "78.0", "78.0"],
+        ["tumour", "A", "9", "DRO", "78.0", "78.0", "0.0", "78.0", "78.0", "78.0"],
         ["tumour", "B", "1", "ERM", "10.0", "10.0", "0.0", "10.0", "10.0", "10.0"],
-        ["DRO", "-", "-", "-", "-", "-", "-"],
+        ["tumour", "B", "1", "DRO", *"––––––"],
     ]
 
 
@@ -38,6 +38,9 @@ def test_notably_better_numbers_are_bold():
         pd.DataFrame({"method": method, "case": ["a"], "label": "tumour", "dice": [dice]})
         for method, dice in (("ERM", 0.7), ("DRO", 0.76))
     )
-    table = statistics(scores, pd.Series({"a": "A"}))
+    console = Console(width=100, force_terminal=True, color_system="standard", record=True, file=StringIO())
+    console.print(render_table(statistics(scores, pd.Series({"a": "A"})), {}))
 
-    assert list(render_table(table, {}).columns[4].cells) == ["70.0", "[bold]76.0[/]"]
+    text = console.export_text(styles=True)
+    assert "\x1b[1m76.0\x1b[0m" in text
+    assert "\x1b[1m70.0" not in text

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from nnunet_dro.doctor.losses import expected_draws, loss_spread, stale_losses, trainer_name
+from nnunet_dro.doctor.answer import expected_draws, loss_spread, stale_losses, trainer_name
 from nnunet_dro.sampling import HardnessTable, KLBall
 
 

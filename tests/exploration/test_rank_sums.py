@@ -58,18 +58,6 @@ def test_with_one_case_per_patient_it_is_the_test_of_mann_and_whitney():
     assert share_lower(inside, rankdata(values)) == pytest.approx(1 - expected.statistic / (8 * 22))
 
 
-def test_the_groups_are_standardised_together_as_they_are_alone():
-    rng = np.random.default_rng(1)
-    groups, patients = rng.integers(-1, 3, 40), rng.integers(0, 15, 40)
-    ranks = rankdata(rng.integers(0, 9, 40))
-    blocks = patients_by_size(patients)
-
-    together = standardised(groups, 3, ranks, blocks)
-
-    alone = [standardised(np.where(groups == n, 0, -1), 1, ranks, blocks)[0] for n in range(3)]
-    assert together == pytest.approx(alone)
-
-
 def test_what_cannot_change_says_nothing():
     inside, ranks = np.array([True, True, False]), np.array([1.0, 2.0, 3.0])
     blocks = patients_by_size(np.array([0, 0, 1]))  # one patient of each size

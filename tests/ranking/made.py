@@ -5,6 +5,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+from nnunet_dro.ranking import submissions
 
 
 def evaluation_of(team, values, *, columns=None, patient=None, missed=(), attributes=(), options=None):
@@ -68,3 +69,15 @@ def random_evaluations(n_teams=4, n_cases=12, *, metrics=("dice",), labels=("liv
         name = names[team] if names else f"team {team + 1:02}"
         evaluations[name] = evaluation_of(name, values, columns=columns, **options)
     return evaluations
+
+
+def recorded(monkeypatch):
+    """The names of the submissions that are scored from now on."""
+    scored, evaluate = [], submissions.evaluate
+
+    def recording(reference, prediction, options, **given):
+        scored.append(prediction.name)
+        return evaluate(reference, prediction, options, **given)
+
+    monkeypatch.setattr(submissions, "evaluate", recording)
+    return scored

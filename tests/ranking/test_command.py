@@ -16,6 +16,7 @@ from tests.evaluation.made_folders import (
     write_dataset_json,
     write_map,
 )
+from tests.ranking.made import recorded
 
 FILES = [
     *("agreement.csv", "bootstrap.csv", "cases.csv", "kendall_tau.csv", "ranks.csv", "report.html", "report.md"),
@@ -112,11 +113,7 @@ def test_what_changed_is_scored_again(challenge, monkeypatch, change):
         options = ["--metrics", "dice,iou"]
     else:
         kept.write_text("{}")
-    scored = []
-    evaluate = submissions.evaluate
-    monkeypatch.setattr(
-        submissions, "evaluate", lambda ref, pred, o, **g: scored.append(pred.name) or evaluate(ref, pred, o, **g)
-    )
+    scored = recorded(monkeypatch)
 
     result = run_rank(challenge, "--overwrite", *options)
 

@@ -18,12 +18,7 @@ def test_tau_is_that_of_scipy():
         warnings.simplefilter("ignore")
         expected = [kendalltau(ranking, reference).statistic for ranking in rankings]
     np.testing.assert_allclose(kendall_tau(rankings, reference), expected)
-
-
-def test_tau_of_a_ranking_and_its_reverse():
-    ranking = np.array([1.0, 2, 3])
-    assert kendall_tau(np.array([[1.0, 2, 3], [3, 2, 1], [1, 3, 2]]), ranking) == pytest.approx([1, -1, 1 / 3])
-    assert np.isnan(kendall_tau(np.array([[1.0, 1, 1]]), ranking)).all()
+    assert np.isnan(kendall_tau(np.ones((1, 7)), reference)).all()
 
 
 def test_samples_draw_as_many_units():

@@ -1,21 +1,14 @@
 """The commands of docs/ranking.md run as they stand there."""
 
-import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from nnunet_dro.ranking import submissions
 from tests.evaluation.made_folders import bars, run, write_cases, write_dataset_json, write_map
+from tests.ranking.made import recorded
+from tests.test_docs import ROOT, calls
 
-PAGE = Path(__file__).parents[2] / "docs" / "ranking.md"
-
-
-def commands():
-    blocks = re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
-    return [shlex.split(line)[1:] for line in lines if line.startswith("nnunet-dro ")]
+TEXT = (ROOT / "docs" / "ranking.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -33,12 +26,8 @@ def here(tmp_path, monkeypatch):
 
 
 def test_the_commands_of_the_page_do_what_it_says(here, monkeypatch):
-    scored = []
-    evaluate = submissions.evaluate
-    monkeypatch.setattr(
-        submissions, "evaluate", lambda ref, pred, o, **g: scored.append(pred.name) or evaluate(ref, pred, o, **g)
-    )
-    found = commands()
+    scored = recorded(monkeypatch)
+    found = calls(TEXT)
     assert [words[0] for words in found] == ["rank", "rank", "rank", "compare"]
     for words in found:
         folders = [word for w in words for word in (sorted(map(str, Path().glob(w))) if "*" in w else [w])]
@@ -52,11 +41,10 @@ def test_the_commands_of_the_page_do_what_it_says(here, monkeypatch):
 
 
 def test_the_page_names_every_file_and_column(here):
-    text = PAGE.read_text(encoding="utf-8")
-    run(*[word for w in commands()[0] for word in (sorted(map(str, Path().glob(w))) if "*" in w else [w])])
+    run(*[word for w in calls(TEXT)[0] for word in (sorted(map(str, Path().glob(w))) if "*" in w else [w])])
     for path in (here / "ranking").iterdir():
-        assert f"`{path.name}`" in text
+        assert f"`{path.name}`" in TEXT
     for name in ("ranks", "kendall_tau", "tests"):
         header = (here / "ranking" / f"{name}.csv").read_text().splitlines()[0].split(",")
         known = ("scheme", "metric", "label", "better", "worse")
-        assert [column for column in header if f"`{column}`" not in text and column not in known] == []
+        assert [column for column in header if f"`{column}`" not in TEXT and column not in known] == []

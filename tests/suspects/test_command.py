@@ -107,31 +107,12 @@ def test_losses_go_before_weights_which_show_them(nowhere):
     np.testing.assert_allclose(read(folder)["loss"], [0.1, 0.3], rtol=1e-5)
 
 
-def test_by_what_is_not_there_is_refused(nowhere):
-    folder = fold_folder(nowhere)
-    write_log(folder, "hardness.csv", [{"a": 1.0}])
-    check_refused(run(folder, "--by", "weight"), "no weights.csv in", folder, "Leave it out.")
-    check_refused(run(folder, "--by", "dice"), "no validation/summary.json in", folder)
-    check_refused(run(folder, "--by", "size"), "'size' is not one of 'loss', 'weight', 'dice'")
-    with pytest.raises(ValueError, match="`by` must be loss, weight or dice, got 'size'"):
-        find_suspects(folder, by="size")
-    done(folder, "--by", "loss")
-
-
 def test_a_network_that_saw_nothing_yet_leaves_an_empty_page(nowhere):
     folder = fold_folder(nowhere)
     write_log(folder, "hardness.csv", [{"a": None, "b": None}])
     done(folder)
     assert read(folder)["score"].isna().all()
     assert '<figure class="picture"' not in (folder / "suspects.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("top", [0, -3])
-def test_top_below_one_is_refused(nowhere, top):
-    folder = fold_folder(nowhere)
-    write_log(folder, "hardness.csv", [{"a": 1.0}])
-    check_refused(run(folder, "--top", top), "`--top` must be 1 or more", top)
-    assert not (folder / "suspects.html").exists()
 
 
 @pytest.mark.parametrize("path", ["Dataset1_X/T__P__2d", "T__P/fold_0", "Dataset1_X/T__P__2d/fold_x", "fold_0"])
@@ -143,17 +124,31 @@ def test_folder_of_something_else_is_refused(nowhere, path):
     check_refused(run(folder), folder, "TRAINER__PLANS__CONFIGURATION/fold_X", "Give the folder of one fold")
 
 
-def test_fold_without_a_log_is_refused(nowhere):
-    folder = fold_folder(nowhere)
-    check_refused(run(folder), folder, "hardness.csv or weights.csv", "nnUNetTrainerL2RW", "--by dice")
+LOG = {"hardness.csv": "epoch,case,loss,probability,draws\n0,a,1.0,0.1,3\n"}
 
 
-@pytest.mark.parametrize("file", LOGS)
-def test_damaged_log_is_refused(nowhere, file):
+@pytest.mark.parametrize(
+    ("files", "options", "words"),
+    [
+        ({}, (), ("hardness.csv or weights.csv", "nnUNetTrainerL2RW", "--by dice")),
+        *(({file: "epoch,case\n0,x\n"}, (), (file, "must be a table of")) for file in LOGS),
+        (LOG, ("--by", "weight"), ("no weights.csv in", "Leave it out.")),
+        (LOG, ("--by", "dice"), ("no validation/summary.json in",)),
+        (LOG, ("--by", "size"), ("'size' is not one of 'loss', 'weight', 'dice'",)),
+        *((LOG, ("--top", top), ("`--top` must be 1 or more", top)) for top in (0, -3)),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(nowhere, files, options, words):
     folder = fold_folder(nowhere)
-    (folder / file).write_text("epoch,case\n0,x\n")
-    check_refused(run(folder, "-o", nowhere / "out"), folder / file, "must be a table of")
-    assert not (nowhere / "out").exists()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    check_refused(run(folder, *options), *words)
+    assert [path.name for path in folder.iterdir()] == list(files)
+
+
+def test_what_ranks_is_checked_in_python_too(nowhere):
+    with pytest.raises(ValueError, match="`by` must be loss, weight or dice, got 'size'"):
+        find_suspects(fold_folder(nowhere), by="size")
 
 
 def test_output_that_is_a_file_or_may_not_be_written_is_refused(nowhere, monkeypatch):

@@ -1,20 +1,21 @@
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog
 from nnunet_dro.suspects import find_suspects, suspects_files
 from nnunet_dro.suspects.curves import Curves
-from nnunet_dro.suspects.epoch_log import HARDNESS, WEIGHTS, EpochLog
 from tests.evaluation.report.made import HOSTILE
 
 from .made_folds import LOGS, fold_folder, ranked, write_log
 
 
 def log_of(kind, values, times=None):
-    values = np.asarray(values, dtype=np.float32)
-    times = np.ones(values.shape, np.int32) if times is None else np.asarray(times, np.int32)
-    return EpochLog(kind, tuple(f"c{i}" for i in range(values.shape[1])), np.arange(len(values)), values, times)
+    values = pd.DataFrame(values).rename(columns="c{}".format)
+    times = 1 + 0 * values.fillna(0) if times is None else pd.DataFrame(times).rename(columns="c{}".format)
+    return EpochLog(kind, values, times.astype(int))
 
 
 def heights(figure, kind):
@@ -24,7 +25,7 @@ def heights(figure, kind):
 
 
 def test_curve_lies_above_the_median_where_the_loss_does():
-    figure = Curves(log_of(HARDNESS, [[3, 1, 1.2], [2, 1, 1.5], [0.5, 1, 1.5]]), [0]).figure(0)
+    figure = Curves(log_of(LOSSES, [[3, 1, 1.2], [2, 1, 1.5], [0.5, 1, 1.5]]), ["c0"]).figure("c0")
     case, median = heights(figure, "curve s1"), heights(figure, "curve s6")
     assert [c < m for c, m in zip(case, median, strict=True)] == [True, True, False]
 
@@ -32,14 +33,14 @@ def test_curve_lies_above_the_median_where_the_loss_does():
 def test_many_epochs_are_drawn_as_means_weighted_by_the_times_seen():
     values, times = np.zeros((240, 2)), np.ones((240, 2))
     values[0::2], times[0::2] = 1.0, 3
-    curves = Curves(log_of(WEIGHTS, values, times), [0])
-    assert curves._curves[0] == pytest.approx(np.full(120, 0.75))
+    curves = Curves(log_of(WEIGHTS, values, times), ["c0"])
+    assert curves._curves["c0"] == pytest.approx(np.full(120, 0.75))
 
 
-@pytest.mark.parametrize("kind", [WEIGHTS, HARDNESS])
+@pytest.mark.parametrize("kind", [WEIGHTS, LOSSES])
 def test_curve_of_one_epoch_or_of_no_value_is_drawn(kind):
-    assert len(heights(Curves(log_of(kind, [[0.5, 1.0]]), [0]).figure(0), "curve s1")) == 2
-    nothing = Curves(log_of(kind, [[np.nan, 1.0]] * 3), [0]).figure(0)
+    assert len(heights(Curves(log_of(kind, [[0.5, 1.0]]), ["c0"]).figure("c0"), "curve s1")) == 2
+    nothing = Curves(log_of(kind, [[np.nan, 1.0]] * 3), ["c0"]).figure("c0")
     assert 'class="curve s1" points=""' in nothing
 
 

@@ -1,6 +1,6 @@
 """Stands in for nnUNetv2_train: same arguments, same files, no network. What it does is in the variable FAKE (JSON).
 
-`crash`, `hang`, `empty` and `deaf` are lists of parts of trainers' names; `seconds` is the length of an epoch; `again`
+`crash`, `hang` and `empty` are lists of parts of trainers' names; `seconds` is the length of an epoch; `again`
 maps parts of names to the voxels that trainings outside of the ordinary results find less.
 """
 
@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -40,8 +39,6 @@ def main() -> None:
     with (folder.parents[1] / "calls.txt").open("a") as calls:
         calls.write(" ".join([trainer, *(word for word in options if word.startswith("--"))]) + "\n")
     print("training starts", flush=True)
-    if is_one_of("deaf"):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
     if is_one_of("crash"):
         print("RuntimeError: CUDA out of memory")
         sys.exit(1)

@@ -10,11 +10,11 @@ from optuna.trial import TrialState, create_trial
 
 from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.tuning import storage
-from nnunet_dro.tuning.drawing import draw_options
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.space import parse_space
 from nnunet_dro.tuning.storage import closing, open_storage, open_study
 from nnunet_dro.tuning.study import about
+from nnunet_dro.tuning.trials import draw_options
 
 BETA = ("--option", "beta:10:100")
 NAME = "HWS_4epochs__nnUNetPlans__2d__fold_0"

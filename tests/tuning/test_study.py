@@ -92,24 +92,17 @@ def test_same_command_goes_on_to_more_trials(fake, tune):
     [
         (("--option", "beta:10:90"), "options"),
         ((*BETA, "--objective", "p10"), "objective"),
+        ((*BETA, "-p", "nnUNetPlansOther"), "plans"),
     ],
 )
 def test_study_about_something_else_is_refused(fake, tune, options, what):
-    tune(*BETA, "--trials", "1")
+    (fake.preprocessed / "nnUNetPlansOther.json").write_text((fake.preprocessed / "nnUNetPlans.json").read_text())
+    storage = ("--storage", f"sqlite:///{fake.root / 'shared.db'}", "--study", "mine")
+    tune(*BETA, *storage, "--trials", "1")
 
-    refused(tune(*options, "--trials", "2", code=2), f"`--study` must be about the same {what}", "--study.")
+    refused(tune(*options, *storage, "--trials", "2", code=2), f"`--study` must be about the same {what}", "for 'mine'")
 
     tune(*options, "--trials", "1", "--study", "another")
-
-
-def test_study_of_another_fold_in_a_shared_database_is_refused(fake, tune, tmp_path):
-    storage = ("--storage", f"sqlite:///{tmp_path / 'shared.db'}", "--study", "mine")
-    tune(*BETA, *storage, "--trials", "1")
-    (fake.preprocessed / "nnUNetPlansOther.json").write_text((fake.preprocessed / "nnUNetPlans.json").read_text())
-
-    result = tune(*BETA, *storage, "--trials", "1", "-p", "nnUNetPlansOther", code=2)
-
-    refused(result, "got 'nnUNetPlansOther' for 'mine', which was made with 'nnUNetPlans'")
 
 
 def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):

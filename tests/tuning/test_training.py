@@ -1,18 +1,9 @@
-import json
-import os
-
 import pytest
 
-from nnunet_dro.nnunet import command
 from nnunet_dro.nnunet.training import TrainingFailedError, find_target, train
-from tests.processes import gone
 from tests.tuning.conftest import Fake
 
 NAME = "nnUNetTrainerHWS_beta40_3epochs"
-
-
-class StopError(Exception):
-    pass
 
 
 def run(fake: Fake, watch=lambda epochs: None, *, name=NAME):
@@ -85,20 +76,3 @@ def test_end_without_predictions_is_a_failure(fake, monkeypatch):
 
     with pytest.raises(TrainingFailedError, match="must leave validation predictions"):
         run(fake)
-
-
-@pytest.mark.parametrize("kind", ["hang", "deaf"])
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
-def test_what_is_stopped_ends_with_its_workers(fake, monkeypatch, kind):
-    monkeypatch.setenv("FAKE", json.dumps({"hang": ["beta40"], kind: ["beta40"]}))
-    monkeypatch.setattr(command, "GRACE_SECONDS", 0.5)
-    pids = find_target("7", "2d", "0", plans="nnUNetPlans").fold_folder(NAME) / "pids.txt"
-
-    def watch(epochs):
-        if pids.exists() and len(pids.read_text().split()) == 2:
-            raise StopError
-
-    with pytest.raises(StopError):
-        run(fake, watch)
-
-    assert gone(pids.read_text().split())
