@@ -96,28 +96,40 @@ def test_scattered_low_cases_are_outliers_and_sorted_by_how_far_they_are_below()
     assert diagnosis.outliers[0].limit == pytest.approx(0.9 - 0.2, abs=0.01)
 
 
-def test_outliers_come_before_a_stratum_that_has_fewer_cases():
-    """With wrong labels everywhere, a stratum that is behind must not be what is trained for."""
-    low = {"training": around(0.3, 15)}
-    few = cases(a={"training": [*around(0.9, 80), *around(0.1, 5)]}, rare=low)
-    many = cases(a={"training": [*around(0.9, 80), *around(0.1, 16)]}, rare=low)
-    assert finding(few) == Finding.HARD
-    assert finding(many) == Finding.OUTLIERS
+def of_training(**strata):
+    return {name: {"training": dice} for name, dice in strata.items()}
 
 
-@pytest.mark.parametrize(("n", "expected"), [(300, Finding.NOTHING_FAILS), (150, Finding.OUTLIERS)])
-def test_outliers_must_be_a_share_of_the_cases(n, expected):
-    assert finding(cases(a={"training": [*around(0.9, n), 0.1, 0.2]})) == expected
+NO_LABEL = [np.nan] * 10
+WITH_OUTLIERS = [*around(0.9, 80), *around(0.1, 16)]
 
 
-def test_one_outlier_is_none():
-    assert finding(cases(a={"training": [*around(0.9, 50), 0.1]})) == Finding.NOTHING_FAILS
+@pytest.mark.parametrize(
+    ("expected", "strata"),
+    [
+        # One outlier is none, and several must be 1 % of the cases.
+        (Finding.NOTHING_FAILS, of_training(a=[*around(0.9, 50), 0.1])),
+        (Finding.NOTHING_FAILS, of_training(a=[*around(0.9, 300), 0.1, 0.2])),
+        (Finding.OUTLIERS, of_training(a=[*around(0.9, 150), 0.1, 0.2])),
+        # With wrong labels everywhere, a stratum that is behind and has fewer cases must not be what is trained for.
+        (Finding.HARD, of_training(a=WITH_OUTLIERS[:85], rare=around(0.3, 15))),
+        (Finding.OUTLIERS, of_training(a=WITH_OUTLIERS, rare=around(0.3, 15))),
+        # Few training cases tell nothing.
+        *((Finding.CANNOT_TELL, {"a": {"training": around(0.9, n), "validation": around(0.2, 5)}}) for n in (1, 2, 9)),
+        # Cases without the label are left out.
+        (Finding.NOTHING_FAILS, of_training(a=around(0.9, 40), b=NO_LABEL)),
+        # Equal Dice everywhere is no difference.
+        (Finding.NOTHING_FAILS, of_training(a=[1.0] * 20, b=[1.0] * 5)),
+    ],
+)
+def test_finding_of_outliers_few_cases_and_missing_labels(expected, strata):
+    assert finding(cases(**strata)) == expected
 
 
-@pytest.mark.parametrize("n", [1, 2, 9])
-def test_few_training_cases_tell_nothing(n):
-    table = cases(a={"training": around(0.9, n), "validation": around(0.2, 5)})
-    assert finding(table) == Finding.CANNOT_TELL
+def test_cases_without_the_label_do_not_count():
+    table = cases(**of_training(a=around(0.9, 40), b=[*around(0.3, 8), *NO_LABEL]))
+    assert finding(table) == Finding.HARD
+    assert stratum(table, "b").training.n == 8
 
 
 def test_a_difference_that_chance_may_explain_is_a_suspicion():
@@ -194,18 +206,6 @@ def test_a_label_that_nobody_has_learnt_ranks_none_behind():
     table = cases(a={"training": around(0.02, 40, width=0.02)}, b={"training": [0.0] * 10})
     assert {s.state for s in diagnosis_of(table).strata} == {State.LEVEL}
     assert finding(table) == finding(table.drop(columns="dice_other")) == Finding.CANNOT_TELL
-
-
-def test_cases_without_the_label_are_left_out():
-    table = cases(a={"training": around(0.9, 40)}, b={"training": [*around(0.3, 8), *[np.nan] * 10]})
-    assert finding(table) == Finding.HARD
-    assert stratum(table, "b").training.n == 8
-    empty = cases(a={"training": around(0.9, 40)}, b={"training": [np.nan] * 10})
-    assert finding(empty) == Finding.NOTHING_FAILS
-
-
-def test_equal_dice_everywhere_is_no_difference():
-    assert finding(cases(a={"training": [1.0] * 20}, b={"training": [1.0] * 5})) == Finding.NOTHING_FAILS
 
 
 def test_the_table_is_not_changed_and_must_have_training_cases():
