@@ -21,7 +21,7 @@ from nnunet_dro.exploration.rank_sums import (
     share_lower,
     standardised,
 )
-from nnunet_dro.exploration.search import Attribute, Found, Limits, lowest, n_sets, same_cases
+from nnunet_dro.exploration.search import Attribute, Found, Limits, Search
 
 #: A combination is carried over if it is at least so low in the half that was searched: one-sided 5 %.
 LEAST_Z = -1.645
@@ -63,7 +63,7 @@ class Outcome:
     candidates: list[Candidate]
     rows: list[dict[str, Any]]
     n_combinations: int  # of those that were looked at
-    searched: BoolArray  # the half in which they were found
+    search: Search  # in which they were found
 
 
 def search_and_test(
@@ -78,26 +78,23 @@ def search_and_test(
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> Outcome:
     """Search one half of the cases, and test what is found in the other."""
-    n_of_label = n_sets(len(attributes), limits.max_attributes)
-    if (n_all := n_of_label * len(labels)) > _MOST_SETS:
+    search = Search(attributes, patients, halve(patients, np.random.default_rng([seed, 0])), limits)
+    if (n_all := search.n_sets * len(labels)) > _MOST_SETS:
         got = f"{len(attributes)} attributes, which make {n_all:,} sets (times labels)"
         cure = f"At most {_MOST_SETS:,} are looked at: name fewer with --by, or lower --max-attributes."
         raise ValueError(f"`by` must be of fewer attributes, got {got}. {cure}")
-    searched = halve(patients, np.random.default_rng([seed, 0]))
     # Each combination that is found begins a search for the next one.
-    n_steps, steps = n_of_label * (len(labels) + n_candidates - 1), itertools.count(1)
-    candidates, n_combinations = _find(
-        attributes, labels, patients, searched, limits, n_candidates, lambda: progress(next(steps), n_steps)
-    )
+    n_steps, steps = search.n_sets * (len(labels) + n_candidates - 1), itertools.count(1)
+    candidates, n_combinations = _find(search, labels, n_candidates, lambda: progress(next(steps), n_steps))
     if not n_combinations:
         rule = f"leave a combination with at least {limits.min_cases} cases, and as many beside it, in each half"
         cure = "Give a smaller number, more cases, or attributes with fewer strata."
         raise ValueError(f"`min_cases` must {rule}, got none among {len(patients)} cases. {cure}")
     rng = np.random.default_rng([seed, 1])
-    rows = [_result(one, attributes, patients, searched, limits, rng, n_permutations) for one in candidates]
+    rows = [_result(one, search, rng, n_permutations) for one in candidates]
     for row, p in zip(rows, holm(np.array([row["p"] for row in rows], dtype=np.float64)), strict=True):
         row |= {"holm_p": float(p), "confirmed": bool(p <= LEVEL)}
-    return Outcome(candidates, rows, n_combinations, searched)
+    return Outcome(candidates, rows, n_combinations, search)
 
 
 def halve(patients: CodeArray, rng: np.random.Generator) -> BoolArray:
@@ -112,21 +109,11 @@ def halve(patients: CodeArray, rng: np.random.Generator) -> BoolArray:
 
 
 def _find(
-    attributes: Sequence[Attribute],
-    labels: Sequence[LabelScores],
-    patients: CodeArray,
-    searched: BoolArray,
-    limits: Limits,
-    n_candidates: int,
-    progress: Callable[[], None],
+    search: Search, labels: Sequence[LabelScores], n_candidates: int, progress: Callable[[], None]
 ) -> tuple[list[Candidate], int]:
     """The combinations that score lowest, one after the other, each among the cases that those before do not have."""
-
-    def look(goodness: FloatArray) -> tuple[Found | None, int]:
-        return lowest(attributes, goodness, patients, searched, limits, progress=progress)
-
     left = [of_label.goodness for of_label in labels]
-    looked = [look(goodness) for goodness in left]
+    looked = [search.lowest(goodness, progress=progress) for goodness in left]
     best, candidates = [found for found, _ in looked], list[Candidate]()
     while len(candidates) < n_candidates:
         place = int(np.argmin([np.inf if found is None else found.z for found in best]))
@@ -136,21 +123,13 @@ def _find(
         candidates.append(Candidate(labels[place], found, left[place]))
         if len(candidates) < n_candidates:
             left[place] = np.where(found.members, np.nan, left[place])
-            best[place], _ = look(left[place])
+            best[place], _ = search.lowest(left[place], progress=progress)
     return candidates, sum(n for _, n in looked)
 
 
-def _result(
-    candidate: Candidate,
-    attributes: Sequence[Attribute],
-    patients: CodeArray,
-    searched: BoolArray,
-    limits: Limits,
-    rng: np.random.Generator,
-    n_permutations: int,
-) -> dict[str, Any]:
+def _result(candidate: Candidate, search: Search, rng: np.random.Generator, n_permutations: int) -> dict[str, Any]:
     """What both halves say of a combination: a row of the table, without Holm's correction."""
-    found, scores = candidate.found, candidate.scores
+    found, scores, searched, patients = candidate.found, candidate.scores, search.searched, search.patients
     counted = ~np.isnan(candidate.goodness)
     row: dict[str, Any] = {"combination": written(found.parts), "label": scores.label}
     for number, (attribute, stratum) in enumerate(found.parts, start=1):
@@ -170,8 +149,7 @@ def _result(
     inside, ranks = found.members[half], rankdata(candidate.goodness[half])
     row["share_lower"] = share_lower(inside, ranks)
     row["p"] = p_lower(inside, ranks, patients_by_size(patients[half]), rng=rng, n_permutations=n_permutations)
-    twins = same_cases(attributes, found, counted, limits.max_attributes)
-    row["same_cases"] = "; ".join(written(parts) for parts in twins[:_MOST_TWINS])
+    row["same_cases"] = "; ".join(map(written, search.same_cases(found, counted)[:_MOST_TWINS]))
     return row
 
 
@@ -191,32 +169,23 @@ class Power:
     share: float
 
 
-def power_of(
-    attributes: Sequence[Attribute],
-    labels: Sequence[LabelScores],
-    patients: CodeArray,
-    searched: BoolArray,
-    limits: Limits,
-    metric: Metric,
-    *,
-    rng: np.random.Generator,
-) -> Power:
+def power_of(search: Search, labels: Sequence[LabelScores], metric: Metric, *, rng: np.random.Generator) -> Power:
     """The chance that a group of random patients is confirmed if their scores are 10 points worse than they are.
 
     It is an upper bound: the search has to prefer the group to all others, and Holm's correction may be for several.
     """
     scores = max(labels, key=lambda one: int((~np.isnan(one.goodness)).sum()))
     counted = ~np.isnan(scores.goodness)
-    halves = [np.flatnonzero(counted & half) for half in (searched, ~searched)]
-    counts = [[np.bincount(a.codes[half], minlength=len(a.strata)) for half in halves] for a in attributes]
+    halves = [np.flatnonzero(counted & half) for half in (search.searched, ~search.searched)]
+    counts = [[np.bincount(a.codes[half], minlength=len(a.strata)) for half in halves] for a in search.attributes]
     fewest = np.concatenate([np.minimum(*of_halves) for of_halves in counts])
-    large = fewest[fewest >= limits.min_cases]
-    n_group = int(np.median(large)) if len(large) else limits.min_cases
+    large = fewest[fewest >= search.limits.min_cases]
+    n_group = int(np.median(large)) if len(large) else search.limits.min_cases
     worse = scores.goodness - (_SHIFT if metric.unit == "fraction" else _SHIFT_MM)
     if metric.more_is_better:
         # No score is below 0; a label that was missed stays the worst.
         worse = np.maximum(worse, np.minimum(scores.goodness, 0.0))
-    found = [_are_low(scores.goodness[half], worse[half], patients[half], n_group, rng) for half in halves]
+    found = [_are_low(scores.goodness[half], worse[half], search.patients[half], n_group, rng) for half in halves]
     return Power(scores.label, len(halves[0]), len(halves[1]), n_group, float(np.mean(found[0] & found[1])))
 
 

@@ -101,7 +101,7 @@ def explore_evaluation(
         attributes, of_labels, patients, limits, n_candidates=n_candidates, seed=seed, progress=progress
     )
     rng = np.random.default_rng([seed, 2])
-    power = power_of(attributes, of_labels, patients, outcome.searched, limits, METRICS[metric], rng=rng)
+    power = power_of(outcome.search, of_labels, METRICS[metric], rng=rng)
     options: dict[str, Any] = {"metric": metric, "labels": list(names), "by": None if by is None else list(by)}
     options |= {"cases": str(cases) if cases else None, "max_attributes": max_attributes, "min_cases": min_cases}
     options |= {"candidates": n_candidates, "seed": seed, "patient": column}
@@ -112,7 +112,7 @@ def explore_evaluation(
         attributes={a.name: dict(zip(a.strata, np.bincount(a.codes).tolist(), strict=True)) for a in attributes},
         n_cases=len(case_names),
         n_patients=int(patients.max()) + 1,
-        n_searched=int(outcome.searched.sum()),
+        n_searched=int(outcome.search.searched.sum()),
         n_combinations=outcome.n_combinations,
         max_attributes=max_attributes,
         power=power,
@@ -173,7 +173,7 @@ def _case_rows(cases: Sequence[str], attributes: Sequence[Attribute], outcome: O
             "label": label,
             "value": scores.values,
             "filled": scores.filled,
-            "half": np.where(outcome.searched, "searched", "tested"),
+            "half": np.where(outcome.search.searched, "searched", "tested"),
             "combination": place,
         }
         frames.append(pd.DataFrame(own | {f"stratum of {name}": of_case for name, of_case in strata.items()}))

@@ -51,70 +51,70 @@ class Found:
     z: float  # how low they score in the half that was searched, from `standardised`
 
 
-def n_sets(n_attributes: int, max_attributes: int) -> int:
-    """How many sets of up to so many attributes there are."""
-    return sum(comb(n_attributes, size) for size in range(1, max_attributes + 1))
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is searched: cases with their attributes and patients, half of which is looked at."""
 
+    attributes: Sequence[Attribute]
+    patients: CodeArray  # the number of each case's patient, shape (n_cases,)
+    searched: BoolArray  # whether a case is in the half that is looked at, shape (n_cases,)
+    limits: Limits
 
-def lowest(
-    attributes: Sequence[Attribute],
-    goodness: FloatArray,
-    patients: CodeArray,
-    searched: BoolArray,
-    limits: Limits,
-    *,
-    progress: Callable[[], None] = lambda: None,
-) -> tuple[Found | None, int]:
-    """The combination with the least z in the half that is searched, and the number of those that were looked at.
+    @property
+    def n_sets(self) -> int:
+        """How many sets of attributes there are."""
+        return sum(comb(len(self.attributes), size) for size in range(1, self.limits.max_attributes + 1))
 
-    ``goodness`` has the scores, shape (n_cases,): larger is better, -inf is the worst, NaN does not count. Of the other
-    half only the attributes are looked at, and which scores there are. Of equal combinations the one with the fewest
-    attributes counts. ``progress`` is called once per set of attributes.
-    """
-    counted = ~np.isnan(goodness)
-    halves = (counted & searched, counted & ~searched)
-    ranks = rankdata(goodness[halves[0]])
-    blocks = patients_by_size(patients[halves[0]])
-    large = [_large_strata(attribute, halves, limits.min_cases) for attribute in attributes]
-    best, best_z, n_looked = None, np.inf, 0
-    for chosen in _sets(len(attributes), limits.max_attributes):
-        groups, n_groups = _joint([large[n] for n in chosen])
-        progress()
-        if not n_groups:
-            continue
-        enough = np.ones(n_groups, dtype=bool)
-        for half in halves:
-            counts = np.bincount(groups[half & (groups >= 0)], minlength=n_groups)
-            enough &= (counts >= limits.min_cases) & (half.sum() - counts >= limits.min_cases)
-        n_looked += int(enough.sum())
-        if not enough.any():
-            continue
-        z = np.where(enough, standardised(groups[halves[0]], n_groups, ranks, blocks), np.inf)
-        if z.min() < best_z - _ROUNDING:
-            best_z, members = float(z.min()), groups == int(z.argmin())
-            best = Found(_parts(attributes, chosen, members), members, best_z)
-    return best, n_looked
+    def lowest(self, goodness: FloatArray, *, progress: Callable[[], None] = lambda: None) -> tuple[Found | None, int]:
+        """The combination with the least z in the half that is searched, and the number of those that were looked at.
 
+        ``goodness`` has the scores, shape (n_cases,): larger is better, -inf is the worst, NaN does not count. Of the
+        other half only the attributes are looked at, and which scores there are. Of equal combinations the one with the
+        fewest attributes counts. ``progress`` is called once per set of attributes.
+        """
+        counted, min_cases = ~np.isnan(goodness), self.limits.min_cases
+        halves = (counted & self.searched, counted & ~self.searched)
+        ranks = rankdata(goodness[halves[0]])
+        blocks = patients_by_size(self.patients[halves[0]])
+        large = [_large_strata(attribute, halves, min_cases) for attribute in self.attributes]
+        best, best_z, n_looked = None, np.inf, 0
+        for chosen in self._sets(self.limits.max_attributes):
+            groups, n_groups = _joint([large[n] for n in chosen])
+            progress()
+            if not n_groups:
+                continue
+            enough = np.ones(n_groups, dtype=bool)
+            for half in halves:
+                counts = np.bincount(groups[half & (groups >= 0)], minlength=n_groups)
+                enough &= (counts >= min_cases) & (half.sum() - counts >= min_cases)
+            n_looked += int(enough.sum())
+            if not enough.any():
+                continue
+            z = np.where(enough, standardised(groups[halves[0]], n_groups, ranks, blocks), np.inf)
+            if z.min() < best_z - _ROUNDING:
+                best_z, members = float(z.min()), groups == int(z.argmin())
+                best = Found(self._parts(chosen, members), members, best_z)
+        return best, n_looked
 
-def same_cases(
-    attributes: Sequence[Attribute], found: Found, counted: BoolArray, max_attributes: int
-) -> list[tuple[tuple[str, str], ...]]:
-    """The other combinations that have exactly the same of the cases that count, and no more attributes."""
-    others = []
-    members = found.members & counted
-    for chosen in _sets(len(attributes), min(len(found.parts), max_attributes)):
-        theirs = np.ones(len(counted), dtype=bool)
-        for n in chosen:
-            codes = attributes[n].codes
-            theirs &= codes == codes[members.argmax()]
-        if np.array_equal(theirs & counted, members):
-            others.append(_parts(attributes, chosen, members))
-    return [parts for parts in others if parts != found.parts]
+    def same_cases(self, found: Found, counted: BoolArray) -> list[tuple[tuple[str, str], ...]]:
+        """The other combinations that have exactly the same of the cases that count, and no more attributes."""
+        others, members = [], found.members & counted
+        for chosen in self._sets(len(found.parts)):
+            theirs = np.ones(len(counted), dtype=bool)
+            for n in chosen:
+                codes = self.attributes[n].codes
+                theirs &= codes == codes[members.argmax()]
+            if np.array_equal(theirs & counted, members):
+                others.append(self._parts(chosen, members))
+        return [parts for parts in others if parts != found.parts]
 
+    def _sets(self, max_attributes: int) -> Iterator[tuple[int, ...]]:
+        for size in range(1, max_attributes + 1):
+            yield from itertools.combinations(range(len(self.attributes)), size)
 
-def _sets(n_attributes: int, max_attributes: int) -> Iterator[tuple[int, ...]]:
-    for size in range(1, max_attributes + 1):
-        yield from itertools.combinations(range(n_attributes), size)
+    def _parts(self, chosen: tuple[int, ...], members: BoolArray) -> tuple[tuple[str, str], ...]:
+        first, attributes = int(members.argmax()), [self.attributes[n] for n in chosen]
+        return tuple((attribute.name, attribute.strata[attribute.codes[first]]) for attribute in attributes)
 
 
 def _large_strata(attribute: Attribute, halves: Sequence[BoolArray], min_cases: int) -> tuple[CodeArray, int]:
@@ -137,8 +137,3 @@ def _joint(parts: Sequence[tuple[CodeArray, int]]) -> tuple[CodeArray, int]:
             n_absent = int(present[0] < 0)
             groups, n_groups = inverse.reshape(-1) - n_absent, len(present) - n_absent
     return groups, n_groups
-
-
-def _parts(attributes: Sequence[Attribute], chosen: tuple[int, ...], members: BoolArray) -> tuple[tuple[str, str], ...]:
-    first = int(members.argmax())
-    return tuple((attributes[n].name, attributes[n].strata[attributes[n].codes[first]]) for n in chosen)

@@ -13,7 +13,7 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.exploration.candidates import halve, power_of
 from nnunet_dro.exploration.exploration import explore_evaluation
 from nnunet_dro.exploration.inputs import LabelScores
-from nnunet_dro.exploration.search import Attribute, Limits
+from nnunet_dro.exploration.search import Attribute, Limits, Search
 from nnunet_dro.exploration.words import findings
 from tests.exploration.made import STRATA, made
 from tests.ranking.made import evaluation_of
@@ -204,7 +204,7 @@ def test_power_is_that_of_two_rank_tests_of_a_planted_group(n, expected):
     for _ in range(12):
         values = 0.6 + 0.08 * rng.normal(size=n)
         scores = LabelScores("liver", values, np.zeros(n, bool), values, values)
-        power = power_of([thirds], [scores], np.arange(n), searched, Limits(), METRICS["dice"], rng=rng)
+        power = power_of(Search([thirds], np.arange(n), searched, Limits()), [scores], METRICS["dice"], rng=rng)
         found.append(power.share)
     assert (power.n_searched, power.n_tested) == (half, half)
     assert power.n_group == pytest.approx(n / 6, abs=1)
@@ -225,8 +225,8 @@ def test_power_keeps_patients_whole_and_counts_missed_labels_as_the_worst():
     searched = np.arange(n) // 2 % 4 < 2
 
     def share(patients):
-        rng = np.random.default_rng(0)
-        return power_of([halves], [scores], patients, searched, Limits(), METRICS["dice"], rng=rng).share
+        search = Search([halves], patients, searched, Limits())
+        return power_of(search, [scores], METRICS["dice"], rng=np.random.default_rng(0)).share
 
     # Equal scores but for those that are missed: every group that is worse is found, and one patient is no group.
     assert share(np.arange(n)) == 1

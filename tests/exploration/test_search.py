@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import rankdata
 
 from nnunet_dro.exploration.rank_sums import patients_by_size, standardised
-from nnunet_dro.exploration.search import Attribute, Limits, lowest, n_sets, same_cases
+from nnunet_dro.exploration.search import Attribute, Limits, Search
 
 
 def brute_force(attributes, goodness, patients, searched, limits):
@@ -49,13 +49,14 @@ def test_it_is_brute_force(max_attributes, n_patients):
     searched, limits = np.arange(n) % 2 == 0, Limits(max_attributes, 3)
 
     steps = []
-    best, n_looked = lowest(attributes, goodness, patients, searched, limits, progress=lambda: steps.append(1))
+    search = Search(attributes, patients, searched, limits)
+    best, n_looked = search.lowest(goodness, progress=lambda: steps.append(1))
 
     every = brute_force(attributes, goodness, patients, searched, limits)
     assert n_looked == len(every)
     assert best.z == pytest.approx(min(every.values()))
     assert every[best.parts] == pytest.approx(best.z)
-    assert len(steps) == n_sets(4, max_attributes)
+    assert len(steps) == search.n_sets
 
 
 def test_of_the_same_cases_the_combination_with_the_fewest_attributes_counts_and_the_others_are_named():
@@ -69,18 +70,23 @@ def test_of_the_same_cases_the_combination_with_the_fewest_attributes_counts_and
     goodness = np.where(codes == 0, 0.2, 0.8) + 0.01 * np.arange(40)
     searched = np.arange(40) < 20
 
-    best, _ = lowest(attributes, goodness, np.arange(40), searched, Limits(2, 3))
+    search = Search(attributes, np.arange(40), searched, Limits(2, 3))
+    best, _ = search.lowest(goodness)
 
     assert best.parts == (("scanner", "X"),)
-    assert same_cases(attributes, best, np.ones(40, dtype=bool), 2) == [(("centre", "A"),)]
+    assert search.same_cases(best, np.ones(40, dtype=bool)) == [(("centre", "A"),)]
 
 
 def test_combinations_need_cases_in_each_half_and_beside_them():
     codes = np.array([0] * 3 + [1] * 17 + [0] * 17 + [1] * 3)
     attributes = [Attribute("a", codes, ("few", "many"))]
     searched = np.arange(40) < 20
-    assert lowest(attributes, np.arange(40.0), np.arange(40), searched, Limits(1, 4)) == (None, 0)
-    found, n_looked = lowest(attributes, np.arange(40.0), np.arange(40), searched, Limits(1, 3))
+
+    def looked(min_cases):
+        return Search(attributes, np.arange(40), searched, Limits(1, min_cases)).lowest(np.arange(40.0))
+
+    assert looked(4) == (None, 0)
+    found, n_looked = looked(3)
     assert (found.parts, n_looked) == ((("a", "few"),), 2)
 
 
@@ -88,7 +94,7 @@ def test_many_strata_are_no_matter():
     rng = np.random.default_rng(0)
     attributes = [Attribute(str(n), rng.permutation(500), tuple(map(str, range(500)))) for n in range(3)]
     attributes.append(Attribute("sex", rng.integers(0, 2, 500), ("f", "m")))
-    _, n_looked = lowest(attributes, rng.normal(size=500), np.arange(500), np.arange(500) < 250, Limits(3, 5))
+    _, n_looked = Search(attributes, np.arange(500), np.arange(500) < 250, Limits(3, 5)).lowest(rng.normal(size=500))
     assert n_looked == 2
 
 
