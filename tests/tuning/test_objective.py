@@ -22,45 +22,35 @@ def strata(values=DICE, metric="dice", by="centre"):
     return summarise(scores, {by or "all": stratum_of_case}, metrics=[metric], n_resamples=0)
 
 
-def test_worst_is_the_stratum_with_the_smallest_mean_over_labels():
-    # A: (0.8 + 0.5) / 2, B: (0.4 + 0.25) / 2
-    assert parse_objective("mean by centre worst").value(strata()) == pytest.approx(0.325)
-    assert parse_objective("mean by centre mean").value(strata()) == pytest.approx((0.65 + 0.325) / 2)
+ORGAN, CORE = (0.9, 0.8, 0.7, 0.6, 0.5, 0.1), (0.5, 0.5, 0.5, 0.3, 0.2)
+DISTANCES = {("A", "organ"): (1.0, 3.0), ("B", "organ"): (5.0, 7.0)}
+WITHOUT_VALUE = {("A", "organ"): (0.9, 0.7), ("B", "organ"): (np.nan, np.nan)}
 
 
-def test_percentile_is_interpolated_as_in_the_evaluation():
-    # p10 of (0.7, 0.8, 0.9) is 0.72, of (0.1, 0.5, 0.6) 0.18, of (0.2, 0.3) 0.21.
-    assert parse_objective("p10 by centre mean").value(strata()) == pytest.approx(
-        np.mean([(0.72 + 0.5) / 2, (0.18 + 0.21) / 2])
-    )
+@pytest.mark.parametrize(
+    ("text", "made", "expected"),
+    [
+        # The mean over the labels is (0.8 + 0.5) / 2 in A, (0.4 + 0.25) / 2 in B.
+        ("mean by centre worst", strata(), 0.325),
+        ("mean by centre mean", strata(), (0.65 + 0.325) / 2),
+        # Interpolated: p10 of (0.7, 0.8, 0.9) is 0.72, of (0.1, 0.5, 0.6) 0.18, of (0.2, 0.3) 0.21.
+        ("p10 by centre mean", strata(), np.mean([(0.72 + 0.5) / 2, (0.18 + 0.21) / 2])),
+        # Without strata all cases are one.
+        ("p5", strata(by=None), (np.percentile(ORGAN, 5) + np.percentile(CORE, 5)) / 2),
+        # The worst distance and the worst spread are the largest.
+        ("mean of hd95 by centre worst", strata(DISTANCES, "hd95"), 6.0),
+        ("iqr by centre worst", strata(), (0.25 + 0.05) / 2),
+        # A stratum without a value is left out.
+        ("mean by centre worst", strata(WITHOUT_VALUE), 0.8),
+    ],
+)
+def test_value_is_that_of_the_words(text, made, expected):
+    assert parse_objective(text).value(made) == pytest.approx(expected)
 
 
-def test_without_strata_all_cases_are_one():
-    organ, core = [0.9, 0.8, 0.7, 0.6, 0.5, 0.1], [0.5, 0.5, 0.5, 0.3, 0.2]
-
-    value = parse_objective("p5").value(strata(by=None))
-
-    assert value == pytest.approx((np.percentile(organ, 5) + np.percentile(core, 5)) / 2)
-
-
-def test_worst_distance_is_the_largest():
-    distances = {("A", "organ"): (1.0, 3.0), ("B", "organ"): (5.0, 7.0)}
-    objective = parse_objective("mean of hd95 by centre worst")
-
-    assert not objective.maximise
-    assert objective.value(strata(distances, "hd95")) == 6.0
-
-
-def test_spread_is_better_when_smaller():
-    assert not parse_objective("std").maximise
-    assert not parse_objective("iqr of dice by centre worst").maximise
-    assert parse_objective("iqr by centre worst").value(strata()) == pytest.approx((0.25 + 0.05) / 2)
-
-
-def test_stratum_without_a_value_is_left_out():
-    values = {("A", "organ"): (0.9, 0.7), ("B", "organ"): (np.nan, np.nan)}
-
-    assert parse_objective("mean by centre worst").value(strata(values)) == pytest.approx(0.8)
+@pytest.mark.parametrize("text", ["mean of hd95 by centre worst", "std", "iqr of dice by centre worst"])
+def test_distances_and_spreads_are_minimised(text):
+    assert not parse_objective(text).maximise
 
 
 def test_no_value_at_all_is_an_error():
