@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from nnunet_dro.pages.document import Block, Figure, Heading, Note
+from nnunet_dro.pages.pictures import Picture
 
 #: What a browser may load into a page: its own styles, scripts and pictures, and nothing from anywhere else.
 CONTENT_SECURITY_POLICY = Markup(
@@ -67,7 +68,7 @@ def page(
         cases: Words around the table of cases (``about``, and ``hint``, ``caption``, ``file`` for others than usual);
             None without a table.
         payload: What its script needs, see `SortableTable.payload`.
-        head: ``kind``, ``title``, ``heading`` and ``lede``.
+        head: ``kind``, ``title``, ``heading`` and ``lede``; another ``content_security_policy``.
     """
     appendix = [*appendix, Heading("How this was made", 3), Figure(drawing=tree(about))] if about else appendix
     headings = [block for block in (*blocks, None, *appendix) if block is None or isinstance(block, Heading)]
@@ -79,7 +80,7 @@ def page(
         "cases": cases,
         "payload": payload,
     }
-    return page_environment().get_template("document.html").render({**page_assets(), **content, **head})
+    return page_environment().get_template("base.html").render({**page_assets(), **content, **head})
 
 
 def html(blocks: Sequence[Block]) -> Markup:
@@ -119,7 +120,13 @@ def html(blocks: Sequence[Block]) -> Markup:
     return Markup("").join(parts)
 
 
+def gallery(pictures: Sequence[Picture], legend: Sequence[tuple[str, str]], *, kind: str = "") -> Figure:
+    """Pictures of cases; the legend has words for the looks of outlines, and what these are."""
+    template = page_environment().get_template("gallery.html")
+    return Figure(drawing=Markup(template.render(pictures=pictures, legend=legend, kind=kind)))
+
+
 def tree(value: object) -> Markup:
     """Nested names and values."""
-    macros: Any = page_environment().get_template("macros.html").module
+    macros: Any = page_environment().get_template("blocks.html").module
     return Markup(macros.tree(value))

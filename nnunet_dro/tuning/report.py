@@ -1,7 +1,8 @@
 """A study as a table, a file of trials and a page of plots."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,16 @@ import optuna
 import pandas as pd
 from markupsafe import Markup
 from optuna.trial import FrozenTrial, TrialState
-from rich.markup import escape
-from rich.table import Table
+from rich.console import RenderableType
 
 from nnunet_dro.files.atomic import replacing
-from nnunet_dro.pages.html import page_environment
+from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
+from nnunet_dro.pages.html import CONTENT_SECURITY_POLICY, page
+from nnunet_dro.pages.svg import shortened
+from nnunet_dro.pages.terminal import printed
 from nnunet_dro.pages.wording import NO_VALUE, count
 from nnunet_dro.tuning.study import Settings
 from nnunet_dro.tuning.trials import REPEAT_OF, Repeated, chosen_trial, copied, is_search, repeated
-
-_ASSETS = Path(__file__).parent / "assets"
 
 _STATES = {
     TrialState.COMPLETE: "complete",
@@ -66,40 +67,44 @@ def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
     }
 
 
-def trials_table(study: optuna.Study, settings: Settings) -> Table:
+def trials_table(study: optuna.Study, settings: Settings) -> RenderableType:
     """The table of the search: the best trials first, then the pruned ones, then the others."""
     frame = _in_order(trials_frame(study, settings), settings)
-    frame = frame[frame["repeat_of"].isna()]
-    table = Table(title=f"{study.study_name}: {settings.objective.text}", title_justify="left")
-    table.add_column("trial", justify="right")
-    table.add_column(settings.objective.text, justify="right")
-    for name in settings.space.names:
-        table.add_column(escape(name), justify="right")
-    table.add_column("min", justify="right")
-    with_reasons = bool((frame["reason"] != "").any())
-    if with_reasons:
-        table.add_column("reason", overflow="fold")
-    for row in frame.to_dict("records"):
-        value = row["state"] if pd.isna(row["value"]) else f"{row['value']:.4f}"
-        tuned = ["" if pd.isna(row[name]) else _shown(row[name]) for name in settings.space.names]
-        minutes = "" if pd.isna(row["minutes"]) else f"{row['minutes']:.1f}"
-        reason = row["reason"] if len(row["reason"]) <= 80 else f"{row['reason'][:79]}…"
-        table.add_row(str(row["number"]), value, *map(escape, tuned), minutes, *([escape(reason)] * with_reasons))
-    return table
+    records = frame[frame["repeat_of"].isna()].to_dict("records")
+    columns: list[Any] = [
+        (Column("trial"), lambda row: str(row["number"])),
+        (
+            Column(settings.objective.text),
+            lambda row: row["state"] if pd.isna(row["value"]) else f"{row['value']:.4f}",
+        ),
+        *((Column(name), partial(_tuned, name)) for name in settings.space.names),
+        (Column("min"), lambda row: "" if pd.isna(row["minutes"]) else f"{row['minutes']:.1f}"),
+    ]
+    if any(row["reason"] for row in records):
+        columns.append((Column("reason", "text"), lambda row: shortened(row["reason"], 80)))
+    return printed([Table.of(f"{study.study_name}: {settings.objective.text}", columns, records)])
 
 
-def repeats_table(study: optuna.Study, settings: Settings) -> Table | None:
+def _tuned(name: str, row: Mapping[Hashable, Any]) -> str:
+    return "" if pd.isna(row[name]) else _shown(row[name])
+
+
+def repeats_table(study: optuna.Study, settings: Settings) -> RenderableType | None:
     """The table of the trainers that were trained again, the best mean first; None if there is none."""
     found = repeated(study)
-    if not found:
-        return None
-    table = Table(title=f"The best, trained again: {settings.objective.text}", title_justify="left")
-    for name in ("trial", "in the search", "again", "mean", "SD"):
-        table.add_column(name, justify="right")
-    table.add_column("trainer", overflow="fold")
-    for one in found:
-        table.add_row(*map(escape, _repeat_cells(one)))
-    return table
+    return printed([_repeats(found, f"The best, trained again: {settings.objective.text}")]) if found else None
+
+
+def _repeats(found: Sequence[Repeated], title: str) -> Table:
+    columns: list[Any] = [
+        (Column("trial"), lambda one: str(one.trial.number)),
+        (Column("in the search"), lambda one: f"{one.trial.value:.4f}"),
+        (Column("again"), lambda one: " ".join(f"{value:.4f}" for value in one.values)),
+        (Column("mean"), lambda one: f"{one.mean:.4f}"),
+        (Column("SD"), lambda one: f"{one.spread:.4f}" if len(one.values) > 1 else NO_VALUE),
+        (Column("trainer", "text"), lambda one: one.trainer),
+    ]
+    return Table.of(title, columns, found)
 
 
 def _again(study: optuna.Study) -> str:
@@ -111,12 +116,6 @@ def _again(study: optuna.Study) -> str:
     (one,) = found
     spread = f" (SD {one.spread:.4f})" if len(one.values) > 1 else ""
     return f"{one.mean:.4f}{spread} in {count(len(one.values), 'further training')}"
-
-
-def _repeat_cells(one: Repeated) -> list[str]:
-    numbers = [f"{one.trial.value:.4f}", " ".join(f"{value:.4f}" for value in one.values), f"{one.mean:.4f}"]
-    spread = f"{one.spread:.4f}" if len(one.values) > 1 else NO_VALUE
-    return [str(one.trial.number), *numbers, spread, one.trainer]
 
 
 def warnings_of(study: optuna.Study, settings: Settings) -> list[str]:
@@ -164,9 +163,69 @@ class _Plot:
 
 def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
     """Write study.html into the study's folder: the plots in one file that loads nothing else."""
+    frame = _in_order(trials_frame(study, settings), settings)
+    names = [(Column(name.replace("_", " "), "text"), partial(_cell, name)) for name in frame.columns]
+    target, objective = settings.target, settings.objective
+    counts = _counts(frame[frame["repeat_of"].isna()]) or "none"
+    if n_repeats := int(frame["repeat_of"].notna().sum()):
+        counts += f", and {count(n_repeats, 'repetition')}"
+    better = "higher" if objective.maximise else "lower"
+    where = f"{target.dataset}, {target.configuration}, {target.plans}, fold {target.fold}"
+    written = page(
+        [
+            *_best(study, settings, command),
+            *_drawn(study, settings),
+            Heading("Trials", anchor="trials", short="Trials"),
+            Table.of("Trials", names, frame.to_dict("records")),
+        ],
+        [],
+        about={},
+        cases=None,
+        payload={"columns": []},
+        # Plotly makes a picture to download by way of an address inside the browser.
+        content_security_policy=Markup(CONTENT_SECURITY_POLICY.replace("data:", "data: blob:")),
+        kind="nnunet-dro · tuning on validation cases",
+        title=f"{study.study_name} · nnunet-dro tune",
+        heading=study.study_name,
+        lede=f"{objective.text}, {better} is better. {where}. Trials: {counts}.",
+    )
+    path = settings.folder / "study.html"
+    with replacing(path) as partial_file:
+        partial_file.write_text(written, encoding="utf-8")
+    return path
+
+
+def _best(study: optuna.Study, settings: Settings, command: str) -> Iterator[Block]:
+    """The best trial, and what its further trainings gave."""
+    best, again = chosen_trial(study), _again(study)
+    yield Heading("The best", anchor="best", short="The best")
+    if best is None:
+        yield Prose("No trial is complete.", kind="")
+    else:
+        value = f"{best.value:.4f}{f' in the search and {again}' if again else ''}"
+        yield Prose(f"The best is trial {best.number}, with {value}: {best.user_attrs['trainer']}", kind="first")
+        yield Prose(command, kind="command")
+        yield from map(Note, warnings_of(study, settings))
+    yield Prose(
+        "The best of many trials does better on these validation cases than it will on new ones: report its result on "
+        "other data, or on other folds."
+    )
+    if found := repeated(study):
+        yield Heading("The best, trained again", anchor="again", short="Trained again")
+        yield Prose(
+            "Each of these trainers was trained again, with other random numbers. The mean and the standard deviation "
+            "(SD) are those of the further trainings alone: the value in the search was chosen because it is "
+            f"{'high' if settings.objective.maximise else 'low'}. The best mean decides, once all have as many."
+        )
+        yield _repeats(found, "The best, trained again")
+
+
+def _drawn(study: optuna.Study, settings: Settings) -> Iterator[Block]:
+    """The plots after the script that draws them, and which are left out."""
     from plotly.offline import get_plotlyjs
 
-    plots, left_out = [], []
+    plots: list[Block] = []
+    left_out = []
     for plot in _plots(study, settings):
         if plot.lacks:
             left_out.append(f"{plot.title}: left out because it needs {plot.lacks}.")
@@ -178,35 +237,17 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
             left_out.append(f"{plot.title}: left out because Optuna cannot draw it ({error}).")
             continue
         html = drawn.to_html(include_plotlyjs=False, full_html=False, config={"displaylogo": False})
-        plots.append({"title": plot.title, "about": plot.about, "html": Markup(html)})
-    frame = _in_order(trials_frame(study, settings), settings)
-    best = chosen_trial(study)
-    rows = [{name: _cell(value) for name, value in row.items()} for row in frame.to_dict("records")]
-    content = {
-        "name": study.study_name,
-        "settings": settings,
-        "best": best,
-        "trainer": best.user_attrs["trainer"] if best else "",
-        "command": command,
-        "warnings": warnings_of(study, settings),
-        "repeats": [_repeat_cells(one) for one in repeated(study)],
-        "again": _again(study),
-        "counts": _counts(frame[frame["repeat_of"].isna()]),
-        "n_repeats": count(int(frame["repeat_of"].notna().sum()), "repetition"),
-        "plots": plots,
-        "left_out": left_out,
-        "columns": list(frame.columns),
-        "rows": rows,
+        anchor = plot.title.lower().replace(" ", "-")
+        plots += [Heading(plot.title, anchor=anchor, short=plot.title), Prose(plot.about), Figure(drawing=Markup(html))]
+    if plots:
         # Only its own end tag ends a script element, and plotly.js holds none.
-        "plotly": Markup(get_plotlyjs()) if plots else "",
-    }
-    path = settings.folder / "study.html"
-    with replacing(path) as partial:
-        partial.write_text(page_environment(_ASSETS).get_template("study.html").render(content), encoding="utf-8")
-    return path
+        yield Figure(drawing=Markup(f"<script>{get_plotlyjs()}</script>"))
+    yield from plots
+    yield from map(Prose, left_out)
 
 
-def _cell(value: Any) -> str:
+def _cell(name: str, row: Mapping[Hashable, Any]) -> str:
+    value = row[name]
     if pd.isna(value):
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

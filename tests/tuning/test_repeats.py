@@ -46,8 +46,8 @@ def test_best_three_are_trained_again_elsewhere_and_the_best_mean_decides(fake, 
     row = next(line for line in result.stdout.splitlines() if f"{value:.4f}" in line and f"{mean:.4f}" in line)
     assert "0.0000" in row, "two equal trainings have no spread"
     page = (fake.results / "tuning" / NAME / "study.html").read_text()
-    assert page.count('<table class="repeats">') == 1
-    assert f" in 2 further trainings: <strong>{second}</strong>" in page
+    assert page.count("<h2>The best, trained again</h2>") == 1
+    assert f" in 2 further trainings: {second}</p>" in page
     assert "Trials: 5 complete, and 6 repetitions." in page
     assert f"trial 5: {again['value'].iloc[0]:.4f} {first}, again (1)" in result.stderr
     assert tune(*BETA, "--trials", "5", "--repeat", "2").stdout == result.stdout, "nothing is repeated twice"
