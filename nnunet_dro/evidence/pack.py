@@ -2,19 +2,19 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Template
 
 from nnunet_dro.evaluation import METRICS, Evaluation
 from nnunet_dro.evaluation.report import evaluation_reports
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.metrics import is_bounded
+from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.markdown import escape
 
 #: The statistics of a stratum that the model card names.
@@ -110,22 +110,11 @@ def _number(value: Any, is_fraction: bool) -> str:
     return f"{100 * value:.1f} %" if is_fraction else f"{value:.2f} mm"
 
 
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "assets"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Markdown; cells and lines are escaped where names of users stand in them.
-        autoescape=False,
-    )
-    environment.filters |= {"table": _table, "plain": lambda text: escape(str(text))}
-    return environment
-
-
-def _template(name: str) -> Any:
-    return _environment().get_template(f"{name}.jinja")
+def _template(name: str) -> Template:
+    """A template in Markdown, where names of users are escaped one by one."""
+    environment = page_environment(Path(__file__).parent / "assets").overlay(autoescape=False)
+    environment.filters = {**environment.filters, "table": _table, "plain": lambda text: escape(str(text))}
+    return environment.get_template(f"{name}.jinja")
 
 
 def _table(table: pd.DataFrame) -> str:
