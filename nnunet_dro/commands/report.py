@@ -45,11 +45,13 @@ def report(
     if images is not None:
         with progress_bar("Drawing the worst cases") as progress:
             gallery = pictures_of(read, images, per_stratum=per_stratum, progress=progress)
+        if not gallery:
+            typer.echo("nnunet-dro: No pictures: no case has both a score and a prediction.", err=True)
     if viewer and images is not None:
         most_mb = MOST_MB if viewer_mb is None else viewer_mb
         with progress_bar("Packing the worst cases") as progress:
             page = viewer_page(read, images, per_stratum=per_stratum, most_mb=most_mb, progress=progress)
-    links, pages = (page.links, {page.name: page.html}) if page else ({}, {})
+    links, pages = (page.links, {PAGE: page.html}) if page else ({}, {})
     if pack is not None:
         from nnunet_dro.evidence import evidence_pack
 
@@ -62,6 +64,6 @@ def report(
         typer.echo(f"nnunet-dro: {plain(said)}", err=True)
     typer.echo(folder / main)
     if page:
-        typer.echo(folder / page.name)
-        for line in (f"{page.name} has {page.summary}.", *page.notes):
+        typer.echo(folder / PAGE)
+        for line in (f"{PAGE} has {page.summary}.", *page.notes):
             typer.echo(f"nnunet-dro: {plain(line)}", err=True)

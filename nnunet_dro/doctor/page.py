@@ -10,19 +10,22 @@ from markupsafe import Markup
 
 from nnunet_dro.doctor import rules
 from nnunet_dro.doctor.answer import Answer, duration
-from nnunet_dro.doctor.figure import dice_figure
 from nnunet_dro.doctor.measurements import CASES_FILE, DICE, LOSS
-from nnunet_dro.doctor.rules import State, Stratum
+from nnunet_dro.doctor.rules import TRAINING, VALIDATION, State, Stratum
 from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
+from nnunet_dro.evaluation.report.distribution import StratumCases, distribution
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.pages import document
 from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import Column, SortableTable
-from nnunet_dro.pages.svg import legend_mark
 from nnunet_dro.pages.wording import NO_VALUE, count
 
 #: More outliers than this are in the table of cases only.
 _MOST_OUTLIERS = 20
+
+#: The most dots of a row of a figure, those of the worst cases.
+_MOST_DOTS = 400
 
 #: Figures of more columns than this are left out; their strata are in the table.
 _MOST_FIGURES = 4
@@ -75,9 +78,9 @@ def _strata(answer: Answer) -> Iterator[Block]:
     yield _strata_table(answer)
     if charts := _charts(answer):
         yield Heading("Dice of every case, in per cent", 3)
-        yield Figure(charts, [((legend_mark(0),), "training case"), ((legend_mark(1),), "validation case")])
-        about = "The heavy line is the median of the row. A dot opens its case in the table below."
-        yield Prose(about, kind="key")
+        yield Figure(charts)
+        about = "The box spans the middle half, the heavy line is the median, the dotted one P5."
+        yield Prose(f"{about} A dot opens its case in the table below.", kind="key")
     if outliers := answer.diagnosis.outliers[:_MOST_OUTLIERS]:
         n_all = len(answer.diagnosis.outliers)
         some = f": the first {len(outliers)} of {n_all}" if n_all > len(outliers) else ""
@@ -146,8 +149,23 @@ def _charts(answer: Answer) -> list[tuple[str, list[Markup]]]:
         ]
         worst = max(compared, key=lambda comparison: comparison.difference, default=None)
         label = worst.label if worst else min(answer.diagnosis.medians, key=lambda name: answer.diagnosis.medians[name])
-        found.append((f"{label}, by {column}" if column else label, [dice_figure(answer, column, label)]))
+        found.append((f"{label}, by {column}" if column else label, [_dice_figure(answer, column, label)]))
     return found
+
+
+def _dice_figure(answer: Answer, column: str, label: str) -> Markup:
+    """Who is hard: the Dice of every case in one label, a row for each stratum and set; without a column, each set."""
+    cases = answer.cases
+    values = 100 * cases[DICE + label].to_numpy(dtype=float)
+    names = answer.strata[column].astype(str).to_numpy() if column else np.full(len(cases), "all cases")
+    rows = []
+    for name in sorted(set(names)):
+        for place, kind in enumerate((TRAINING, VALIDATION)):
+            inside = np.flatnonzero((names == name) & (cases["set"] == kind).to_numpy())
+            if np.isfinite(values[inside]).any():
+                rows.append(StratumCases.of(place, f"{name}, {kind}", values[inside], inside, METRICS["dice"]))
+    place = _case_table(answer).column(f"Dice of {label}")
+    return distribution(rows, METRICS["dice"], label=label, column=place, at_most=_MOST_DOTS)
 
 
 def _spread(answer: Answer) -> list[Block]:

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.report.charts.distribution import distribution
-from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases
-from nnunet_dro.evaluation.report.score_tables import metric_title, shown
+from nnunet_dro.evaluation.report.distribution import StratumCases, distribution
+from nnunet_dro.evaluation.report.formatting import metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.words import combinations_table, findings, heading, parts_of, size, title
@@ -158,12 +157,9 @@ def _against_the_rest(
         groups += [(f"other cases of {'='.join(part)}", has[part] & ~inside) for part in parts]
     any_part = np.logical_or.reduce(list(has.values()))
     groups.append(("all others", ~any_part & ~inside))
-    return [_stratum(place, name, cases[where], metric) for place, (name, where) in enumerate(groups) if where.any()]
-
-
-def _stratum(place: int, name: str, cases: pd.DataFrame, metric: Metric) -> StratumCases:
-    values = np.array(shown(cases["filled"], metric))
-    order = np.argsort(values if metric.more_is_better else -values, kind="stable")
-    marks = dict(zip(("p5", "p25", "median", "p75"), np.percentile(values, (5, 25, 50, 75)).tolist(), strict=True))
-    rows = cases.index.to_numpy(dtype=np.int64)
-    return StratumCases(place, name, len(values), values[order], rows[order], marks)
+    found = []
+    for place, (name, where) in enumerate(groups):
+        if where.any():
+            values, rows = np.array(shown(cases["filled"][where], metric)), cases.index[where].to_numpy(dtype=np.int64)
+            found.append(StratumCases.of(place, name, values, rows, metric))
+    return found

@@ -131,14 +131,7 @@ def combinations_table(exploration: Exploration) -> Table:
 
 
 def exploration_table(exploration: Exploration) -> RenderableType:
-    """The combinations that were tested, and what was found.
-
-    Args:
-        exploration: The exploration.
-
-    Returns:
-        A renderable for rich's console. Names are shown as they are.
-    """
+    """The combinations that were tested, and what was found, for rich's console; names are shown as they are."""
     tables = [combinations_table(exploration)] if len(exploration.table) else []
     blocks: list[Block] = [Heading(heading(exploration)), Prose(size(exploration), kind=""), *tables]
     return printed([*blocks, Prose(findings(exploration)), *map(Note, exploration.notes)])

@@ -10,111 +10,68 @@ from markupsafe import Markup
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading; one of level 2 begins a section.
-
-    Attributes:
-        text: The heading.
-        level: 1 (of all) to 4.
-        anchor: Name of the section, for links.
-        short: The section's name in the list of contents; empty where it is not listed.
-        folded: Whether a page shows what follows, up to the next folded heading or section, only on request.
-    """
+    """A heading; one of level 2 begins a section."""
 
     text: str
-    level: int = 2
-    anchor: str = ""
-    short: str = ""
-    folded: bool = False
+    level: int = 2  # 1 (of all) to 4
+    anchor: str = ""  # name of the section, for links
+    short: str = ""  # the section's name in the list of contents; empty where it is not listed
+    folded: bool = False  # whether a page shows what follows, up to the next such heading or section, only on request
 
 
 @dataclass(frozen=True)
 class Prose:
-    """Text.
+    """Text."""
 
-    Attributes:
-        text: A paragraph, or the points of a list.
-        kind: What it is: ``about`` (an explanation), ``key`` (to a table or figure), ``first`` (that matters most),
-            ``command``, ``steps`` (a numbered list), or a word for its looks on a page.
-    """
-
-    text: str | Sequence[str]
+    text: str | Sequence[str]  # a paragraph, or the points of a list
+    #: ``about`` (an explanation), ``key`` (to a table or figure), ``first`` (that matters most), ``command``, ``steps``
+    #: (a numbered list), or a word for its looks on a page.
     kind: str = "about"
 
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence that stands out: a finding, a remark that readers need first, or a requirement.
-
-    Attributes:
-        text: Sentences.
-        kind: ``remark``, ``finding`` or ``requirement``.
-        title: The headline of a finding, such as ``Cerebellum is worst in spina_bifida``; whether a requirement is met.
-        where: What the finding is about, as a heading.
-        value: The number that it is about as written, with unit.
-        caption: The name of the number, in a few words.
-        tone: ``worse`` or ``better`` if it is bad or good news; otherwise empty.
-    """
+    """A sentence that stands out: a finding, a remark that readers need first, or a requirement."""
 
     text: str
-    kind: str = "remark"
-    title: str = ""
-    where: str = ""
-    value: str = ""
-    caption: str = ""
-    tone: str = ""
+    kind: str = "remark"  # or ``finding``, ``requirement``
+    title: str = ""  # the headline of a finding; whether a requirement is met
+    where: str = ""  # what a finding is about, as a heading
+    value: str = ""  # the number that it is about as written, with unit
+    caption: str = ""  # the name of the number, in a few words
+    tone: str = ""  # ``worse`` or ``better`` if it is bad or good news
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What only a page can show.
+    """What only a page can show."""
 
-    Attributes:
-        charts: The heading and the drawings of each chart; an empty heading for none.
-        legend: Icons and what they stand for.
-        drawing: Another drawing, as HTML.
-    """
-
-    charts: Sequence[tuple[str, Sequence[Markup]]] = ()
-    legend: Sequence[tuple[Sequence[Markup], str]] = ()
-    drawing: str | Markup = ""
+    charts: Sequence[tuple[str, Sequence[Markup]]] = ()  # the heading, or none, and the drawings of each chart
+    legend: Sequence[tuple[Sequence[Markup], str]] = ()  # icons and what they stand for
+    drawing: str | Markup = ""  # another drawing, as HTML
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        title: Its heading.
-        kind: ``num`` (at the right), ``text``, or ``name`` (what a row is about; such columns come first).
-        above: A heading above this one and its neighbours that have the same.
-        hint: What the heading means, where that needs saying.
-        spare: What a narrow terminal leaves out: what is ``below`` the entries, the ``column``, or nothing.
-    """
+    """A column of a table."""
 
     title: str
-    kind: str = "num"
-    above: str = ""
-    hint: str = ""
-    spare: str = ""
+    kind: str = "num"  # at the right; or ``text``, or ``name`` (what a row is about; such columns come first)
+    above: str = ""  # a heading above this one and its neighbours that have the same
+    hint: str = ""  # what the heading means, where that needs saying
+    spare: str = ""  # what a narrow terminal leaves out: what is ``below`` the entries, the ``column``, or nothing
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one row has in one column.
-
-    Attributes:
-        text: The entry.
-        below: What belongs to it and is less important, such as its interval.
-        marks: Signs of footnotes to what they mean here; empty text where the table's notes say it.
-        kind: Words for its looks: ``better``, ``worse``, ``few`` (too few cases), ``best`` (of several methods) ...
-        strong: Whether a page emphasises the entry over what is below.
-    """
+    """What one row has in one column."""
 
     text: str = ""
-    below: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()  # what belongs to it and is less important, such as its interval
+    #: Signs of footnotes to what they mean here; empty text where the table's notes say it.
     marks: Mapping[str, str] = field(default_factory=dict)
-    kind: str = ""
-    strong: bool = False
+    kind: str = ""  # words for its looks: ``better``, ``worse``, ``few`` (cases), ``best`` (of several methods) ...
+    strong: bool = False  # whether a page emphasises the entry over what is below
 
     @property
     def beside(self) -> list[str]:
@@ -125,25 +82,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Attributes:
-        title: What it shows.
-        columns: With one without heading, the table has no head.
-        rows: A cell per column each.
-        notes: What its numbers and marks mean, in sentences.
-        about: What readers of the table alone need to know, as in a paper.
-        kind: ``strata``, ``facts`` (names and values), ``terms`` (definitions), or empty.
-        row_kinds: Words for the looks of each row, such as ``confirmed``; empty for none.
-    """
+    """A table."""
 
     title: str
-    columns: tuple[Column, ...]
-    rows: Sequence[Sequence[Cell]]
-    notes: tuple[str, ...] = ()
-    about: str = ""
-    kind: str = ""
-    row_kinds: Sequence[str] = ()
+    columns: tuple[Column, ...]  # with one without heading, the table has no head
+    rows: Sequence[Sequence[Cell]]  # a cell per column each
+    notes: tuple[str, ...] = ()  # what its numbers and marks mean, in sentences
+    about: str = ""  # what readers of the table alone need to know, as in a paper
+    kind: str = ""  # ``strata``, ``facts`` (names and values), ``terms`` (definitions), or none
+    row_kinds: Sequence[str] = ()  # words for the looks of each row, such as ``confirmed``
 
     @classmethod
     def of(
@@ -153,14 +100,7 @@ class Table:
         records: Sequence[Any],
         **described: Any,
     ) -> "Table":
-        """The one way in which tables are made: every column says what it has of a record.
-
-        Args:
-            title: What the table shows.
-            columns: The columns, and the function from a record to its cell.
-            records: What the rows are about.
-            described: ``notes``, ``about``, ``kind``, ``row_kinds``.
-        """
+        """The one way in which tables are made: every column says what it has of a record."""
         columns = list(columns)
         rows = []
         for record in records:
@@ -186,10 +126,9 @@ class Table:
 
     @property
     def groups(self) -> list[tuple[str, list[tuple[str, Sequence[Cell]]]]]:
-        """The rows with their kinds, by the first of several names; one group without a name where there is one name.
+        """The rows by the first of several names, which they lack then; of one name only, all in one group without.
 
-        Returns:
-            The name of a group, and the kinds and cells of its rows; they lack the name of the group.
+        A group is its name and its rows, a row its kind and its cells.
         """
         rows = list(zip(self.row_kinds or [""] * len(self.rows), self.rows, strict=True))
         if self.n_names < 2:

@@ -6,15 +6,8 @@ from collections.abc import Iterator, Sequence
 from nnunet_dro.pages.document import Block, Cell, Table
 from nnunet_dro.pages.wording import NO_VALUE
 
-_SPECIAL = {
+_SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"} | {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
     "<": r"\textless{}",
@@ -40,12 +33,7 @@ _BELOW = r"\providecommand{\withbelow}[2]{\begin{tabular}[t]{@{}r@{}}#1\\{\scrip
 
 
 def latex(blocks: Sequence[Block], *remarks: str) -> str:
-    """The tables among blocks; all names are escaped.
-
-    Args:
-        blocks: The blocks.
-        remarks: Comments at the top.
-    """
+    """The tables among blocks, after remarks as comments; all names are escaped."""
     needed = r"% \usepackage{booktabs,multirow}; names outside ASCII need XeLaTeX or LuaLaTeX"
     tables = [_table(block) for block in blocks if isinstance(block, Table)]
     return "\n".join((needed, *(f"% {remark}" for remark in remarks), _BELOW, *tables))

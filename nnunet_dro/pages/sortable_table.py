@@ -11,20 +11,14 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table.
-
-    Attributes:
-        title: Its heading.
-        kind: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign), ``volume`` (ml),
-            ``decimal`` (three decimals) or ``count``.
-        values: A value per row: text, or numbers in shown units.
-        filtered: Whether the page offers a choice of its values.
-    """
+    """A column of the table."""
 
     title: str
+    #: ``text``, ``number`` (one decimal), ``difference`` (one decimal, with sign), ``volume`` (ml), ``decimal`` (three
+    #: decimals) or ``count``.
     kind: str
-    values: Sequence[Any]
-    filtered: bool = False
+    values: Sequence[Any]  # a value per row: text, or numbers in shown units
+    filtered: bool = False  # whether the page offers a choice of its values
 
     def payload(self) -> dict[str, Any]:
         """As JSON: text as codes into its values, numbers with three decimals, null where undefined."""
@@ -37,19 +31,12 @@ class Column:
 
 @dataclass(frozen=True)
 class SortableTable:
-    """All rows of a table.
+    """All rows of a table."""
 
-    Attributes:
-        columns: The columns; the first one names the case.
-        keys: What a row is about, a key per row: a case, or a case and a label.
-        sorted_by: Index of the column that the table is sorted by at first.
-        descending: Whether the largest value comes first.
-    """
-
-    columns: tuple[Column, ...]
-    keys: Sequence[Hashable]
-    sorted_by: int
-    descending: bool
+    columns: tuple[Column, ...]  # the first one names the case
+    keys: Sequence[Hashable]  # what a row is about: a case, or a case and a label
+    sorted_by: int  # index of the column that the table is sorted by at first
+    descending: bool  # whether the largest value comes first
 
     def column(self, title: str) -> int:
         """Index of the last column of this title: an attribute may be called like a metric."""
@@ -57,12 +44,7 @@ class SortableTable:
         return len(titles) - 1 - titles[::-1].index(title)
 
     def payload(self, pictures: Mapping[Any, str], links: Mapping[Any, str] | None = None) -> dict[str, Any]:
-        """Everything the page's script needs, as JSON.
-
-        Args:
-            pictures: The key of a row to the id of its picture in the page.
-            links: The key of a row to the address that shows it in the viewer.
-        """
+        """Everything the page's script needs, as JSON."""
         columns = [column.payload() for column in self.columns]
         return {
             "columns": columns,

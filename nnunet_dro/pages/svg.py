@@ -1,13 +1,16 @@
 """Scales, ticks and the escaping of SVG text."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 #: Width of a figure in its own units, about one CSS pixel each on a wide screen.
 WIDTH = 480.0
+
+#: Height of a figure with axes.
+HEIGHT = 326.0
 
 #: Colours of strata before they repeat, with another shape.
 N_COLOURS = 7
@@ -24,21 +27,13 @@ _SHAPES = (
 
 @dataclass(frozen=True)
 class Scale:
-    """Values to positions, linear or logarithmic.
+    """Values to positions, linear or logarithmic."""
 
-    Attributes:
-        low: Value at ``start``; for a logarithmic scale > 0.
-        high: Value at ``end``, > ``low``.
-        start: Position, in figure units.
-        end: Position, in figure units; smaller than ``start`` for an axis that points up.
-        logarithmic: Whether equal ratios are equally far apart.
-    """
-
-    low: float
-    high: float
-    start: float
-    end: float
-    logarithmic: bool = False
+    low: float  # the value at ``start``; for a logarithmic scale > 0
+    high: float  # the value at ``end``, > ``low``
+    start: float  # in figure units
+    end: float  # in figure units; smaller than ``start`` for an axis that points up
+    logarithmic: bool = False  # whether equal ratios are equally far apart
 
     def __call__(self, value: float) -> float:
         """The position of a value."""
@@ -63,14 +58,9 @@ def round_step(least: float) -> float:
 
 
 def value_range(values: Sequence[float], *, fraction: bool) -> tuple[float, float]:
-    """Limits of an axis in shown units that hold every value, ends rounded.
+    """Limits of an axis in shown units (per cent or mm) that hold every value, which may be none; ends are rounded.
 
-    Args:
-        values: In shown units (per cent or mm), finite; may be empty.
-        fraction: Whether 0 and 100 % bound the axis; its upper end is 100 then, so that figures compare.
-
-    Returns:
-        Lower and upper end, lower < upper.
+    The upper end for a fraction is 100 %, so that figures compare.
     """
     low, high = min(values, default=0.0), max(values, default=1.0)
     if fraction:
@@ -99,25 +89,39 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
     return form.format(at(x1), at(y1), at(x2), at(y2), kind)
 
 
+def scales(
+    x_limits: tuple[float, float], y_limits: tuple[float, float], *, height: float = HEIGHT, logarithmic: bool = False
+) -> tuple[Scale, Scale]:
+    """The scales of a figure with `axes`; ``logarithmic`` is the horizontal one."""
+    return Scale(*x_limits, 46, WIDTH - 12, logarithmic=logarithmic), Scale(*y_limits, height - 46, 26)
+
+
+def axes(
+    x: Scale, y: Scale, x_title: str, y_title: str, *, x_ticks: Sequence[float] | None = None, x_kind: str = "grid"
+) -> list[Markup]:
+    """The grid of two scales, its numbers, and the titles of the axes."""
+    x_ticks = x.ticks() if x_ticks is None else x_ticks
+    return [
+        *(line(x.start, y(tick), x.end, y(tick), "grid") for tick in y.ticks()),
+        *(text(x.start - 7, y(tick) + 4, tick_text(tick), anchor="end") for tick in y.ticks()),
+        *(line(x(tick), y.end, x(tick), y.start, x_kind) for tick in x_ticks),
+        *(text(x(tick), y.start + 16, tick_text(tick), anchor="middle") for tick in x_ticks),
+        text((x.start + WIDTH) / 2, y.start + 38, x_title, anchor="middle", kind="axis"),
+        text(4, 11, y_title, kind="axis"),
+    ]
+
+
 def figure(
-    height: float, parts: Sequence[Markup], *, label: str, columns: Sequence[int] = (), width: float = WIDTH
+    parts: Sequence[Markup], *, label: str, columns: Sequence[int] = (), height: float = HEIGHT, width: float = WIDTH
 ) -> Markup:
     """The SVG element.
 
-    Args:
-        height: In figure units.
-        parts: Its contents.
-        label: What it shows, for those who do not see it.
-        columns: Columns of the case table that the tooltip of a dot names.
-        width: In figure units.
-
-    Returns:
-        The element; with dots in it, a script makes them reachable by keyboard.
+    The label is for those who do not see it. ``columns`` of the case table are named in the tooltip of a dot; a script
+    makes dots reachable by keyboard.
     """
     form = Markup('<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-label="{}" data-columns="{}">{}</svg>')
-    return form.format(
-        at(width), at(height), "group" if columns else "img", label, ",".join(map(str, columns)), Markup("").join(parts)
-    )
+    role = "group" if columns else "img"
+    return form.format(at(width), at(height), role, label, ",".join(map(str, columns)), Markup("").join(parts))
 
 
 def dot(x: float, y: float, row: int, *, colour: int, shape: int = 0) -> Markup:
@@ -133,6 +137,22 @@ def legend_mark(index: int) -> Markup:
     mark = dot(7, 7, 0, colour=index, shape=index)
     mark = Markup(str(mark).replace('class="dot ', 'class="').replace(' data-row="0"', ""))
     return Markup('<svg class="mark" viewBox="0 0 14 14" aria-hidden="true">{}</svg>').format(mark)
+
+
+def legend_line(kind: str, dashes: str = "") -> Markup:
+    """A curve as an icon for a legend."""
+    form = Markup(
+        '<svg class="stroke" viewBox="0 0 30 10" aria-hidden="true">'
+        '<line class="curve {}" x1="1" y1="5" x2="29" y2="5" stroke-dasharray="{}"/></svg>'
+    )
+    return form.format(kind, dashes)
+
+
+def curve(points: Iterable[tuple[float, float]], kind: str, dashes: str = "") -> Markup:
+    """A curve through some places."""
+    written = " ".join(f"{at(x)},{at(y)}" for x, y in points)
+    form = Markup('<polyline class="curve {}" points="{}" stroke-dasharray="{}"/>')
+    return form.format(kind, written, dashes)
 
 
 def shortened(name: str, at_most: int = 44) -> str:

@@ -1,10 +1,11 @@
-"""The figures of a ranking: ranks over strata, bootstrapped ranks, and significant differences."""
+"""The figures of a ranking: ranks over strata, and bootstrapped ranks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from markupsafe import Markup
 
+from nnunet_dro.pages.document import Figure
 from nnunet_dro.pages.svg import N_COLOURS, at, figure, line, shortened, text
 from nnunet_dro.ranking.from_evaluations import FloatArray
 
@@ -17,40 +18,19 @@ _MARK, _BLOB = 9.5, 11.5
 _LETTERS = 20
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """An SVG element and its width in figure units, about one CSS pixel each."""
-
-    svg: Markup
-    width: float
-
-
-@dataclass(frozen=True, eq=False)
-class Stop:
-    """A column of the bump chart: a stratum and the rank of each team in it; NaN where nobody has one.
-
-    Attributes:
-        title: What is above the column.
-        about: What is below the title.
-        ranks: Shape (n_teams,), in the order of the ranking.
-    """
+class Stop(NamedTuple):
+    """A column of the bump chart: a stratum and the rank of each team in it."""
 
     title: str
-    about: str
-    ranks: FloatArray
+    about: str  # what is below the title
+    ranks: FloatArray  # in the order of the ranking; NaN where a team has none
 
 
-def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spacing: float = 0.0) -> Drawing:
+def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spacing: float = 0.0) -> Figure:
     """The ranks of the teams from stratum to stratum; teams that tie are drawn one below the other.
 
-    Args:
-        teams: In the order of the ranking.
-        stops: The columns, the ranking itself first.
-        label: What it shows, for those who do not see it.
-        spacing: Distance of the columns; 0 for one that suits their number.
-
-    Returns:
-        The figure: a line per team, the first `N_COLOURS` in colour.
+    The ranking itself is the first stop. The first `N_COLOURS` teams have colours. Columns are ``spacing`` apart, or
+    (0) as suits their number.
     """
     step = spacing or max(62.0, min(110.0, 560 / max(len(stops) - 1, 1)))
     width, top = 2 * _SIDE + step * (len(stops) - 1), 48.0
@@ -78,22 +58,16 @@ def bump_chart(teams: Sequence[str], stops: Sequence[Stop], *, label: str, spaci
                 )
     for row, px, anchor in ((rows[0], x[0] - 18, "end"), (rows[-1], x[-1] + 18, "start")):
         parts += [_name(px, y(row[team]) + 4, name, anchor) for team, name in enumerate(teams) if team in row]
-    return Drawing(figure(top + _ROW * len(teams) + 6, parts, label=label, width=width), width)
+    return _wide(parts, label, width, top + _ROW * len(teams) + 6)
 
 
 def blob_plot(
     teams: Sequence[str], shares: FloatArray, intervals: Sequence[tuple[float, float, float]], *, label: str
-) -> Drawing:
+) -> Figure:
     """How often each team has each rank: the area of a blob is the share of the bootstrap samples.
 
-    Args:
-        teams: In the order of the ranking.
-        shares: Shape (n_teams, n_ranks).
-        intervals: The 2.5th percentile, the median and the 97.5th percentile of each team's rank.
-        label: What it shows, for those who do not see it.
-
-    Returns:
-        The figure: a line from the 2.5th to the 97.5th percentile, and a cross at the median.
+    ``shares`` are of shape (n_teams, n_ranks). A line spans the 2.5th to the 97.5th percentile of each team's rank, the
+    ends of its interval, with a cross at the median, between these.
     """
     n, top = len(teams), 34.0
     step = 30.0 if n <= 20 else max(13.0, 600 / n)
@@ -118,47 +92,17 @@ def blob_plot(
             line(median - 4, py - 4, median + 4, py + 4, "span"),
             line(median - 4, py + 4, median + 4, py - 4, "span"),
         ]
-    return Drawing(figure(top + _ROW * n + 6, parts, label=label, width=width), width)
+    return _wide(parts, label, width, top + _ROW * n + 6)
 
 
-def significance_matrix(teams: Sequence[str], wins: FloatArray, n_tasks: int, *, label: str) -> Drawing:
-    """In how many tasks the team of the row is significantly better than that of the column.
-
-    Args:
-        teams: In the order of the ranking.
-        wins: Number of tasks, shape (n_teams, n_teams).
-        n_tasks: Number of tasks.
-        label: What it shows, for those who do not see it.
-
-    Returns:
-        The figure: the more tasks, the darker the cell; the number stands in it where there are several tasks.
-    """
-    n, top, cell = len(teams), 22.0, _ROW
-    left = _SIDE + 26
-    parts = [text(left + cell * (c + 0.5), top - 6, str(c + 1), anchor="middle") for c in range(n)]
-    for row, name in enumerate(teams):
-        py = top + cell * row
-        parts.append(_name(_SIDE, py + cell / 2 + 4, name, "end"))
-        parts.append(text(left - 6, py + cell / 2 + 4, str(row + 1), anchor="end"))
-        for column, other in enumerate(teams):
-            if row == column:
-                continue
-            n_won = int(wins[row, column])
-            form = Markup(
-                '<g><title>{}</title><rect class="won" x="{}" y="{}" width="{}" height="{}" fill-opacity="{}"/></g>'
-            )
-            of = f"{n_won} of {n_tasks}" if n_tasks > 1 else "yes" if n_won else "no"
-            title = f"{name} significantly better than {other}: {of}"
-            opacity = f"{0.06 + 0.79 * n_won / n_tasks:.2f}" if n_won else "0.03"
-            parts.append(
-                form.format(title, at(left + cell * column + 1), at(py + 1), at(cell - 2), at(cell - 2), opacity)
-            )
-            if n_won and n_tasks > 1:
-                kind = "count dark" if n_won > n_tasks / 2 else "count"
-                parts.append(
-                    text(left + cell * (column + 0.5), py + cell / 2 + 4, str(n_won), anchor="middle", kind=kind)
-                )
-    return Drawing(figure(top + cell * n + 4, parts, label=label, width=left + cell * n + 8), left + cell * n + 8)
+def _wide(parts: Sequence[Markup], label: str, width: float, height: float) -> Figure:
+    """A drawing that scrolls where it is wider than the page."""
+    form = Markup(
+        '<div class="scroll wide" role="region" tabindex="0" aria-label="{}">'
+        '<figure style="max-width:{:.1f}px;min-width:{:.1f}px">{}</figure></div>'
+    )
+    svg = figure(parts, label=label, height=height, width=width)
+    return Figure(drawing=form.format(label, round(1.15 * width), round(0.72 * width), svg))
 
 
 def _rows(ranks: FloatArray) -> Mapping[int, int]:

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
+from nnunet_dro.evaluation.report.distribution import StratumCases, distribution
+from nnunet_dro.evaluation.report.formatting import attribute_title, metric_title, scaled, stratum_title
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
-from nnunet_dro.ranking.case_page import case_charts, case_table
-from nnunet_dro.ranking.figures import Drawing, Stop, blob_plot, bump_chart, significance_matrix
+from nnunet_dro.pages.sortable_table import Column, SortableTable
+from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
 from nnunet_dro.ranking.tables import (
@@ -23,11 +23,15 @@ from nnunet_dro.ranking.tables import (
     samples_of,
     tasks_table,
     taus_table,
+    wins_table,
 )
 from nnunet_dro.ranking.words import findings, heading, overall, rule, size, stratum_about
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro ranking 1"
+
+#: The most dots on a page; with more cases, figures draw only the worst of each team.
+_MOST_DOTS = 20_000
 
 
 def ranking_files(ranking: Ranking) -> dict[str, str]:
@@ -70,7 +74,7 @@ def _csv(table: pd.DataFrame) -> str:
 
 def ranking_html(ranking: Ranking) -> str:
     """The page, in which all names are escaped."""
-    table = None if ranking.cases is None else case_table(ranking)
+    table = None if ranking.cases is None else _case_table(ranking, ranking.cases)
     blocks = [*_ranks(ranking), *_stability(ranking), *_tests(ranking)]
     for place, attribute in enumerate(ranking.strata):
         blocks += _attribute(ranking, attribute, place)
@@ -78,12 +82,8 @@ def ranking_html(ranking: Ranking) -> str:
         blocks.append(Heading("Metrics and labels", anchor="tasks", short="Metrics and labels"))
         blocks.append(Prose("The rank of each team, and what it was ranked by. The darker, the further back."))
         blocks.append(tasks_table(ranking))
-    if table is not None and (charts := case_charts(ranking, table)):
-        metric, limited = ranking.metric(ranking.tasks[0].metric), charts[0]["limited"]
-        blocks.append(Heading(f"{metric.title} of every case", anchor="scores", short="Scores"))
-        about = "A dot is a case; the box spans the middle half, the heavy line is the median, the dotted one"
-        blocks.append(Prose(f"{about} {metric.tail.upper()}.{limited}"))
-        blocks.append(Figure([(chart["label"], [chart["svg"]]) for chart in charts]))
+    if table is not None:
+        blocks += _scores(ranking, table)
     about_cases = "The best, the median and the worst value of the teams in each case, hardest case first."
     return page(
         blocks,
@@ -98,15 +98,6 @@ def ranking_html(ranking: Ranking) -> str:
     )
 
 
-def _drawn(drawing: Drawing, about: str) -> Figure:
-    """A drawing that scrolls where it is wider than the page."""
-    form = Markup(
-        '<div class="scroll wide" role="region" tabindex="0" aria-label="{}">'
-        '<figure style="max-width:{:.1f}px;min-width:{:.1f}px">{}</figure></div>'
-    )
-    return Figure(drawing=form.format(about, round(1.15 * drawing.width), round(0.72 * drawing.width), drawing.svg))
-
-
 def _ranks(ranking: Ranking) -> Iterator[Block]:
     yield Heading("Ranking", anchor="ranking", short="Ranking")
     yield Prose(findings(ranking), kind="points")
@@ -119,8 +110,7 @@ def _ranks(ranking: Ranking) -> Iterator[Block]:
     )
     order = [ranking.scheme, *(scheme for scheme in RankingScheme if scheme is not ranking.scheme)]
     stops = [Stop(TITLES[s], "", overall(ranking, s).to_numpy(dtype=np.float64)) for s in order]
-    drawing = bump_chart(ranking.teams, stops, label="Ranks of the teams by each scheme", spacing=128)
-    yield _drawn(drawing, "Ranks by each scheme")
+    yield bump_chart(ranking.teams, stops, label="Ranks of the teams by each scheme", spacing=128)
 
 
 def _stability(ranking: Ranking) -> Iterator[Block]:
@@ -134,29 +124,22 @@ def _stability(ranking: Ranking) -> Iterator[Block]:
     )
     shares = rows[[f"share_{n + 1}" for n in range(len(ranking.teams))]].to_numpy(dtype=np.float64)
     intervals = list(zip(rows["rank_low"], rows["rank_median"], rows["rank_high"], strict=True))
-    label = "How often each team has each rank"
-    yield _drawn(blob_plot(ranking.teams, shares, intervals, label=label), label)
+    yield blob_plot(ranking.teams, shares, intervals, label="How often each team has each rank")
     yield Heading("Kendall’s tau of the samples’ rankings and the full one", 3)
     yield taus_table(ranking)
 
 
 def _tests(ranking: Ranking) -> Iterator[Block]:
-    won = ranking.tests[ranking.tests["significant"]].groupby(["better", "worse"], sort=False).size()
-    wins = np.zeros((len(ranking.teams), len(ranking.teams)))
-    place = {team: n for n, team in enumerate(ranking.teams)}
-    for (better, worse), n in won.items():
-        wins[place[better], place[worse]] = n
     n_tasks = len(ranking.tasks)
     several = n_tasks > 1
-    where = f"In how many of the {n_tasks} metrics and labels" if several else "Filled where"
+    where = f"In how many of the {n_tasks} metrics and labels" if several else "Ticked where"
     yield Heading("Tests of all pairs", anchor="tests", short="Tests")
     yield Prose(
         f"{where} the team of the row is significantly better than that of the column; rows and columns have the same "
         f"order. One-sided Wilcoxon signed-rank tests, {100 * LEVEL:g} %, Holm’s correction for all pairs"
         f"{' of one metric and label' if several else ''}. All p values are in tests.csv."
     )
-    drawing = significance_matrix(ranking.teams, wins, n_tasks, label="Which team is significantly better")
-    yield _drawn(drawing, "Significant differences")
+    yield wins_table(ranking)
 
 
 def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
@@ -169,13 +152,54 @@ def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
     title = attribute_title(attribute)
     yield Heading(f"By {title}", anchor=f"by-{place}", short=f"By {title}")
     yield Prose("The ranking of all cases, of each stratum alone, and by the stratum in which each team is worst.")
-    drawing = bump_chart(
-        ranking.teams, [*stops, Stop("worst stratum", "", worst)], label=f"Ranks of the teams by {title}"
-    )
-    yield _drawn(drawing, f"By {title}")
+    stops.append(Stop("worst stratum", "", worst))
+    yield bump_chart(ranking.teams, stops, label=f"Ranks of the teams by {title}")
     if len(ranking.strata[attribute]) > 1:
         yield Heading("Without one stratum", 3)
         yield leaving_out_table(ranking, attribute)
+
+
+def _case_table(ranking: Ranking, cases: pd.DataFrame) -> SortableTable:
+    """A row per case and label: strata, and for each metric the best, median and worst value of the teams."""
+    metrics = list(dict.fromkeys(task.metric for task in ranking.tasks))
+    columns = [Column("Case", "text", cases["case"].tolist())]
+    columns.append(Column("Label", "text", cases["label"].tolist(), filtered=True))
+    for attribute in ranking.strata:
+        name = f"{attribute} (stratum)" if f"{attribute} (stratum)" in cases.columns else attribute
+        columns.append(Column(attribute, "text", cases[name].tolist(), filtered=True))
+    first = len(columns)
+    for name in metrics:
+        metric = ranking.metric(name)
+        for what in ("median", "best", "worst"):
+            values = [scaled(value, metric) for value in cases[f"{name}_{what}"].tolist()]
+            columns.append(Column(f"{metric_title(metric)}, {what}", "number", values))
+        undefined = cases[f"{name}_undefined"].tolist()
+        if any(undefined):
+            columns.append(Column(f"{metric.title}, teams without value", "count", undefined))
+    keys = list(zip(cases["case"], cases["label"], strict=True))
+    return SortableTable(tuple(columns), keys, first, descending=not ranking.metric(metrics[0]).more_is_better)
+
+
+def _scores(ranking: Ranking, table: SortableTable) -> Iterator[Block]:
+    """The scores of every team by the first metric, a figure for each label."""
+    if ranking.values is None:
+        return
+    metric = ranking.metric(ranking.tasks[0].metric)
+    labels = [task.label for task in ranking.tasks if task.metric == metric.name]
+    row_of = {key: row for row, key in enumerate(table.keys)}
+    most = _MOST_DOTS // (len(labels) * len(ranking.teams))
+    column = table.column(f"{metric_title(metric)}, median")
+    charts = []
+    for number, label in enumerate(labels):
+        rows = np.array([row_of[case, label] for case in ranking.case_names])
+        values = [np.array([scaled(float(value), metric) for value in of_team]) for of_team in ranking.values[number]]
+        teams = [StratumCases.of(n, name, values[n], rows, metric) for n, name in enumerate(ranking.teams)]
+        charts.append((label, [distribution(teams, metric, label=label, column=column, at_most=most)]))
+    limited = f" Only the {most} worst cases of each team are drawn." if ranking.n_cases > most else ""
+    about = "A dot is a case; the box spans the middle half, the heavy line is the median, the dotted one"
+    yield Heading(f"{metric.title} of every case", anchor="scores", short="Scores")
+    yield Prose(f"{about} {metric.tail.upper()}.{limited}")
+    yield Figure(charts)
 
 
 def _methods(ranking: Ranking) -> list[Block]:

@@ -34,14 +34,7 @@ _MOST_NOTES = 4
 
 
 def ranking_markdown(ranking: Ranking) -> str:
-    """The findings, the ranking, and the ranks by scheme and by stratum.
-
-    Args:
-        ranking: The ranking.
-
-    Returns:
-        Markdown that ends with a line break; names from files are escaped.
-    """
+    """The findings, the ranking, and the ranks by scheme and by stratum; names from files are escaped."""
     blocks: list[Block] = [Heading(heading(ranking), 1), Prose(f"{size(ranking)}. {rule(ranking)}")]
     blocks += [Prose(findings(ranking), kind="points"), *map(Note, ranking.notes)]
     blocks += [overall_table(ranking, list(ranking.strata)), _schemes_table(ranking)]
@@ -49,14 +42,7 @@ def ranking_markdown(ranking: Ranking) -> str:
 
 
 def ranking_table(ranking: Ranking) -> RenderableType:
-    """The ranks, their intervals, and the ranks by the worst stratum of up to two attributes.
-
-    Args:
-        ranking: The ranking.
-
-    Returns:
-        A renderable for rich's console. Names are shown as they are.
-    """
+    """The ranks, their intervals, and the ranks by the worst stratum of up to two attributes, for rich's console."""
     table = overall_table(ranking, list(ranking.strata)[:2])
     notes = list(ranking.notes[:_MOST_NOTES])
     if n_more := len(ranking.notes) - len(notes):
@@ -183,3 +169,22 @@ def tasks_table(ranking: Ranking) -> Table:
         column = Column(task.label, above=ranking.metric(task.metric).title)
         columns.append((column, cell_of(task.metric, task.label)))
     return Table.of("Ranks by metric and label", columns, list(ranking.teams))
+
+
+def wins_table(ranking: Ranking) -> Table:
+    """In how many tasks the team of the row is significantly better than that of the column."""
+    won = ranking.tests[ranking.tests["significant"]].groupby(["better", "worse"], sort=False).size().to_dict()
+    n_tasks = len(ranking.tasks)
+
+    def against(other: str) -> Callable[[str], Cell]:
+        def cell(team: str) -> Cell:
+            n = won.get((team, other), 0)
+            text = str(n) if n_tasks > 1 else "✓" * n
+            return Cell("" if team == other else text, kind=f"shade{round(6 * n / n_tasks)}")
+
+        return cell
+
+    places = {team: str(n) for n, team in enumerate(ranking.teams, start=1)}
+    columns: list[Any] = [(Column("Team", "name"), lambda team: f"{places[team]}. {team}")]
+    columns += [(Column(place), against(team)) for team, place in places.items()]
+    return Table.of("Which team is significantly better", columns, list(ranking.teams), kind="strata")

@@ -8,23 +8,19 @@ import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.files.case_log import WEIGHTS, EpochLog
-from nnunet_dro.pages.svg import WIDTH, Scale, at, figure, line, text, tick_text
+from nnunet_dro.pages.svg import at, axes, curve, figure, scales
 
-_HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 150.0, 46.0, 12.0, 12.0, 40.0
+_HEIGHT = 176.0
 
 #: Most points of a curve; with more epochs, a point stands for several.
 _MOST_POINTS = 120
 
-_CASE, _MEDIAN = "curve s1", "curve s6"
+#: Colour and dashes of the curve of a case, and of the median.
+CASE, MEDIAN = ("s1", ""), ("s6", "5 3")
 
 
 class Curves:
-    """The curves of one log, with the same axes for every case.
-
-    Args:
-        log: The log.
-        shown: The cases to draw, from which the range of the axis follows.
-    """
+    """The curves of one log, with the same axes for every case; their range follows from the cases to draw."""
 
     def __init__(self, log: EpochLog, shown: Sequence[str]) -> None:
         self.log = log
@@ -42,10 +38,10 @@ class Curves:
         low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
         low = min(low, 0.0) if log.kind == WEIGHTS or low > 0 else low
         margin = 0.05 * (high - low) or 0.5
-        self._y = Scale(low - (margin if low < 0 else 0), high + margin, _HEIGHT - _BOTTOM, _TOP)
         first, last = float(log.epochs[0]), float(log.epochs[-1])
         alone = first == last
-        self._x = Scale(first - alone, last + alone, _LEFT, WIDTH - _RIGHT)
+        y_limits = (low - (margin if low < 0 else 0), high + margin)
+        self._x, self._y = scales((first - alone, last + alone), y_limits, height=_HEIGHT)
 
     def _binned(self, values: "pd.Series[float]", counts: "pd.Series[int]") -> npt.NDArray[np.float64]:
         """The mean of each bin, in which a value counts as often as ``counts`` says; NaN without any."""
@@ -60,18 +56,15 @@ class Curves:
         parts = []
         if log.first_counted:
             form = Markup('<rect class="uncounted" x="{}" y="{}" width="{}" height="{}"/>')
-            width = x(float(log.epochs[log.first_counted])) - _LEFT
-            parts.append(form.format(at(_LEFT), at(_TOP), at(width), at(_HEIGHT - _BOTTOM - _TOP)))
-        for tick in y.ticks(5):
-            parts.append(line(_LEFT, y(tick), WIDTH - _RIGHT, y(tick), "grid"))
-            parts.append(text(_LEFT - 7, y(tick) + 4, tick_text(tick), anchor="end"))
+            width = x(float(log.epochs[log.first_counted])) - x.start
+            parts.append(form.format(at(x.start), at(y.end), at(width), at(y.start - y.end)))
         whole = [tick for tick in x.ticks(8) if tick == int(tick) and log.epochs[0] <= tick <= log.epochs[-1]]
-        parts += [text(x(tick), _HEIGHT - _BOTTOM + 16, tick_text(tick), anchor="middle") for tick in whole]
-        parts.append(text((_LEFT + WIDTH) / 2, _HEIGHT - 6, "epoch", anchor="middle", kind="axis"))
-        parts += [self._line(self._median, _MEDIAN, "5 3"), self._line(self._curves[case], _CASE, "")]
-        return figure(_HEIGHT, parts, label=f"{what} of {case} over the epochs, and the median of all cases")
+        parts += axes(x, y, "epoch", what, x_ticks=whole)
+        parts += [self._curve(self._median, MEDIAN), self._curve(self._curves[case], CASE)]
+        described = f"{what} of {case} over the epochs, and the median of all cases"
+        return figure(parts, label=described, height=_HEIGHT)
 
-    def _line(self, values: npt.NDArray[np.float64], kind: str, dashes: str) -> Markup:
+    def _curve(self, values: npt.NDArray[np.float64], looks: tuple[str, str]) -> Markup:
         known = np.flatnonzero(np.isfinite(values))
         low, high = sorted((self._y.low, self._y.high))
         # Epochs without a value are bridged. A single point becomes a short line, or it would be invisible.
@@ -79,15 +72,4 @@ class Curves:
         if len(places) == 1:
             (px, py) = places[0]
             places = [(px - 3, py), (px + 3, py)]
-        points = " ".join(f"{at(px)},{at(py)}" for px, py in places)
-        form = Markup('<polyline class="{}" points="{}" stroke-dasharray="{}"/>')
-        return form.format(kind, points, dashes)
-
-
-def curve_icon(*, median: bool) -> Markup:
-    """Draw the line of the case, or of the median, as an icon for a legend."""
-    form = Markup(
-        '<svg class="stroke" viewBox="0 0 30 10" aria-hidden="true">'
-        '<line class="{}" x1="1" y1="5" x2="29" y2="5" stroke-dasharray="{}"/></svg>'
-    )
-    return form.format(_MEDIAN if median else _CASE, "5 3" if median else "")
+        return curve(places, *looks)

@@ -14,11 +14,11 @@ from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, read_image
 from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable
-from nnunet_dro.pages.contours import line_width, outline
-from nnunet_dro.pages.pictures import data_uri, grey_levels
+from nnunet_dro.pages.pictures import Masks, Plane, cut, grey_levels, outlines_of
+from nnunet_dro.pages.svg import N_COLOURS
 
 #: Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
-_LONGEST, _MOST_BYTES = 480, 60_000
+_SIZE = (480, 60_000)
 
 #: About how wide it is shown, in CSS pixels.
 _SHOWN = 240
@@ -189,20 +189,10 @@ def _labels(described: Mapping[str, Any] | None) -> Labels | None:
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice of an image; its size is in voxels.
+    """A slice of an image with the outlines of the labels, which have a colour each."""
 
-    ``outlines`` has the position of each label in the slice and its outline as an SVG path in voxels, and ``predicted``
-    those of the prediction.
-    """
-
-    name: str
-    width: int
-    height: int
-    aspect: float  # physical width / height
-    line: float  # width of the outlines in CSS pixels
-    image: str  # in grey, as a data URI
-    outlines: tuple[tuple[int, str], ...]
-    predicted: tuple[tuple[int, str], ...] | None
+    plane: Plane
+    predicted: tuple[tuple[str, str], ...] | None  # the outlines of the prediction
     is_empty: bool  # whether the reference marks nothing in the whole image
 
 
@@ -213,31 +203,21 @@ def slice_of(image: CaseImage, labels: Labels) -> Slice:
     """
     known = [value for values in labels.values.values() for value in values]
     axis, index = choose_slice(np.isin(image.reference, known), image.spacing)
-
-    def cut(volume: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        plane: npt.NDArray[Any] = np.take(volume, index, axis=axis)
-        return plane[::-1] if axis else plane  # superior is up
-
-    grey = cut(image.grey)
-    height, width = grey.shape
-    down, across = (image.spacing[other] for other in range(3) if other != axis)
     n_slices = image.grey.shape[axis]
+    name = f"{image.planes[axis]} {index + 1} of {n_slices}" if n_slices > 1 else "the whole image"
+    spacing = [image.spacing[other] for other in range(3) if other != axis]
+    grey, reference = (cut(volume, axis, index) for volume in (image.grey, image.reference))
+    predicted = None if image.prediction is None else _masks(cut(image.prediction, axis, index), labels)
     return Slice(
-        name=f"{image.planes[axis]} {index + 1} of {n_slices}" if n_slices > 1 else "the whole image",
-        width=width,
-        height=height,
-        aspect=round(width * across / (height * down), 4),
-        line=line_width(width, shown=_SHOWN),
-        image=data_uri(grey, longest=_LONGEST, most_bytes=_MOST_BYTES),
-        outlines=_outlines(cut(image.reference), labels),
-        predicted=None if image.prediction is None else _outlines(cut(image.prediction), labels),
+        Plane.of(name, grey, _masks(reference, labels), spacing, shown=_SHOWN, size=_SIZE),
+        None if predicted is None else outlines_of(predicted),
         is_empty=not np.isin(image.reference, known).any(),
     )
 
 
-def _outlines(label_map: npt.NDArray[np.integer[Any]], labels: Labels) -> tuple[tuple[int, str], ...]:
-    paths = ((n, outline(np.isin(label_map, values))) for n, values in enumerate(labels.values.values()))
-    return tuple((n, path) for n, path in paths if path)
+def _masks(label_map: npt.NDArray[np.integer[Any]], labels: Labels) -> Masks:
+    values_of = enumerate(labels.values.values())
+    return [(f"label s{n % N_COLOURS}", np.isin(label_map, values)) for n, values in values_of]
 
 
 def choose_slice(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> tuple[int, int]:

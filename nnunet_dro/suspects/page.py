@@ -1,35 +1,30 @@
 """The files of the suspects: suspects.csv, and one self-contained page with the pictures."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import page, page_environment
+from nnunet_dro.pages.html import gallery, page
+from nnunet_dro.pages.pictures import Picture, Plane
 from nnunet_dro.pages.sortable_table import Column, SortableTable
-from nnunet_dro.pages.svg import N_COLOURS
+from nnunet_dro.pages.svg import N_COLOURS, legend_line
 from nnunet_dro.pages.wording import count
-from nnunet_dro.suspects.curves import Curves, curve_icon
+from nnunet_dro.suspects.curves import CASE, MEDIAN, Curves
+from nnunet_dro.suspects.images import Slice
 from nnunet_dro.suspects.ranking import FEW
 from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
 from nnunet_dro.suspects.terminal import decimals, is_few, ordering, score_text, score_title
 
-_ASSETS = Path(__file__).parent / "assets"
-
 
 def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, str]:
-    """The files by name.
+    """The files by name; ``steps`` say what to do next.
 
-    Args:
-        suspects: From `find_suspects`.
-        steps: What to do next, in sentences.
-
-    Returns:
-        ``suspects.csv``, with a row per case in the order of the ranking: the columns of `Suspects.table`, and
-        ``picture``, the reason why one of the first cases has no picture. And ``suspects.html``.
+    ``suspects.csv`` has a row per case in the order of the ranking: the columns of `Suspects.table`, and ``picture``,
+    the
+    reason why one of the first cases has no picture.
     """
     table = suspects.table.assign(
         trusted=suspects.table["trusted"].map({True: "yes", False: ""}),
@@ -92,11 +87,11 @@ def _pictures(suspects: Suspects) -> Iterator[Block]:
     elif has_curves:
         yield Prose(f"The {curve}. {on_curves}")
     if has_curves:
-        icons = [([curve_icon(median=False)], "the case"), ([curve_icon(median=True)], "median of all cases")]
-        yield Figure(legend=icons)
-    labels = [(n % N_COLOURS, name) for n, name in enumerate(suspects.labels.values)] if suspects.labels else []
-    gallery = page_environment(_ASSETS).get_template("gallery.html")
-    yield Figure(drawing=Markup(gallery.render(entries=_entries(suspects), labels=labels if suspects.pictures else [])))
+        yield Figure(legend=[([legend_line(*CASE)], "the case"), ([legend_line(*MEDIAN)], "median of all cases")])
+    names = suspects.labels.values if suspects.labels and suspects.pictures else ()
+    yield gallery(
+        _entries(suspects), [(f"label s{n % N_COLOURS}", name) for n, name in enumerate(names)], kind="slices"
+    )
 
 
 def _methods(suspects: Suspects) -> list[Block]:
@@ -152,23 +147,35 @@ def _about(suspects: Suspects) -> dict[str, str]:
     }
 
 
-def _entries(suspects: Suspects) -> list[dict[str, Any]]:
+def _entries(suspects: Suspects) -> list[Picture]:
     shown, log = suspects.shown, suspects.log
     drawn = [case for case in shown["case"] if log and case in log.values]
     curves = Curves(log, drawn) if log else None
     entries = []
     for row in shown.to_dict("records"):
-        entry = {
-            "rank": row["rank"],
-            "case": row["case"],
-            "facts": ", ".join(_facts(row, suspects)),
-            "strata": "; ".join(f"{name}: {of_case[row['case']]}" for name, of_case in suspects.strata.items()),
-            "slice": suspects.pictures.get(row["case"]),
-            "reason": suspects.reasons.get(row["case"], ""),
-            "curve": curves.figure(row["case"]) if curves and row["case"] in drawn else "",
-        }
-        entries.append(entry)
+        case = str(row["case"])
+        strata = "; ".join(f"{name}: {of_case[case]}" for name, of_case in suspects.strata.items())
+        entries.append(
+            Picture(
+                case,
+                f": {', '.join(_facts(row, suspects))}",
+                [strata, suspects.reasons.get(case, "")],
+                list(_planes(suspects.pictures[case])) if case in suspects.pictures else [],
+                rank=f"{row['rank']}. ",
+                chart=curves.figure(case) if curves and case in drawn else Markup(""),
+            )
+        )
     return entries
+
+
+def _planes(shown: Slice) -> Iterator[tuple[Plane, str, Sequence[tuple[str, str]], str]]:
+    """The slice with the outlines of the reference, with those of the prediction if there is one, and without any."""
+    plane = shown.plane
+    name = f"{plane.name}{', the reference is empty' * shown.is_empty}"
+    yield plane, name, plane.outlines, name
+    if shown.predicted is not None:
+        yield plane, "prediction", [(f"{kind} dashed", path) for kind, path in shown.predicted], "prediction"
+    yield plane, "without outlines", (), "without outlines"
 
 
 def _facts(row: Mapping[Hashable, Any], suspects: Suspects) -> list[str]:

@@ -15,14 +15,9 @@ from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
 
 
 def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableType:
-    """Show the first cases of the ranking, with the notes on them.
+    """The first cases of the ranking with the notes on them and what to do next, for rich's console.
 
-    Args:
-        suspects: The cases, as `find_suspects` returns them.
-        steps: What to do next, in sentences.
-
-    Returns:
-        A table for rich's console. Markup in names from files has no effect; cases that were rarely seen are dim.
+    Markup in names from files has no effect; cases that were rarely seen are dim.
     """
     records, by, has_log = suspects.shown.to_dict("records"), suspects.by, suspects.log is not None
     few = [by != DICE and is_few(row) for row in records]

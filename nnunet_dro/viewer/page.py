@@ -12,7 +12,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.report.gallery import Choice, by_urgency, label_map_files, labels_of, score_text, worst_cases
+from nnunet_dro.evaluation.report.gallery import Choice, by_urgency, score_text, worst_with_files
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.nnunet.folders import read_if_usable
 from nnunet_dro.pages.html import page_assets, page_environment
@@ -24,8 +24,8 @@ PAGE = "cases.html"
 
 _ASSETS = Path(__file__).parent / "assets"
 
-#: Room for the texts that are longer once it is known which cases are left out, bytes.
-_SPARE = 10_000
+#: Room for the texts that are longer once it is known which cases are left out, and for what is said of each, bytes.
+_SPARE, _SPARE_OF_CASE = 10_000, 500
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Viewer:
     links: Mapping[tuple[str, str], str]  # case and label to the address that shows them, relative to the page's folder
     summary: str  # how many cases it shows and how large it is, in a sentence
     notes: tuple[str, ...]  # sentences on what is not there
-    name: str = PAGE
 
 
 def viewer_page(
@@ -50,23 +49,16 @@ def viewer_page(
     """The page of the worst cases of an evaluation that was read from its folder."""
     if not 0 < most_mb < math.inf:
         raise ValueError(f"`viewer_mb` must be a number above 0, got {most_mb:g}. Leave it out for {MOST_MB}.")
-    labels, files = labels_of(evaluation), label_map_files(evaluation)
-    choices = [choice for choice in worst_cases(evaluation, per_stratum=per_stratum) if choice.case in files]
+    labels, files, choices = worst_with_files(evaluation, per_stratum)
     if not choices:
         raise ValueError("`viewer` must have a case with a score and a prediction, got none. Leave it out.")
+    # Everything but the volumes, to know its size.
+    frame = len(_html(evaluation, choices, ShownCases(), "", ()).encode("utf-8", errors="surrogateescape"))
+    spare = _SPARE + _SPARE_OF_CASE * len(choices)
     urgent = by_urgency(choices, evaluation)
-    frame = _html(evaluation, choices, None, "", ())
-    shown = shown_cases(
-        urgent,
-        images,
-        files,
-        labels,
-        most_mb=most_mb,
-        frame_bytes=len(frame.encode("utf-8", errors="surrogateescape")) + _SPARE,
-        progress=progress,
-    )
+    shown = shown_cases(urgent, images, files, labels, most_mb=most_mb, frame_bytes=frame + spare, progress=progress)
     kept = [choice for choice in choices if choice.case in shown.volumes]
-    size = (len(frame) + shown.n_bytes) / MB
+    size = (frame + shown.n_bytes) / MB
     summary = f"{count(len(shown.volumes), 'case')} in {size:.1f} MB of at most {most_mb:g} MB"
     notes = _notes(shown, most_mb)
     links = {
@@ -99,9 +91,8 @@ def _notes(shown: ShownCases, most_mb: float) -> tuple[str, ...]:
 
 
 def _html(
-    evaluation: Evaluation, choices: Sequence[Choice], shown: ShownCases | None, summary: str, notes: tuple[str, ...]
+    evaluation: Evaluation, choices: Sequence[Choice], shown: ShownCases, summary: str, notes: tuple[str, ...]
 ) -> str:
-    """The page; without ``shown`` everything but the volumes, to know its size."""
     environment = page_environment(_ASSETS)
     assets = page_assets()
     source = {name: Markup((_ASSETS / name).read_text(encoding="utf-8")) for name in ("niivue.min.js", "viewer.js")}
@@ -118,9 +109,9 @@ def _html(
         kind="nnunet-dro · worst cases",
         title=f"Worst cases of {evaluation.method}",
         heading=evaluation.method,
-        payload={"columns": [], "steps": _steps(evaluation, choices), "cases": _cases(evaluation, choices, shown)},
+        payload={"columns": [], "steps": _steps(evaluation, choices), "cases": _cases(evaluation, shown)},
         volumes=_volumes(shown),
-        flat=shown is not None and all(volumes.is_flat for volumes in shown.volumes.values()),
+        flat=all(volumes.is_flat for volumes in shown.volumes.values()),
         summary=summary,
         all_notes=notes,
     )
@@ -152,10 +143,8 @@ def _steps(evaluation: Evaluation, choices: Sequence[Choice]) -> list[dict[str, 
     return list(steps.values())
 
 
-def _cases(evaluation: Evaluation, choices: Sequence[Choice], shown: ShownCases | None) -> dict[str, Any]:
+def _cases(evaluation: Evaluation, shown: ShownCases) -> dict[str, Any]:
     """Case to what the script has to know of its volumes."""
-    if shown is None:
-        return {choice.case: {"labels": {choice.label: [1] * 8}, "shape": [1000] * 3} for choice in choices}
     names = _channel_names(evaluation)
     return {
         case: {
@@ -177,11 +166,11 @@ def _channel_names(evaluation: Evaluation) -> dict[str, str]:
     return {str(key): str(name) for key, name in names.items()} if isinstance(names, Mapping) else {}
 
 
-def _volumes(shown: ShownCases | None) -> list[tuple[str, str]]:
+def _volumes(shown: ShownCases) -> list[tuple[str, str]]:
     """The id of every block of data in the page, and the block."""
     blocks: list[tuple[str, str]] = []
-    for n, (case, volumes) in enumerate(shown.volumes.items() if shown else ()):
+    for n, (case, volumes) in enumerate(shown.volumes.items()):
         kinds = {"reference": volumes.reference, "prediction": volumes.prediction}
-        kinds |= {f"channel-{c}": volumes.channels[c] for c in range(shown.n_channels(case) if shown else 0)}
+        kinds |= {f"channel-{c}": volumes.channels[c] for c in range(shown.n_channels(case))}
         blocks += [(f"volume-{n}-{kind}", text) for kind, text in kinds.items()]
     return blocks

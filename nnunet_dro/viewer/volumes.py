@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import find_objects
 
-from nnunet_dro.evaluation.report.gallery import Choice
+from nnunet_dro.evaluation.report.gallery import Choice, read_case, read_channel, worst_place
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
-from nnunet_dro.evaluation.scoring.label_maps import Labels, read_label_map
-from nnunet_dro.evaluation.stratifying.images import align, find_channels, read_image
+from nnunet_dro.evaluation.scoring.label_maps import Labels
+from nnunet_dro.evaluation.stratifying.images import find_channels
 from nnunet_dro.pages.pictures import grey_levels
 
 #: Margin around the labels: a share of their longest side, and the least, in voxels of the finest spacing.
@@ -69,9 +69,7 @@ def packed_volumes(
     The crop is a part of the stored voxels: nothing is resampled, so that outlines are those that were scored. What is
     larger than ``most_voxels`` is cut to the surroundings of the largest disagreement.
     """
-    first, second = (read_label_map(path) for path in files)
-    grid, reference = first.grid, first.values
-    prediction = align(second.values, second.grid, grid, files[1], files[0])
+    grid, reference, prediction = read_case(files)
     ignored = None if labels.ignore is None else reference == labels.ignore
     if ignored is not None:
         prediction = np.where(ignored, 0, prediction)
@@ -80,7 +78,7 @@ def packed_volumes(
     affine = _affine(grid, box)
     channels = []
     for path in images:
-        grey = align(*read_image(path), grid, path, files[0])[box]
+        grey = read_channel(path, grid, files[0])[box]
         # The grey levels are those of the crop: the air around a patient would leave few of them to what is shown.
         channels.append(_packed(np.rint(grey_levels(grey) * 255).astype(np.uint8), affine))
     return Volumes(
@@ -110,19 +108,12 @@ def crop(
     while np.prod(sizes) > most_voxels:
         axis = int(np.argmax(sizes))
         sizes[axis] = max(1, int(0.95 * sizes[axis]))
-    wrong = reference != prediction
-    centre = _centre(wrong if wrong.any() else either)
     found: list[slice] = []
-    for (start, end), size, middle in zip(box, sizes, centre, strict=True):
+    for (start, end), size, middle in zip(box, sizes, worst_place(reference, prediction), strict=True):
         first = min(max(start, middle - size // 2), end - size)
         found.append(slice(first, first + size))
     made = (found[0], found[1], found[2])
     return made, bool(either[made].sum() < either.sum())
-
-
-def _centre(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
-    """The voxel where the planes with most of a mask meet."""
-    return tuple(int(mask.sum(axis=tuple(a for a in range(3) if a != axis)).argmax()) for axis in range(3))
 
 
 def _whole_labels(

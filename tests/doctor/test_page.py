@@ -7,7 +7,7 @@ from rich.console import Console
 from nnunet_dro.doctor.answer import Answer, conclude
 from nnunet_dro.doctor.inputs import Inputs
 from nnunet_dro.doctor.page import doctor_html
-from nnunet_dro.doctor.terminal import answer_lines
+from nnunet_dro.doctor.words import answer_lines
 from nnunet_dro.nnunet.folders import Fold
 from tests.evaluation.report.made import HOSTILE
 

@@ -1,6 +1,7 @@
 """Fixtures that open a page in headless Chromium."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -75,6 +76,11 @@ class Page:
 
     def errors(self) -> list[str]:
         return [entry["message"] for entry in self.driver.get_log("browser")]
+
+
+def payload(html: str) -> dict:
+    """What the script of a page gets."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
 
 
 @pytest.fixture(scope="session")

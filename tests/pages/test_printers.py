@@ -8,9 +8,9 @@ from rich.console import Console
 
 from nnunet_dro.pages import latex, markdown
 from nnunet_dro.pages.document import Cell, Column, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.html import html
+from nnunet_dro.pages.html import breakable, html
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.pages.wording import NO_VALUE
+from nnunet_dro.pages.wording import NO_VALUE, count, plain
 
 COLUMNS = (
     Column("Site", "name"),
@@ -160,3 +160,23 @@ def test_page_has_a_section_for_each_heading_and_folds_what_is_asked_for():
     assert "A &lt;b&gt;" in html(blocks)
     assert "&lt;svg/&gt;" in html(blocks), "only what is marked as HTML is taken for it"
     assert markdown.markdown(blocks[:3]) == "## One\n\n- **A &lt;b&gt;**: Bad.\n\n> Read this.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("grey_matter", "grey_<wbr>matter"),
+        ("nnUNetTrainerDRO_share0.3", "nn<wbr>UNet<wbr>Trainer<wbr>DRO_<wbr>share0.3"),
+        ("C-1.5T/rest", "C-<wbr>1.5T/<wbr>rest"),
+        ("60.5", "60.5"),
+        ("<b>&lt;", "&lt;b&gt;&amp;lt;"),
+        ("end_", "end_"),
+    ],
+)
+def test_names_break_between_words_and_stay_text(name, expected):
+    assert breakable(name) == expected
+
+
+def test_counts_have_a_plural_and_control_characters_are_replaced():
+    assert [count(1, "case"), count(1200, "case"), count(2, "stratum")] == ["1 case", "1,200 cases", "2 strata"]
+    assert plain("a\x1b[2Jb\n") == "a�[2Jb�"

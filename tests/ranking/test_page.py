@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart, significance_matrix
+from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart
 from nnunet_dro.ranking.page import ranking_files
 from nnunet_dro.ranking.ranking import rank_evaluations
-from nnunet_dro.ranking.tables import ranking_table
+from nnunet_dro.ranking.tables import ranking_table, wins_table
 from tests.pages.browser import driver, open_page
 from tests.ranking.made import random_evaluations
 
@@ -102,7 +102,7 @@ def test_without_samples_there_is_no_stability():
 
 def test_the_bump_chart_draws_equal_teams_one_below_the_other():
     stops = [Stop("all", "n = 4", np.array([1.0, 2, 2])), Stop("A", "n = 2", np.array([2.0, 1, 2]))]
-    svg = str(bump_chart(["a", "b", "c"], stops, label="ranks").svg)
+    svg = str(bump_chart(["a", "b", "c"], stops, label="ranks").drawing)
     heights = [[point.split(",")[1] for point in points.split()] for points in re.findall(r'points="([^"]+)"', svg)]
     # Drawn last to first: c, b, a. In the second column a and c share rank 2.
     assert len({way[0] for way in heights}) == len({way[1] for way in heights}) == 3
@@ -112,20 +112,22 @@ def test_the_bump_chart_draws_equal_teams_one_below_the_other():
 
 def test_a_team_without_a_rank_has_no_mark():
     stops = [Stop("all", "", np.array([1.0, 2])), Stop("A", "", np.array([np.nan, np.nan]))]
-    svg = str(bump_chart(["a", "b"], stops, label="ranks").svg)
+    svg = str(bump_chart(["a", "b"], stops, label="ranks").drawing)
     assert svg.count("<circle") == 2
 
 
 def test_the_area_of_a_blob_is_its_share():
     figure = blob_plot(["a", "b"], np.array([[0.75, 0.25], [0.25, 0.75]]), [(1, 1, 2), (1, 2, 2)], label="blobs")
-    radii = [float(r) for r in re.findall(r' r="([\d.]+)"', str(figure.svg))]
+    radii = [float(r) for r in re.findall(r' r="([\d.]+)"', str(figure.drawing))]
     assert radii[0] ** 2 / radii[1] ** 2 == pytest.approx(3, rel=0.01)
 
 
-def test_the_matrix_counts_the_tasks_that_the_row_wins():
-    svg = str(significance_matrix(["a", "<b>"], np.array([[0, 3], [1, 0.0]]), 4, label="tests").svg)
-    assert "a significantly better than &lt;b&gt;: 3 of 4" in svg
-    assert "&lt;b&gt; significantly better than a: 1 of 4" in svg
+def test_the_table_counts_the_tasks_that_the_row_wins(odd):
+    table = wins_table(odd)
+    won = odd.tests[odd.tests["significant"]].groupby(["better", "worse"]).size()
+    for team, row in zip(odd.teams, table.rows, strict=True):
+        others = [str(won.get((team, other), 0)) if other != team else "" for other in odd.teams]
+        assert [cell.text for cell in row] == [f"{odd.teams.index(team) + 1}. {team}", *others]
 
 
 @pytest.mark.parametrize("aggregate_only", [False, True])

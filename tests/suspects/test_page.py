@@ -83,7 +83,7 @@ def test_prediction_and_strata_stand_beside_the_label(project, tmp_path):
     (folder.parent / "fold_1" / "validation" / f"case_02{ending}").write_bytes(b"damaged")
     found = find_suspects(folder)
 
-    assert found.pictures["case_01"].predicted == found.pictures["case_01"].outlines
+    assert found.pictures["case_01"].predicted == found.pictures["case_01"].plane.outlines
     assert found.pictures["case_02"].predicted is None
     page = suspects_files(found)["suspects.html"]
     assert page.count("<span>prediction</span>") == 1

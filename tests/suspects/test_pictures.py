@@ -19,7 +19,8 @@ LABELS = {"background": 0, "organ": 1, "tumour": 2}
 
 def shown(slice_):
     """The grey values of a picture."""
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(slice_.image.split(",")[1]))).convert("L"), dtype=float)
+    encoded = base64.b64decode(slice_.plane.image.split(",")[1])
+    return np.asarray(Image.open(io.BytesIO(encoded)).convert("L"), dtype=float)
 
 
 def box(shape, *spans):
@@ -78,10 +79,10 @@ def test_volume_is_shown_in_its_thick_slices(made):
     values[3, 5:9, 20:26] = 2
     write_raw(made, values, spacing=(0.5, 1.0, 4.0))
     picture = picture_of(made)
-    assert picture.name == "axial 4 of 6"
-    assert (picture.width, picture.height) == (30, 20)
-    assert picture.aspect == pytest.approx(30 * 0.5 / (20 * 1.0))
-    assert picture.outlines == ((0, "M5 5h5v10h-5z"), (1, "M20 5h6v4h-6z"))
+    assert picture.plane.name == "axial 4 of 6"
+    assert (picture.plane.width, picture.plane.height) == (30, 20)
+    assert picture.plane.aspect == pytest.approx(30 * 0.5 / (20 * 1.0))
+    assert picture.plane.outlines == (("label s0", "M5 5h5v10h-5z"), ("label s1", "M20 5h6v4h-6z"))
     grey = shown(picture)
     assert grey.shape == (20, 30)
     assert grey[1, 1] < 30
@@ -95,8 +96,8 @@ def test_colour_picture_in_two_dimensions(made):
     image = np.stack([values * 100, values * 0, values * 50], axis=-1)
     write_raw(made, values, image, ending=".png")
     picture = picture_of(made, configuration="2d")
-    assert picture.name == "the whole image"
-    assert picture.outlines == ((1, "M3 2h6v3h-6z"),)
+    assert picture.plane.name == "the whole image"
+    assert picture.plane.outlines == (("label s1", "M3 2h6v3h-6z"),)
     assert shown(picture)[3, 5] > 225
 
 
@@ -108,16 +109,16 @@ def test_regions_have_an_outline_each_and_ignored_voxels_none(made):
     labels = {"background": 0, "whole": [1, 2], "core": [2], "ignore": 3}
     write_raw(made, values, spacing=(1, 1, 3), labels=labels)
     picture = picture_of(made)
-    assert picture.name == "axial 2 of 3"
-    assert picture.outlines == ((0, "M1 1h5v5h-5z"), (1, "M2 2h2v2h-2z"))
+    assert picture.plane.name == "axial 2 of 3"
+    assert picture.plane.outlines == (("label s0", "M1 1h5v5h-5z"), ("label s1", "M2 2h2v2h-2z"))
 
 
 def test_reference_that_is_empty_is_said_so(made):
     write_raw(made, np.zeros((5, 9, 9)), np.ones((5, 9, 9)))
     picture = picture_of(made)
     assert picture.is_empty
-    assert picture.outlines == ()
-    assert picture.name == "axial 3 of 5"
+    assert picture.plane.outlines == ()
+    assert picture.plane.name == "axial 3 of 5"
 
 
 def test_files_that_dataset_json_names_are_read(made):
@@ -127,7 +128,7 @@ def test_files_that_dataset_json_names_are_read(made):
         made, values, dataset={"x": {"images": ["imagesTr/a.b_0000.nii.gz"], "label": "labelsTr/a.b.nii.gz"}}
     )
     source, _ = find_images(Fold.of(fold_folder(made)))
-    assert slice_of(source.read("x"), source.labels).outlines == ((0, "M2 2h2v2h-2z"),)
+    assert slice_of(source.read("x"), source.labels).plane.outlines == (("label s0", "M2 2h2v2h-2z"),)
     (raw / "labelsTr" / "a.b.nii.gz").unlink()
     with pytest.raises(FileNotFoundError, match=r"a\.b\.nii\.gz is not in"):
         source.read("x")
@@ -161,7 +162,7 @@ def test_pictures_of_a_project_that_nnunet_preprocessed(project, tmp_path, monke
     expected, got = raw.read("case_03"), preprocessed.read("case_03")
     np.testing.assert_array_equal(np.maximum(got.reference, 0), expected.reference)
     np.testing.assert_allclose(got.grey, expected.grey, atol=1e-3)
-    assert slice_of(got, preprocessed.labels).outlines == slice_of(expected, raw.labels).outlines
+    assert slice_of(got, preprocessed.labels).plane.outlines == slice_of(expected, raw.labels).plane.outlines
     with pytest.raises(FileNotFoundError, match="case_99"):
         preprocessed.read("case_99")
 
@@ -184,7 +185,7 @@ def test_settings_that_a_configuration_inherits(made):
     (folder.parent / "dataset.json").write_text(json.dumps({"labels": LABELS}))
     source, _ = find_images(Fold.of(folder))
     assert source.spacing == (1.0, 1.0, 2.5)
-    assert slice_of(source.read("old"), source.labels).name == "slice 4 of 5"
+    assert slice_of(source.read("old"), source.labels).plane.name == "slice 4 of 5"
     with pytest.raises(ValueError, match="cannot be read"):
         source.read("bad")
 
@@ -200,8 +201,8 @@ def test_many_pixels_become_a_small_picture():
     image = CaseImage(noise, np.ones(noise.shape, np.uint8), (1.0, 1.0, 1.0), ("axial", "coronal", "sagittal"))
     picture = slice_of(image, Labels({"all": (1,)}))
     assert max(shown(picture).shape) == 480
-    assert (picture.width, picture.height) == (900, 1200), "outlines stay in voxels"
-    assert len(picture.image) < 100_000
+    assert (picture.plane.width, picture.plane.height) == (900, 1200), "outlines stay in voxels"
+    assert len(picture.plane.image) < 100_000
 
 
 @pytest.mark.parametrize(("with_tumour", "is_said"), [(range(1, 8), True), (range(1, 4), False), (range(8), False)])

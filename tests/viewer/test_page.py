@@ -1,6 +1,5 @@
 import base64
 import hashlib
-import json
 import re
 from html.parser import HTMLParser
 from urllib.parse import parse_qs
@@ -10,6 +9,7 @@ import pytest
 from nnunet_dro.evaluation.result_files import read_evaluation
 from nnunet_dro.viewer import viewer_page
 from tests.evaluation.made_folders import check_refused, run
+from tests.pages.browser import payload
 
 from .made import evaluated, report
 
@@ -52,12 +52,8 @@ def page(folder):
     return viewer_page(read_evaluation(folder / "out"), folder / "images")
 
 
-def data_of(html):
-    return json.loads(next(text for attributes, text in Parts(html).scripts if attributes.get("id") == "data"))
-
-
 def test_every_stratum_s_worst_cases_are_there(page):
-    data = data_of(page.html)
+    data = payload(page.html)
     reasons = {reason for step in data["steps"] for reason in step["strata"]}
     assert reasons == {"among the worst of all cases", "site: A", "site: B"}
     worst = next(step for step in data["steps"] if step["label"] == "tumour" and "site: B" in step["strata"])
@@ -71,7 +67,7 @@ def test_every_stratum_s_worst_cases_are_there(page):
 def test_every_case_has_its_volumes_in_the_page(page):
     parts = Parts(page.html)
     blocks = {attributes["id"] for attributes, text in parts.scripts if attributes.get("type") == "text/plain" and text}
-    for case in data_of(page.html)["cases"].values():
+    for case in payload(page.html)["cases"].values():
         kinds = ("reference", "prediction", "channel-0", "channel-1")
         assert {f"{case['id']}-{kind}" for kind in kinds} <= blocks
 
@@ -101,7 +97,7 @@ def test_page_tells_its_size_and_its_bound(page):
 
 
 def test_links_lead_to_cases_of_the_page(page):
-    data = data_of(page.html)
+    data = payload(page.html)
     assert set(page.links) == {(case, label) for case, of in data["cases"].items() for label in of["labels"]}
     assert page.links["case_03", "tumour"] == "cases.html#case=case_03&label=tumour"
 
@@ -124,7 +120,7 @@ def test_names_with_markup_are_text(tmp_path):
 
     parts = Parts(made.html)
     assert "img" not in {tag for tag, _ in parts.tags}
-    assert set(data_of(made.html)["cases"]) == set(HOSTILE)
+    assert set(payload(made.html)["cases"]) == set(HOSTILE)
     assert len(parts.scripts) == 4 + 3 * len(HOSTILE)
     for (case, label), address in made.links.items():
         assert parse_qs(address.partition("#")[2]) == {"case": [case], "label": [label]}
@@ -142,7 +138,7 @@ def test_command_writes_the_page_and_links_to_it(folder):
     assert result.stderr == f"nnunet-dro: cases.html has 4 cases in {megabytes:.1f} MB of at most 100 MB.\n"
     html = (folder / "out" / "report.html").read_text()
     assert 'href="cases.html#case=case_03&amp;label=tumour"' in html
-    links = data_of(html)["links"]
+    links = payload(html)["links"]
     assert len(links) == 8
     assert "cases.html#case=case_03&label=tumour" in links.values()
 

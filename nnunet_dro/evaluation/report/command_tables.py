@@ -25,15 +25,7 @@ MOST_WORSE = 3
 
 
 def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableType:
-    """Validation and training cases of every fold and stratum.
-
-    Args:
-        folds: From `fold_table`.
-        notes: Sentences for the reader.
-
-    Returns:
-        A renderable for rich's console; names from files are shown as they are.
-    """
+    """Validation and training cases of every fold and stratum, from `fold_table`, for rich's console."""
     counts: Any = {(row["fold"], row["stratum"]): row for row in folds.to_dict("records")}
 
     def count_in(stratum: str) -> Any:
@@ -45,14 +37,9 @@ def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableTy
 
 
 def columns_table(table: pd.DataFrame) -> RenderableType:
-    """What the columns of a case table hold.
+    """What the columns of a case table hold, for rich's console.
 
-    Args:
-        table: As from `read_cases`.
-
-    Returns:
-        A renderable for rich's console: for every column how many cases have an entry, and the range of numbers, or
-        some of the entries.
+    For every column how many cases have an entry, and the range of numbers or some of the entries.
     """
     entries = {column: table.loc[table[column] != MISSING, column] for column in attributes_of(table)}
     columns: list[Any] = [
@@ -79,7 +66,7 @@ def plan_table(
     share: float | None = None,
     noun: str = "cases",
 ) -> RenderableType:
-    """How many cases may miss the bound, and the chance that no more do.
+    """How many cases may miss the bound, and the chance that no more do, for rich's console.
 
     Args:
         requirement: A requirement with confidence.
@@ -87,9 +74,6 @@ def plan_table(
         chances: From `planning.chances`; None without a pilot.
         share: The share of the cases that have the label; None if it is not known.
         noun: What counts: ``cases``, or ``patients``.
-
-    Returns:
-        A renderable for rich's console.
     """
     side = "below" if requirement.end == "low" else "above"
     columns: list[Any] = [(Column(f"{noun} in each stratum"), str)]

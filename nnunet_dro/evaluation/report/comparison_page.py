@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.report.charts.forest import Difference, forest
-from nnunet_dro.evaluation.report.charts.scatter import Points, paired
-from nnunet_dro.evaluation.report.charts.stratum_cases import MOST_DOTS
+from nnunet_dro.evaluation.report.distribution import MOST_DOTS
+from nnunet_dro.evaluation.report.figures import Difference, forest, paired
 from nnunet_dro.evaluation.report.findings import comparison_notes
 from nnunet_dro.evaluation.report.formatting import (
     against_baseline,
     difference,
     difference_unit,
+    estimate,
     metric_named,
     number,
     scaled,
@@ -21,17 +21,14 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, difference_table
 from nnunet_dro.evaluation.report.gains import verdicts
-from nnunet_dro.evaluation.report.page_limits import (
+from nnunet_dro.evaluation.report.page_parts import (
     MOST_CASE_ROWS,
     MOST_STRATA_ROWS,
-    left_out_of_comparison,
-    most_changed_labels,
-)
-from nnunet_dro.evaluation.report.page_parts import (
     attribute_heading,
     lede,
     legend_of,
     methods,
+    most_changed_labels,
     on_bounds,
     readable,
     requirements_section,
@@ -55,17 +52,7 @@ _MOST_CHANGED = 10
 
 
 def comparison_html(comparison: "Comparison") -> str:
-    """The page of a comparison.
-
-    Args:
-        comparison: The comparison.
-
-    Returns:
-        HTML, the same for the same input. All names from files are escaped.
-
-    Raises:
-        ValueError: If the comparison has an unknown metric.
-    """
+    """The page of a comparison, the same for the same input; all names from files are escaped."""
     metrics = [metric_named(str(name), comparison.scores) for name in comparison.table["metric"].unique()]
     every_pair = Pairs.of(comparison.scores, metrics, comparison.methods)
     pairs = every_pair.most_changed(metrics[0].name, MOST_CASE_ROWS) if metrics else every_pair
@@ -103,9 +90,9 @@ def _findings(comparison: "Comparison") -> Iterator[Block]:
 def _attribute(comparison: "Comparison", attribute: str, place: int) -> Iterator[Block]:
     table, strata = (frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata))
     n_rows = max(len(comparison.table), len(comparison.strata))
-    labels = most_changed_labels(comparison.table, attribute, n_rows=n_rows, most_rows=MOST_STRATA_ROWS)
+    labels, left_out = most_changed_labels(comparison.table, attribute, n_rows=n_rows, most_rows=MOST_STRATA_ROWS)
     yield attribute_heading(attribute, place)
-    if left_out := left_out_of_comparison(len(labels), table["label"].nunique(), str(table["metric"].iloc[0])):
+    if left_out:
         yield Prose(left_out)
     table, strata = (frame[frame["label"].astype(str).isin(labels)] for frame in (table, strata))
     baseline = comparison.methods[0]
@@ -142,7 +129,7 @@ def _differences(rows: pd.DataFrame, metric: Metric, statistic: str) -> list[Dif
     # Label by label, so that each has one heading.
     found = []
     for row in in_order(rows, ["label"]):
-        numbers = (scaled(float(row[f"{statistic}_difference{end}"]), metric) for end in ("", "_low", "_high"))
+        numbers = (scaled(value, metric) for value in estimate(row, f"{statistic}_difference"))
         stratum = stratum_title(str(row["attribute"]), str(row["stratum"]))
         found.append(Difference(str(row["label"]), stratum, *numbers))
     return found
@@ -172,7 +159,7 @@ def _paired(comparison: "Comparison", pairs: Pairs, table: SortableTable, metric
             if is_limited:
                 most = MOST_DOTS // (pairs.rows["label"].nunique() * len(others))
                 rows = rows[np.argsort(-np.abs(np.nan_to_num(y[rows] - x[rows])), kind="stable")][:most]
-            points = Points(x[rows], y[rows], rows, colours[rows])
+            points = pd.DataFrame({"x": x[rows], "y": y[rows], "row": rows, "stratum": colours[rows]})
             columns = pair_columns(table, metric, baseline, method)
             if svg := paired(points, metric, methods=(baseline, method), label=str(label), columns=columns):
                 charts.append((str(label), [svg]))

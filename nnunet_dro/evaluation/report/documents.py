@@ -15,13 +15,7 @@ from nnunet_dro.evaluation.report.formatting import against_baseline, metric_nam
 from nnunet_dro.evaluation.report.further_tables import difference_table, lesion_tables
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
-from nnunet_dro.evaluation.report.page_limits import (
-    MOST_PRINTED_ROWS,
-    left_out_of_comparison,
-    left_out_sentence,
-    most_changed_labels,
-    worst_labels,
-)
+from nnunet_dro.evaluation.report.page_parts import MOST_PRINTED_ROWS, most_changed_labels, worst_labels
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
@@ -47,15 +41,12 @@ def evaluation_reports(
     gallery: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The reports of an evaluation: name to content.
+    """The reports of an evaluation, ``report.html``, ``report.md`` and ``report.tex``: name to content.
 
     Args:
         evaluation: The evaluation.
         gallery: Pictures of the worst cases, for the page.
         links: Case and label to the address that shows them in the viewer, for the page.
-
-    Returns:
-        ``report.html``, ``report.md`` and ``report.tex``.
     """
     return {
         "report.html": evaluation_html(evaluation, gallery, links),
@@ -74,14 +65,7 @@ def comparison_reports(comparison: "Comparison") -> dict[str, str]:
 
 
 def evaluation_markdown(evaluation: Evaluation) -> str:
-    """The findings, the requirements and the tables of an evaluation.
-
-    Args:
-        evaluation: The evaluation.
-
-    Returns:
-        Markdown that ends with a line break; names from files are escaped.
-    """
+    """The findings, the requirements and the tables of an evaluation; names from files are escaped."""
     blocks: list[Block] = [Heading(evaluation.method, 1), *findings(evaluation), *requirement_notes(evaluation.about)]
     blocks += map(Note, all_notes(evaluation.notes, evaluation.strata))
     blocks += [table for _, table in strata_tables(evaluation.strata, evaluation.scores, evaluation.about)]
@@ -103,14 +87,7 @@ def comparison_markdown(comparison: "Comparison") -> str:
 
 
 def evaluation_latex(evaluation: Evaluation) -> str:
-    """A table per attribute and metric.
-
-    Args:
-        evaluation: The evaluation.
-
-    Returns:
-        LaTeX that needs the packages booktabs and multirow; names from files are escaped.
-    """
+    """A table per attribute and metric, in LaTeX with the packages booktabs and multirow; names are escaped."""
     strata = evaluation.strata.assign(method=evaluation.method)
     tables = _as_in_papers(strata, evaluation.scores, evaluation.about)
     return _latex([*tables, *lesion_tables(evaluation.lesion_sizes)], evaluation.about)
@@ -137,37 +114,24 @@ def _latex(tables: list[Table], about: Mapping[str, Any]) -> str:
 
 
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
-    """A table per attribute and metric, and the findings.
+    """A table per attribute and metric, and the findings, for rich's console.
 
-    Args:
-        evaluation: The evaluation.
-
-    Returns:
-        A renderable for rich's console. Names from files are shown as they are, never read as markup; numbers that rest
-        on too few cases are dim.
+    Names from files are shown as they are, never read as markup; numbers that rest on too few cases are dim.
     """
     strata = evaluation.strata
     blocks: list[Block] = []
     for attribute in strata["attribute"].unique():
         inside = strata[strata["attribute"] == attribute]
-        labels = worst_labels(strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS)
+        labels, left_out = worst_labels(strata, evaluation.worst, str(attribute), most_rows=MOST_PRINTED_ROWS)
         tables = strata_tables(inside[inside["label"].isin(labels)], evaluation.scores, evaluation.about)
         blocks += [table for _, table in tables]
-        left_out = left_out_sentence(len(labels), inside["label"].nunique(), evaluation.metrics[0])
         blocks += [Prose(left_out)] if left_out else []
     blocks += [*lesion_tables(evaluation.lesion_sizes), *_told(findings(evaluation), len(strata))]
     return printed([*blocks, *map(Note, all_notes(evaluation.notes, evaluation.strata))])
 
 
 def comparison_table(comparison: "Comparison") -> RenderableType:
-    """A table of differences per attribute, metric, statistic and method, and the verdicts.
-
-    Args:
-        comparison: The comparison.
-
-    Returns:
-        A renderable for rich's console; names from files are shown as they are.
-    """
+    """A table of differences per attribute, metric, statistic and method, and the verdicts, for rich's console."""
     table = comparison.table
     notes = [Note(text) for text in comparison_notes(comparison)]
     if len(comparison.methods) > _MOST_METHODS:
@@ -175,8 +139,8 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
     blocks: list[Block] = []
     for attribute in table["attribute"].unique():
         inside = table[table["attribute"] == attribute]
-        labels = most_changed_labels(table, str(attribute), n_rows=len(table), most_rows=MOST_PRINTED_ROWS)
-        left_out = left_out_of_comparison(len(labels), inside["label"].nunique(), str(table["metric"].iloc[0]))
+        most = {"n_rows": len(table), "most_rows": MOST_PRINTED_ROWS}
+        labels, left_out = most_changed_labels(table, str(attribute), **most)
         blocks += [Prose(left_out)] if left_out else []
         blocks += _differences(comparison, inside[inside["label"].astype(str).isin(labels)], by_statistic=True)
     for verdict in verdicts(comparison):

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +12,19 @@ import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.report.charts.distribution import distribution
-from nnunet_dro.evaluation.report.charts.quantiles import quantile_curves
-from nnunet_dro.evaluation.report.charts.scatter import Points, against_volume
-from nnunet_dro.evaluation.report.charts.stratum_cases import MOST_DOTS, cases_by_stratum
+from nnunet_dro.evaluation.report.distribution import (
+    MOST_DOTS,
+    cases_by_stratum,
+    distribution,
+    quantile_curves,
+)
+from nnunet_dro.evaluation.report.figures import against_volume
 from nnunet_dro.evaluation.report.findings import all_notes, findings
-from nnunet_dro.evaluation.report.formatting import metric_named
+from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table, lesion_tables
-from nnunet_dro.evaluation.report.page_limits import MOST_STRATA_ROWS, CaseRows, left_out_sentence, worst_labels
 from nnunet_dro.evaluation.report.page_parts import (
+    MOST_STRATA_ROWS,
+    CaseRows,
     attribute_heading,
     lede,
     legend_of,
@@ -31,19 +34,15 @@ from nnunet_dro.evaluation.report.page_parts import (
     strata_blocks,
     strata_in_order,
     stratum_index,
+    worst_labels,
 )
-from nnunet_dro.evaluation.report.score_tables import (
-    metric_title,
-    scores_table,
-    shown,
-    single_attributes,
-    with_known_volumes,
-)
+from nnunet_dro.evaluation.report.score_tables import scores_table, single_attributes, with_known_volumes
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose
-from nnunet_dro.pages.html import page, page_environment
+from nnunet_dro.pages.html import gallery, page
+from nnunet_dro.pages.pictures import Picture
 from nnunet_dro.pages.sortable_table import SortableTable
 
 if TYPE_CHECKING:
@@ -52,21 +51,15 @@ if TYPE_CHECKING:
 
 def evaluation_html(
     evaluation: Evaluation,
-    gallery: "Sequence[GalleryEntry]" = (),
+    entries: "Sequence[GalleryEntry]" = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> str:
-    """The page of an evaluation.
+    """The page of an evaluation, the same for the same input; all names from files are escaped.
 
     Args:
         evaluation: The evaluation.
-        gallery: Pictures of the worst cases, from `gallery_entries`.
+        entries: Pictures of the worst cases, from `gallery_entries`.
         links: Case and label to the address that shows them in the viewer.
-
-    Returns:
-        HTML, the same for the same input. All names from files are escaped.
-
-    Raises:
-        ValueError: If the evaluation has an unknown metric.
     """
     scores = with_known_volumes(evaluation.scores.reset_index(drop=True))
     metrics = [metric_named(name, evaluation.scores) for name in evaluation.metrics]
@@ -91,12 +84,9 @@ def evaluation_html(
         about = "Cases whose reference lacks the label, and the number of them in which the prediction has it."
         heading = Heading("False positives", anchor="false-positives", short="False positives")
         blocks += [heading, Prose(about), table]
-    if gallery:
-        template = page_environment(Path(__file__).parent / "assets").get_template("gallery.html")
-        viewer = next((address.partition("#")[0] for address in links.values()), "")
-        drawing = Markup(template.render(gallery=gallery, links=links, viewer=viewer))
-        blocks += [Heading("Pictures of the worst cases", anchor="pictures", short="Pictures"), Figure(drawing=drawing)]
-    table_of_cases, pictures = _cases(figures), {(e.case, e.label): f"picture-{n}" for n, e in enumerate(gallery)}
+    if entries:
+        blocks += _pictures(entries, links)
+    table_of_cases, pictures = _cases(figures), {(e.case, e.label): f"picture-{n}" for n, e in enumerate(entries)}
     return page(
         blocks,
         methods(metrics, evaluation.about),
@@ -119,7 +109,7 @@ class _Figures:
     scores: pd.DataFrame
     columns: SortableTable
     rows: CaseRows
-    labels: Mapping[str, Sequence[str]]  # that are shown of an attribute
+    shown: Mapping[str, tuple[Sequence[str], str]]  # attribute to its labels, and which are left out
 
     @cached_property
     def rows_of_label(self) -> dict[str, npt.NDArray[np.int64]]:
@@ -134,7 +124,7 @@ class _Figures:
     @cached_property
     def n_dots(self) -> int:
         """The dots of the first metric, if none were left out."""
-        return sum(len(self.rows_of_label[label]) for labels in self.labels.values() for label in labels)
+        return sum(len(self.rows_of_label[label]) for labels, _ in self.shown.values() for label in labels)
 
     @cached_property
     def most_dots(self) -> int | None:
@@ -142,17 +132,17 @@ class _Figures:
         if self.n_dots <= MOST_DOTS:
             return None
         strata = self.evaluation.strata.drop_duplicates(["attribute", "stratum"])["attribute"].value_counts()
-        n_drawn = sum(len(labels) * int(strata[attribute]) for attribute, labels in self.labels.items())
+        n_drawn = sum(len(labels) * int(strata[attribute]) for attribute, (labels, _) in self.shown.items())
         return max(20, MOST_DOTS // max(n_drawn, 1))
 
 
 def _attribute(figures: _Figures, attribute: str, number: int) -> Iterator[Block]:
     """The section on an attribute: its tables, and the figures of each metric, those after the first folded."""
-    evaluation, metrics, labels = figures.evaluation, figures.metrics, figures.labels[attribute]
+    evaluation, metrics, (labels, left_out) = figures.evaluation, figures.metrics, figures.shown[attribute]
     strata = evaluation.strata[evaluation.strata["attribute"] == attribute]
     names = [str(name) for name in strata["stratum"].unique()]
     yield attribute_heading(attribute, number)
-    if left_out := left_out_sentence(len(labels), strata["label"].nunique(), metrics[0].name):
+    if left_out:
         yield Prose(left_out)
     strata = strata[strata["label"].isin(labels)]
     yield from strata_blocks(strata, evaluation.scores, evaluation.about)
@@ -171,7 +161,7 @@ def _distributions(figures: _Figures, strata: pd.DataFrame, metric: Metric, lege
     attribute = str(strata["attribute"].iloc[0])
     column, at_most = figures.columns.column(metric_title(metric)), figures.most_dots
     charts = []
-    for label in figures.labels[attribute]:
+    for label in figures.shown[attribute][0]:
         of_case = figures.evaluation.stratum_of_case[attribute]
         of_strata = cases_by_stratum(figures.of_label(label), of_case, strata, label=label, metric=metric)
         drawn = [replace(one, rows=figures.rows.places(one.rows[:at_most])) for one in of_strata]
@@ -214,24 +204,20 @@ def _volumes(figures: _Figures) -> list[Block]:
     attributes = single_attributes(evaluation.stratum_of_case)
     of_case = evaluation.stratum_of_case[attributes[0]] if attributes else None
     # One figure per label is enough; that of the attribute with the most room shows the most labels.
-    labels = max(figures.labels.values(), key=len)
+    labels = max((labels for labels, _ in figures.shown.values()), key=len)
     at_most = None if len(figures.scores) <= MOST_DOTS else MOST_DOTS // (3 * len(labels))
-    columns = {
-        "column": figures.columns.column(metric_title(metric)),
-        "volume_column": figures.columns.column("Reference (ml)"),
-    }
+    columns = [figures.columns.column(title) for title in (metric_title(metric), "Reference (ml)")]
     charts = []
     for label in labels:
         of_label = figures.of_label(label)
-        values = np.asarray(shown(of_label[metric.name], metric))
+        of_label = of_label.assign(y=shown(of_label[metric.name], metric))
         if at_most is not None:
-            worst = np.argsort(values if metric.more_is_better else -values, kind="stable")[:at_most]
-            of_label, values = of_label.take(worst), values[worst]
-        colours = np.zeros(len(of_label), dtype=np.int64) if of_case is None else stratum_index(of_label, of_case)
-        volumes = of_label["reference_ml"].to_numpy(dtype=np.float64)
-        points = Points(volumes, values, of_label.index.to_numpy(dtype=np.int64), colours).finite(positive_x=True)
-        points = replace(points, rows=figures.rows.places(points.rows))
-        if svg := against_volume(points, metric, label=label, **columns):
+            of_label = of_label.sort_values("y", ascending=metric.more_is_better, kind="stable").head(at_most)
+        points = pd.DataFrame({"x": of_label["reference_ml"], "y": of_label["y"], "row": of_label.index})
+        points["stratum"] = 0 if of_case is None else stratum_index(of_label, of_case)
+        points = points[np.isfinite(points["y"]) & (points["x"] > 0)]
+        points = points.assign(row=figures.rows.places(points["row"].to_numpy(dtype=np.int64)))
+        if svg := against_volume(points, metric, label=label, columns=columns):
             charts.append((label, (svg,)))
     legend = [] if of_case is None else legend_of(attributes[0], strata_in_order(of_case), lines=False)
     by = f", by {attributes[0]}" if attributes else ""
@@ -239,6 +225,33 @@ def _volumes(figures: _Figures) -> list[Block]:
     about = f"Every dot is a case: {metric.title} against the volume of the reference{by}. Small structures lose more"
     heading = Heading(f"{metric.title} and size", anchor="volumes", short="Size")
     return [heading, Prose(f"{about} per voxel.{limited}"), Figure(charts, legend)] if charts else []
+
+
+def _pictures(entries: "Sequence[GalleryEntry]", links: Mapping[tuple[str, str], str]) -> Iterator[Block]:
+    """The pictures of the worst cases, with the way to the viewer."""
+    flat = len(entries[0].planes) == 1
+    about = "Cut out around the label."
+    if not flat:
+        about = "Planes through the largest disagreement on the label, cropped around it."
+    if viewer := next((address.partition("#")[0] for address in links.values()), ""):
+        shows = "larger" if flat else "in every plane and as a rendering"
+        about = Markup('{} <a href="{}">The viewer</a> shows them {}.').format(about, viewer, shows)
+    pictures = []
+    for one in entries:
+        described = f"{one.case}, {one.label}: reference and prediction"
+        planes = [
+            (plane, f"{plane.name} plane of {described}" if plane.name else described, plane.outlines, plane.name)
+            for plane in one.planes
+        ]
+        link = Markup("")
+        if address := links.get((one.case, one.label)):
+            form = Markup(' <a class="inviewer" href="{}" aria-label="{}, {} in the viewer">viewer</a>')
+            link = form.format(address, one.case, one.label)
+        text = f", {one.label}: {one.score}"
+        pictures.append(Picture(one.case, text, ["; ".join(one.strata)], planes, link=link))
+    yield Heading("Pictures of the worst cases", anchor="pictures", short="Pictures")
+    yield Prose(about)
+    yield gallery(pictures, [("reference", "reference, solid"), ("prediction", "prediction, dashed")])
 
 
 def _cases(figures: _Figures) -> SortableTable:

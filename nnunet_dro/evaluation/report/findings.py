@@ -1,7 +1,7 @@
 """The findings of an evaluation in sentences, the worst strata first."""
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -31,16 +31,10 @@ if TYPE_CHECKING:
 
 
 def findings(evaluation: Evaluation) -> list[Note]:
-    """The worst stratum of every attribute and label, by the first metric, worst first.
+    """The worst stratum of every attribute and label with a value, by the first metric, worst first.
 
     The statistic is the metric's tail (of Dice, the 5th percentile) where the worst stratum has enough cases for it,
     else the mean.
-
-    Args:
-        evaluation: The evaluation.
-
-    Returns:
-        A finding per attribute and label with a defined value.
     """
     if not evaluation.metrics:
         return []
@@ -50,7 +44,8 @@ def findings(evaluation: Evaluation) -> list[Note]:
     of_stratum = {(str(r["attribute"]), str(r["stratum"]), str(r["label"])): r for r in rows}
     found: list[tuple[float, Note]] = []
     divided = (evaluation.worst["attribute"] != ALL).any()
-    for (attribute, label), group in _pairs(of_metric):
+    for (attribute, label), group in of_metric.groupby(["attribute", "label"], sort=False, observed=True):
+        attribute, label = str(attribute), str(label)
         # All cases together are not the worst stratum of anything.
         if attribute == ALL and divided:
             continue
@@ -85,13 +80,7 @@ def requirement_notes(about: Mapping[str, Any]) -> list[Note]:
 
 
 def share_in_words(metric: Metric, statistic: str, value: float) -> str:
-    """A statistic in words, such as ``one case in twenty scores below 61.2 % Dice``.
-
-    Args:
-        metric: The metric.
-        statistic: ``mean`` or a percentile.
-        value: Fraction or mm.
-    """
+    """The mean or a percentile in words, such as ``one case in twenty scores below 61.2 % Dice``."""
     written = quantity(value, metric)
     if statistic == "mean":
         return f"the mean {metric.title} is {written}"
@@ -156,13 +145,6 @@ def _finding(
 
 def _rare(metric: Metric) -> str:
     return f"the worst {STATISTICS[metric.tail].share.removeprefix('one ')}"
-
-
-def _pairs(worst: pd.DataFrame) -> Iterable[tuple[tuple[str, str], pd.DataFrame]]:
-    for attribute in worst["attribute"].unique():
-        of_attribute = worst[worst["attribute"] == attribute]
-        for label in of_attribute["label"].unique():
-            yield (str(attribute), str(label)), of_attribute[of_attribute["label"] == label]
 
 
 def _n_defined(row: "dict[Hashable, Any]") -> int:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
@@ -12,15 +13,7 @@ from nnunet_dro.pages.wording import NO_VALUE
 
 
 def metric_named(name: str, scores: pd.DataFrame | None = None) -> Metric:
-    """The metric of a column.
-
-    Args:
-        name: Name.
-        scores: The scores frame, if there is one, for the unit of distances.
-
-    Raises:
-        ValueError: If the metric is unknown.
-    """
+    """The metric of a column; ``scores`` tell the unit of distances."""
     if name not in METRICS:
         raise ValueError(f"`metric` must be among {', '.join(METRICS)}, got {name!r}. Leave it out of the report.")
     return METRICS[name].measured(pixels=scores is not None and in_pixels(scores))
@@ -45,6 +38,23 @@ def unit_sign(metric: Metric) -> str:
 def difference_unit(metric: Metric) -> str:
     """The unit of differences of shown values: ``points`` (percentage points), ``mm`` or ``px``."""
     return "points" if metric.unit == "fraction" else metric.unit
+
+
+def metric_title(metric: Metric) -> str:
+    """A metric's heading with its unit."""
+    return f"{metric.title} ({unit_sign(metric)})"
+
+
+def shown(values: "pd.Series[float]", metric: Metric) -> list[float]:
+    """Values as they are shown."""
+    numbers = values.to_numpy(dtype=np.float64)
+    return (numbers * 100 if metric.unit == "fraction" else numbers).tolist()
+
+
+def estimate(row: "Mapping[Hashable, Any]", column: str) -> tuple[float, float, float]:
+    """A value of a row and the ends of its interval, NaN where it has none."""
+    value, low, high = (float(row.get(f"{column}{end}", math.nan)) for end in ("", "_low", "_high"))
+    return value, low, high
 
 
 def number(value: float, metric: Metric) -> str:
@@ -82,16 +92,15 @@ def bounds(low: float, high: float, metric: Metric, *, signed: bool = False) -> 
 
 def change_bounds(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:
     """`bounds` of a difference in a comparison's row."""
-    low, high = (float(row[f"{statistic}_difference_{end}"]) for end in ("low", "high"))
+    _, low, high = estimate(row, f"{statistic}_difference")
     return bounds(low, high, metric, signed=True)
 
 
 def typical_change(row: "Mapping[Hashable, Any]", metric: Metric) -> str:
     """The typical difference of a comparison's row with its interval; empty where there is none."""
-    value, low, high = (float(row.get(f"typical_difference{end}", math.nan)) for end in ("", "_low", "_high"))
-    return (
-        "" if math.isnan(value) else f"{difference(value, metric)} {interval(low, high, metric, signed=True)}".rstrip()
-    )
+    value, low, high = estimate(row, "typical_difference")
+    written = f"{difference(value, metric)} {interval(low, high, metric, signed=True)}".rstrip()
+    return "" if math.isnan(value) else written
 
 
 def range_of_trainings(row: "Mapping[Hashable, Any]", statistic: str, metric: Metric) -> str:

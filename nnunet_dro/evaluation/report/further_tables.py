@@ -92,10 +92,7 @@ def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | N
 def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[str]) -> Table:
     """The differences of one method from the baseline, of one attribute and metric.
 
-    Args:
-        rows: Rows of the comparison's table.
-        metric: Their metric.
-        statistics: Those to show; the tests and the typical difference stand beside the mean.
+    The tests and the typical difference stand beside the mean, where it is among the statistics.
     """
     records = in_order(rows, ["label"])
     attribute, baseline, method = (str(records[0][name]) for name in ("attribute", "baseline", "method"))

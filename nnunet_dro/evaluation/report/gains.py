@@ -1,29 +1,32 @@
-"""The findings of a comparison in sentences: where a method gained most, and where it lost most."""
+"""What a comparison shows in sentences: where a method gained and lost most, and whether that is as required."""
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nnunet_dro.evaluation.judging.verdicts import BETTER, CANNOT_TELL, NOT_WORSE, WORSE
+from nnunet_dro.evaluation.judging.outcomes import Outcome
+from nnunet_dro.evaluation.judging.verdicts import BETTER, CANNOT_TELL, MET, NOT_MET, NOT_WORSE, WORSE
 from nnunet_dro.evaluation.report.findings import finding_of, share_in_words
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
     change_bounds,
     difference,
     difference_unit,
+    estimate,
+    interval,
     metric_named,
     p_value,
     quantity,
+    scaled,
     stratum_title,
     typical_change,
 )
-from nnunet_dro.evaluation.report.required import requirement_sentences, surely
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Note
-from nnunet_dro.pages.wording import count
+from nnunet_dro.pages.wording import NO_VALUE, count
 
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparing.comparison import Comparison
@@ -32,20 +35,17 @@ if TYPE_CHECKING:
 #: The most strata and labels that a sentence names.
 _MOST_NAMED = 6
 
+#: Where those are that sentences on requirements do not name.
+_WHERE = " (report.html has all, under Requirements)"
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one method did against the baseline.
-
-    Attributes:
-        method: Name.
-        summary: Sentences on how many strata and labels gain, lose, or leave it open.
-        findings: The largest gain, the largest loss, and the change in the baseline's worst stratum.
-    """
+    """How one method did against the baseline."""
 
     method: str
-    summary: str
-    findings: tuple[Note, ...]
+    summary: str  # sentences on how many strata and labels gain, lose, or leave it open
+    findings: tuple[Note, ...]  # the largest gain, the largest loss, and the change in the baseline's worst stratum
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +73,9 @@ class _Change:
 
 
 def verdicts(comparison: "Comparison") -> list[Verdict]:
-    """A verdict per method, by the first metric, over the differences of its mean and its tail.
+    """A verdict per method beside the baseline, by the first metric, over the differences of its mean and its tail.
 
     Differences of a tail that rests on too few cases are left out.
-
-    Args:
-        comparison: The comparison.
-
-    Returns:
-        In the order of the methods, without the baseline.
     """
     table = comparison.table
     if table.empty:
@@ -107,11 +101,15 @@ def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, compa
     parts = []
     for verdict, words in ((BETTER, BETTER), (NOT_WORSE, no_worse), (WORSE, WORSE), (CANNOT_TELL, CANNOT_TELL)):
         inside = [_named(row, metric) for row in rows if row["margin"] == verdict]
-        if (n_others := len(inside) - _MOST_NAMED + 1) > 1:
-            inside[_MOST_NAMED - 1 :] = [f"and {n_others} others"]
         if inside:
-            parts.append(f"{words}: {', '.join(inside)}")
+            parts.append(f"{words}: {_listed(inside)}")
     yield f"Mean {metric.title}, {'; '.join(parts)}."
+
+
+def _listed(names: Sequence[str], where: str = "") -> str:
+    """The first names, and how many others there are."""
+    n_others = len(names) - _MOST_NAMED + 1
+    return ", ".join(names if n_others < 2 else [*names[: _MOST_NAMED - 1], f"and {n_others} others{where}"])
 
 
 def _named(row: dict[Hashable, Any], metric: Metric) -> str:
@@ -124,7 +122,7 @@ def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_C
     sign = 1 if metric.more_is_better else -1
     for row in rows:
         for statistic in ("mean", metric.tail):
-            value, low, high = (float(row[f"{statistic}_difference{end}"]) for end in ("", "_low", "_high"))
+            value, low, high = estimate(row, f"{statistic}_difference")
             if math.isnan(value) or not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"])):
                 continue
             # Not sorted: one of the bounds may be missing.
@@ -217,3 +215,85 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     tone = "better" if change.is_better else "worse" if change.is_worse else ""
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {count(n_defined, 'case')}"
     return finding_of(attribute, title, sentence, value, caption, tone=tone)
+
+
+def requirement_sentences(comparison: "Comparison", method: str) -> Iterator[str]:
+    """Which requirements on the differences of a method are met, which are not, and of which one cannot tell.
+
+    They are up to three sentences, such as "As required: rare +8.0 (surely from +3.0 to +13.0), common not worse by
+    more
+    than 5 points." Requirements on other numbers than differences are not in them.
+    """
+    of_row: dict[tuple[str, ...], list[Outcome]] = {}
+    for outcome in comparison.outcomes:
+        if outcome.method == method and "_difference" in outcome.statistic:
+            key = (outcome.attribute, outcome.stratum, outcome.label, outcome.metric, _statistic(outcome))
+            of_row.setdefault(key, []).append(outcome)
+    words = [{outcome.verdict.word for outcome in outcomes} for outcomes in of_row.values()]
+    rows = list(zip(words, of_row.values(), strict=True))
+    if met := [outcomes for of_words, outcomes in rows if of_words == {MET}]:
+        yield f"As required: {_listed(list(_told(met, comparison)), _WHERE)}."
+    if unmet := [_changed(outcomes[0], comparison) for of_words, outcomes in rows if NOT_MET in of_words]:
+        yield f"Not as required: {_listed(unmet, _WHERE)}."
+    unclear = [outcomes for of_words, outcomes in rows if CANNOT_TELL in of_words and NOT_MET not in of_words]
+    if unclear:
+        yield f"Cannot tell if as required: {_listed([_changed(one[0], comparison) for one in unclear], _WHERE)}."
+
+
+def _told(rows: Sequence[Sequence[Outcome]], comparison: "Comparison") -> Iterator[str]:
+    """Rows that have to gain with their numbers, then those that may lose something, by how much."""
+    tolerated: dict[str, list[str]] = {}
+    for outcomes in rows:
+        strictest = max(outcomes, key=_least_gain)
+        metric = metric_named(strictest.metric, comparison.scores)
+        allowed = -_least_gain(strictest)
+        if allowed <= 0:
+            yield _changed(strictest, comparison)
+            continue
+        amount = f"{scaled(allowed, metric):g}"
+        unit = difference_unit(metric).removesuffix("s") if amount == "1" else difference_unit(metric)
+        words = f"not worse by more than {amount} {unit}"
+        tolerated.setdefault(words, []).append(_place(strictest, comparison))
+    for words, places in tolerated.items():
+        if (n_others := len(places) - _MOST_NAMED + 1) > 1:
+            places[_MOST_NAMED - 1 :] = [f"{n_others} others{_WHERE}"]
+        yield f"{' and '.join(filter(None, (', '.join(places[:-1]), places[-1])))} {words}"
+
+
+def _least_gain(outcome: Outcome) -> float:
+    """The least gain that a requirement asks for; negative where a loss is allowed."""
+    sign = 1.0 if metric_named(outcome.metric).more_is_better else -1.0
+    return sign * outcome.requirement.limit.value
+
+
+def _statistic(outcome: Outcome) -> str:
+    return outcome.statistic.partition("_difference")[0]
+
+
+def _place(outcome: Outcome, comparison: "Comparison") -> str:
+    """The stratum, with the label, metric and statistic where there are several."""
+    table, statistic = comparison.table, _statistic(outcome)
+    words = [] if statistic == "mean" else [STATISTICS[statistic].title]
+    words += [metric_named(outcome.metric).title] if table["metric"].nunique() > 1 else []
+    words += [outcome.label] if table["label"].nunique() > 1 else []
+    stratum = stratum_title(outcome.attribute, outcome.stratum)
+    return f"{' '.join(words)} in {stratum}" if words else stratum
+
+
+def _changed(outcome: Outcome, comparison: "Comparison") -> str:
+    """The place with its difference and interval."""
+    table, statistic = comparison.table, _statistic(outcome)
+    metric = metric_named(outcome.metric, comparison.scores)
+    inside = table["method"] == outcome.method
+    for column in ("attribute", "stratum", "label", "metric"):
+        inside &= table[column] == getattr(outcome, column)
+    (row,) = table[inside].to_dict("records")
+    value, low, high = estimate(row, f"{statistic}_difference")
+    ends = surely(row, metric) if statistic == "mean" else interval(low, high, metric, signed=True)
+    return " ".join(filter(None, (_place(outcome, comparison), difference(value, metric), ends)))
+
+
+def surely(row: Mapping[Hashable, Any], metric: Metric) -> str:
+    """The bounds of a mean difference that verdicts rest on; nothing where there are none."""
+    low, high = (difference(float(row[column]), metric) for column in GUARANTEED_DIFFERENCE)
+    return "" if NO_VALUE in (low, high) else f"(surely from {low} to {high})"

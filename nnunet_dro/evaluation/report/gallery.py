@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,11 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import labels_by_value
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_named, quantity, stratum_title
+from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map, read_labels
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, find_image, read_image
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.pages.contours import line_width, outline
-from nnunet_dro.pages.pictures import data_uri, grey_levels
+from nnunet_dro.pages.pictures import SMALL, Plane, cut, grey_levels
 
 #: A reader of label maps.
 Reader = Callable[[Path], LabelMap]
@@ -47,55 +48,24 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Plane:
-    """One picture: its size in voxels, the image as a data URI, and outlines as SVG paths in voxels.
-
-    ``aspect`` is the physical width / height; ``name`` is empty in two dimensions.
-    """
-
-    name: str
-    width: int
-    height: int
-    aspect: float
-    line: float
-    image: str
-    reference: str
-    prediction: str
-
-
-@dataclass(frozen=True)
 class GalleryEntry:
-    """The pictures of one case and label.
-
-    Attributes:
-        case: Identifier.
-        label: Name.
-        score: The metric and its value, as text.
-        strata: The strata it is among the worst of, as text.
-        planes: Three; in two dimensions one.
-    """
+    """The pictures of one case and label."""
 
     case: str
     label: str
-    score: str
-    strata: tuple[str, ...]
-    planes: tuple[Plane, ...]
+    score: str  # the metric and its value
+    strata: tuple[str, ...]  # those it is among the worst of, as text
+    planes: tuple[Plane, ...]  # three; in two dimensions one, which has no name
 
 
 def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 60) -> list[Choice]:
-    """The worst cases of every stratum and label by the first metric.
+    """The worst cases of every stratum and label by the first metric, in their order; all have a value.
 
     Args:
         evaluation: The evaluation.
         per_stratum: Number of cases per attribute, stratum and label.
         at_most: Number of choices in all. The worst case of every stratum goes before any second-worst case, and worse
             values go first.
-
-    Returns:
-        The choices in the order of the strata and labels, worst first; cases without a value are never chosen.
-
-    Raises:
-        ValueError: If ``per_stratum`` or ``at_most`` is negative.
     """
     for name, number in (("per_stratum", per_stratum), ("at_most", at_most)):
         if number < 0:
@@ -147,28 +117,27 @@ def pictures_of(
         per_stratum: Number of pictures per stratum and label.
         progress: Called with the number of finished pictures and the number of all pictures.
 
-    Returns:
-        An entry per case and label.
-
     Raises:
         FileNotFoundError: If an image, a label map or dataset.json does not exist any more; the message names it.
         ValueError: If one cannot be used.
     """
-    labels, files = labels_of(evaluation), label_map_files(evaluation)
-    choices = [choice for choice in worst_cases(evaluation, per_stratum=per_stratum) if choice.case in files]
+    labels, files, choices = worst_with_files(evaluation, per_stratum)
     return gallery_entries(evaluation, images, files, labels=labels, choices=choices, progress=progress)
 
 
-def labels_of(evaluation: Evaluation) -> Labels:
-    """The values of the labels of an evaluation that was read from its folder; fails without its dataset.json."""
+def worst_with_files(
+    evaluation: Evaluation, per_stratum: int
+) -> tuple[Labels, dict[str, tuple[Path, Path]], list[Choice]]:
+    """The labels of an evaluation that was read from its folder, the label maps of its cases, and its worst cases.
+
+    Cases that have no prediction are in neither: nobody can show them. Fails without the dataset.json.
+    """
     path = evaluation.options.dataset_json
-    return read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
-
-
-def label_map_files(evaluation: Evaluation) -> dict[str, tuple[Path, Path]]:
-    """Case to its reference and its prediction; without the cases that have no prediction, which nobody can show."""
-    files = evaluation.about["inputs"]["files"].items()
-    return {case: (Path(reference), Path(prediction)) for case, (reference, prediction) in files if prediction}
+    labels = read_labels(Path(path)) if path else labels_by_value(evaluation.labels)
+    named = evaluation.about["inputs"]["files"].items()
+    files = {case: (Path(reference), Path(prediction)) for case, (reference, prediction) in named if prediction}
+    choices = worst_cases(evaluation, per_stratum=per_stratum)
+    return labels, files, [choice for choice in choices if choice.case in files]
 
 
 def gallery_entries(
@@ -181,7 +150,7 @@ def gallery_entries(
     choices: Sequence[Choice] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[GalleryEntry]:
-    """The pictures of the worst cases.
+    """The pictures of the worst cases; a case and label among the worst of several strata appears once.
 
     Args:
         evaluation: The evaluation.
@@ -191,9 +160,6 @@ def gallery_entries(
         read: The reader of label maps, for callers who have them in memory.
         choices: The cases to show; None for `worst_cases`.
         progress: Called with the number of finished pictures and the number of all pictures.
-
-    Returns:
-        An entry per case and label; one that is among the worst of several strata appears once.
 
     Raises:
         FileNotFoundError: If a case has no image or no label maps; the message names it.
@@ -222,25 +188,39 @@ def gallery_entries(
     return entries
 
 
+def read_case(
+    files: tuple[Path, Path], read: Reader = read_label_map
+) -> tuple[Grid, npt.NDArray[Any], npt.NDArray[Any]]:
+    """The grid and the values of a reference, and the values of the prediction on it."""
+    reference, prediction = (read(path) for path in files)
+    aligned = align(prediction.values, prediction.grid, reference.grid, files[1], files[0])
+    return reference.grid, reference.values, aligned
+
+
+def read_channel(path: Path, grid: Grid, reference: Path) -> npt.NDArray[np.float64]:
+    """An image on the grid of a reference."""
+    return align(*read_image(path), grid, path, reference)
+
+
+def worst_place(reference: npt.NDArray[np.bool_], prediction: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    """The voxel where the planes with most disagreement meet; without any, those with most of the label."""
+    wrong = reference != prediction
+    # Even a perfect case can be the worst of its stratum.
+    shown = wrong if wrong.any() else reference
+    return tuple(int(shown.sum(axis=tuple(a for a in range(3) if a != axis)).argmax()) for axis in range(3))
+
+
 def _case_planes(
-    image_file: Path,
-    files: tuple[Path, Path],
-    read: Reader,
-    labels: Mapping[str, tuple[int, ...]],
+    image: Path, files: tuple[Path, Path], read: Reader, labels: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[Plane, ...]]:
-    reference, prediction = read(files[0]), read(files[1])
-    grid = reference.grid
-    image, image_grid = read_image(image_file)
-    volumes = [
-        (files[1], prediction.values, prediction.grid),
-        (image_file, image, image_grid),
-    ]
-    predicted, image = (align(values, its, grid, path, files[0]) for path, values, its in volumes)
+    grid, *maps = read_case(files, read)
     orientation = Orientation.of(grid)
-    turned = [orientation.apply(volume) for volume in (grey_levels(image), reference.values, predicted)]
+    grey = orientation.apply(grey_levels(read_channel(image, grid, files[0])))
+    reference, prediction = map(orientation.apply, maps)
+    spacing = orientation.spacing(grid.spacing)
     return {
-        name: _planes(turned[0], np.isin(turned[1], v), np.isin(turned[2], v), orientation.spacing(grid.spacing))
-        for name, v in labels.items()
+        name: _planes(grey, np.isin(reference, values), np.isin(prediction, values), spacing)
+        for name, values in labels.items()
     }
 
 
@@ -250,36 +230,16 @@ def _planes(
     prediction: npt.NDArray[np.bool_],
     spacing: Sequence[float],
 ) -> tuple[Plane, ...]:
-    wrong = reference != prediction
-    # Even a perfect case can be the worst of its stratum; it is shown where most of the label is.
-    shown = wrong if wrong.any() else reference
+    place, is_flat = worst_place(reference, prediction), grey.shape[0] == 1
+    shown, size = (_ALONE, (2 * _ALONE, 60_000)) if is_flat else (_ALONE // 3, SMALL)
     made = []
-    for axis in range(3) if grey.shape[0] > 1 else (0,):
-        others = tuple(a for a in range(3) if a != axis)
-        index = int(shown.sum(axis=others).argmax())
-        cut = [np.take(volume, index, axis=axis) for volume in (grey, reference, prediction)]
-        if axis:  # superior is up
-            cut = [plane[::-1] for plane in cut]
-        name = PLANES[axis] if grey.shape[0] > 1 else ""
-        made.append(_plane(name, *cut, spacing=(spacing[others[0]], spacing[others[1]])))
+    for axis in (0,) if is_flat else range(3):
+        image, truth, guess = (cut(volume, axis, place[axis]) for volume in (grey, reference, prediction))
+        window = tuple(_span(truth | guess, across) for across in (0, 1))
+        masks = [("reference", truth[window]), ("prediction", guess[window])]
+        sides = [spacing[a] for a in range(3) if a != axis]
+        made.append(Plane.of("" if is_flat else PLANES[axis], image[window], masks, sides, shown=shown, size=size))
     return tuple(made)
-
-
-def _plane(
-    name: str,
-    grey: npt.NDArray[np.float64],
-    reference: npt.NDArray[np.bool_],
-    prediction: npt.NDArray[np.bool_],
-    *,
-    spacing: tuple[float, float],
-) -> Plane:
-    window = tuple(_span(reference | prediction, axis) for axis in (0, 1))
-    grey, reference, prediction = grey[window], reference[window], prediction[window]
-    height, width = grey.shape
-    aspect = round(width * spacing[1] / (height * spacing[0]), 4)
-    line = line_width(width, shown=_ALONE // 3 if name else _ALONE)
-    picture = data_uri(grey) if name else data_uri(grey, longest=2 * _ALONE, most_bytes=60_000)
-    return Plane(name, width, height, aspect, line, picture, outline(reference), outline(prediction))
 
 
 def _span(mask: npt.NDArray[np.bool_], axis: int) -> slice:

@@ -1,15 +1,16 @@
-"""What the pages of an evaluation and of a comparison have in common."""
+"""What the pages of an evaluation and of a comparison have in common, and what they leave out of large ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.report.charts.quantiles import legend_line
+from nnunet_dro.evaluation.report.distribution import looks_of
 from nnunet_dro.evaluation.report.findings import requirement_notes
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts
@@ -19,8 +20,14 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Figure, Heading, Table
-from nnunet_dro.pages.svg import legend_mark
+from nnunet_dro.pages.svg import legend_line, legend_mark
 from nnunet_dro.pages.wording import count
+
+#: The most rows of a page's tables of strata, and of the terminal's.
+MOST_STRATA_ROWS, MOST_PRINTED_ROWS = 3_000, 1_000
+
+#: The most rows of a page's table of cases: with its names they take about 4 MB.
+MOST_CASE_ROWS = 60_000
 
 
 def lede(scores: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]", metrics: Sequence[Metric]) -> str:
@@ -123,5 +130,76 @@ def strata_in_order(stratum_of_case: "pd.Series[str]") -> list[str]:
 
 def legend_of(attribute: str, strata: Sequence[str], *, lines: bool) -> list[tuple[list[Any], str]]:
     """Icons and names of the strata of one attribute."""
-    icon = legend_line if lines else legend_mark
-    return [([icon(n)], stratum_title(attribute, stratum)) for n, stratum in enumerate(strata)]
+    icons = (legend_line(*looks_of(n)) if lines else legend_mark(n) for n in range(len(strata)))
+    return [([icon], stratum_title(attribute, stratum)) for icon, stratum in zip(icons, strata, strict=True)]
+
+
+def worst_labels(strata: pd.DataFrame, worst: pd.DataFrame, attribute: str, *, most_rows: int) -> tuple[list[str], str]:
+    """The labels of an attribute to show, and a sentence on those that are left out; empty text where none is.
+
+    Attributes have equal shares of ``most_rows``. The labels are those whose worst stratum is worst, by the first
+    metric's tail.
+    """
+    metric = METRICS[str(strata["metric"].iloc[0])]
+    ranked = worst[(worst["attribute"] == attribute) & (worst["metric"] == metric.name)]
+    values = ranked[ranked["statistic"] == metric.tail].set_index("label")["worst"]
+    extreme = "lowest" if metric.more_is_better else "highest"
+    by = f"whose worst stratum has the {extreme} {STATISTICS[metric.tail].title} of {metric.title}; strata.csv has all."
+    urgency = -values if metric.more_is_better else values
+    return _shown_labels(strata, attribute, urgency, by, n_rows=len(strata), most_rows=most_rows)
+
+
+def most_changed_labels(table: pd.DataFrame, attribute: str, *, n_rows: int, most_rows: int) -> tuple[list[str], str]:
+    """As `worst_labels`, of a comparison: those with the largest differences of a stratum's mean, by the first metric.
+
+    ``n_rows`` are the rows of a page without a limit, of all attributes together.
+    """
+    metric = METRICS[str(table["metric"].iloc[0])]
+    of_first = table[(table["attribute"] == attribute) & (table["metric"] == metric.name)]
+    largest = of_first["mean_difference"].abs().groupby(of_first["label"].astype(str)).max()
+    by = f"with the largest difference of a stratum's mean {metric.title}; comparison.csv has all."
+    return _shown_labels(table, attribute, largest, by, n_rows=n_rows, most_rows=most_rows)
+
+
+def _shown_labels(
+    frame: pd.DataFrame, attribute: str, urgency: "pd.Series[float]", by: str, *, n_rows: int, most_rows: int
+) -> tuple[list[str], str]:
+    """As many labels as there is room for, but at least one, in the order of the frame."""
+    inside = frame[frame["attribute"] == attribute]
+    labels = [str(name) for name in inside["label"].unique()]
+    room = max(1, most_rows // frame["attribute"].nunique() * len(labels) // len(inside))
+    if n_rows <= most_rows or room >= len(labels):
+        return labels, ""
+    chosen = set(urgency.reindex(labels).sort_values(ascending=False, kind="stable").index[:room])
+    which = f"the {room} are shown" if room > 1 else "one is shown"
+    return [label for label in labels if label in chosen], f"Of {count(len(labels), 'label')}, {which} {by}"
+
+
+@dataclass
+class CaseRows:
+    """The rows of the scores that the page's table of cases has: those of dots first, then the worst others."""
+
+    n_rows: int  # of the scores
+    at_most: int = MOST_CASE_ROWS  # of the table; dots may exceed it
+    _place: dict[int, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there are more rows than the table may have."""
+        return self.n_rows > self.at_most
+
+    def places(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The rows of the table for these rows of the scores, which will be in it."""
+        if not self.is_limited:
+            return rows
+        return np.array([self._place.setdefault(int(row), len(self._place)) for row in rows], dtype=np.int64)
+
+    def chosen(self, values: npt.NDArray[np.float64], *, more_is_better: bool) -> npt.NDArray[np.int64]:
+        """The rows of the scores in the order of the table, by their values of the first metric; NaN is never worst."""
+        if not self.is_limited:
+            return np.arange(self.n_rows)
+        room = max(self.at_most - len(self._place), 0)
+        badness = np.nan_to_num(-values if more_is_better else values, nan=-np.inf)
+        order = np.argsort(-badness, kind="stable")[: self.at_most]
+        others = [row for row in order.tolist() if row not in self._place][:room]
+        return np.array([*self._place, *others], dtype=np.int64)

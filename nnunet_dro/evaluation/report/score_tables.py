@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.report.formatting import difference_unit, unit_sign
+from nnunet_dro.evaluation.report.formatting import difference_unit, metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.sortable_table import Column, SortableTable
@@ -16,15 +16,9 @@ from nnunet_dro.pages.sortable_table import Column, SortableTable
 def scores_table(
     scores: pd.DataFrame, metrics: Sequence[Metric], stratum_of_case: "Mapping[str, pd.Series[str]]"
 ) -> SortableTable:
-    """The case table of an evaluation.
+    """The case table of an evaluation, a row per row of the scores, the worst value of the first metric first.
 
-    Args:
-        scores: The scores frame; its rows are the rows of the table.
-        metrics: The metrics to show.
-        stratum_of_case: Attribute to strata.
-
-    Returns:
-        Case, label, attributes, metrics, and the volumes that are columns; worst value of the first metric first.
+    Its columns: case, label, attributes, metrics, and the volumes that are columns of the scores.
     """
     columns = _names(scores, stratum_of_case)
     first = len(columns)
@@ -44,16 +38,11 @@ def with_known_volumes(scores: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The scores of several methods side by side.
+    """The scores of several methods side by side."""
 
-    Attributes:
-        rows: ``case`` and ``label``, a row each.
-        methods: Names, the baseline first.
-        values: (metric, method) to a value per row, in shown units; NaN where undefined or not scored.
-    """
-
-    rows: pd.DataFrame
-    methods: tuple[str, ...]
+    rows: pd.DataFrame  # ``case`` and ``label``
+    methods: tuple[str, ...]  # the baseline first
+    #: Metric and method to a value per row, in shown units; NaN where undefined or not scored.
     values: Mapping[tuple[str, str], npt.NDArray[np.float64]]
 
     @classmethod
@@ -82,16 +71,9 @@ class Pairs:
 def pairs_table(
     pairs: Pairs, metrics: Sequence[Metric], stratum_of_case: "Mapping[str, pd.Series[str]]"
 ) -> SortableTable:
-    """The case table of a comparison.
+    """The case table of a comparison, the case that lost most first.
 
-    Args:
-        pairs: The scores of the methods.
-        metrics: The metrics to show.
-        stratum_of_case: Attribute to strata.
-
-    Returns:
-        Case, label, attributes, then per metric the methods' values and their differences from the baseline; the case
-        that lost most first.
+    Its columns: case, label, attributes, then per metric the methods' values and their differences from the baseline.
     """
     columns = _names(pairs.rows, stratum_of_case)
     first = 0
@@ -117,17 +99,6 @@ def _method_title(metric: Metric, method: str) -> str:
 
 def _change_title(metric: Metric, method: str) -> str:
     return f"Change of {metric.title} ({difference_unit(metric)}), {method}"
-
-
-def metric_title(metric: Metric) -> str:
-    """A metric's heading with its unit."""
-    return f"{metric.title} ({unit_sign(metric)})"
-
-
-def shown(values: "pd.Series[float]", metric: Metric) -> list[float]:
-    """Values in shown units."""
-    numbers = values.to_numpy(dtype=np.float64)
-    return (numbers * 100 if metric.unit == "fraction" else numbers).tolist()
 
 
 def single_attributes(stratum_of_case: "Mapping[str, pd.Series[str]]") -> list[str]:

@@ -67,7 +67,7 @@ def strata_tables(
     *,
     names: Sequence[str] = ("label", "stratum", "method"),
 ) -> Iterator[tuple[Metric, Table]]:
-    """A table per attribute and metric, metrics of one attribute together.
+    """The metric and the table of each attribute and metric, metrics of one attribute together.
 
     Args:
         strata: The strata frame, with or without a column ``method`` and with or without intervals.
@@ -75,9 +75,6 @@ def strata_tables(
         about: What is known of the run, for what a failure is.
         names: The columns that say what a row is about, as rows are sorted by them; those that the frame does not have,
             and the stratum where there is only one, are left out.
-
-    Yields:
-        The metric and the table.
     """
     failure = Failure.of(about.get("options", {}).get("failure") or DEFAULT_FAILURE)
     for attribute in strata["attribute"].unique():
@@ -232,16 +229,11 @@ def _whole(value: object) -> int:
 
 
 def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0.0) -> int:
-    """How dark the background of a number is: the worse the number, the darker.
+    """How dark the background of a number is, 0 to `DARKEST`: the worse the number, the darker.
 
-    Args:
-        value: Fraction or mm.
-        metric: The metric of the value.
-        statistic: The statistic. The shades of fractions are fixed (`SHADES`, `SPREAD_SHADES`), the same on every page.
-        largest: For mm, which have no natural scale, the value of the darkest shade.
-
-    Returns:
-        0 to `DARKEST`; 0 where the value is not defined.
+    The shades of fractions are fixed (`SHADES`, `SPREAD_SHADES`), the same on every page. Distances have no natural
+    scale:
+    theirs end at the ``largest``.
     """
     if math.isnan(value):
         return 0

@@ -96,22 +96,10 @@ def worst_of(strata):
         for statistic in ("mean", metric.tail):
             defined = group[group[statistic].notna()].sort_values(statistic, ascending=metric.more_is_better)
             if len(defined):
-                worst, best = defined.iloc[0], defined.iloc[-1]
-                rows.append(
-                    (
-                        *keys,
-                        statistic,
-                        worst["stratum"],
-                        worst[statistic],
-                        best["stratum"],
-                        best[statistic],
-                        abs(best[statistic] - worst[statistic]),
-                    )
-                )
-    return pd.DataFrame(
-        rows,
-        columns=["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best", "gap"],
-    )
+                worst, best = ((row["stratum"], row[statistic]) for _, row in defined.iloc[[0, -1]].iterrows())
+                rows.append((*keys, statistic, *worst, *best, abs(best[1] - worst[1])))
+    ends = ["worst_stratum", "worst", "best_stratum", "best"]
+    return pd.DataFrame(rows, columns=["attribute", "label", "metric", "statistic", *ends, "gap"])
 
 
 def all_cases(scores):
@@ -130,22 +118,19 @@ def evaluation_of(
     false_positives = pd.DataFrame(
         empty, columns=["label", "n_empty_references", "n_false_positives", "mean_ml", "max_ml", "max_case"]
     )
-    about = (
-        about
-        if about is not None
-        else {
-            "versions": {"nnunet-dro": "0.1.0", "numpy": "2.2.6"},
-            "options": {
-                "metrics": list(metrics),
-                "by": list(stratum_of_case),
-                "bootstrap": 2000,
-                "seed": 0,
-                "empty": "undefined",
-            },
-            "definitions": {"interval": "95 % percentile bootstrap, cases resampled within their stratum"},
-            "inputs": {"reference": "labelsTr", "prediction": "predictions"},
-        }
-    )
+    options = {
+        "metrics": list(metrics),
+        "by": list(stratum_of_case),
+        "bootstrap": 2000,
+        "seed": 0,
+        "empty": "undefined",
+    }
+    about = about or {
+        "versions": {"nnunet-dro": "0.1.0", "numpy": "2.2.6"},
+        "options": options,
+        "definitions": {"interval": "95 % percentile bootstrap, cases resampled within their stratum"},
+        "inputs": {"reference": "labelsTr", "prediction": "predictions"},
+    }
     return Evaluation(
         method, scores, strata, stratum_of_case or all_cases(scores), worst_of(strata), false_positives, about, notes
     )

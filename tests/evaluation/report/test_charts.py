@@ -2,13 +2,17 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.report.charts.distribution import distribution, swarm
-from nnunet_dro.evaluation.report.charts.forest import Difference, forest
-from nnunet_dro.evaluation.report.charts.quantiles import quantile_curves
-from nnunet_dro.evaluation.report.charts.scatter import Points, against_volume, paired
-from nnunet_dro.evaluation.report.charts.stratum_cases import StratumCases, cases_by_stratum
+from nnunet_dro.evaluation.report.distribution import (
+    StratumCases,
+    cases_by_stratum,
+    distribution,
+    quantile_curves,
+    swarm,
+)
+from nnunet_dro.evaluation.report.figures import Difference, against_volume, forest, paired
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
 from .made import evaluation_of, scores_of
@@ -23,7 +27,7 @@ def stratum(values, index=0, title="A", **marks):
 
 
 def points(x, y):
-    return Points(np.asarray(x, float), np.asarray(y, float), np.arange(len(x)), np.zeros(len(x), dtype=np.int64))
+    return pd.DataFrame({"x": x, "y": y, "row": range(len(x)), "stratum": 0})
 
 
 def test_swarm_keeps_equal_dots_apart_and_inside():
@@ -58,29 +62,25 @@ def test_figures_of_a_stratum_without_values_are_empty_frames():
     assert "nan" not in svg
 
 
-def test_quantile_curve_goes_through_every_case():
-    svg = quantile_curves([stratum([0.0, 100.0, 50.0])], DICE, label="x")
-    assert 'points="46,280 257,153 468,26"' in svg
-
-
-def test_quantile_curve_of_one_case_is_level():
-    svg = quantile_curves([stratum([50.0])], DICE, label="x")
-    assert 'points="46,' in svg
-    assert len(re.search('points="([^"]*)"', svg)[1].split()) == 2
+@pytest.mark.parametrize(
+    ("values", "points"), [([0.0, 100.0, 50.0], "46,280 257,153 468,26"), ([50.0], "46,237.7 468,237.7")]
+)
+def test_quantile_curve_goes_through_every_case(values, points):
+    assert f'points="{points}"' in quantile_curves([stratum(values)], DICE, label="x")
 
 
 def test_volumes_of_more_than_a_decade_are_logarithmic():
-    wide = against_volume(points([1, 10, 100], [50, 60, 70]), DICE, label="x", column=0, volume_column=1)
-    narrow = against_volume(points([1, 5], [50, 60]), DICE, label="x", column=0, volume_column=1)
+    wide = against_volume(points([1, 10, 100], [50, 60, 70]), DICE, label="x", columns=[0, 1])
+    narrow = against_volume(points([1, 5], [50, 60]), DICE, label="x", columns=[0, 1])
     assert ">50<" in wide
     assert ">100<" in wide
     assert ">0<" in narrow
 
 
 def test_cases_without_volume_or_value_are_left_out():
-    svg = against_volume(points([0, 5, math.nan, 6], [1, math.nan, 3, 4]), DICE, label="x", column=0, volume_column=1)
+    svg = against_volume(points([0, 5, math.nan, 6], [1, math.nan, 3, 4]), DICE, label="x", columns=[0, 1])
     assert re.findall('data-row="(.)"', svg) == ["3"]
-    assert not against_volume(points([0], [1]), DICE, label="x", column=0, volume_column=1)
+    assert not against_volume(points([0], [1]), DICE, label="x", columns=[0, 1])
 
 
 def test_equal_cases_lie_on_the_diagonal():

@@ -61,16 +61,11 @@ def test_one_stratum_has_nothing_to_be_worse_than():
     assert "gap" not in found.text
 
 
-def test_lowest_value_is_not_called_below_itself():
+def test_lowest_value_is_not_called_below_itself_and_no_value_is_nothing():
     scores, strata = two_strata()
     scores["dice"] = 0.0
-    assert findings(evaluation_of(scores, strata))[0].text.startswith(
-        "One case in twenty scores 0.0 % Dice, the lowest possible value"
-    )
-
-
-def test_nothing_defined_is_nothing_found():
-    scores, strata = two_strata()
+    (found,) = findings(evaluation_of(scores, strata))
+    assert found.text.startswith("One case in twenty scores 0.0 % Dice, the lowest possible value")
     scores["dice"] = math.nan
     assert findings(evaluation_of(scores, strata)) == []
 
@@ -107,9 +102,14 @@ def test_verdict_names_the_largest_gain():
     assert "+10.0 points (95 %" in gain.text or "+10.0 points." in gain.text
 
 
-def test_verdict_names_a_loss():
+def test_verdict_names_a_loss_and_says_that_nothing_changed():
     lost = changed_by(-0.1)[0].findings
     assert (lost[0].title, lost[0].value, lost[0].tone) == ("Cerebellum in A loses most", "−10.0 points", "worse")
+    (nothing,) = changed_by(0.0)
+    assert nothing.summary == "Nothing changed: all 4 differences of mean and P5 Dice are 0."
+    assert nothing.findings == ()
+    # Tails of few cases are left out.
+    assert "5th percentile" not in changed_by(0.1, n_worse=5, n_better=5)[0].summary
 
 
 def small_gain(**columns):
@@ -124,13 +124,10 @@ def test_verdict_says_what_may_be_chance_and_who_gained():
     gain = small_gain(holm_p=0.3, wins=13, losses=8)
     assert gain.text.endswith("Of 21 cases 13 gain, 0 stay equal and 8 lose (p = 0.300). This may be chance.")
     assert gain.tone == ""
-
-
-def test_nothing_may_be_chance_beside_a_small_p():
-    gain = small_gain(holm_p=0.0001)
-    assert "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0." in gain.text
-    assert "of the typical case +2.0 [0.0, +4.0]" in gain.text
-    assert "chance" not in gain.text
+    sure = small_gain(holm_p=0.0001)
+    assert "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0." in sure.text
+    assert "of the typical case +2.0 [0.0, +4.0]" in sure.text
+    assert "chance" not in sure.text
 
 
 def test_a_mean_that_moves_against_the_cases_is_said_so():
@@ -142,23 +139,12 @@ def test_a_mean_that_moves_against_the_cases_is_said_so():
     assert "In 2 of them the mean moves the other way: few cases change much." in summary
 
 
-def test_verdict_says_that_nothing_changed():
-    verdict = changed_by(0.0)[0]
-    assert verdict.summary == "Nothing changed: all 4 differences of mean and P5 Dice are 0."
-    assert verdict.findings == ()
-
-
 def test_verdict_follows_the_worst_stratum_of_the_baseline():
     before, strata = two_strata()
     after = before.assign(dice=before["dice"] + np.where(before["case"] < "c021", 0.04, 0.2))
     found = verdicts(comparison_of({"ERM": before, "DRO": after}, strata))[0].findings
     titles = ["Cerebellum in B gains most", "Cerebellum in A was the worst with ERM"]
     assert [(f.title, f.value) for f in found] == list(zip(titles, ["+20.0 points", "+4.0 points"], strict=True))
-
-
-def test_verdict_leaves_tails_of_few_cases_out():
-    verdict = changed_by(0.1, n_worse=5, n_better=5)[0]
-    assert "5th percentile" not in verdict.summary
 
 
 def test_gain_without_an_interval_is_not_said_to_have_one():

@@ -1,4 +1,3 @@
-import json
 import math
 import re
 import subprocess
@@ -8,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from nnunet_dro.evaluation.report import comparison_html, evaluation_html
+from tests.pages.browser import payload
 
 from .made import HOSTILE, comparison_of, evaluation_of, scores_of
 
@@ -27,18 +27,13 @@ class Outline(HTMLParser):
         self.tags.add(tag)
         self.ids += [given["id"]] if "id" in given else []
         self.links += [given["href"]] if tag == "a" else []
-        if tag not in self.VOID:
-            self.open.append(tag)
+        self.open += [tag] if tag not in self.VOID else []
 
     def handle_startendtag(self, tag, attrs):
         self.tags.add(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
-
-
-def payload(html):
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
 
 
 def reports(n_cases=12, **options):
@@ -86,11 +81,6 @@ def test_page_shows_every_number_of_the_strata_table():
             assert f"<b>{100 * record[statistic]:.1f}" in html
 
 
-def test_page_of_200_cases_is_below_5_megabytes():
-    evaluation = evaluation_of(*scores_of(200, metrics=("dice", "hd95", "nsd")), ("dice", "hd95", "nsd"))
-    assert len(evaluation_html(evaluation).encode()) < 1_500_000
-
-
 def test_page_of_5000_cases_draws_every_case_and_stays_small():
     html = evaluation_html(evaluation_of(*scores_of(5000)))
     assert html.count('class="dot ') == 5000 * 3 * 3
@@ -126,9 +116,9 @@ def test_page_without_strata_has_one_stratum_column_less():
 
 def test_page_without_volumes_skips_the_figure_of_sizes():
     scores, strata = scores_of(6)
+    assert 'id="volumes"' in evaluation_html(evaluation_of(scores, strata))
     scores[["reference_ml", "prediction_ml"]] = math.nan
     assert 'id="volumes"' not in evaluation_html(evaluation_of(scores, strata))
-    assert 'id="volumes"' in evaluation_html(evaluation_of(*scores_of(6)))
 
 
 def test_intersections_are_strata_but_not_columns():

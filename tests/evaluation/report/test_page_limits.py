@@ -1,7 +1,6 @@
 """What pages and the terminal leave out of large evaluations, and that they say so."""
 
 import io
-import json
 import re
 from dataclasses import replace
 
@@ -21,10 +20,11 @@ from nnunet_dro.evaluation.report import (
     evaluation_markdown,
     evaluation_page,
     evaluation_table,
-    page_limits,
+    page_parts,
 )
-from nnunet_dro.evaluation.report.page_limits import CaseRows, left_out_sentence, worst_labels
+from nnunet_dro.evaluation.report.page_parts import CaseRows, worst_labels
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
+from tests.pages.browser import payload
 
 LABELS = [f"label_{n}" for n in range(10)]
 
@@ -46,10 +46,6 @@ def large():
     return Evaluation("m", scores, statistics, strata, worst_strata(statistics), false_positives(scores))
 
 
-def payload(page):
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
-
-
 @pytest.fixture
 def small_limits(monkeypatch):
     monkeypatch.setattr(evaluation_page, "MOST_STRATA_ROWS", 6)
@@ -59,18 +55,23 @@ def small_limits(monkeypatch):
     monkeypatch.setattr(documents, "_MOST_FINDINGS", 2)
 
 
-def test_the_worst_labels_fill_the_room_in_their_order(large):
-    assert worst_labels(large.strata, large.worst, "centre", most_rows=20) == LABELS
-    assert worst_labels(large.strata, large.worst, "centre", most_rows=7) == LABELS[-3:]
-    assert worst_labels(large.strata, large.worst, "centre", most_rows=1) == LABELS[-1:]
-
-
-def test_what_is_left_out_is_said():
-    assert left_out_sentence(3, 3, "dice") == ""
-    assert left_out_sentence(2, 3, "dice") == (
-        "Of 3 labels, the 2 are shown whose worst stratum has the lowest P5 of Dice; strata.csv has all."
+def test_the_worst_labels_fill_the_room_in_their_order_and_the_others_are_named(large):
+    assert worst_labels(large.strata, large.worst, "centre", most_rows=20) == (LABELS, "")
+    labels, left_out = worst_labels(large.strata, large.worst, "centre", most_rows=7)
+    assert labels == LABELS[-3:]
+    assert left_out == (
+        "Of 10 labels, the 3 are shown whose worst stratum has the lowest P5 of Dice; strata.csv has all."
     )
-    assert "one is shown whose worst stratum has the highest P75 of HD95" in left_out_sentence(1, 9, "hd95")
+    labels, left_out = worst_labels(large.strata, large.worst, "centre", most_rows=1)
+    assert labels == LABELS[-1:]
+    assert "one is shown whose worst" in left_out
+
+
+def test_a_small_page_shows_all(large):
+    page = evaluation_html(large)
+    assert "Of 10 labels" not in page
+    assert len(payload(page)["columns"][0]["codes"]) == 300
+    assert "A row per case and label, worst first. Choose" in page
 
 
 def test_a_large_page_shows_the_worst_and_says_so(large, small_limits):
@@ -102,14 +103,6 @@ def test_every_dot_finds_its_case(large, small_limits):
     assert min(dice["values"]) == pytest.approx(100 * large.scores["dice"].min(), abs=1e-3)
 
 
-def test_a_small_page_shows_all(large):
-    page = evaluation_html(large)
-
-    assert "Of 10 labels" not in page
-    assert len(payload(page)["columns"][0]["codes"]) == 300
-    assert "A row per case and label, worst first. Choose" in page
-
-
 def test_the_terminal_shows_the_worst_and_markdown_all(large, small_limits):
     screen = io.StringIO()
     Console(file=screen, width=200).print(evaluation_table(large))
@@ -119,7 +112,7 @@ def test_the_terminal_shows_the_worst_and_markdown_all(large, small_limits):
     assert "The other 8 findings are in report.md." in shown
     assert "label_0" not in shown
     assert all(label.replace("_", r"\_") in evaluation_markdown(large) for label in LABELS)
-    assert page_limits.MOST_PRINTED_ROWS > 100
+    assert page_parts.MOST_PRINTED_ROWS > 100
 
 
 @pytest.fixture(scope="module")

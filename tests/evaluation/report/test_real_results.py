@@ -40,29 +40,25 @@ def evaluated(method, *, gain=0.0, by=("pathology", "centre,pathology")):
     return Evaluation(method, scores, strata, stratum_of_case, worst, empty, notes=notes)
 
 
+def reports(table, *written):
+    console = Console(file=io.StringIO(), width=160)
+    console.print(table)
+    return (*written, console.file.getvalue())
+
+
 @pytest.mark.parametrize("by", [(), ("pathology",), ("pathology", "centre,pathology")])
-def test_evaluation_has_every_report(by):
+def test_evaluation_and_comparison_have_every_report(by):
     evaluation = evaluated("ERM", by=by)
     html = evaluation_html(evaluation)
     mean = f"{100 * evaluation.strata['mean'].iloc[0]:.1f}"
-    console = Console(file=io.StringIO(), width=160)
-    console.print(evaluation_table(evaluation))
-
-    reports = (html, evaluation_markdown(evaluation), evaluation_latex(evaluation), console.file.getvalue())
-    assert [mean in report for report in reports] == [True] * 4
+    markdown, latex = evaluation_markdown(evaluation), evaluation_latex(evaluation)
+    assert all(mean in report for report in reports(evaluation_table(evaluation), html, markdown, latex))
     assert html.count("p5 is uncertain") == sum("p5 is uncertain" in note for note in evaluation.notes)
 
-
-@pytest.mark.parametrize("by", [(), ("pathology",), ("pathology", "centre,pathology")])
-def test_comparison_has_every_report(by):
-    methods = {name: evaluated(name, gain=gain, by=by) for name, gain in (("ERM", 0.0), ("DRO", 0.1), ("CVaR", 0.2))}
-    comparison = compare(methods, n_resamples=50)
-    console = Console(file=io.StringIO(), width=160)
-    console.print(comparison_table(comparison))
+    others = {name: evaluated(name, gain=gain, by=by) for name, gain in (("DRO", 0.1), ("CVaR", 0.2))}
+    comparison = compare({"ERM": evaluation, **others}, n_resamples=50)
     mean = f"{100 * comparison.table['mean_method'].iloc[0]:.1f}"
-
-    html = comparison_html(comparison)
-    reports = (html, comparison_markdown(comparison), comparison_latex(comparison), console.file.getvalue())
-    assert [mean in report for report in reports] == [True] * 4
+    html, markdown, latex = comparison_html(comparison), comparison_markdown(comparison), comparison_latex(comparison)
+    assert all(mean in report for report in reports(comparison_table(comparison), html, markdown, latex))
     assert "Gained most, Dice" in html
     assert "Lost most, Dice" not in html

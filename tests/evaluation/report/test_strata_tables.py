@@ -13,25 +13,10 @@ from .made import comparison_of, evaluation_of, scores_of
 DICE, HD95 = METRICS["dice"], METRICS["hd95"]
 
 
-@pytest.mark.parametrize(
-    ("value", "statistic", "shade"),
-    [
-        (1.0, "mean", 0),
-        (0.9, "mean", 0),
-        (0.899, "mean", 1),
-        (0.45, "p5", 5),
-        (0.0, "p5", 6),
-        (math.nan, "p5", 0),
-        (0.05, "iqr", 0),
-        (0.051, "iqr", 1),
-        (0.5, "iqr", 6),
-    ],
-)
-def test_shades_of_fractions_are_fixed(value, statistic, shade):
-    assert shade_of(value, DICE, statistic) == shade
-
-
-def test_shades_of_distances_are_relative_to_the_largest():
+def test_shades_of_fractions_are_fixed_and_those_of_distances_relative():
+    assert [shade_of(value, DICE, "mean") for value in (1.0, 0.9, 0.899)] == [0, 0, 1]
+    assert [shade_of(value, DICE, "p5") for value in (0.45, 0.0, math.nan)] == [5, DARKEST, 0]
+    assert [shade_of(value, DICE, "iqr") for value in (0.05, 0.051, 0.5)] == [0, 1, 6]
     shades = [shade_of(value, HD95, "mean", largest=14.0) for value in (0.0, 1.9, 2.0, 14.0, math.inf, math.nan)]
     assert shades == [0, 0, 1, DARKEST, DARKEST, 0]
     assert shade_of(0.0, HD95, "mean", largest=0.0) == 0
@@ -103,16 +88,12 @@ def test_columns_of_missed_and_invented_labels_are_there_where_there_are_any():
     assert "missed" not in entries(tables(evaluation)[0])
 
 
-def test_stratum_without_values_is_not_called_small():
+def test_stratum_without_values_is_not_called_small_and_none_needs_intervals():
     scores, strata = scores_of(3, labels=("one",))
     scores["dice"] = math.nan
     table = tables(evaluation_of(scores, strata))[0]
-
     assert {cell.text for row in table.rows for cell in row if cell.strong} == {"–"}
     assert table.notes == ()
-
-
-def test_strata_without_intervals_are_shown():
     evaluation = evaluation_of(*scores_of(12))
     bare = evaluation.strata[[c for c in evaluation.strata.columns if not c.endswith(("_low", "_high"))]]
     assert not any(INTERVAL in table.notes for _, table in strata_tables(bare))
