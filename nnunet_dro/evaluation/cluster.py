@@ -12,6 +12,20 @@ _Result = TypeVar("_Result")
 PATIENCE_S = 30.0
 
 
+def each_done(
+    function: Callable[[_Item], _Result], items: Iterable[_Item], *, jobs: int | None, workers: str | None
+) -> Iterator[_Result]:
+    """The results of a function of every item, as they come: several at a time, or on the workers of a cluster."""
+    if workers is not None:
+        return done_on_cluster(workers, function, items)
+    from joblib import Parallel, delayed
+
+    # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
+    parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
+    results: Iterator[_Result] = parallel(delayed(function)(item) for item in items)
+    return results
+
+
 def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """Do something with every item on the workers of a dask cluster.
 

@@ -148,7 +148,7 @@ OPTIONS = [
     (cases_by("all"), ["--no-overall"]),
     ((*cases_by("centre"), "--reference-stratum", "D"), ["`--reference-stratum` must be", "Choose from: A, B, all."]),
     (("--cases", "table.csv", "--patient", "what"), ["`--patient` must be a column of the case table, got 'what'"]),
-    (("--cases", "table.csv", "--patient", "who"), ["`who` must name a patient for every case, got none for case_01"]),
+    (("--cases", "table.csv", "--patient", "who"), ["`who` must have an entry for every case, got none for case_01"]),
     (required("centre=C p5>=0.7"), ["centre=C", "'C'", "A, B"]),
     (required("label=liver p5>=0.7"), ["'liver'", "tumour, organ"]),
     (required("metric=hd95 p75<=3"), ["'hd95'", "--metrics"]),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import (
@@ -13,7 +14,6 @@ from nnunet_dro.evaluation.comparing.common_ground import (
     find_common_ground,
     find_common_strata,
 )
-from nnunet_dro.evaluation.comparing.compared_methods import changed_cases, scores_of_methods, strata_of_methods
 from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, Compared, comparison_table, trainings_table
 from nnunet_dro.evaluation.comparing.one_sided import notes_on_one_sided
 from nnunet_dro.evaluation.comparing.trainings import Trainings
@@ -22,17 +22,27 @@ from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, Requirement, parse_requirement
 from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.options import CompareOptions
-from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
+from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, failed_rows, size_columns
+from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.statistics.columns import STATISTICS
-from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
+from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, INTERVALS, STATISTICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes, summarise
 from nnunet_dro.evaluation.stratifying.division import with_absent
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import name_some
 
 __all__ = ["COLUMNS", "NOTABLE", "Comparison", "compare", "notable"]
 
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al. 2022 (MELBA).
 NOTABLE = 0.05
+
+#: How many cases `Comparison.changed` has in each direction, for each method, metric and label.
+N_CHANGED = 5
+
+_CHANGED_COLUMNS = ("method", "metric", "label", "case", "baseline_value", "method_value", "difference")
+
+#: The counts that are sums over the trainings of a method; the others are those of its cases.
+_SUMS = tuple(name for name in COUNTS if name in ("n_missed", "n_invented", "n_left_out", "n_failed"))
 
 
 @dataclass(frozen=True)
@@ -128,7 +138,7 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
     of_run: dict[str, Any] = {"by": list(strata), "intersect": options.intersect, "margin": options.margin, **draws}
     of_run |= {"patient": None if patients is None else patients.name, "failure": failure}
     table = comparison_table(compared, **draws)
-    scores = scores_of_methods(trainings, ground)
+    scores = _scores_of_methods(trainings, ground)
     absent = absent_strata(trainings.evaluations, strata)
     checked = with_absent(table, {name: dict.fromkeys(names, 0) for name, names in absent.items()})
     checked = checked.assign(n_absent=ground.n_absent)
@@ -136,8 +146,8 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
     return Comparison(
         methods=tuple(trainings.of_method),
         table=table if options.margin is None else table.assign(margin=margin_verdicts(table, options.margin)),
-        strata=strata_of_methods(compared, failure=failure, **draws),
-        changed=changed_cases(compared),
+        strata=_strata_of_methods(compared, failure=failure, **draws),
+        changed=_changed_cases(compared),
         scores=scores,
         stratum_of_case=strata,
         trainings=trainings_table(compared) if trainings.are_repeated else None,
@@ -149,6 +159,102 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
             *notes_on_one_sided(compared.values, trainings.of_method, ground),
         ),
     )
+
+
+def _strata_of_methods(compared: Compared, *, failure: str, n_resamples: int, seed: int) -> pd.DataFrame:
+    """The statistics of every method, over the cases with a value in every training of every method.
+
+    Returns:
+        As from `summarise`, with the column ``method`` first. Of a method with several trainings, the means of their
+        statistics without intervals; missed and invented labels are counted over all of them.
+    """
+    trainings, ground = compared.trainings, compared.ground
+    pairs = pd.MultiIndex.from_product([ground.cases, ground.labels], names=["case", "label"])
+    complete = {m: compared.filled(m, *trainings.of_method) for m in ground.metrics}
+    everywhere = {m: ~np.isnan(list(of_metric.values())).any(axis=0) for m, of_metric in complete.items()}
+    parts = []
+    for method, names in trainings.of_method.items():
+        tables = []
+        for name in names:
+            columns = {m: np.where(everywhere[m], complete[m][name], np.nan).ravel() for m in ground.metrics}
+            own = trainings.evaluations[name].scores
+            counts = [*(size_columns("dice") if failed_rows(own) is not None else ())]
+            counts += LESION_COUNTS if ground.with_lesions else ()
+            columns |= {column: ground.align(own, column).ravel() for column in counts}
+            of_training = summarise(
+                pd.DataFrame(columns, index=pairs).reset_index(),
+                compared.strata,
+                metrics=ground.metrics,
+                patient_of_case=compared.patient_of_case,
+                failure=failure,
+                n_resamples=n_resamples if len(names) == 1 else 0,
+                seed=seed,
+            )
+            tables.append(of_training)
+        part = tables[0] if len(tables) == 1 else _mean_of_tables(tables)
+        part.insert(0, "method", method)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _mean_of_tables(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    part = tables[0].copy()
+    for name in STATISTICS:
+        part[name] = np.mean([table[name] for table in tables], axis=0)
+    for name in _SUMS:
+        part[name] = np.sum([table[name] for table in tables], axis=0)
+    part[[*INTERVALS, *GUARANTEED]] = np.nan
+    return part
+
+
+def _changed_cases(compared: Compared) -> pd.DataFrame:
+    """The cases that changed most, by the mean over the trainings; see `Comparison.changed`."""
+    trainings, ground, strata = compared.trainings, compared.ground, compared.strata
+    # An attribute may have the name of a column.
+    attributes = [a for a in strata if a != ALL] or list(strata)
+    column_of = {a: f"{a} (stratum)" if a in _CHANGED_COLUMNS else a for a in attributes}
+    stratum_of = {column_of[a]: strata[a].astype(str).to_dict() for a in attributes}
+    baseline, *others = trainings.of_method
+    rows = []
+    for method in others:
+        for metric in ground.metrics:
+            filled = compared.filled(metric, baseline, method)
+            # NaN where any training has no value.
+            before, after = (
+                np.mean([filled[name] for name in trainings.of_method[which]], axis=0) for which in (baseline, method)
+            )
+            for position, label in enumerate(ground.labels):
+                differences = after[:, position] - before[:, position]
+                gains = differences if METRICS[metric].more_is_better else -differences
+                # A stable sort keeps the first of equal changes first.
+                better = [i for i in np.argsort(-gains, kind="stable") if gains[i] > 0][:N_CHANGED]
+                worse = [i for i in np.argsort(gains, kind="stable") if gains[i] < 0][:N_CHANGED]
+                for i in (*better, *worse):
+                    case, pair = ground.cases[i], (before[i, position], after[i, position])
+                    fixed = (method, metric, label, case, *pair, differences[i])
+                    stratum = {column: of_case[case] for column, of_case in stratum_of.items()}
+                    rows.append(dict(zip(_CHANGED_COLUMNS, fixed, strict=True)) | stratum)
+    return pd.DataFrame(rows, columns=[*_CHANGED_COLUMNS, *stratum_of])
+
+
+def _scores_of_methods(trainings: Trainings, ground: CommonGround) -> pd.DataFrame:
+    """All methods' scores of the compared cases, with the column ``method`` first; means over their trainings."""
+    parts = []
+    for method, names in trainings.of_method.items():
+        evaluations = [trainings.evaluations[name] for name in names]
+        part = evaluations[0].scores[evaluations[0].scores["case"].isin(ground.cases)]
+        if len(evaluations) > 1:
+            keys = pd.MultiIndex.from_frame(part[["case", "label"]])
+            others = [evaluation.scores.set_index(["case", "label"]) for evaluation in evaluations]
+            predicted = ("n_prediction", "n_intersection", "prediction_ml")
+            shared = [c for c in (*ground.metrics, *predicted) if all(c in other.columns for other in others)]
+            means = {c: np.mean([other[c].reindex(keys).to_numpy() for other in others], axis=0) for c in shared}
+            part = part.assign(**means)
+        # The case table may have a column of this name.
+        part = part.rename(columns={"method": "method (case table)"})
+        part.insert(0, "method", method)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
 
 
 def _outcomes(

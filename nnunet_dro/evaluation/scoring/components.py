@@ -138,13 +138,7 @@ class Match:
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """The lesions of a label in reference and prediction, matched.
-
-    Attributes:
-        reference: The lesions of the reference.
-        prediction: The predicted lesions.
-        matches: One for each lesion of the reference, in their order.
-    """
+    """The lesions of a label in reference and prediction, and a match for each of the reference's, in their order."""
 
     reference: Components
     prediction: Components

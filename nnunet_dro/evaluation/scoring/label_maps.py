@@ -24,7 +24,7 @@ INTEGER_TOLERANCE = 1e-3
 _LARGEST = 2.0**53
 
 #: Formats that store no position in space; their resolution tags are no voxel size, whatever libraries make of them.
-_PICTURES = (".png", ".bmp", ".tiff", ".tif")
+PICTURES = (".png", ".bmp", ".tiff", ".tif")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +104,11 @@ def _read_with_itk(path: Path) -> LabelMap:
 
 
 def _affine(image: Any, path: Path) -> FloatArray | None:
-    if path.suffix.lower() in _PICTURES:
-        return _affine_beside(path)
+    return _affine_beside(path) if path.suffix.lower() in PICTURES else itk_affine(image)
+
+
+def itk_affine(image: Any) -> FloatArray:
+    """The affine of SimpleITK's image, see `Grid`."""
     n_axes = min(image.GetDimension(), 3)
     direction = np.reshape(image.GetDirection(), (image.GetDimension(),) * 2)[:n_axes, :n_axes]
     affine = np.eye(4)

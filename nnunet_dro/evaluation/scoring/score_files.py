@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.cluster import done_on_cluster
+from nnunet_dro.evaluation.cluster import each_done
 from nnunet_dro.evaluation.scoring.foreground import Foreground
 from nnunet_dro.evaluation.scoring.grid import onto
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map
@@ -156,19 +156,13 @@ def score_pairs(
 ) -> ScoredPairs:
     """Score many cases, several at a time."""
     items = [(pair, (known or {}).get(pair.case)) for pair in pairs]
-    if workers is None:
-        from joblib import Parallel, delayed
-
-        # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
-        parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
-        results = parallel(delayed(score_unless_known)(item, labels, scoring) for item in items)
-    else:
-        # The workers may run in other folders.
+    if workers:
+        # They may run in other folders.
         items = [(pair.absolute(), one) for pair, one in items]
-        results = done_on_cluster(workers, partial(score_unless_known, labels=labels, scoring=scoring), items)
     scored: list[ScoredPair] = []
     n_known = 0
-    for one, was_known in results:
+    score = partial(score_unless_known, labels=labels, scoring=scoring)
+    for one, was_known in each_done(score, items, jobs=jobs, workers=workers):
         scored.append(one)
         n_known += was_known
         if not was_known:

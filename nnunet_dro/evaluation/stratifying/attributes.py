@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.cluster import done_on_cluster
+from nnunet_dro.evaluation.cluster import each_done
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.components import BoolArray, connected_components, dilated
 from nnunet_dro.evaluation.scoring.grid import Grid
@@ -35,14 +35,7 @@ _OUTLIERS = 1.0
 
 @dataclass(frozen=True)
 class Attribute:
-    """A number per case.
-
-    Attributes:
-        name: Its name after ``auto:``.
-        column: Its column in a case table.
-        definition: What it is, with its unit.
-        of_image: Whether it needs the image.
-    """
+    """A number per case: ``auto:NAME``, its column in a case table, what it is, and whether it needs the image."""
 
     name: str
     column: str
@@ -78,14 +71,7 @@ ATTRIBUTES: dict[str, Attribute] = {
 
 @dataclass(frozen=True)
 class CaseFiles:
-    """The files of a case.
-
-    Attributes:
-        case: Its identifier.
-        reference: Its label map.
-        images: The folder of its image; None where no attribute needs it.
-        ignore: The label value that is not a label; None if there is none.
-    """
+    """The label map of a case and the folder of its image, if any attribute needs it; ``ignore`` is no label."""
 
     case: str
     reference: Path
@@ -214,17 +200,10 @@ def measure_cases(
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
 ) -> dict[str, dict[str, float]]:
     """Attributes of many cases, several at a time."""
-    measure = partial(_measured, names=tuple(names))
-    if workers is None:
-        from joblib import Parallel, delayed
-
-        parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
-        results = parallel(delayed(measure)(of_case) for of_case in files)
-    else:
-        # The workers may run in other folders.
-        results = done_on_cluster(workers, measure, [of_case.absolute() for of_case in files])
+    # The workers of a cluster may run in other folders.
+    items = [of_case.absolute() for of_case in files] if workers else files
     found: dict[str, dict[str, float]] = {}
-    for case, values in results:
+    for case, values in each_done(partial(_measured, names=tuple(names)), items, jobs=jobs, workers=workers):
         found[case] = values
         progress(len(found), len(files))
     return {case: found[case] for case in sorted(found)}

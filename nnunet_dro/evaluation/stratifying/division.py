@@ -10,9 +10,8 @@ import pandas as pd
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, names_columns, with_auto_columns
-from nnunet_dro.evaluation.stratifying.stratify import strata_of_others, stratify_all
-from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
-from nnunet_dro.naming import name_some
+from nnunet_dro.evaluation.stratifying.stratify import entries_of, strata_of_others, stratify_all
+from nnunet_dro.files.case_table import check_cases, read_cases
 from nnunet_dro.nnunet.raw_dataset import case_table_of
 
 
@@ -59,7 +58,7 @@ class Division:
         files = [CaseFiles(case, references[case], options.images, ignore) for case in evaluated if case in references]
         table, specs, notes_on_attributes = with_auto_columns(table, files, options, progress)
         strata = stratify_all(table, specs, evaluated, overall=options.overall)
-        patients = _patients(table, options.patient, evaluated)
+        patients = entries_of(table, options.patient, evaluated, option="patient")
         others = {} if table is None else strata_of_others(table, specs, evaluated)
         absent = _absent(strata, others, inputs.lacking)
         return cls(tuple(evaluated), found, table, strata, patients, absent, (*notes, *notes_on_attributes))
@@ -117,20 +116,3 @@ def _case_table(
     n = len(set(table["case"]) - set(known))
     rows = f"{n} row of the case table has" if n == 1 else f"{n} rows of the case table have"
     return table, [f"{rows} no reference and {'is' if n == 1 else 'are'} not evaluated."] if n else []
-
-
-def _patients(table: pd.DataFrame | None, column: str | None, cases: Sequence[str]) -> "pd.Series[str] | None":
-    """The patient of each evaluated case."""
-    if column is None:
-        return None
-    if table is None:
-        raise ValueError(f"`patient` must come with a case table, got {column!r} alone. {NO_TABLE}")
-    if column not in attributes_of(table):
-        known = name_some(attributes_of(table), at_most=20)
-        raise ValueError(f"`patient` must be a column of the case table, got {column!r}. Choose from: {known}.")
-    patients = table.set_index("case")[column].reindex(list(cases))
-    if without := [str(case) for case in patients.index[patients == MISSING]]:
-        raise ValueError(
-            f"column `{column}` must name a patient for every case, got none for {name_some(without)}. Add it."
-        )
-    return patients

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.evaluation.scoring.grid import Grid, onto
-from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS
+from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, PICTURES, itk_affine
 
 #: Plane across each anatomical axis: superior, posterior, left.
 PLANES = ("axial", "coronal", "sagittal")
@@ -66,13 +66,7 @@ def read_image(path: Path) -> tuple[npt.NDArray[np.float64], Grid]:
     if values.ndim not in (2, 3):
         raise ValueError(f"`images` must hold one volume each, got {values.ndim} axes in {str(path)!r}. Split it.")
     grey = np.nan_to_num(np.asarray(values if values.ndim == 3 else values[np.newaxis], dtype=np.float64))
-    n_axes = values.ndim
-    affine = np.eye(4)
-    direction = np.asarray(image.GetDirection(), dtype=np.float64).reshape(n_axes, n_axes)
-    affine[:n_axes, :n_axes] = direction * np.asarray(image.GetSpacing())
-    affine[:n_axes, 3] = image.GetOrigin()
-    has_position = path.suffix.lower() not in (".png", ".bmp", ".tiff", ".tif")
-    return grey, Grid(tuple(int(n) for n in grey.shape), affine if has_position else None)
+    return grey, Grid(grey.shape, None if path.suffix.lower() in PICTURES else itk_affine(image))
 
 
 def find_image(images: Path, case: str) -> Path:

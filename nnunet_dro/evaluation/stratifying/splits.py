@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.stratifying.stratify import strata, stratify_all
+from nnunet_dro.evaluation.stratifying.stratify import entries_of, stratify_all
 from nnunet_dro.files.atomic import replacing
-from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases, read_cases
+from nnunet_dro.files.case_table import read_cases
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
 from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases
@@ -71,10 +71,9 @@ def make_splits(
             f"{leave_out!r}. Give one of --stratify and --leave-out."
         )
     cases = training_cases(raw_dataset)
-    groups = _entries(table, group, cases, option="group")
-    if leave_out is not None:
-        _entries(table, leave_out, cases, option="leave_out")
-        (centre_of_case,) = stratify_all(table, [leave_out], cases).values()
+    groups = entries_of(table, group, cases, option="group")
+    if entries_of(table, leave_out, cases, option="leave_out") is not None:
+        (centre_of_case,) = stratify_all(table, [str(leave_out)], cases).values()
         _check_patients(centre_of_case, groups)
         return _in_form(cases, _leaving_out(centre_of_case))
     n_units = len(cases) if groups is None else groups.nunique()
@@ -85,27 +84,6 @@ def make_splits(
     if stratify is not None:
         (stratum_of_case,) = stratify_all(table, [stratify], cases).values()
     return _in_form(cases, _validation_sets(stratum_of_case, groups, len(cases), folds, seed))
-
-
-def _entries(
-    table: pd.DataFrame | None, column: str | None, cases: list[str], *, option: str
-) -> "pd.Series[str] | None":
-    """The entries of a column in which every case has one, in the order of the cases."""
-    if column is None:
-        return None
-    if table is None:
-        raise ValueError(f"`{option}` must come with a case table, got {column!r} alone. {NO_TABLE}")
-    check_cases(table, cases)
-    if column not in (known := attributes_of(table)):
-        cure = f"Choose from: {name_some(known, at_most=20)}."
-        raise ValueError(f"`{option}` must be a column of the case table, got {column!r}. {cure}")
-    entries = strata(table, column).loc[cases]
-    if without := entries.index[entries == MISSING].tolist():
-        cure = "Fill in the entries."
-        raise ValueError(
-            f"column `{column}` must have an entry for every case, got none for {name_some(without)}. {cure}"
-        )
-    return entries
 
 
 def _check_patients(centre_of_case: "pd.Series[str]", patients: "pd.Series[str] | None") -> None:
@@ -119,20 +97,23 @@ def _check_patients(centre_of_case: "pd.Series[str]", patients: "pd.Series[str] 
 
 
 def _leaving_out(centre_of_case: "pd.Series[str]") -> Iterable[npt.NDArray[np.intp]]:
-    from sklearn.model_selection import LeaveOneGroupOut  # type: ignore[import-untyped]
-
     if len(centre_of_case.cat.categories) < 2:
         got = f"{centre_of_case.iloc[0]!r} only"
         raise ValueError(f"column `{centre_of_case.name}` must have two entries or more to leave one out, got {got}.")
     ranks = centre_of_case.cat.codes.to_numpy()
-    return [validation for _, validation in LeaveOneGroupOut().split(ranks, groups=ranks)]
+    return [np.flatnonzero(ranks == rank) for rank in range(len(centre_of_case.cat.categories))]
 
 
 def _validation_sets(
     stratum_of_case: "pd.Series[str] | None", groups: "pd.Series[str] | None", n: int, folds: int, seed: int
 ) -> list[npt.NDArray[np.intp]]:
     """The positions of the validation cases of each fold."""
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+    from sklearn.model_selection import (  # type: ignore[import-untyped]
+        GroupKFold,
+        KFold,
+        StratifiedGroupKFold,
+        StratifiedKFold,
+    )
 
     if groups is not None and groups.nunique() == n:
         groups = None  # every patient has one case: nothing to keep together, and cases alone are spread more evenly
@@ -204,31 +185,17 @@ def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "
         ``stratum``, ``n_training``, ``n_validation``.
     """
     strata = stratum_of_case.astype("category")
-    rows: list[dict[str, object]] = []
+    rows: list[tuple[object, ...]] = []
     for fold, split in enumerate(splits):
         # The counts of a categorical include every category, in order.
         n_training, n_validation = (strata.loc[list(split[part])].value_counts(sort=False) for part in ("train", "val"))
-        rows += [
-            {
-                "fold": fold,
-                "stratum": str(stratum),
-                "n_training": int(n_training[stratum]),
-                "n_validation": int(n_validation[stratum]),
-            }
-            for stratum in strata.cat.categories
-        ]
+        rows += [(fold, str(s), int(n_training[s]), int(n_validation[s])) for s in strata.cat.categories]
     return pd.DataFrame(rows, columns=["fold", "stratum", "n_training", "n_validation"])
 
 
 @dataclass(frozen=True)
 class WrittenSplits:
-    """Folds that were written.
-
-    Attributes:
-        path: The file.
-        table: From `fold_table`, by what the folds were divided by.
-        notes: From `split_notes`, and which case table was found.
-    """
+    """Folds that were written: the file, their `fold_table` by what they were divided by, and notes on them."""
 
     path: Path
     table: pd.DataFrame

@@ -79,13 +79,9 @@ _YEARS = {"Y": 1.0, "M": 1 / 12, "W": 7 / 365.25, "D": 1 / 365.25}
 
 @dataclass(frozen=True)
 class Field:
-    """Something that is known of an acquisition.
+    """Something that is known of an acquisition: its column, its name in BIDS and its tag in DICOM.
 
-    Attributes:
-        column: Its column in a case table.
-        key: Its name in the JSON files of BIDS.
-        tag: Its tag in DICOM files.
-        read: Makes an entry of the table of what is written there; empty where it means nothing.
+    ``read`` makes an entry of the table of what is written there; empty where it means nothing.
     """
 
     column: str

@@ -38,6 +38,25 @@ def strata(table: pd.DataFrame, column: str) -> "pd.Series[str]":
     return stratum_of_case
 
 
+def entries_of(
+    table: pd.DataFrame | None, column: str | None, cases: Collection[str], *, option: str
+) -> "pd.Series[str] | None":
+    """The entries of a column in which every case must have one, in the order of the cases; None without a column."""
+    if column is None:
+        return None
+    if table is None:
+        raise ValueError(f"`{option}` must come with a case table, got {column!r} alone. {NO_TABLE}")
+    check_cases(table, cases)
+    if column not in (known := attributes_of(table)):
+        cure = f"Choose from: {name_some(known, at_most=20)}."
+        raise ValueError(f"`{option}` must be a column of the case table, got {column!r}. {cure}")
+    entries = strata(table, column).loc[list(cases)]
+    if without := entries.index[entries == MISSING].tolist():
+        rule = f"must have an entry for every case, got none for {name_some(without)}"
+        raise ValueError(f"column `{column}` {rule}. Fill in the entries.")
+    return entries
+
+
 def _absent(column: str, attributes: list[str]) -> ValueError:
     known = name_some(attributes, at_most=20)
     return ValueError(f"`by` must be a column of the case table, got {column!r}. Choose from: {known}.")
