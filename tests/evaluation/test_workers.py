@@ -16,7 +16,6 @@ from tests.evaluation.made_folders import (
     check_refused,
     run,
     run_evaluate,
-    scores_of,
     write_cases,
     write_map,
     write_study,
@@ -63,26 +62,6 @@ def test_cases_are_scored_on_a_dask_cluster(tmp_path, client):
     assert n_scored_on(client) == 12
 
 
-def test_file_that_cannot_be_used_is_named_on_a_cluster_too(tmp_path, client):
-    write_study(tmp_path, shifts=(0, 1, 2))
-    (tmp_path / "prediction" / "case_01.nii.gz").write_text("no label map")
-
-    with joblib.parallel_config(backend="dask"), pytest.raises(ValueError, match=r"case_01\.nii\.gz"):
-        evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0)
-
-
-def test_the_command_scores_on_a_scheduler(tmp_path, local_cluster, monkeypatch):
-    write_study(tmp_path, shifts=(0, 1, 2))
-    # The workers run in another folder.
-    monkeypatch.chdir(tmp_path)
-
-    here = run_evaluate(tmp_path.relative_to(tmp_path), out="here")
-    there = run_evaluate(tmp_path.relative_to(tmp_path), "--workers", local_cluster.scheduler_address, out="there")
-
-    assert (here.exit_code, there.exit_code) == (0, 0), there.output
-    pd.testing.assert_frame_equal(scores_of(tmp_path / "here"), scores_of(tmp_path / "there"))
-
-
 def test_submissions_are_scored_and_attributes_measured_on_a_scheduler(tmp_path, local_cluster, monkeypatch):
     write_study(tmp_path, shifts=(0, 1, 2))
     for case in ("case_00", "case_01", "case_02"):
@@ -127,25 +106,20 @@ def test_a_worker_that_is_lost_loses_no_case_and_doubles_none(tmp_path, local_cl
     assert scored.about["inputs"]["files_sha256"] == expected.about["inputs"]["files_sha256"]
 
 
-def test_a_damaged_file_ends_the_command_in_one_line(tmp_path, local_cluster):
+def test_a_damaged_file_is_named_and_ends_the_command_in_one_line(tmp_path, client, local_cluster):
     write_study(tmp_path, shifts=(0, 1, 2))
     (tmp_path / "prediction" / "case_01.nii.gz").write_text("no label map")
 
+    with joblib.parallel_config(backend="dask"), pytest.raises(ValueError, match=r"case_01\.nii\.gz"):
+        evaluate(tmp_path / "reference", tmp_path / "prediction", n_resamples=0)
     result = run_evaluate(tmp_path, "--workers", local_cluster.scheduler_address)
 
     check_refused(result, tmp_path, "case_01.nii.gz", "Write it again")
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "foo://scheduler:1"])
-def test_an_address_without_a_scheduler_is_refused(tmp_path, address, monkeypatch):
+def test_an_address_without_a_scheduler_is_refused(study, address, monkeypatch):
     monkeypatch.setattr("nnunet_dro.evaluation.cluster.PATIENCE_S", 0.5)
-    write_study(tmp_path, shifts=(0,))
-
-    check_refused(run_evaluate(tmp_path, "--workers", address), tmp_path, address, "dask scheduler")
-
-
-def test_without_dask_there_is_a_cure(tmp_path, monkeypatch):
+    check_refused(run_evaluate(study, "--workers", address), study, address, "dask scheduler")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    write_study(tmp_path, shifts=(0,))
-
-    check_refused(run_evaluate(tmp_path, "--workers", "tcp://s:1"), tmp_path, 'pip install "nnunet-dro[cluster]"')
+    check_refused(run_evaluate(study, "--workers", address), study, 'pip install "nnunet-dro[cluster]"')

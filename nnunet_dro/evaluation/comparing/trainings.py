@@ -114,13 +114,9 @@ def training_pairs(n_baseline: int, n_method: int) -> list[tuple[int, int]]:
 class Differences:
     """The differences of repeated trainings; the arrays have a row per pair of samples, a column per `STATISTICS`.
 
-    Attributes:
-        baseline: Mean over the baseline's trainings.
-        method: Mean over the method's trainings.
-        lowest: The lowest difference of two trainings, see `training_pairs`.
-        highest: The highest.
-        bounds: 95 % intervals of method - baseline, to read, shape (n_pairs, n_statistics, 2); NaN where there is none.
-        guaranteed: Bounds of the difference of the means, for verdicts, shape (n_pairs, 2); NaN likewise.
+    ``baseline`` and ``method`` are means over the trainings, ``lowest`` and ``highest`` differences of two trainings
+    (see `training_pairs`), ``bounds`` 95 % intervals of method - baseline to read, shape (n_pairs, n_statistics, 2),
+    and ``guaranteed`` the bounds of the mean difference for verdicts, shape (n_pairs, 2); NaN where there is none.
     """
 
     baseline: FloatArray

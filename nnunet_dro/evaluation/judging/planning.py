@@ -1,5 +1,6 @@
 """How many cases a requirement with confidence needs, and how likely it is to be met."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,14 +46,7 @@ def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
         if enough > _MOST_CASES:
             raise refusal("need fewer than a million cases", requirement.text, "Ask for less confidence.")
     # The number that is allowed never falls with the number of cases.
-    too_few = enough // 2
-    while enough - too_few > 1:
-        middle = (enough + too_few) // 2
-        if worse_allowed(requirement, middle) < n_worse:
-            too_few = middle
-        else:
-            enough = middle
-    return enough
+    return bisect_left(range(enough), n_worse, lo=enough // 2 + 1, key=lambda n: worse_allowed(requirement, n))
 
 
 def cases_to_collect(n_with_label: int, share: float) -> int:

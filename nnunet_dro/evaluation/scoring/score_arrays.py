@@ -251,8 +251,15 @@ def add_lesions(
             for s, n in zip(around, reference.shape, strict=True)
         )
         masks, corner = _masks(around, reference, prediction, values, labels.ignore), [side.start for side in around]
-        where = {"spacing": spacing, "flat": flat, "corner": corner, "has_spacing": has_spacing}
-        of_case, of_lesions = score_lesions(*masks, scoring, penalty_mm=penalty_mm, **where)
+        of_case, of_lesions = score_lesions(
+            *masks,
+            scoring,
+            penalty_mm=penalty_mm,
+            spacing=spacing,
+            flat=flat,
+            corner=corner,
+            has_spacing=has_spacing,
+        )
         row |= of_case
         lesions += [{"label": label} | lesion for lesion in of_lesions]
     return lesions

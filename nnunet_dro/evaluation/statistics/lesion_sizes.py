@@ -1,6 +1,5 @@
 """Which lesions are found, by their volume: small ones are missed first."""
 
-import itertools
 import math
 from collections.abc import Mapping
 
@@ -38,31 +37,26 @@ def lesion_sizes(
     cases = sorted(sized["case"].unique().tolist())
     of_case = pd.Series(cases, index=cases) if patient_of_case is None else patient_of_case.reindex(cases)
     patient = pd.Series(pd.factorize(of_case)[0], index=cases)
-    sized = sized.assign(patient=sized["case"].map(patient))
-    rows, samples, patients = [], [], []
+    labels = pd.Categorical(sized["label"], categories=lesions["label"].unique())
+    sized = sized.assign(patient=sized["case"].map(patient), label=labels)
+    rows = []
     for attribute, stratum_of_case in strata.items():
         codes, names = divide(stratum_of_case, cases, attribute=attribute)
-        stratum = sized["case"].map(dict(zip(cases, (names[code] for code in codes), strict=True)))
-        keys = itertools.product(names, lesions["label"].unique(), sorted(sized["decade"].unique().tolist()))
-        for name, label, decade in keys:
-            group = sized[(stratum == name) & (sized["label"] == label) & (sized["decade"] == decade)]
+        stratum = sized["case"].map(dict(zip(cases, codes, strict=True))).rename("stratum")
+        for (code, label, decade), group in sized.groupby([stratum, "label", "decade"], observed=True):
             # Predicted lesions that are matched are told of by those that they are matched with.
             of_reference = group[group["of"] == "reference"]
             n_invented = int((~group.loc[group["of"] == "prediction", "matched"].astype(bool)).sum())
             if not len(of_reference) and not n_invented:
                 continue
-            samples.append(of_reference["matched"].to_numpy(dtype=np.float64))
-            patients.append(of_reference["patient"].to_numpy(dtype=np.intp))
-            key = {"attribute": attribute, "stratum": name, "label": label}
-            key |= {"unit": group["unit"].iloc[0], "volume": f"{10**decade if decade else 0} to {10 ** (decade + 1)}"}
-            rows.append(key | _row(of_reference) | {"n_invented": n_invented})
-    limits = {"low": 0.0, "high": 1.0, "tail": TAIL}
-    for row, found, codes in zip(rows, samples, patients, strict=True):
-        several = n_resamples > 0 and len(np.unique(codes)) > 1
-        ends = float("nan"), float("nan")
-        if several:
-            ends = clustered_mean(found, codes, **limits, n_resamples=n_resamples, seed=seed)
-        row |= {"recall_low": ends[0], "recall_high": ends[1]}
+            key = {"attribute": attribute, "stratum": names[code], "label": label, "unit": group["unit"].iloc[0]}
+            key |= {"volume": f"{10**decade if decade else 0} to {10 ** (decade + 1)}", "n_invented": n_invented}
+            ends = float("nan"), float("nan")
+            if n_resamples and of_reference["patient"].nunique() > 1:
+                found = of_reference["matched"].to_numpy(dtype=np.float64)
+                patients = of_reference["patient"].to_numpy(dtype=np.intp)
+                ends = clustered_mean(found, patients, low=0.0, high=1.0, tail=TAIL, n_resamples=n_resamples, seed=seed)
+            rows.append(key | _row(of_reference) | {"recall_low": ends[0], "recall_high": ends[1]})
     table: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
     return table
 

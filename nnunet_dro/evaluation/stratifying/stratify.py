@@ -47,9 +47,8 @@ def entries_of(
     if table is None:
         raise ValueError(f"`{option}` must come with a case table, got {column!r} alone. {NO_TABLE}")
     check_cases(table, cases)
-    if column not in (known := attributes_of(table)):
-        cure = f"Choose from: {name_some(known, at_most=20)}."
-        raise ValueError(f"`{option}` must be a column of the case table, got {column!r}. {cure}")
+    if column not in attributes_of(table):
+        raise _absent(column, attributes_of(table), option=option)
     entries = strata(table, column).loc[list(cases)]
     if without := entries.index[entries == MISSING].tolist():
         rule = f"must have an entry for every case, got none for {name_some(without)}"
@@ -57,9 +56,9 @@ def entries_of(
     return entries
 
 
-def _absent(column: str, attributes: list[str]) -> ValueError:
+def _absent(column: str, attributes: list[str], *, option: str = "by") -> ValueError:
     known = name_some(attributes, at_most=20)
-    return ValueError(f"`by` must be a column of the case table, got {column!r}. Choose from: {known}.")
+    return ValueError(f"`{option}` must be a column of the case table, got {column!r}. Choose from: {known}.")
 
 
 @dataclass(frozen=True)
