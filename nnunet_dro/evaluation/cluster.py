@@ -27,13 +27,10 @@ def each_done(
 
 
 def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """Do something with every item on the workers of a dask cluster.
+    """The results of a function of every item, as they come, on the workers of a dask cluster.
 
     If a worker is lost, dask gives to others what it was doing and what it had not yet handed over. The workers need
     this package and see the same files under the same paths.
-
-    Yields:
-        The results, one per item, as they come.
     """
     try:
         from distributed import Client, as_completed

@@ -38,15 +38,7 @@ _NEEDED = {"scores": ("case", "label"), "strata": ("attribute", "stratum", "labe
 
 
 def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
-    """The tables of an evaluation: name to content.
-
-    Args:
-        evaluation: The evaluation.
-
-    Returns:
-        ``scores.csv``, ``strata.csv`` and ``summary.json``, and ``lesions.csv`` and ``lesion_sizes.csv`` where lesions
-        were compared; undefined values are empty, or null.
-    """
+    """The tables of an evaluation, name to content; undefined values are empty, or null."""
     # Whole numbers, although the labels whose lesions are not compared have none.
     counts = {column: "Int64" for column in LESION_COUNTS if column in evaluation.scores.columns}
     tables = {"scores.csv": evaluation.scores.astype(counts), "strata.csv": evaluation.strata}
@@ -71,15 +63,7 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
 
 
 def comparison_files(comparison: Comparison) -> dict[str, str]:
-    """The tables of a comparison: name to content.
-
-    Args:
-        comparison: The comparison.
-
-    Returns:
-        ``comparison.csv``, ``changed.csv`` (the cases that changed most), ``summary.json`` and, where a method has
-        several trainings, ``trainings.csv``.
-    """
+    """The tables of a comparison, name to content: changed.csv has the cases that changed most."""
     tables = {"comparison.csv": comparison.table, "changed.csv": comparison.changed}
     tables |= {} if comparison.trainings is None else {"trainings.csv": comparison.trainings}
     summary = {

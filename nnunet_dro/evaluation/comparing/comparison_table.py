@@ -48,14 +48,7 @@ _FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """The trainings of all methods, over the cases that they have in common.
-
-    Attributes:
-        trainings: The trainings.
-        ground: What they have in common.
-        strata: Attribute to the stratum of each case.
-        patient_of_case: The patient of each case; None where every case is another patient.
-    """
+    """The trainings of all methods, over the cases that they have in common."""
 
     trainings: Trainings
     ground: CommonGround

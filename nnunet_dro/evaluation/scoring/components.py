@@ -21,15 +21,11 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The numbered parts of a mask.
+    """The numbered parts of a mask (z, y, x).
 
-    Attributes:
-        numbers: The number of each voxel's component, from 1; 0 outside the mask. Shape of the mask (z, y, x).
-        voxels: The flat indices of the mask's voxels, increasing, shape (n_voxels,).
-        of_voxel: The number of each of them.
-        n_voxels: The voxels of each component, shape (n,).
-        boxes: The smallest box that holds each component.
-        centres: The centre of mass of each component, in voxels along (z, y, x), shape (n, 3).
+    ``numbers`` has the number of each voxel's component, from 1, and 0 outside; ``voxels`` the flat indices of the
+    mask's voxels, and ``of_voxel`` their numbers. Of each component there are its number of voxels, the smallest box
+    around it, and its centre of mass in voxels, shape (n, 3).
     """
 
     numbers: IntegerArray
@@ -107,16 +103,7 @@ def meetings(numbers: IntegerArray, others: Components) -> dict[tuple[int, int],
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A lesion of the reference, and the predicted lesions that it is compared with.
-
-    Attributes:
-        lesion: Its number.
-        n_voxels: Its voxels.
-        predicted: The numbers of the predicted lesions; none if it is missed.
-        n_predicted: Their voxels together.
-        n_common: The voxels that they and the lesion have in common.
-        counted: Whether it is large enough to be counted.
-    """
+    """A lesion of the reference, and the predicted lesions (none if it is missed) that it is compared with together."""
 
     lesion: int
     n_voxels: int

@@ -31,12 +31,9 @@ _BYTE, _REPEAT = np.uint64(0xFF), np.uint64(0x0101010101010101)
 
 @dataclass(frozen=True)
 class JointCounts:
-    """How often each pair of reference and prediction value occurs.
+    """How often each pair of reference and prediction value occurs, arrays of shape (n_pairs,).
 
-    Attributes:
-        reference: Reference value of each pair, shape (n_pairs,).
-        prediction: Prediction value of each pair, shape (n_pairs,). A pair may occur more than once.
-        n_voxels: Number of voxels with this pair, shape (n_pairs,), > 0. The pair (0, 0) need not be complete.
+    A pair may occur more than once; the pair (0, 0) need not be complete.
     """
 
     reference: npt.NDArray[np.int64]
@@ -46,13 +43,10 @@ class JointCounts:
 
 @dataclass(frozen=True)
 class Foreground:
-    """The parts of two label maps where one of them is not background.
+    """The parts of two label maps (z, y, x) where one of them is not background.
 
-    Attributes:
-        words: Eight bytes each of reference and prediction, shape (n_words,).
-        first: Where the words begin: flat voxel index, increasing, shape (n_words,).
-        rest: The voxels of reference and prediction that come after the last whole word.
-        shape: Shape of the label maps (z, y, x).
+    ``words`` are eight bytes each of reference and prediction, ``first`` the flat index of the voxel where each begins,
+    increasing, and ``rest`` the voxels of both that come after the last whole word.
     """
 
     words: tuple[WordArray, WordArray]

@@ -25,14 +25,10 @@ _ADVICE = "The cases that were scored are kept: run it again with --resume."
 
 @dataclass
 class KeptScores:
-    """The finished cases of a run.
+    """The finished cases of a run, in a file; with ``resume`` what an earlier run left there is used.
 
     A line is written with one call, so that a run that is killed leaves at most one line cut short; that is cut off
     when another run goes on.
-
-    Attributes:
-        path: The file.
-        resume: Whether to use what an earlier run left in the file, instead of replacing it.
     """
 
     path: Path
@@ -93,9 +89,6 @@ def keeping(path: Path, *, resume: bool, seconds: Callable[[], float] = time.mon
 
     At the end the file is removed, and also where a run that resumes nothing ends within its first minute, because the
     input was wrong or its user interrupted it. It stays if the process is killed.
-
-    Yields:
-        The scores.
     """
     kept = KeptScores(path, resume)
     started = seconds()

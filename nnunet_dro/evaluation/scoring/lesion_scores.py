@@ -2,17 +2,15 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nnunet_dro.evaluation.scoring.components import BoolArray, Match, Matching, match_lesions
 from nnunet_dro.evaluation.scoring.foreground import Box
-from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, lesion_metrics
+from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-
-if TYPE_CHECKING:
-    from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 
 _NAN = float("nan")
 
@@ -26,6 +24,25 @@ LESION_COLUMNS = (
 DISTANCE_COLUMNS = {"hd95": "lesion_hd95", "nsd": "lesion_nsd"}
 
 
+@dataclass(frozen=True)
+class LesionScoring:
+    """How the lesions of a case are scored.
+
+    Attributes:
+        instances: What a lesion is, and when it is found.
+        metrics: Names of metrics on lesions.
+        nsd_tolerance_mm: Border voxels count as agreeing up to this distance, mm.
+        penalty_mm: The distance of a lesion that is missed or invented, mm.
+        without_lesions: The value of each metric where nothing is counted in either of reference and prediction.
+    """
+
+    instances: Instances
+    metrics: tuple[str, ...]
+    nsd_tolerance_mm: float
+    penalty_mm: float
+    without_lesions: Mapping[str, float]
+
+
 def lesion_columns(metrics: Collection[str]) -> list[str]:
     """The columns of lesions.csv where these metrics are computed."""
     return [*LESION_COLUMNS, *(column for column, metric in DISTANCE_COLUMNS.items() if metric in metrics)]
@@ -34,16 +51,14 @@ def lesion_columns(metrics: Collection[str]) -> list[str]:
 def score_lesions(
     reference: BoolArray,
     prediction: BoolArray,
-    scoring: "Scoring",
+    scoring: LesionScoring,
     *,
-    penalty_mm: float,
     spacing: tuple[float, ...],
-    flat: tuple[int, ...],
-    corner: Sequence[int],
-    has_spacing: bool,
+    flat: tuple[int, ...] = (),
+    corner: Sequence[int] = (0, 0, 0),
+    has_spacing: bool = True,
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Scores of the lesions of one label; a lesion that is missed or invented has the distance ``penalty_mm``."""
-    assert scoring.instances is not None
+    """Scores of the lesions of one label."""
     voxel_mm3 = float(np.prod(spacing))
     matching = match_lesions(reference, prediction, scoring.instances, voxel_mm3=voxel_mm3)
     distances = {
@@ -51,13 +66,12 @@ def score_lesions(
         for match in matching.matches
         if match.predicted and any(metric in scoring.metrics for metric in DISTANCE_COLUMNS.values())
     }
-    volume = voxel_mm3 if has_spacing else _NAN
-    rows = _rows(matching, scoring, distances, penalty_mm=penalty_mm, corner=corner, voxel_mm3=volume)
-    return _values(matching, scoring, distances, penalty_mm), rows
+    rows = _rows(matching, scoring, distances, corner=corner, voxel_mm3=voxel_mm3 if has_spacing else _NAN)
+    return _values(matching, scoring, distances), rows
 
 
 def _values(
-    matching: Matching, scoring: "Scoring", distances: Mapping[int, Mapping[str, float]], penalty_mm: float
+    matching: Matching, scoring: LesionScoring, distances: Mapping[int, Mapping[str, float]]
 ) -> dict[str, float]:
     lesions = matching.counted
     found = [match for match in lesions if match.predicted]
@@ -65,7 +79,7 @@ def _values(
     counts = dict(zip(LESION_COUNTS, (len(lesions), len(found), n_right + n_invented, n_invented), strict=True))
     n_all = len(lesions) + n_invented
     if not n_all:
-        return counts | scoring.without_lesions()
+        return counts | dict(scoring.without_lesions)
     recall = len(found) / len(lesions) if lesions else _NAN
     precision = n_right / (n_right + n_invented) if n_right + n_invented else _NAN
     rq = len(found) / (len(found) + (n_invented + len(lesions) - len(found)) / 2)
@@ -81,14 +95,14 @@ def _values(
     }
     for column, metric in DISTANCE_COLUMNS.items():
         if metric in scoring.metrics:
-            penalty = 0.0 if METRICS[metric].more_is_better else penalty_mm
+            penalty = 0.0 if METRICS[metric].more_is_better else scoring.penalty_mm
             of_found = math.fsum(distances[match.lesion][column] for match in found)
             values[metric] = (of_found + penalty * (n_all - len(found))) / n_all
     return counts | {metric: values[metric] for metric in lesion_metrics(scoring.metrics)}
 
 
 def _distances(
-    matching: Matching, match: Match, scoring: "Scoring", spacing: tuple[float, ...], flat: tuple[int, ...]
+    matching: Matching, match: Match, scoring: LesionScoring, spacing: tuple[float, ...], flat: tuple[int, ...]
 ) -> dict[str, float]:
     """The distances between a lesion and what it is matched with."""
     from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
@@ -110,15 +124,14 @@ def _distances(
 
 def _rows(
     matching: Matching,
-    scoring: "Scoring",
+    scoring: LesionScoring,
     distances: Mapping[int, Mapping[str, float]],
     *,
-    penalty_mm: float,
     corner: Sequence[int],
     voxel_mm3: float,
 ) -> list[dict[str, Any]]:
     asked = [column for column, metric in DISTANCE_COLUMNS.items() if metric in scoring.metrics]
-    missed = {"hd95": penalty_mm, "nsd": 0.0}
+    missed = {"hd95": scoring.penalty_mm, "nsd": 0.0}
     rows = []
     for match, centre in zip(matching.matches, matching.reference.centres, strict=True):
         row = {"of": "reference", "lesion": match.lesion, "counted": match.counted, "n_voxels": match.n_voxels}

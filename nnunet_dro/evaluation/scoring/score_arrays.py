@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.scoring.foreground import Box, Foreground
 from nnunet_dro.evaluation.scoring.grid import IntegerArray, diagonal_mm
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics, with_lesion_metrics
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.evaluation.scoring.lesion_scores import score_lesions
+from nnunet_dro.evaluation.scoring.lesion_scores import LesionScoring, score_lesions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, check_metrics
 
 #: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
@@ -237,11 +237,13 @@ def add_lesions(
         return lesions
     rule, penalty_mm = scoring.instances.rule, scoring.lesion_penalty_mm(diagonal_mm(reference.shape, spacing))
     margin = rule.n_dilations if rule.name == "brats" else 0
+    nothing = scoring.without_lesions()
+    how = LesionScoring(scoring.instances, scoring.metrics, scoring.nsd_tolerance_mm, penalty_mm, nothing)
     flat = _flat_axes(reference.shape)
     for row in rows:
         if not scoring.has_lesions(label := row["label"]):
             continue
-        row |= scoring.without_lesions()
+        row |= nothing
         if not (row["n_reference"] or row["n_prediction"]):
             continue
         values = labels.values[label]
@@ -252,13 +254,7 @@ def add_lesions(
         )
         masks, corner = _masks(around, reference, prediction, values, labels.ignore), [side.start for side in around]
         of_case, of_lesions = score_lesions(
-            *masks,
-            scoring,
-            penalty_mm=penalty_mm,
-            spacing=spacing,
-            flat=flat,
-            corner=corner,
-            has_spacing=has_spacing,
+            *masks, how, spacing=spacing, flat=flat, corner=corner, has_spacing=has_spacing
         )
         row |= of_case
         lesions += [{"label": label} | lesion for lesion in of_lesions]

@@ -162,16 +162,10 @@ def _percentile(smallest: Any, n: int, percent: float) -> float:
 
 
 class SurfaceDistances:
-    """Distances between the borders of a label in reference and prediction, both ways.
+    """Distances between the borders of a label in two masks (z, y, x) or (y, x), each with a voxel, both ways, mm.
 
     A voxel belongs to the border if it is in the label and one of its face neighbours is not, or lies outside the
-    arrays.
-
-    Args:
-        reference: Mask, shape (z, y, x), or (y, x) for a plane, with at least one voxel set.
-        prediction: Mask of the same shape, with at least one voxel set.
-        spacing: Voxel size along the axes, mm.
-        at_least_mm: Up to here all distances will be needed, mm; larger ones may take longer to find.
+    arrays. Up to ``at_least_mm`` all distances will be needed; larger ones may take longer to find.
     """
 
     def __init__(

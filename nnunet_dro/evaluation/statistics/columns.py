@@ -91,12 +91,7 @@ def confidence_column(statistic: str, end: str, confidence: float) -> str:
 
 
 def enough_cases(statistic: str, n_defined: int) -> bool:
-    """Whether a statistic rests on enough cases: a percentile has at least one case beyond it.
-
-    Returns:
-        Whether there are ceil(1 / q) cases, q being the share of cases beyond the percentile: 20 for p5, 10 for p10, 4
-        for p25, p75 and iqr, 2 for the median. Two for std, and one for the others.
-    """
+    """Whether a statistic rests on enough cases: a percentile has at least one case beyond it."""
     if statistic not in STATISTICS:
         known = name_some(STATISTICS, at_most=len(STATISTICS))
         raise ValueError(f"`statistic` must be among {known}, got {statistic!r}.")

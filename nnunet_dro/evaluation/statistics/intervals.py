@@ -35,15 +35,10 @@ _MOST_NUMBERS = 1 << 22
 
 
 def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> FloatArray:
-    """95 % intervals to read, of each sample's `STATISTICS`.
+    """95 % intervals to read of each sample's `STATISTICS`, shape (n_samples, n_statistics, 2).
 
-    Args:
-        samples: One array of shape (n,) each, of any size; NaN (undefined) is left out first, infinite is an error.
-        bounded: For each sample, whether its values lie between 0 and 1.
-
-    Returns:
-        Lower and upper bounds, shape (n_samples, n_statistics, 2), in the unit of the values; NaN where there is none:
-        with fewer than `FEWEST` values, and of the standard deviation, the smallest and the largest value.
+    NaN in a sample is undefined and left out; ``bounded`` says whether its values lie between 0 and 1. There is none
+    (NaN) with fewer than `FEWEST` values, and of the standard deviation, the smallest and the largest value.
 
     Example:
         >>> bounds = intervals([np.linspace(0.5, 1.0, 101)], bounded=[True])
@@ -60,18 +55,11 @@ def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> Floa
 
 
 def difference_intervals(pairs: Sequence[tuple[FloatArray, FloatArray]], *, bounded: Sequence[bool]) -> FloatArray:
-    """95 % intervals to read, of the differences of paired samples' `STATISTICS`.
+    """95 % intervals to read, of the differences (second minus first) of paired samples' `STATISTICS`, as `intervals`.
 
     The difference is that of the two statistics (of the medians, say), not the statistic of the differences. That of
-    percentiles reaches from one's lower bound less the other's upper one to the reverse.
-
-    Args:
-        pairs: Two arrays of shape (n,) each, a value per case in the same order of cases. Cases in which either is NaN
-            are left out first.
-        bounded: For each pair, whether its values lie between 0 and 1.
-
-    Returns:
-        Bounds of second minus first, shape (n_pairs, n_statistics, 2); NaN where there is none, as of `intervals`.
+    percentiles reaches from one's lower bound less the other's upper one to the reverse. Cases in which either is NaN
+    are left out.
     """
     complete = [_complete(first, second) for first, second in pairs]
     bounds: FloatArray = np.full((len(complete), len(STATISTICS), 2), np.nan)
@@ -96,15 +84,7 @@ def guaranteed_means(
 ) -> FloatArray:
     """95 % bounds of means for verdicts: they assume that the values lie between ``low`` and 1, and nothing else.
 
-    Args:
-        samples: One array of shape (n,) each; NaN is left out first.
-        bounded: For each sample, whether its values have these limits; the others have no bounds.
-        low: The least possible value: 0, or -1 for differences.
-        n_resamples: Number of random draws; 0 gives no bounds.
-        seed: Random seed of the draws, >= 0.
-
-    Returns:
-        Lower and upper bounds, shape (n_samples, 2); NaN where there is none.
+    Shape (n_samples, 2); NaN for samples that are not ``bounded`` so, and without draws. ``low`` is -1 for differences.
     """
     if n_resamples < 0:
         raise ValueError(f"`n_resamples` must be at least 0, got {n_resamples!r}. Take 2000, or 0 for no intervals.")
@@ -120,16 +100,9 @@ def guaranteed_means(
 
 
 def one_sided_bound(sample: FloatArray, percent: float, *, end: str, confidence: float) -> float:
-    """The exact one-sided bound of a percentile.
+    """The exact one-sided bound of a percentile, wrong in at most 100 - ``confidence`` per cent of the samples.
 
-    Args:
-        sample: Shape (n,); NaN is left out.
-        percent: The percentile, between 0 and 100.
-        end: ``low`` or ``high``.
-        confidence: In per cent: the bound is wrong in at most 100 - ``confidence`` per cent of the samples.
-
-    Returns:
-        The bound, never beyond the percentile of the sample itself; NaN where there are too few values for one.
+    It is never beyond the percentile of the sample itself; NaN where there are too few values for one.
     """
     if not len(ascending := _ascending(sample)):
         return float("nan")

@@ -35,22 +35,13 @@ def bounded_mean(
 
     With weights (D_0, ..., D_n) that are uniform on the simplex, the lower bound of the mean is the ``tail`` quantile
     of D_0 low + sum_i D_i x_i, and the upper one the 1 - ``tail`` quantile of D_0 high + sum_i D_i x_i: one more case
-    is added, as bad or as good as can be. Its share shrinks as 1 / (n + 1), so that large samples lose little.
+    is added, as bad or as good as can be. Its share shrinks as 1 / (n + 1), so that large samples lose little. That
+    each bound is wrong with a probability of at most ``tail`` is a conjecture that no known distribution violates.
 
     With more than `MOST_DRAWN` values the quantiles follow from their moments; with 600 they differ from those of
-    50,000 draws by less than 2 % of half the interval's width.
+    50,000 draws by less than 2 % of half the interval's width. Fewer than 1 / ``tail`` - 1 draws give the limits.
 
-    Args:
-        samples: Shape (n_samples, n), n >= 1, between ``low`` and ``high``; each row in ascending order.
-        low: The least possible value.
-        high: The largest possible value.
-        tail: The probability that each bound is wrong. That it is never exceeded is a conjecture which no known
-            distribution violates.
-        n_resamples: Number of draws of the weights; fewer than 1 / ``tail`` - 1 give the limits.
-        seed: Random seed of the draws, which depend on it and on n alone.
-
-    Returns:
-        Lower and upper bounds, shape (n_samples, 2).
+    The samples are ascending rows, shape (n_samples, n), n >= 1; the bounds have the shape (n_samples, 2).
 
     Source: Gaffke 2005, Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
     variable; Learned-Miller and Thomas 2019, A new confidence interval for the mean of a bounded random variable
@@ -98,13 +89,7 @@ def _power_sums(deviations: FloatArray) -> FloatArray:
 
 
 def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> FloatArray:
-    """The quantile of the mean with weights that are uniform on the simplex, of a sample to which a value is added.
-
-    Args:
-        sums: Sums of the powers 1 to 4 of the values, shape (4, n_samples).
-        n: Number of values.
-        added: The further value, shape (n_samples,).
-        p: The probability.
+    """The quantile of `bounded_mean`, from the sums of the powers 1 to 4 of n values, shape (4, n_samples).
 
     Source: Cornish and Fisher 1937, Moments and cumulants in the specification of distributions.
     """
@@ -126,12 +111,7 @@ def _limit_of_draws(sums: FloatArray, n: int, added: FloatArray, p: float) -> Fl
 def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
     """Bounds of the mean by Student's t, corrected for skewness: the limit of its bootstrap (bootstrap-t).
 
-    Args:
-        samples: Shape (n_samples, n), n >= 6.
-        tail: The probability that each bound is wrong, roughly.
-
-    Returns:
-        Bounds, shape (n_samples, 2); the value itself where all values of a sample are equal.
+    Of samples of shape (n_samples, n), n >= 6; the value itself where all values of a sample are equal.
 
     Source: Hall 1992, The Bootstrap and Edgeworth Expansion, sections 2.5 and 3.3.
     """
@@ -156,15 +136,7 @@ def _skewed_t(skewness: FloatArray, kurtosis: FloatArray, n: int, p: float) -> F
 
 
 def mean_by_students_t(samples: FloatArray, *, tail: float) -> FloatArray:
-    """Bounds of the mean by Student's t distribution: mean +- t std / sqrt(n).
-
-    Args:
-        samples: Shape (n_samples, n), n >= 2.
-        tail: The probability that each bound is wrong, roughly.
-
-    Returns:
-        Bounds, shape (n_samples, 2).
-    """
+    """Bounds of the mean by Student's t distribution, mean +- t std / sqrt(n), of samples of shape (n_samples, n)."""
     from scipy.special import stdtrit
 
     n = samples.shape[1]
@@ -173,15 +145,9 @@ def mean_by_students_t(samples: FloatArray, *, tail: float) -> FloatArray:
 
 
 def percentile_bounds(ascending: FloatArray, percent: float, *, tail: float) -> FloatArray:
-    """Bounds of a percentile, each of which is wrong with a probability of at most ``tail``.
+    """Bounds of a percentile, each wrong with a probability of at most ``tail``, of ascending samples (n_samples, n).
 
-    Args:
-        ascending: Samples of one size, each in ascending order, shape (n_samples, n), n >= 1.
-        percent: The percentile, between 0 and 100.
-        tail: The probability that the lower bound lies above the percentile, and that the upper one lies below it.
-
-    Returns:
-        Lower and upper bounds, shape (n_samples, 2). NaN where the sample is too small for a bound.
+    NaN where the sample is too small for a bound.
 
     Example:
         >>> percentile_bounds(np.arange(59.0)[None], 5, tail=0.05).tolist()
@@ -201,18 +167,10 @@ def percentile_bounds(ascending: FloatArray, percent: float, *, tail: float) -> 
 
 @lru_cache(maxsize=4096)
 def bound_ranks(n: int, percent: float, *, tail: float) -> tuple[int, int]:
-    """The ranks (1 to n) of the order statistics that bound a percentile.
+    """The ranks (1 to n) of the order statistics that bound a percentile; 0 and n + 1 stand for no bound.
 
     With B ~ Binomial(n, p), the lower rank is the largest l with P(B < l) <= tail, and the upper one the smallest u
     with P(B >= u) <= tail.
-
-    Args:
-        n: Size of the sample.
-        percent: The percentile, between 0 and 100.
-        tail: The probability that each bound is wrong.
-
-    Returns:
-        Lower and upper rank; 0 and n + 1 stand for no bound.
     """
     cdf = _binomial_cdf(n, percent / 100)
     # P(B >= u) = 1 - cdf[u - 1]; the sum from above keeps its digits where it is small.

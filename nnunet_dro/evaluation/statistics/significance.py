@@ -20,11 +20,7 @@ _MOST_LISTED = 500
 def wilcoxon_p(differences: FloatArray) -> float:
     """Two-sided p value of the Wilcoxon signed-rank test; zero differences are left out (Wilcoxon 1945).
 
-    Args:
-        differences: Shape (n,), finite.
-
-    Returns:
-        The p value, exact for small samples without ties; 1 if all differences are zero, NaN without any difference.
+    Exact for small samples without ties; 1 if all differences are zero, NaN without any difference.
     """
     from scipy.stats import wilcoxon
 
@@ -40,18 +36,12 @@ def wilcoxon_p(differences: FloatArray) -> float:
 
 
 def typical_value(differences: FloatArray, *, with_interval: bool = True) -> tuple[float, float, float]:
-    """The Hodges-Lehmann estimate of paired differences, with its exact 95 % interval from the signed-rank test.
+    """The Hodges-Lehmann estimate of paired differences, and its exact 95 % interval from the signed-rank test.
 
     That is the median of the means of any two of them (each with itself, too): the value that the test would leave as
     it is. The interval has the values that the test would not reject, from the k-th smallest mean to the k-th largest
-    one, where P(W+ < k) is at most 2.5 % with independent differences whose distribution is symmetric.
-
-    Args:
-        differences: Shape (n,), finite, zeros among them.
-        with_interval: Whether to compute the interval.
-
-    Returns:
-        The estimate, and its lower and upper bound; NaN without any difference, and bounds from six on.
+    one, where P(W+ < k) is at most 2.5 % with independent differences whose distribution is symmetric. NaN without any
+    difference; there are bounds from six on.
 
     Source: Hollander, Wolfe and Chicken 2014, Nonparametric Statistical Methods, sections 3.2 and 3.3.
     """
@@ -100,15 +90,9 @@ def _signed_rank_place(n: int) -> int:
 
 
 def holm(p_values: FloatArray) -> FloatArray:
-    """P values adjusted for their number, by Holm's step-down method.
+    """P values adjusted for their number, by Holm's step-down method; NaN stands for no test.
 
     The i-th smallest of m becomes max over j <= i of min(1, (m - j + 1) p_j).
-
-    Args:
-        p_values: Shape (m,), 0 to 1. NaN stands for no test: it stays NaN and does not count.
-
-    Returns:
-        Adjusted p values, same shape and order.
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
 

@@ -120,11 +120,9 @@ def _n_components(mask: BoolArray) -> float:
 
 
 def contrast(grey: FloatArray, mask: BoolArray) -> float:
-    """The contrast of a structure to its surroundings.
+    """|mean inside - mean around| / standard deviation around, where *around* is up to 3 voxels away.
 
-    Returns:
-        |mean inside - mean around| / standard deviation around, where *around* is up to 3 voxels away; NaN where there
-        is nothing inside or around, or all around is the same.
+    NaN where there is nothing inside or around, or all around is the same.
     """
     if not mask.any():
         return _NAN

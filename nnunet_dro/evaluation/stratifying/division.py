@@ -17,17 +17,10 @@ from nnunet_dro.nnunet.raw_dataset import case_table_of
 
 @dataclass(frozen=True)
 class Division:
-    """What the case table says of the evaluated cases.
+    """What the case table (of the file ``path``, None without any) says of the evaluated cases.
 
-    Attributes:
-        cases: Their names, sorted.
-        path: The file of the case table, if there is one.
-        table: Its content.
-        strata: Attribute to the stratum of each case.
-        patient_of_case: The patient of each case; None where every case is another patient.
-        absent: Attribute to stratum to its number of references without a prediction, also for strata of the case table
-            without any case; a reference whose stratum is not known counts in each of them.
-        notes: What is to be said of the table, and of attributes that were computed.
+    ``absent`` is attribute to stratum to its number of references without a prediction, also for strata of the case
+    table without any case; a reference whose stratum is not known counts in each of them.
     """
 
     cases: tuple[str, ...]

@@ -19,9 +19,7 @@ PLANES = ("axial", "coronal", "sagittal")
 class Orientation:
     """How to turn an array so that its axes point superior, posterior and left, the nearest to it without resampling.
 
-    Attributes:
-        order: The array axis that becomes each of the three.
-        flipped: Whether each of the three is reversed then.
+    ``order`` is the array axis that becomes each of the three, ``flipped`` whether it is reversed then.
     """
 
     order: tuple[int, int, int] = (0, 1, 2)

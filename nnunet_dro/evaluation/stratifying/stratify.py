@@ -63,13 +63,7 @@ def _absent(column: str, attributes: list[str], *, option: str = "by") -> ValueE
 
 @dataclass(frozen=True)
 class Part:
-    """One column that divides the cases.
-
-    Attributes:
-        column: Its name.
-        edges: Where to cut it, as written; empty to take its entries as they are.
-        n_quantiles: Number of parts of equal size to cut it into; 0 for no such cut.
-    """
+    """One column that divides the cases: cut at edges (as written) or into quantiles, or by its entries as they are."""
 
     column: str
     edges: tuple[str, ...] = ()
