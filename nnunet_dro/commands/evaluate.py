@@ -6,21 +6,36 @@ from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.shared import Output, Overwrite, ProtocolFile, RequireFile, show, stop_if_unmet, takes
-from nnunet_dro.evaluation.options import RUNNING, EvaluateOptions
+from nnunet_dro.commands.shared import (
+    Output,
+    Overwrite,
+    ProtocolFile,
+    RequireFile,
+    argument,
+    option,
+    show,
+    stop_if_unmet,
+    takes,
+)
+from nnunet_dro.evaluation.options import MODEL, RUNNING, EvaluateOptions
 from nnunet_dro.progress_bar import progress_bar
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Options(EvaluateOptions):
-    reference: Annotated[Path, typer.Argument(help="Folder of reference label maps.", readable=False)]
+    reference: Annotated[Path | None, argument("Folder of reference label maps.")] = None
     prediction: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder of predicted label maps, model folder of nnU-Net, or its summary.json.", readable=False
-        ),
-    ]
+        Path | None, argument("Folder of predicted label maps, model folder of nnU-Net, or its summary.json.")
+    ] = None
     output: Output
+    dataset: Annotated[
+        str | None, option("Name or number of the dataset.", "--dataset", "-d", rich_help_panel=MODEL)
+    ] = None
+    configuration: Annotated[
+        str | None, option("Configuration, such as 3d_fullres.", "--configuration", "-c", rich_help_panel=MODEL)
+    ] = None
+    trainer: Annotated[str, option("Name of the trainer.", "--trainer", "-tr", rich_help_panel=MODEL)] = "nnUNetTrainer"
+    plans: Annotated[str, option("Name of the plans.", "--plans", "-p", rich_help_panel=MODEL)] = "nnUNetPlans"
     overwrite: Overwrite = False
     require_file: RequireFile = None
     protocol: ProtocolFile = None
@@ -32,6 +47,20 @@ class _Options(EvaluateOptions):
             rich_help_panel=RUNNING,
         ),
     ] = False
+
+    @property
+    def folders(self) -> tuple[Path, Path]:
+        """Where references and predictions are: as given, or those of the trained model."""
+        from nnunet_dro.nnunet.folders import references_of, trained_model
+
+        if self.reference and self.prediction and not self.dataset:
+            return self.reference, self.prediction
+        if self.reference or not self.dataset:
+            cure = "Give REFERENCE and PREDICTION, or a trained model with -d DATASET -c CONFIGURATION."
+            got = "both" if self.dataset else "one folder" if self.reference else "neither"
+            raise ValueError(f"`evaluate` must have two folders or a model to evaluate, got {got}. {cure}")
+        model = trained_model(self.dataset, self.trainer, self.plans, self.configuration)
+        return references_of(model.parent.name), model
 
 
 @takes(_Options)
@@ -51,11 +80,11 @@ def evaluate(options: _Options) -> None:
     from_file = [one.text for one in read_requirements(options.require_file)] if options.require_file else []
     requirements = [*options.requirements, *from_file]
     options = replace(options, requirements=requirements, jobs=options.jobs or cpu_count())
-    output = options.output
+    output, folders = options.output, options.folders
     check_output(output, overwrite=options.overwrite)
     kept_file = output.absolute().with_name(f".{output.absolute().name}.scored")
     with progress_bar("Reading label maps") as progress, keeping(kept_file, resume=options.resume) as kept:
-        evaluation = evaluate_files(options.reference, options.prediction, options, kept=kept, progress=progress)
+        evaluation = evaluate_files(*folders, options, kept=kept, progress=progress)
         if options.protocol:
             evaluation = under_protocol(evaluation, read_protocol(options.protocol), options.protocol)
         files = {**evaluation_files(evaluation), **evaluation_reports(evaluation)}

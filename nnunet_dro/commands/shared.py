@@ -93,7 +93,8 @@ def _of_flag(name: str, one: Declared, default: Any) -> tuple[Any, Any]:
     if hint is bool and default:
         switch += f"/--no-{name}"
     completion = complete_column if flag.is_column else None
-    given = option(flag.help, switch, min=flag.least, rich_help_panel=flag.panel, autocompletion=completion)
+    switches = [switch, flag.short] if flag.short else [switch]
+    given = option(flag.help, *switches, min=flag.least, rich_help_panel=flag.panel, autocompletion=completion)
     return Annotated[hint, given], default
 
 

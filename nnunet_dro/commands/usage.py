@@ -11,6 +11,9 @@ from typer.core import TyperCommand, TyperGroup
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
+#: A fold as nnU-Net's commands take it.
+_FOLD = re.compile(r"\d+|all", re.ASCII)
+
 #: The base of all errors of usage. Typer has them from click or, since version 0.27, from a copy of its own.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
@@ -69,6 +72,15 @@ class Commands(TyperGroup):
 
 class Command(TyperCommand):
     """A command whose help has a panel for each kind of options, and shows every flag whole, however narrow it is."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words; several folds may follow one ``-f``, as in nnU-Net's commands."""
+        words: list[str] = []
+        for word in args:
+            if words[-2:-1] in (["-f"], ["--folds"]) and _FOLD.fullmatch(word):
+                words.append("-f")
+            words.append(word)
+        return super().parse_args(ctx, words)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and options."""

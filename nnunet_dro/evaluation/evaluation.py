@@ -180,7 +180,7 @@ def _find_inputs(
 ) -> tuple[Inputs, ScoredPairs | None]:
     """The files, and their scores where a summary.json has them already."""
     if prediction.suffix != ".json" or prediction.is_dir():
-        return find_inputs(reference, prediction, missing=options.missing), None
+        return find_inputs(reference, prediction, missing=options.missing, folds=options.folds), None
     summary = read_summary(prediction, labels, options.scoring)
     return matched_inputs(summary.inputs, prediction, references, missing=options.missing), ScoredPairs(summary.scores)
 

@@ -40,15 +40,21 @@ class Inputs:
         return [pair.case for pair in self.pairs if pair.prediction is None]
 
 
-def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule | str = MissingRule.ERROR) -> Inputs:
-    """Pair the files of references and predictions."""
+def find_inputs(
+    reference: Path,
+    prediction: Path,
+    *,
+    missing: MissingRule | str = MissingRule.ERROR,
+    folds: Sequence[str] = (),
+) -> Inputs:
+    """Pair the files of references and predictions; of a model folder those of some folds, or of all."""
     missing = choice_of(MissingRule, missing, name="missing")
     references = list_label_maps(reference)
     if not prediction.is_dir():
         cure = "Give a folder of label maps, a model folder of nnU-Net, or a summary.json."
         raise FileNotFoundError(f"`prediction` must be a folder, got {str(prediction)!r}. {cure}")
     notes: list[str] = []
-    folders = _validation_folders(prediction, notes)
+    folders = _validation_folders(prediction, notes, folds)
     predictions: dict[str, Path] = {}
     for folder in folders or [prediction]:
         found = list_label_maps(folder)
@@ -79,7 +85,7 @@ def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule | str
     if lacking and missing is MissingRule.WORST:
         notes.append(f"Cases without a prediction are scored as failed: {name_some(lacking, at_most=20)}.")
     pairs = tuple(PairOfFiles(case, references[case], predictions.get(case)) for case in cases)
-    absent = () if missing is MissingRule.WORST or _of_one_fold(prediction) else tuple(lacking)
+    absent = () if missing is MissingRule.WORST or folds or _of_one_fold(prediction) else tuple(lacking)
     return Inputs(_method(prediction), pairs, tuple(notes), absent)
 
 
@@ -110,8 +116,17 @@ def matched_inputs(
     return replace(inputs, notes=tuple(notes), lacking=() if _of_one_fold(prediction) else tuple(lacking))
 
 
-def _validation_folders(folder: Path, notes: list[str]) -> list[Path]:
+def _validation_folders(folder: Path, notes: list[str], wanted: Sequence[str] = ()) -> list[Path]:
     """The folders of validation predictions in a model folder or fold; none in any other folder."""
+    if wanted:
+        there = sorted(path.parent.name for path in folder.glob("fold_*/validation"))
+        if lacking := sorted({f"fold_{name}" for name in wanted} - set(there)):
+            cure = "Make the predictions with nnUNetv2_train ... --val."
+            raise FileNotFoundError(
+                f"`folds` must be folds with a folder validation in {str(folder)!r} (there are {name_some(there)}), "
+                f"got {name_some(lacking)}. {cure}"
+            )
+        return [folder / f"fold_{name}" / "validation" for name in dict.fromkeys(wanted)]
     if FOLD_NAME.fullmatch(folder.name) and (folder / "validation").is_dir():
         return [folder / "validation"]
     folds = sorted(path for path in folder.iterdir() if path.is_dir() and FOLD_NAME.fullmatch(path.name))

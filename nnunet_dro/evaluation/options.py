@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # The panels of the help, beside the one with what everybody uses.
 STRATA, SCORES, LESIONS, REQUIREMENTS, RUNNING = "Strata", "Scores", "Lesions", "Requirements", "Running"
+MODEL = "A model that nnU-Net trained, in place of the folders"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Flag:
         least: The least number that is allowed.
         is_column: Whether it names a column of the case table.
         has_commas: Whether it is given once, with commas between its entries.
+        short: Its short name, such as ``-f``.
     """
 
     help: str
@@ -37,6 +39,7 @@ class Flag:
     least: int | None = None
     is_column: bool = False
     has_commas: bool = False
+    short: str | None = None
 
     def value(self, given: Any) -> Any:
         """A value as protocols and summary.json have it, from one of the command line or of a field."""
@@ -226,6 +229,8 @@ class EvaluateOptions(LockedEvaluation):
         workers: Address of a dask scheduler, on whose workers to score in place of threads; they must see the files
             under the same paths.
         method: Name of the method that made the predictions; None takes it from the path.
+        folds: The folds of a model folder to evaluate, such as ``0`` or ``all``; none for those with validation
+            predictions.
     """
 
     _FILES: ClassVar = ("cases", "images", "dataset_json")
@@ -251,6 +256,14 @@ class EvaluateOptions(LockedEvaluation):
         Flag("Dask scheduler whose workers score the cases, such as tcp://scheduler:8786.", RUNNING),
     ] = None
     method: Annotated[str | None, Flag("Name of the method in tables; default: taken from the path.", RUNNING)] = None
+    folds: Annotated[
+        Sequence[str],
+        Flag("Folds of the model: -f 0 1 2; default: all with validation predictions.", MODEL, short="-f"),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _normalise(self, "folds")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, nearest_names
 
 #: The file in which nnU-Net keeps the description of a dataset.
 DATASET_JSON = "dataset.json"
@@ -110,6 +110,33 @@ def fold_folder(results: Path, trainer: str, plans: str, configuration: str, fol
         'Dataset004_Hippocampus/nnUNetTrainerDRO__nnUNetPlans__2d/fold_0'
     """
     return results / f"{trainer}__{plans}__{configuration}" / f"fold_{fold}"
+
+
+def trained_model(dataset: str, trainer: str, plans: str, configuration: str | None) -> Path:
+    """The folder of a trained model in nnUNet_results; whichever of its names is wrong, those that fit are named."""
+    results = find_dataset(dataset, folder_of("nnUNet_results", cure="give folders"))
+    models = [path.name.split("__") for path in sorted(results.glob("*__*__*")) if path.is_dir()]
+    wanted = {"trainer": trainer, "plans": plans, "configuration": configuration}
+    for place, (kind, name) in enumerate(wanted.items()):
+        known = dict.fromkeys(model[place] for model in models)
+        models = [model for model in models if model[place] == name]
+        if not models:
+            got, cure = repr(name) if name else "none", f"Choose from: {nearest_names(name or '', list(known))}."
+            raise FileNotFoundError(f"`{kind}` must be one that was trained in {str(results)!r}, got {got}. {cure}")
+    return results / "__".join(models[0])
+
+
+def references_of(dataset: str) -> Path:
+    """The reference label maps of the training cases of a dataset: those that nnU-Net validates with, or labelsTr."""
+    inner = {"nnUNet_preprocessed": "gt_segmentations", "nnUNet_raw": "labelsTr"}
+    places = [known / name for variable, name in inner.items() if (known := dataset_folder(variable, dataset))]
+    if found := next((place for place in places if place.is_dir()), None):
+        return found
+    got = name_some(list(map(str, places))) if places else "neither variable set"
+    raise FileNotFoundError(
+        f"`reference` must be gt_segmentations of {dataset} in nnUNet_preprocessed or labelsTr in nnUNet_raw, got "
+        f"{'no such folder: ' * bool(places)}{got}. Set the variables as for nnU-Net, or give folders."
+    )
 
 
 def folds_of(folders: Sequence[Path]) -> list["Fold"]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -395,3 +396,99 @@ def test_hostile_paths_in_summary_json_stay_text(tmp_path):
     assert scores_of(tmp_path / "out")["case"].tolist() == ["<script>alert(1)<script>", "x"]
     assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "reference", "summary.json"]
+
+
+@pytest.fixture
+def trained(tmp_path, monkeypatch):
+    """The folders of nnU-Net with the validation predictions of two folds of a model, and a fold without any."""
+    for name in ("raw", "preprocessed", "results"):
+        monkeypatch.setenv(f"nnUNet_{name}", str(tmp_path / name))
+    dataset = tmp_path / "preprocessed" / "Dataset007_Tiny"
+    write_study(dataset, shifts=(0, 1, 2))
+    (dataset / "reference").rename(dataset / "gt_segmentations")
+    model = tmp_path / "results" / dataset.name / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
+    for fold in range(2):
+        (model / f"fold_{fold}" / "validation").mkdir(parents=True)
+        name = f"case_{fold:02}.nii.gz"
+        (dataset / "prediction" / name).rename(model / f"fold_{fold}" / "validation" / name)
+    (model / "fold_2").mkdir()
+    (model.parent / "nnUNetTrainer__nnUNetPlans__2d").mkdir()
+    return tmp_path
+
+
+_OF_MODEL = ("-d", 7, "-c", "3d_fullres", "-tr", "nnUNetTrainerDRO")
+
+
+@pytest.mark.parametrize(
+    ("options", "cases"),
+    [
+        ((), ["case_00", "case_01"]),
+        (("-d", "Dataset007_Tiny", "-p", "nnUNetPlans"), ["case_00", "case_01"]),
+        (("-f", 1), ["case_01"]),
+        (("-f", 0, 1), ["case_00", "case_01"]),
+        (("--folds", 1, 0, "--folds", 1), ["case_00", "case_01"]),
+    ],
+)
+def test_trained_model_is_found_by_the_names_that_nnunet_takes(trained, options, cases):
+    result = run("evaluate", *_OF_MODEL, *options, "-o", trained / "out", "--bootstrap", 0)
+
+    assert result.exit_code == 0, result.output
+    assert list(dice_of(trained / "out")) == cases
+    model = trained / "results" / "Dataset007_Tiny" / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
+    summary = summary_of(trained / "out")
+    assert summary["method"] == model.name
+    assert Path(summary["options"]["prediction"]) == model
+    # Of chosen folds, those of the others are not expected.
+    expected = [] if {"-f", "--folds"} & set(options) else ["case_02"]
+    assert summary["inputs"]["references_without_prediction"] == expected
+
+
+def test_references_of_a_model_may_be_those_of_the_raw_dataset(trained, monkeypatch):
+    raw = trained / "raw" / "Dataset007_Tiny"
+    raw.mkdir(parents=True)
+    (trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations").rename(raw / "labelsTr")
+    monkeypatch.delenv("nnUNet_preprocessed")
+
+    result = run("evaluate", *_OF_MODEL, "-o", trained / "out", "--bootstrap", 0)
+
+    assert result.exit_code == 0, result.output
+    assert dice_of(trained / "out") == {"case_00": 1.0, "case_01": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("-d", 8), ["`--dataset`", "got '8'", "Choose from: Dataset007_Tiny"]),
+        (("-tr", "nnUNetTrainerERM"), ["`--trainer`", "nnUNetTrainerERM", "Choose from: nnUNetTrainer"]),
+        (("-p", "Other"), ["`--plans`", "'Other'", "Choose from: nnUNetPlans."]),
+        (("-c", "2d"), ["`--configuration`", "'2d'", "Choose from: 3d_fullres."]),
+        (("-f", 0, 2, 3), ["`--folds`", "there are fold_0, fold_1", "got fold_2, fold_3", "--val"]),
+        (("-c", ""), ["`--configuration`", "got none", "3d_fullres"]),
+    ],
+)
+def test_what_was_not_trained_is_refused_with_what_was(trained, options, words):
+    result = run("evaluate", *_OF_MODEL, *options, "-o", trained / "out")
+
+    check_refused(result, trained, *words)
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ("nnUNet_results", ["`nnUNet_results` must be set", "export nnUNet_results=...", "or give folders"]),
+        ("nnUNet_preprocessed", ["gt_segmentations of Dataset007_Tiny", "no such folder", "labelsTr"]),
+        ("nnUNet_preprocessed nnUNet_raw", ["gt_segmentations of Dataset007_Tiny", "neither variable set"]),
+    ],
+)
+def test_model_cannot_be_found_without_nnunets_variables(trained, monkeypatch, variable, words):
+    for name in variable.split():
+        monkeypatch.delenv(name)
+
+    check_refused(run("evaluate", *_OF_MODEL, "-o", trained / "out"), trained, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "got"), [((), "neither"), (("a",), "one folder"), (("a", "b", *_OF_MODEL), "both")], ids=str
+)
+def test_either_two_folders_or_a_model_are_evaluated(trained, words, got):
+    check_refused(run("evaluate", *words, "-o", trained / "out"), trained, f"got {got}", "-d DATASET")
