@@ -58,7 +58,7 @@ def test_without_words_it_shows_what_one_does_in_the_order_of_a_project(run):
     [
         (("evalute",), ["'evalute'", "Did you mean 'evaluate'?", "`nnunet-dro --help`"]),
         (("--bogus",), ["--bogus", "--help`"]),
-        (("evaluate",), ["reference", "evaluate --help`"]),
+        (("evaluate",), ["--output", "evaluate --help`"]),
         (("evaluate", "a", "b", "-o", "c", "--metric", "x"), ["--metric", "--metrics"]),
         (("evaluate", "a", "b", "-o", "c", "--bootstrap", "many"), ["--bootstrap", "integer"]),
         (("evaluate", "a", "b", "-o", "c", "--empty", "never"), ["--empty", "never", "undefined"]),

@@ -32,6 +32,9 @@ from nnunet_dro.nnunet.folders import find_dataset_json
 
 Progress = Callable[[int, int], None]
 
+#: The units that are pixels where no voxel size is known, and what is measured in them.
+_SIZES = {"mm": "distances", "ml": "volumes"}
+
 
 def evaluate(
     reference: Path | str,
@@ -243,6 +246,7 @@ def _notes(
             f"{METRICS[metric].title} leaves out {lost} row{'' if lost == 1 else 's'} of scores.csv where only "
             "the reference or only the prediction has the label; Dice counts them as 0."
         )
-    if in_pixels(scores) and any(METRICS[metric].unit == "mm" for metric in scoring.metrics):
-        notes.append("The images have no voxel size: distances are in pixels (px).")
+    units = {METRICS[metric].unit for metric in scoring.metrics}
+    if in_pixels(scores) and (what := [noun for unit, noun in _SIZES.items() if unit in units]):
+        notes.append(f"The images have no voxel size: {' and '.join(what)} are in pixels (px).")
     return [*notes, *percentile_notes(statistics)]

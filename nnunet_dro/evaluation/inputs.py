@@ -174,9 +174,10 @@ class Summary:
 
 def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> Summary:
     """Scores from the summary.json that nnU-Net writes; no label map is read."""
-    if surfaces := [m for m in scoring.metrics if METRICS[m].on_surfaces or METRICS[m].on_lesions]:
+    lacking = [m for m in scoring.metrics if METRICS[m].on_surfaces or METRICS[m].on_lesions or METRICS[m].unit == "ml"]
+    if lacking:
         raise ValueError(
-            f"`metrics` must follow from voxel counts where a summary.json is evaluated, got {name_some(surfaces)}, "
+            f"`metrics` must follow from voxel counts where a summary.json is evaluated, got {name_some(lacking)}, "
             f"which {str(path)!r} lacks. Give the folder of the predictions instead."
         )
     entries = _entries(path, labels)

@@ -118,8 +118,10 @@ class LockedEvaluation:
     metrics: Annotated[
         Sequence[str],
         Flag(
-            "Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd and nsd; with --instances also "
-            "lesion_recall, lesion_precision, lesion_f1, pq, sq, rq, lesion_dice, lesion_hd95 and lesion_nsd.",
+            "Any of dice, iou, sensitivity, precision, hd95, hd95_pooled, hd, assd, nsd, volume_error, "
+            "absolute_volume_error, relative_volume_error, absolute_relative_volume_error and "
+            "false_positive_volume; with --instances also lesion_recall, lesion_precision, lesion_f1, pq, sq, rq, "
+            "lesion_dice, lesion_hd95 and lesion_nsd.",
             has_commas=True,
         ),
     ] = ("dice",)

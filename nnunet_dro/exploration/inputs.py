@@ -186,8 +186,7 @@ def label_scores(
         case, label = np.argwhere(np.isinf(of_all.values))[0]
         got = f"an infinite one for {cases[case]!r}, {labels[label]!r}"
         raise ValueError(f"`scores` must be finite, got {got}. Evaluate it again.")
-    sign = 1.0 if known.more_is_better else -1.0
-    goodness = np.where(of_all.failed, -np.inf, sign * of_all.values)
+    goodness = np.where(of_all.failed, -np.inf, known.goodness(of_all.values))
     filled = np.where(of_all.failed, worst_values({"": of_all}, known), of_all.values)
     found = [
         LabelScores(label, of_all.values[:, n], of_all.failed[:, n], goodness[:, n], filled[:, n])

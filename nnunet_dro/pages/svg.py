@@ -68,8 +68,8 @@ def value_range(values: Sequence[float], *, fraction: bool) -> tuple[float, floa
         # A little air, or the worst case would lie on the edge.
         low = max(0.0, math.floor((low - 2) / 10) * 10)
         return min(low, 80.0), high
-    step = round_step(max(high, 1e-3) / 5)
-    return 0.0, math.ceil(high / step + 1e-9) * step
+    step = round_step(max(high, -low, 1e-3) / 5)
+    return min(0.0, math.floor(low / step - 1e-9) * step), max(0.0, math.ceil(high / step + 1e-9) * step)
 
 
 def tick_text(value: float) -> str:

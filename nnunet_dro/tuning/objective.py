@@ -69,7 +69,7 @@ def parse_objective(text: str) -> Objective:
     if statistic not in STATISTICS:
         cure = f"Choose from: {', '.join(STATISTICS)}."
         raise ValueError(f"`objective` must begin with a statistic, got {statistic!r} in {text!r}. {cure}")
-    known = [name for name, of_name in METRICS.items() if not of_name.on_lesions]
+    known = [name for name, of_name in METRICS.items() if not (of_name.on_lesions or of_name.is_signed)]
     if metric is not None and metric not in known:
         cure = f"Choose from: {', '.join(known)}."
         raise ValueError(f"`objective` must have a known metric, got {metric!r} in {text!r}. {cure}")

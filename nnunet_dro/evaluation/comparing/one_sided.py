@@ -36,10 +36,9 @@ def method_values(evaluation: Evaluation, ground: CommonGround, metric: str) -> 
     undefined = np.isnan(values)
     if (failed := failed_rows(evaluation.scores, metric)) is None:
         return MethodValues(values, np.zeros_like(undefined), np.zeros_like(undefined))
-    either = evaluation.scores[["case", "label"]].assign(failed=(failed["missed"] | failed["invented"]).astype(float))
+    left_out = evaluation.scores[["case", "label"]].assign(left_out=failed["left_out"].astype(float))
     sizes = [ground.align(evaluation.scores, column) for column in size_columns(metric)]
-    has_failed = ground.align(either, "failed") == 1
-    return MethodValues(values, undefined & has_failed, undefined & (sizes[0] == 0) & (sizes[1] == 0))
+    return MethodValues(values, ground.align(left_out, "left_out") == 1, undefined & (sizes[0] == 0) & (sizes[1] == 0))
 
 
 def completed(methods: Mapping[str, MethodValues], metric: str, *, among: Collection[str]) -> dict[str, FloatArray]:
@@ -87,8 +86,10 @@ def notes_on_one_sided(
             lacking = {name: np.isnan(v.values) & ~np.isnan(filled[name]) for name, v in compared.items()}
             any_value = ~np.isnan(list(filled.values())).all(axis=0)
             unknown = {name: np.isnan(of_name) & any_value for name, of_name in filled.items()}
-            best = "1" if METRICS[metric].more_is_better else "0 mm"
-            worst = "0" if METRICS[metric].more_is_better else "the largest distance of any method for the label"
+            known = METRICS[metric]
+            best = "1" if known.more_is_better else "0" if known.of_volumes else "0 mm"
+            largest = "the largest error" if known.of_volumes else "the largest distance"
+            worst = "0" if known.more_is_better else f"{largest} of any method for the label"
             for where, say in (
                 (
                     {n: lacking[n] & v.failed for n, v in compared.items()},

@@ -4,10 +4,10 @@ import math
 import re
 from dataclasses import dataclass
 
-_BOUND = re.compile(r"(?P<number>([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4}))?)(?P<unit>%|pt|mm)?", re.ASCII)
+_BOUND = re.compile(r"(?P<number>([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4}))?)(?P<unit>%|pt|mm|ml)?", re.ASCII)
 
 #: Unit to the unit of the metrics that it fits.
-_FITS = {"%": "fraction", "pt": "fraction", "mm": "mm"}
+_FITS = {"%": "fraction", "pt": "fraction", "mm": "mm", "ml": "ml"}
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Bound:
 
     Attributes:
         number: The number, as written.
-        unit: ``%`` or ``pt`` (percentage points), ``mm``, or empty for a fraction, mm or a number of cases.
+        unit: ``%`` or ``pt`` (percentage points), ``mm``, ``ml``, or empty for what the metric has, or a number of
+            cases.
         value: As tables have it: 70% is 0.7.
     """
 
@@ -29,14 +30,25 @@ class Bound:
         """The number per value."""
         return 100 if self.unit in ("%", "pt") else 1
 
-    def doubt(self, name: str, unit: str, *, is_difference: bool, end: str) -> tuple[str, str] | None:
-        """The rule that a bound of a quantity breaks, and what to write instead; None if it can be meant."""
+    def doubt(
+        self, name: str, unit: str, *, is_difference: bool, end: str, is_bounded: bool = True
+    ) -> tuple[str, str] | None:
+        """The rule that a bound of a quantity breaks, and what to write instead; None if it can be meant.
+
+        Args:
+            name: What is compared with it.
+            unit: The unit of that.
+            is_difference: Whether it is a difference.
+            end: The end of an interval that has to meet the bound.
+            is_bounded: Whether a fraction lies between 0 and 1.
+        """
         if _FITS.get(self.unit, unit) != unit:
-            cure = "Write 0.70 or 70%, or points: -0.5pt." if unit == "fraction" else f"Write {self.number}mm."
-            return f"compare {name} with {'a fraction' if unit == 'fraction' else 'mm'}", cure
-        if unit != "fraction":
+            cure = "Write 0.70 or 70%, or points: -0.5pt." if unit == "fraction" else f"Write {self.number}{unit}."
+            return f"compare {name} with {'a fraction' if unit == 'fraction' else unit}", cure
+        if unit != "fraction" or (self.unit and not is_bounded):
             return None
-        least, what = (-1, "a difference of fractions") if is_difference else (0, "a fraction")
+        what = "a difference of fractions" if is_difference else "a fraction"
+        least = -1 if is_difference or not is_bounded else 0
         if not least <= self.value <= 1:
             return f"compare {name} with {what} from {least} to 1", self._spelled(is_difference)
         if not is_difference and self.unit and end == "low" and 0 < self.value < 0.01:

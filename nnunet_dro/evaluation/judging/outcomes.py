@@ -9,7 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.requirements import Requirement, refusal
-from nnunet_dro.evaluation.judging.verdicts import MET, NUMBERS, Verdict, in_mm, is_share, verdict_of, whole
+from nnunet_dro.evaluation.judging.verdicts import MET, NUMBERS, Verdict, is_share, unit_of, verdict_of, whole
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import name_some
@@ -97,8 +97,8 @@ class Outcome:
         if self.statistic in NUMBERS:
             return str(int(self.value))
         limit = self.requirement.limit
-        length = " px" if self.in_pixels else " mm"
-        unit = length if in_mm(self.metric) and not is_share(self.statistic) else limit.unit
+        unit = unit_of(self.metric, in_pixels=self.in_pixels)
+        unit = limit.unit if unit == "fraction" or is_share(self.statistic) else f" {unit}"
         # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
         scaled = self.value * limit.scale
         shown = (f"{scaled:.{digits}f}" for digits in range(1 if limit.scale > 1 else 3, 18))
@@ -193,7 +193,8 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
     if statistic in NUMBERS or (metric not in METRICS and not is_share(statistic)):
         return metric
     name, unit = (statistic, "fraction") if is_share(statistic) else (metric, METRICS[metric].unit)
-    doubt = requirement.limit.doubt(name, unit, is_difference="_difference" in statistic, end=requirement.end)
+    is_difference, is_bounded = "_difference" in statistic, is_share(statistic) or METRICS[metric].is_bounded
+    doubt = requirement.limit.doubt(name, unit, is_difference=is_difference, end=requirement.end, is_bounded=is_bounded)
     if doubt:
         raise refusal(doubt[0], requirement.text, doubt[1])
     return metric

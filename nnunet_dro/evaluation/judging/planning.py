@@ -92,8 +92,7 @@ def pilot_values(evaluation: Evaluation, requirement: Requirement, rows: pd.Data
         here = np.flatnonzero(inside)
         values = scores[metric].to_numpy(dtype=np.float64)[here]
         if failed := failed_rows(scores, metric):
-            lost = (failed["missed"] | failed["invented"])[here] & np.isnan(values)
-            values = np.where(lost, -np.inf if requirement.end == "low" else np.inf, values)
+            values = np.where(failed["left_out"][here], -np.inf if requirement.end == "low" else np.inf, values)
         found.append(values if codes is None else patient_values(values, codes[here]))
     return found
 

@@ -156,7 +156,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
             attribute ends at the first equals sign; ``*`` is every stratum, or every label), and beside the condition
             ``n_missed<=2`` or ``n_invented<=1`` (that many labels may be missed or invented), ``n>=8`` (that many cases
             with a value are needed, and enough), and ``n_patients>=8``. Bounds may have a unit: ``70%``, ``-0.5pt``
-            (percentage points), ``4mm``. Quotes go around what
+            (percentage points), ``4mm``, ``5ml``. Quotes go around what
             holds spaces. Without a label every label has to pass; without an attribute every stratum of every attribute
             has to, and all cases together.
         subject: `STRATA`, or `COMPARISON` for the differences of methods; then also ``method=NAME``, and confidence is
@@ -273,7 +273,7 @@ def _joined(words: list[str]) -> list[str]:
     for word in words:
         opened = joined and re.fullmatch(r"\w+(>=|<=|>|<)", joined[-1])
         continued = joined and re.fullmatch(r"\w+", joined[-1]) and re.match(r"[<>]", word)
-        unit = joined and re.fullmatch(r"(%|pt|mm)(@.*)?", word) and re.fullmatch(r"\w+[<>]=?[^@%]*\d", joined[-1])
+        unit = joined and re.fullmatch(r"(%|pt|mm|ml)(@.*)?", word) and re.fullmatch(r"\w+[<>]=?[^@%]*\d", joined[-1])
         if opened or continued or unit:
             joined[-1] += word
         else:

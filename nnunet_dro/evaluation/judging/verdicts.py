@@ -59,8 +59,9 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
     sides = list(_sides(row, requirement))
     misses = [text for kept, text in sides if not kept] + list(_misses(row, requirement))
     doubts = list(_doubts(row, requirement, value))
-    if in_pixels and requirement.limit.unit == "mm":
-        doubts.append("no voxel size is known, so that distances are in pixels: write the bound without mm")
+    if in_pixels and (unit := requirement.limit.unit) in ("mm", "ml"):
+        what = "distances" if unit == "mm" else "volumes"
+        doubts.append(f"no voxel size is known, so that {what} are in pixels: write the bound without {unit}")
     told = tuple(text for _, text in sides)
     if value == value and _column(row, requirement) != requirement.column:
         title = METRICS[str(row["metric"])].title
@@ -76,9 +77,9 @@ def whole(row: "pd.Series[Any]", column: str) -> int:
     return 0 if value != value else int(value)
 
 
-def in_mm(metric: str) -> bool:
-    """Whether a metric is a distance."""
-    return metric in METRICS and METRICS[metric].unit == "mm"
+def unit_of(metric: str, *, in_pixels: bool = False) -> str:
+    """The unit of a metric; ``fraction`` of one that is not in `METRICS`."""
+    return METRICS[metric].measured(pixels=in_pixels).unit if metric in METRICS else "fraction"
 
 
 def is_share(statistic: str) -> bool:
@@ -132,7 +133,7 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
     for kind in metric.undefined_if if metric else KINDS[:0]:
         if (n_failed := whole(row, f"n_{kind}")) and kind not in allowed:
             cases = f"{n_failed} case{'' if n_failed == 1 else 's'}"
-            distance = ", or give them a distance with --empty diagonal" if in_mm(str(row["metric"])) else ""
+            distance = ", or give them a distance with --empty diagonal" if unit_of(str(row["metric"])) == "mm" else ""
             cure = f"allow that with n_{kind}<={n_failed}{distance}"
             yield f"it leaves out {cases} in which the label was {IN_WORDS[kind]} ({cure})"
 
@@ -171,9 +172,10 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
         return "there is no p value where a method has several trainings"
     if requirement.confidence is not None and requirement.statistic in PERCENTILES:
         return f"there is a bound from {cases_needed(requirement)} {_counted(row)[1]} on"
-    if in_mm(str(row["metric"])) and requirement.column.startswith("mean_"):
+    if not is_bounded(str(row["metric"])) and requirement.column.startswith("mean_"):
         cure = "p75_difference<=1@97.5" if "_difference" in requirement.column else "p75<=4@95"
-        return f"distances have no limit, so that no bound of their mean is sure: ask for a percentile, {cure}"
+        what = "distances" if unit_of(str(row["metric"])) == "mm" else "volume errors"
+        return f"{what} have no limit, so that no bound of their mean is sure: ask for a percentile, {cure}"
     return f"there is none with so few {_counted(row)[1]}"
 
 
@@ -190,7 +192,7 @@ def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
     """
     verdicts = []
     for metric, low, high in table[["metric", *GUARANTEED_DIFFERENCE]].itertuples(index=False):
-        allowed = margin / 100 if is_bounded(metric) else margin
+        allowed = margin / 100 if METRICS[metric].unit == "fraction" else margin
         least, most = (low, high) if METRICS[metric].more_is_better else (-high, -low)
         if least > 0:
             verdicts.append(BETTER)

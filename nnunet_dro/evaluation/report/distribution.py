@@ -61,10 +61,11 @@ class StratumCases:
     ) -> "StratumCases":
         """Sort the values of some rows, in shown units; where no marks are given, they are the percentiles."""
         finite = np.flatnonzero(np.isfinite(values))
-        order = finite[np.argsort(values[finite] if metric.more_is_better else -values[finite], kind="stable")]
+        order = finite[np.argsort(metric.goodness(values[finite]), kind="stable")]
         if marks is None:
             numbers = np.percentile(values[finite], (5, 25, 50, 75)) if len(finite) else np.full(4, np.nan)
-            marks = dict(zip(("p5", "p25", "median", "p75"), numbers.tolist(), strict=True))
+            mean = float(values[finite].mean()) if len(finite) else np.nan
+            marks = {"mean": mean, **dict(zip(("p5", "p25", "median", "p75"), numbers.tolist(), strict=True))}
         return cls(index, title, len(values), values[order], rows[order], marks)
 
 
@@ -81,7 +82,7 @@ def cases_by_stratum(
     for record in strata[(strata["label"] == label) & (strata["metric"] == metric.name)].to_dict("records"):
         stratum = str(record["stratum"])
         inside = stratum_of_row == stratum
-        marks = {name: scaled(float(record[name]), metric) for name in ("p5", "p25", "median", "p75", "max")}
+        marks = {name: scaled(float(record[name]), metric) for name in ("mean", "p5", "p25", "median", "p75")}
         title = stratum_title(str(record["attribute"]), stratum)
         found.append(StratumCases.of(places[stratum], title, values[inside], rows[inside], metric, marks))
     return found
@@ -96,7 +97,7 @@ def distribution(
     the case table.
     """
     values = [float(v) for stratum in strata for v in stratum.values]
-    low, high = value_range(values, fraction=metric.unit == "fraction")
+    low, high = value_range(values, fraction=metric.is_bounded)
     x = Scale(low, high, _SIDE, WIDTH - _SIDE)
     height = _TOP + _ROW * len(strata) + _BOTTOM
     parts = []
@@ -155,7 +156,7 @@ def swarm(positions: npt.NDArray[np.float64], *, size: float = 5.6, half: float 
 def quantile_curves(strata: Sequence[StratumCases], metric: Metric, *, label: str) -> Markup:
     """A curve per stratum: x the share of its cases, y the value they do not exceed, as percentiles have it."""
     values = [float(v) for stratum in strata for v in stratum.values]
-    x, y = scales((0, 100), value_range(values, fraction=metric.unit == "fraction"))
+    x, y = scales((0, 100), value_range(values, fraction=metric.is_bounded))
     shares_shown = (5, 10, 25, 50, 75, 100)
     parts = axes(x, y, "share of cases (%)", metric_title(metric), x_ticks=shares_shown, x_kind="grid percentile")
     most_points = _MOST_POINTS if len(strata) <= _MANY_CURVES else _POINTS_OF_MANY

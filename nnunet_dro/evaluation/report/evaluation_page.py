@@ -168,7 +168,9 @@ def _distributions(figures: _Figures, strata: pd.DataFrame, metric: Metric, lege
         dots = distribution(drawn, metric, label=label, column=column, at_most=at_most)
         charts.append((label, (dots, quantile_curves(of_strata, metric, label=label))))
     statistic = STATISTICS[metric.tail]
-    tail = f"{statistic.title}, which {statistic.share} {'lies below' if metric.more_is_better else 'exceeds'}"
+    tail = f"the {statistic.phrase}"
+    if not metric.is_signed:
+        tail = f"{statistic.title}, which {statistic.share} {'lies below' if metric.more_is_better else 'exceeds'}"
     limited = "" if at_most is None else f", the worst {at_most} of each stratum; lines and bands are of all cases"
     yield Heading(f"Distribution of {metric.title}", 3)
     yield Prose(
@@ -212,7 +214,7 @@ def _volumes(figures: _Figures) -> list[Block]:
         of_label = figures.of_label(label)
         of_label = of_label.assign(y=shown(of_label[metric.name], metric))
         if at_most is not None:
-            of_label = of_label.sort_values("y", ascending=metric.more_is_better, kind="stable").head(at_most)
+            of_label = of_label.sort_values("y", key=metric.goodness, kind="stable").head(at_most)
         points = pd.DataFrame({"x": of_label["reference_ml"], "y": of_label["y"], "row": of_label.index})
         points["stratum"] = 0 if of_case is None else stratum_index(of_label, of_case)
         points = points[np.isfinite(points["y"]) & (points["x"] > 0)]
@@ -257,7 +259,7 @@ def _pictures(entries: "Sequence[GalleryEntry]", links: Mapping[tuple[str, str],
 def _cases(figures: _Figures) -> SortableTable:
     """The table of cases, with the rows that figures refer to and the worst others."""
     first, scores, rows = figures.metrics[0], figures.scores, figures.rows
-    chosen = rows.chosen(scores[first.name].to_numpy(dtype=np.float64), more_is_better=first.more_is_better)
+    chosen = rows.chosen(first.goodness(scores[first.name].to_numpy(dtype=np.float64)))
     in_table = scores.take(chosen) if rows.is_limited else scores
     return scores_table(in_table, figures.metrics, figures.evaluation.stratum_of_case)
 

@@ -45,7 +45,7 @@ def against_volume(points: pd.DataFrame, metric: Metric, *, label: str, columns:
     smallest, largest = points["x"].min(), points["x"].max()
     logarithmic = bool(largest / smallest > 10)
     limits = (smallest / 1.15, largest * 1.15) if logarithmic else value_range([largest], fraction=False)
-    y_limits = value_range(points["y"].tolist(), fraction=metric.unit == "fraction")
+    y_limits = value_range(points["y"].tolist(), fraction=metric.is_bounded)
     x, y = scales(limits, y_limits, logarithmic=logarithmic)
     parts = axes(x, y, "volume of the reference (ml)", metric_title(metric)) + _dots(points, x, y)
     described = f"{metric.title} of {label} against the reference's volume: every case a dot"
@@ -59,7 +59,7 @@ def paired(
     points = _finite(points)
     if not len(points):
         return Markup("")
-    limits = value_range([*points["x"], *points["y"]], fraction=metric.unit == "fraction")
+    limits = value_range([*points["x"], *points["y"]], fraction=metric.is_bounded)
     x, y = scales(limits, limits)
     baseline, method = (shortened(name, 30) for name in methods)
     parts = axes(x, y, f"{baseline}, {metric_title(metric)}", f"{method}, {metric_title(metric)}")

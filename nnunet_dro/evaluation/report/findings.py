@@ -59,8 +59,9 @@ def findings(evaluation: Evaluation) -> list[Note]:
         stratum_row = of_stratum.get((attribute, str(tail["worst_stratum"]), label), {})
         reference = evaluation.options.reference_stratum
         other = "reference" if str(tail["best_stratum"]) == reference else "best"
-        badness = float(tail["worst"]) * (-1 if metric.more_is_better else 1)
-        found.append((badness, _finding(metric, attribute, label, tail, stratum_row, other)))
+        found.append(
+            (-metric.goodness(float(tail["worst"])), _finding(metric, attribute, label, tail, stratum_row, other))
+        )
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
 
 

@@ -21,7 +21,7 @@ def metric_named(name: str, scores: pd.DataFrame | None = None) -> Metric:
 
 def shown_statistics(metric: Metric) -> tuple[str, ...]:
     """The statistics that tables show: the centre, the spread, then the bad side of the distribution."""
-    tail = ("p25", "p10", "p5") if metric.more_is_better else ("p75", "max")
+    tail = ("p25", "p10", "p5") if metric.more_is_better else ("min", "max") if metric.is_signed else ("p75", "max")
     return ("mean", "median", "iqr", *tail)
 
 
@@ -31,7 +31,7 @@ def scaled(value: float, metric: Metric) -> float:
 
 
 def unit_sign(metric: Metric) -> str:
-    """The unit of shown values: ``%``, ``mm`` or ``px``."""
+    """The unit of shown values: ``%``, ``mm``, ``ml`` or ``px``."""
     return "%" if metric.unit == "fraction" else metric.unit
 
 
@@ -58,8 +58,8 @@ def estimate(row: "Mapping[Hashable, Any]", column: str) -> tuple[float, float, 
 
 
 def number(value: float, metric: Metric) -> str:
-    """A value in its shown unit with one decimal, without the unit; `NO_VALUE` for NaN."""
-    return _decimal(scaled(value, metric), signed=False)
+    """A value in its shown unit with one decimal (ml: three digits), without the unit; `NO_VALUE` for NaN."""
+    return _decimal(value, metric, signed=False)
 
 
 def quantity(value: float, metric: Metric) -> str:
@@ -69,7 +69,7 @@ def quantity(value: float, metric: Metric) -> str:
 
 def difference(value: float, metric: Metric) -> str:
     """A difference in percentage points or mm with its sign, such as ``+3.1``; `NO_VALUE` for NaN."""
-    return _decimal(scaled(value, metric), signed=True)
+    return _decimal(value, metric, signed=True)
 
 
 def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -> str:
@@ -162,13 +162,12 @@ def at_start(name: str) -> str:
     return name[:1].upper() + name[1:] if name.islower() else name
 
 
-def _decimal(value: float, *, signed: bool) -> str:
+def _decimal(value: float, metric: Metric, *, signed: bool) -> str:
     if math.isnan(value):
         return NO_VALUE
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    rounded = round(value, 1) + 0.0  # + 0.0 turns -0.0 into 0.0
-    text = f"{abs(rounded):.1f}"
-    if rounded < 0:
-        return f"−{text}"
-    return f"+{text}" if signed and rounded > 0 else text
+    size = abs(scaled(value, metric))
+    text = volume(size) if metric.unit == "ml" else f"{size:.1f}"
+    sign = "−" if value < 0 else "+" if signed else ""
+    return f"{sign}{text}" if text.strip("0.") else text

@@ -73,14 +73,15 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 
     if not evaluation.metrics:
         return []
     metric = metric_named(evaluation.metrics[0])
-    sign = 1 if metric.more_is_better else -1
     ranked: list[Choice] = []
     defined = evaluation.scores[evaluation.scores[metric.name].notna()]
     strata = evaluation.strata[["attribute", "stratum", "label"]].drop_duplicates()
     for attribute, stratum, label in strata.itertuples(index=False):
         of_case = evaluation.stratum_of_case[attribute].astype(object)
         inside = defined[(defined["label"] == label) & (defined["case"].map(of_case) == stratum)]
-        order = np.lexsort((inside["case"].to_numpy(dtype=object).astype(str), sign * inside[metric.name].to_numpy()))
+        order = np.lexsort(
+            (inside["case"].to_numpy(dtype=object).astype(str), metric.goodness(inside[metric.name].to_numpy()))
+        )
         for rank, place in enumerate(order[:per_stratum]):
             row = inside.iloc[int(place)]
             ranked.append(Choice(attribute, stratum, label, str(row["case"]), float(row[metric.name]), rank))
@@ -90,8 +91,8 @@ def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 
 
 def by_urgency(choices: Sequence[Choice], evaluation: Evaluation) -> list[Choice]:
     """Choices where there is not room for all: the worst of every stratum and label, worse first, then the second."""
-    sign = 1 if metric_named(evaluation.metrics[0]).more_is_better else -1
-    return sorted(choices, key=lambda choice: (choice.rank, sign * choice.value))
+    metric = metric_named(evaluation.metrics[0])
+    return sorted(choices, key=lambda choice: (choice.rank, metric.goodness(choice.value)))
 
 
 def score_text(choice: Choice, evaluation: Evaluation) -> str:

@@ -70,7 +70,7 @@ def on_bounds(title: str, bounds: Sequence[tuple[str, str]], metric: Metric) -> 
 
 def _shades(metric: Metric, table: Table) -> Markup:
     swatches: list[list[str]] = []
-    if metric.unit == "fraction":
+    if metric.is_bounded:
         swatches.append([f"{high:g}–{low:g} %" for high, low in pairwise(100 - s for s in (0, *SHADES, 100))])
         between = [f"{low:g}–{high:g}" for low, high in pairwise(SPREAD_SHADES)]
         if any(column.title == "IQR" for column in table.columns):
@@ -79,7 +79,10 @@ def _shades(metric: Metric, table: Table) -> Markup:
     for title, steps in zip((metric.title, "the IQR"), swatches, strict=False):
         spans = (Markup('<span class="swatch shade{}">{}</span>').format(n, step) for n, step in enumerate(steps))
         lines.append(Markup("Shades of {}: {}").format(title, Markup(" ").join(spans)))
-    words = Markup("<br>").join(lines) or "Shades: the larger the distance within this table, the darker."
+    words = (
+        Markup("<br>").join(lines)
+        or f"Shades: the larger the {'error' if metric.of_volumes else 'distance'} within this table, the darker."
+    )
     return Markup('<p class="key">{}</p>').format(words)
 
 
@@ -90,7 +93,8 @@ def methods(metrics: Sequence[Metric], about: Mapping[str, Any]) -> list[Block]:
     for metric in metrics:
         unit = "Shown in per cent" if metric.unit == "fraction" else f"In {metric.unit}"
         text = f"{definitions.get(metric.name, metric.definition)}. {unit}"
-        of_metrics.append((metric.title, f"{text}; {'higher' if metric.more_is_better else 'lower'} is better."))
+        better = "higher" if metric.more_is_better else "nearer to 0" if metric.is_signed else "lower"
+        of_metrics.append((metric.title, f"{text}; {better} is better."))
     others = [(statistic.title, statistic.definition) for statistic in STATISTICS.values()]
     linear = "interpolated linearly between cases; cases without a value are counted and left out"
     others += [("Percentiles", linear), *((name, text) for name, text in definitions.items() if name not in METRICS)]
@@ -145,8 +149,7 @@ def worst_labels(strata: pd.DataFrame, worst: pd.DataFrame, attribute: str, *, m
     values = ranked[ranked["statistic"] == metric.tail].set_index("label")["worst"]
     extreme = "lowest" if metric.more_is_better else "highest"
     by = f"whose worst stratum has the {extreme} {STATISTICS[metric.tail].title} of {metric.title}; strata.csv has all."
-    urgency = -values if metric.more_is_better else values
-    return _shown_labels(strata, attribute, urgency, by, n_rows=len(strata), most_rows=most_rows)
+    return _shown_labels(strata, attribute, -metric.goodness(values), by, n_rows=len(strata), most_rows=most_rows)
 
 
 def most_changed_labels(table: pd.DataFrame, attribute: str, *, n_rows: int, most_rows: int) -> tuple[list[str], str]:
@@ -194,12 +197,12 @@ class CaseRows:
             return rows
         return np.array([self._place.setdefault(int(row), len(self._place)) for row in rows], dtype=np.int64)
 
-    def chosen(self, values: npt.NDArray[np.float64], *, more_is_better: bool) -> npt.NDArray[np.int64]:
-        """The rows of the scores in the order of the table, by their values of the first metric; NaN is never worst."""
+    def chosen(self, goodness: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """The rows of the scores in the order of the table, by the first metric's goodness; NaN is never worst."""
         if not self.is_limited:
             return np.arange(self.n_rows)
         room = max(self.at_most - len(self._place), 0)
-        badness = np.nan_to_num(-values if more_is_better else values, nan=-np.inf)
+        badness = np.nan_to_num(-goodness, nan=-np.inf)
         order = np.argsort(-badness, kind="stable")[: self.at_most]
         others = [row for row in order.tolist() if row not in self._place][:room]
         return np.array([*self._place, *others], dtype=np.int64)

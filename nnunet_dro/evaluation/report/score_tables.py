@@ -23,7 +23,8 @@ def scores_table(
     columns = _names(scores, stratum_of_case)
     first = len(columns)
     for metric in metrics:
-        columns.append(Column(metric_title(metric), "number", shown(scores[metric.name], metric)))
+        kind = "volume" if metric.unit == "ml" else "number"
+        columns.append(Column(metric_title(metric), kind, shown(scores[metric.name], metric)))
     for name, title in (("reference_ml", "Reference (ml)"), ("prediction_ml", "Prediction (ml)")):
         if name in scores.columns:
             columns.append(Column(title, "volume", scores[name].tolist()))

@@ -107,7 +107,7 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     statistics = shown_statistics(metric)
     if all(0 < _n_values(record) <= MOST_LISTED for record in records):
         statistics = statistics[:N_OF_FEW]
-    values = (float(record[name]) for record in records for name in statistics if name != "max")
+    values = (abs(float(record[name])) for record in records for name in statistics if name not in ("min", "max"))
     largest = max(filter(math.isfinite, values), default=0.0)
     rivals = _Rivals(metric, records if "method" in names else ())
     columns = [*name_columns(names), (Column("n"), n_cell)]
@@ -237,8 +237,8 @@ def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0
     """
     if math.isnan(value):
         return 0
-    if metric.unit != "fraction":
-        share = min(1.0, value / largest) if largest > 0 else 0.0
+    if not metric.is_bounded:
+        share = min(1.0, abs(value) / largest) if largest > 0 else 0.0
         return min(DARKEST, int(share * (DARKEST + 1)))
     more_is_better = STATISTICS[statistic].more_is_better(metric)
     steps = SHADES if more_is_better else SPREAD_SHADES

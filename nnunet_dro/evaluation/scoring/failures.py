@@ -42,23 +42,19 @@ def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArr
     """Where a label was missed or invented.
 
     Returns:
-        ``missed`` (the reference has the label, the prediction does not) and ``invented`` (the reverse), a bool per
-        row; False where a count is not known. None where the scores have no counts.
+        ``missed`` (the reference has the label, the prediction does not), ``invented`` (the reverse), and ``left_out``
+        (those of both that have no value for that reason), a bool per row; False where a count is not known. None where
+        the scores have no counts.
     """
     columns = size_columns(metric)
     if not set(columns) <= set(scores.columns):
         return None
     reference, prediction = (scores[column].to_numpy(dtype=np.float64) for column in columns)
-    return {"missed": (reference > 0) & (prediction == 0), "invented": (reference == 0) & (prediction > 0)}
-
-
-def count_failures(values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None) -> dict[str, float]:
-    """How many cases of a stratum missed or invented the label, and how many of those have no value."""
-    if failed is None:
-        return dict.fromkeys((*(f"n_{kind}" for kind in KINDS), "n_left_out"), float("nan"))
-    counts: dict[str, float] = {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in failed.items()}
-    either = failed["missed"] | failed["invented"]
-    return counts | {"n_left_out": int(np.count_nonzero(either & np.isnan(values)))}
+    missed, invented = (reference > 0) & (prediction == 0), (reference == 0) & (prediction > 0)
+    # A false positive volume is not what a missed label lacks.
+    either = invented if metric == "false_positive_volume" else missed | invented
+    left_out = either & scores[metric].isna().to_numpy() if metric in scores else np.zeros_like(either)
+    return {"missed": missed, "invented": invented, "left_out": left_out}
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class Failure:
         self, values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None
     ) -> npt.NDArray[np.float64]:
         """Which cases fail (1, or 0); without a value those whose label was missed or invented, and NaN of others."""
-        lost = np.zeros(len(values), dtype=bool) if failed is None else failed["missed"] | failed["invented"]
+        lost = np.zeros(len(values), dtype=bool) if failed is None else failed["left_out"]
         return np.where(np.isnan(values), np.where(lost, 1.0, np.nan), COMPARE[self.comparison](values, self.bound))
 
 

@@ -40,6 +40,11 @@ class Grid:
         return float("nan") if self.affine is None else float(np.prod(self.spacing)) / 1000
 
     @property
+    def volume_of_voxel(self) -> float:
+        """The unit of volumes: that of a voxel in millilitres, or 1 (a pixel) where the format stores no voxel size."""
+        return 1.0 if self.affine is None else self.voxel_ml
+
+    @property
     def diagonal_mm(self) -> float:
         """Length of the image's diagonal, mm: no two voxels lie farther apart."""
         return diagonal_mm(self.shape, self.spacing)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.naming import name_some
 
@@ -17,13 +17,15 @@ class Metric:
     Attributes:
         name: Its column in scores.csv and its name at the command line.
         title: Its name in headings.
-        unit: ``fraction`` (0 to 1, shown in per cent) or ``mm``; on pages ``px`` where no voxel size is known.
-        more_is_better: Whether larger values are better.
+        unit: ``fraction`` (shown in per cent), ``mm`` or ``ml``; on pages ``px`` where no voxel size is known.
+        more_is_better: Whether larger values are better; if not, 0 is best.
         definition: Its definition in one line.
         on_surfaces: Whether it needs the distances between the two borders.
         undefined_if: The failures (``missed``, ``invented``) of a label for which it has no value, unless ``--empty``
             gives it one.
         on_lesions: Whether it is computed from the lesions of a label, which `Instances` says how to find.
+        of_volumes: Whether it follows from the volumes of a label in reference and prediction.
+        is_signed: Whether it is an error with a sign: neither more nor less is better, but what is nearer to 0.
     """
 
     name: str
@@ -34,15 +36,29 @@ class Metric:
     on_surfaces: bool = False
     undefined_if: tuple[str, ...] = ()
     on_lesions: bool = False
+    of_volumes: bool = False
+    is_signed: bool = False
 
     @property
     def tail(self) -> str:
-        """The statistic in strata.csv that reaches furthest into the bad cases without being a single case."""
-        return "p5" if self.more_is_better else "p75"
+        """The statistic in strata.csv that reaches furthest into the bad cases without being a single case.
+
+        Of signed errors, whose bad cases lie on both sides, it is the mean.
+        """
+        return "mean" if self.is_signed else "p5" if self.more_is_better else "p75"
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the values lie between 0 and 1."""
+        return self.unit == "fraction" and not self.of_volumes
+
+    def goodness(self, values: Any) -> Any:
+        """Values, or an array or a series of them, such that more is better."""
+        return values if self.more_is_better else -abs(values)
 
     def measured(self, *, pixels: bool) -> "Metric":
-        """The metric with the unit of its distances: ``px`` where no voxel size is known."""
-        return replace(self, unit="px") if pixels and self.unit == "mm" else self
+        """The metric with the unit of its distances and volumes: ``px`` where no voxel size is known."""
+        return replace(self, unit="px") if pixels and self.unit in ("mm", "ml") else self
 
 
 _MISSED, _INVENTED = ("missed",), ("invented",)
@@ -51,6 +67,8 @@ _MISSED, _INVENTED = ("missed",), ("invented",)
 _EITHER = (*_MISSED, *_INVENTED)
 
 _NOT_FOUND = "lesions that are missed or invented count as"
+
+_LACKS = "undefined where the reference lacks the label"
 
 _BORDER = "border: voxels of the label with a face neighbour outside it, or at the image's edge"
 
@@ -105,6 +123,50 @@ METRICS: dict[str, Metric] = {
             True,
             f"share of the border voxels of both that lie within the tolerance of the other border ({_BORDER})",
             on_surfaces=True,
+        ),
+        Metric(
+            "volume_error",
+            "Volume error",
+            "ml",
+            False,
+            "volume of the prediction minus that of the reference",
+            of_volumes=True,
+            is_signed=True,
+        ),
+        Metric(
+            "absolute_volume_error",
+            "Absolute volume error",
+            "ml",
+            False,
+            "difference of the volumes of prediction and reference, without a sign",
+            of_volumes=True,
+        ),
+        Metric(
+            "relative_volume_error",
+            "Relative volume error",
+            "fraction",
+            False,
+            f"volume error per volume of the reference; {_LACKS}",
+            undefined_if=_INVENTED,
+            of_volumes=True,
+            is_signed=True,
+        ),
+        Metric(
+            "absolute_relative_volume_error",
+            "Absolute relative volume error",
+            "fraction",
+            False,
+            f"absolute volume error per volume of the reference; {_LACKS}",
+            undefined_if=_INVENTED,
+            of_volumes=True,
+        ),
+        Metric(
+            "false_positive_volume",
+            "False positive volume",
+            "ml",
+            False,
+            "volume of the prediction in cases whose reference lacks the label; undefined in the others",
+            of_volumes=True,
         ),
         Metric(
             "lesion_recall",
@@ -186,12 +248,12 @@ METRICS: dict[str, Metric] = {
 
 def is_bounded(name: str) -> bool:
     """Whether the values of a metric lie between 0 and 1; not known of metrics that are not in `METRICS`."""
-    return name in METRICS and METRICS[name].unit == "fraction"
+    return name in METRICS and METRICS[name].is_bounded
 
 
 def check_metrics(names: Collection[str]) -> tuple[str, ...]:
     """Check the names of metrics."""
-    known = name_some(list(METRICS), at_most=20)
+    known = name_some(METRICS, at_most=len(METRICS))
     if not names:
         raise ValueError(f"`metrics` must name at least one metric, got none. Choose from: {known}.")
     for name in names:
@@ -201,5 +263,5 @@ def check_metrics(names: Collection[str]) -> tuple[str, ...]:
 
 
 def in_pixels(scores: "pd.DataFrame") -> bool:
-    """Whether the distances of a scores frame are in pixels, because it knows the voxel size of no case."""
+    """Whether the distances and volumes of a scores frame are in pixels, because it knows the voxel size of no case."""
     return "reference_ml" in scores and bool(scores["reference_ml"].isna().all())

@@ -1,5 +1,6 @@
 """The scores of a pair of label maps, a row per label, with rules for labels that a map lacks."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +10,7 @@ import numpy as np
 
 from nnunet_dro.choices import EmptyRule, choice_of
 from nnunet_dro.evaluation.scoring.foreground import Box, Foreground
-from nnunet_dro.evaluation.scoring.grid import IntegerArray, diagonal_mm
+from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray, diagonal_mm
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics, with_lesion_metrics
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.lesion_scores import LesionScoring, score_lesions
@@ -64,7 +65,13 @@ class Scoring:
         return ["label", *self.metrics, *COUNTS, *_VOLUMES, *counts]
 
     def of_counts(
-        self, n_reference: int, n_prediction: int, n_intersection: int, *, diagonal_mm: float = _NAN
+        self,
+        n_reference: int,
+        n_prediction: int,
+        n_intersection: int,
+        *,
+        diagonal_mm: float = _NAN,
+        voxel_ml: float = _NAN,
     ) -> dict[str, float]:
         """The metrics that follow from counts alone; distances are among them only where a map lacks the label."""
         of_voxels = [metric for metric in self.metrics if not METRICS[metric].on_lesions]
@@ -77,25 +84,42 @@ class Scoring:
             "sensitivity": n_intersection / n_reference if n_reference else _NAN,
             "precision": n_intersection / n_prediction if n_prediction else _NAN,
             "nsd": 0.0,
+            **self.of_volumes(n_reference, n_prediction, voxel_ml),
         }
         distances = {EmptyRule.BRATS: BRATS_DISTANCE_MM, EmptyRule.DIAGONAL: diagonal_mm}
         distance = distances.get(EmptyRule(self.empty), _NAN)
         return {metric: values.get(metric, distance) for metric in of_voxels}
 
-    def _of_nothing(self, metrics: Iterable[str]) -> dict[str, float]:
-        """The values where neither map has anything to compare."""
-        is_undefined = self.empty in (EmptyRule.UNDEFINED, EmptyRule.DIAGONAL)
-        return {m: _NAN if is_undefined else float(METRICS[m].more_is_better) for m in metrics}
+    def of_volumes(self, n_reference: int, n_prediction: int, voxel_ml: float) -> dict[str, float]:
+        """The metrics on the volumes of a label, from its voxels in reference and prediction."""
+        voxels = n_prediction - n_reference
+        error, relative = voxels * voxel_ml, voxels / n_reference if n_reference else _NAN
+        values = {
+            "volume_error": error,
+            "absolute_volume_error": abs(error),
+            "relative_volume_error": relative,
+            "absolute_relative_volume_error": abs(relative),
+            "false_positive_volume": _NAN if n_reference else error,
+        }
+        return {name: value for name, value in values.items() if name in self.metrics}
 
-    def worst(self, diagonal_mm: float) -> dict[str, float]:
-        """The values of a case without a prediction, of a label that is compared lesion by lesion."""
-        distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else diagonal_mm
-        of_lesions = self.lesion_penalty_mm(diagonal_mm)
+    def _of_nothing(self, metrics: Iterable[str]) -> dict[str, float]:
+        """The values where neither map has anything to compare; two volumes of 0 have a difference by every rule."""
+        is_undefined = self.empty in (EmptyRule.UNDEFINED, EmptyRule.DIAGONAL)
+        known = [METRICS[name] for name in metrics]
+        return {m.name: _NAN if is_undefined and m.unit != "ml" else float(m.more_is_better) for m in known}
+
+    def worst(self, grid: Grid, n_reference: int) -> dict[str, float]:
+        """The values of a label of a case without a prediction, also of one that is compared lesion by lesion.
+
+        Its volume is that of the whole image: hardly any prediction could be worse.
+        """
+        distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else grid.diagonal_mm
+        of_lesions = self.lesion_penalty_mm(grid.diagonal_mm)
         values = {}
-        for name in self.metrics:
-            metric = METRICS[name]
-            values[name] = 0.0 if metric.more_is_better else of_lesions if metric.on_lesions else distance
-        return values
+        for metric in (METRICS[name] for name in self.metrics):
+            values[metric.name] = 0.0 if metric.more_is_better else of_lesions if metric.on_lesions else distance
+        return values | self.of_volumes(n_reference, math.prod(grid.shape), grid.volume_of_voxel)
 
     def has_lesions(self, label: str) -> bool:
         """Whether a label is compared lesion by lesion."""
@@ -134,7 +158,7 @@ def score_case(
         prediction: Label map, same shape.
         labels: The labels to score.
         scoring: The metrics and their options; default: Dice.
-        spacing: Voxel size along the axes, mm; only distances depend on it.
+        spacing: Voxel size along the axes, mm; only distances and volumes depend on it.
 
     Returns:
         A row per label: ``label``, the metrics (NaN where undefined; see `Scoring`), and ``n_reference``,
@@ -155,7 +179,8 @@ def score_case(
     reference, prediction = reference.reshape(shape), prediction.reshape(shape)
     size = (*(1.0,) * (3 - len(spacing)), *spacing)
     foreground, how = Foreground.of(reference, prediction), scoring or Scoring()
-    rows = score_volumes(foreground, reference, prediction, labels, how, size)
+    voxel_ml = math.prod(size) / 1000
+    rows = score_volumes(foreground, reference, prediction, labels, how, size, voxel_ml=voxel_ml)
     add_lesions(rows, foreground.boxes if how.instances else {}, reference, prediction, labels, how, size)
     return rows
 
@@ -167,6 +192,8 @@ def score_volumes(
     labels: Labels,
     scoring: Scoring,
     spacing: tuple[float, ...],
+    *,
+    voxel_ml: float,
 ) -> list[dict[str, Any]]:
     """As `score_case`, for volumes (z, y, x) whose foreground has been found already."""
     counts = foreground.counts
@@ -178,7 +205,7 @@ def score_volumes(
     for name, values in labels.values.items():
         in_reference, in_prediction = np.isin(counts.reference, values), np.isin(counts.prediction, values)
         voxels = [int(n_voxels[where].sum()) for where in (in_reference, in_prediction, in_reference & in_prediction)]
-        values_of_counts = scoring.of_counts(*voxels, diagonal_mm=diagonal)
+        values_of_counts = scoring.of_counts(*voxels, diagonal_mm=diagonal, voxel_ml=voxel_ml)
         rows.append({"label": name} | values_of_counts | dict(zip(COUNTS, voxels, strict=True)))
     wanted = [metric for metric in scoring.metrics if METRICS[metric].on_surfaces]
     with_surfaces = [row for row in rows if row["n_reference"] and row["n_prediction"]] if wanted else []

@@ -79,24 +79,19 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
                     f"`labels` in dataset.json must list every value, got {names} in {str(path)!r}. {cure}"
                 )
     scored = labels or Labels.of_values([*found["reference"], *found["prediction"]])
-    rows = (
-        score_volumes(foreground, reference.values, values, scored, scoring, reference.grid.spacing) if scored else []
-    )
-    worst = scoring.worst(reference.grid.diagonal_mm) if pair.prediction is None else {}
-    lesions = []
-    if scoring.instances and scored:
-        maps, spacing, has_spacing = (
-            (reference.values, values),
-            reference.grid.spacing,
-            reference.grid.affine is not None,
-        )
-        lesions = add_lesions(rows, foreground.boxes, *maps, scored, scoring, spacing, has_spacing=has_spacing)
+    grid, rows, lesions = reference.grid, [], []
+    if scored:
+        scene = (reference.values, values, scored, scoring, grid.spacing)
+        rows = score_volumes(foreground, *scene, voxel_ml=grid.volume_of_voxel)
+        lesions = add_lesions(rows, foreground.boxes, *scene, has_spacing=grid.affine is not None)
     for row in rows:
-        row |= scoring.of_label(row["label"], worst)
-        row["reference_ml"] = row["n_reference"] * reference.grid.voxel_ml
-        row["prediction_ml"] = row["n_prediction"] * reference.grid.voxel_ml
-    empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(("reference_ml", "prediction_ml"), 0 * reference.grid.voxel_ml)
-    absent = scoring.of_counts(0, 0, 0) | scoring.without_lesions() | worst | empty
+        if pair.prediction is None:
+            row |= scoring.of_label(row["label"], scoring.worst(grid, row["n_reference"]))
+        row["reference_ml"] = row["n_reference"] * grid.voxel_ml
+        row["prediction_ml"] = row["n_prediction"] * grid.voxel_ml
+    empty = dict.fromkeys(COUNTS, 0) | dict.fromkeys(("reference_ml", "prediction_ml"), 0 * grid.voxel_ml)
+    worst = scoring.worst(grid, 0) if pair.prediction is None else {}
+    absent = scoring.of_counts(0, 0, 0, voxel_ml=grid.volume_of_voxel) | scoring.without_lesions() | worst | empty
     digests = (sha256_of(pair.reference), sha256_of(pair.prediction) if pair.prediction else "")
     return ScoredPair(pair.case, rows, tuple(int(v) for v in found["reference"] if v != 0), absent, digests, lesions)
 

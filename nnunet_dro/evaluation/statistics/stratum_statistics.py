@@ -8,14 +8,14 @@ import pandas as pd
 
 from nnunet_dro.evaluation.scoring.failures import (
     DEFAULT_FAILURE,
+    KINDS,
     BoolArray,
     Failure,
-    count_failures,
     failed_rows,
     most_failures,
 )
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
-from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
+from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, is_bounded
 from nnunet_dro.evaluation.statistics.columns import (
     COUNTS,
     GUARANTEED,
@@ -174,9 +174,11 @@ def _described(
     for key, inside in places:
         of_cases, failed = values[str(key["metric"])][inside], failed_of[str(key["metric"])]
         here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
+        n_of_kinds = {kind: int(np.count_nonzero(of_kind)) for kind, of_kind in here.items()} if here else {}
         codes = None if patient_of_row is None else patient_of_row[inside]
         sample = of_cases if codes is None else patient_values(of_cases, codes)
-        counts = {"n": len(inside), "n_undefined": int(np.isnan(of_cases).sum())} | count_failures(of_cases, here)
+        counts = {"n": len(inside), "n_undefined": int(np.isnan(of_cases).sum())}
+        counts |= {f"n_{kind}": n_of_kinds.get(kind, float("nan")) for kind in (*KINDS, "left_out")}
         counts |= {"n_patients": int(np.count_nonzero(~np.isnan(sample)))}
         counts |= {"n_failed": float("nan"), "n_counted": float("nan")}
         if key["metric"] == failure.metric:
@@ -219,41 +221,43 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
     Returns:
         Rows in the order of ``strata``, for the mean and for the metric's `Metric.tail`: ``attribute``, ``label``,
         ``metric``, ``statistic``, ``worst_stratum``, ``worst``, ``best_stratum``, ``best``, and ``gap``, by how much
-        the best is better (negative if even the worst of the others is better than the reference). ``gap_low`` and
-        ``gap_high`` reach from bound to bound of the two strata, NaN where one is missing; they hold for two strata
-        that are chosen beforehand, and the largest of several gaps is biased upwards. Of equal strata the first is
-        named. Strata without a value are left out, and so are rows without any stratum.
+        the best is better, of signed errors nearer to 0 (negative if even the worst of the others is better than the
+        reference). ``gap_low`` and ``gap_high`` reach from bound to bound of the two strata, NaN where one is missing;
+        they hold for two strata that are chosen beforehand, and the largest of several gaps is biased upwards. Of equal
+        strata the first is named. Strata without a value are left out, and so are rows without any stratum.
     """
     rows = []
     for (attribute, label, metric), group in strata.groupby(["attribute", "label", "metric"], sort=False):
         names = group["stratum"].tolist()
-        for statistic in ("mean", METRICS[str(metric)].tail):
+        for statistic in dict.fromkeys(("mean", METRICS[str(metric)].tail)):
             values = group[statistic].to_numpy(dtype=np.float64)
             if np.isnan(values).all():
                 continue
-            sign = 1.0 if METRICS[str(metric)].more_is_better else -1.0
-            best = int(np.nanargmax(sign * values))
+            known = METRICS[str(metric)]
+            goodness = known.goodness(values)
+            best = int(np.nanargmax(goodness))
             if reference in names and not np.isnan(values[names.index(reference)]):
                 best = names.index(reference)
-            others = np.where(np.arange(len(values)) == best, np.nan, values) if names[best] == reference else values
-            worst = int(np.nanargmin(sign * others)) if not np.isnan(others).all() else best
+            is_other = (np.arange(len(values)) != best) | (names[best] != reference)
+            others = np.where(is_other, goodness, np.nan)
+            worst = int(np.nanargmin(others)) if not np.isnan(others).all() else best
             key = {"attribute": attribute, "label": label, "metric": metric, "statistic": statistic}
             found = {"worst_stratum": names[worst], "worst": values[worst]}
-            found |= {"best_stratum": names[best], "best": values[best], "gap": sign * (values[best] - values[worst])}
-            rows.append(key | found | _gap_bounds(group, statistic, worst, best, sign))
+            found |= {"best_stratum": names[best], "best": values[best], "gap": goodness[best] - goodness[worst]}
+            rows.append(key | found | _gap_bounds(group, statistic, worst, best, known))
     columns = ["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best"]
     columns += ["gap", "gap_low", "gap_high"]
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
     return table
 
 
-def _gap_bounds(group: pd.DataFrame, statistic: str, worst: int, best: int, sign: float) -> dict[str, float]:
-    """Bounds of the difference between two strata of a group that are chosen beforehand."""
+def _gap_bounds(group: pd.DataFrame, statistic: str, worst: int, best: int, metric: Metric) -> dict[str, float]:
+    """Bounds of the difference between two strata of a group that are chosen beforehand; none of signed errors."""
     columns = [f"{statistic}_{end}" for end in ("low", "high")]
-    if worst == best or not set(columns) <= set(group.columns):
+    if worst == best or metric.is_signed or not set(columns) <= set(group.columns):
         return {"gap_low": float("nan"), "gap_high": float("nan")}
     bounds = group[columns].to_numpy(dtype=np.float64)
-    gap = bounds[best] - bounds[worst][::-1] if sign > 0 else bounds[worst] - bounds[best][::-1]
+    gap = bounds[best] - bounds[worst][::-1] if metric.more_is_better else bounds[worst] - bounds[best][::-1]
     return {"gap_low": float(gap[0]), "gap_high": float(gap[1])}
 
 

@@ -25,7 +25,11 @@
     if (v === null) return "–";
     if (c.kind === "count") return v.toLocaleString("en");
     if (c.kind === "decimal") return v.toFixed(3).replace("-", "−");
-    if (c.kind === "volume") return v === 0 ? "0" : v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v >= 0.1 ? v.toFixed(2) : String(Number(v.toPrecision(2)));
+    if (c.kind === "volume") {
+      const size = Math.abs(v);
+      const digits = size >= 100 ? size.toFixed(0) : size >= 10 ? size.toFixed(1) : size >= 0.1 ? size.toFixed(2) : String(Number(size.toPrecision(2)));
+      return (v < 0 ? "−" : "") + digits;
+    }
     const digits = Math.abs(v).toFixed(1);
     const zero = Number(digits) === 0;
     return (v < 0 && !zero ? "−" : c.kind === "difference" && !zero ? "+" : "") + digits;
