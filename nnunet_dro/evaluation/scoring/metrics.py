@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nnunet_dro.naming import name_some
@@ -64,7 +65,11 @@ class Metric:
 _MISSED, _INVENTED = ("missed",), ("invented",)
 
 #: Distances have no value where only one of reference and prediction has the label.
-_EITHER = (*_MISSED, *_INVENTED)
+_distance = partial(Metric, unit="mm", more_is_better=False, on_surfaces=True, undefined_if=(*_MISSED, *_INVENTED))
+_fraction = partial(Metric, unit="fraction", more_is_better=True)
+_on_lesions = partial(_fraction, on_lesions=True)
+_volume = partial(Metric, unit="ml", more_is_better=False, of_volumes=True)
+_per_volume = partial(_volume, unit="fraction", undefined_if=_INVENTED)
 
 _NOT_FOUND = "lesions that are missed or invented count as"
 
@@ -72,178 +77,105 @@ _LACKS = "undefined where the reference lacks the label"
 
 _BORDER = "border: voxels of the label with a face neighbour outside it, or at the image's edge"
 
+_METRICS = (
+    _fraction("dice", "Dice", definition="2 TP / (2 TP + FP + FN), over voxels"),
+    _fraction("iou", "IoU", definition="TP / (TP + FP + FN), over voxels"),
+    _fraction("sensitivity", "Sensitivity", definition="TP / (TP + FN), over voxels", undefined_if=_INVENTED),
+    _fraction("precision", "Precision", definition="TP / (TP + FP), over voxels", undefined_if=_MISSED),
+    _distance(
+        "hd95",
+        "HD95",
+        definition="larger of the directed 95th percentiles of the border voxels' distances to the other border "
+        f"({_BORDER})",
+    ),
+    _distance(
+        "hd95_pooled",
+        "HD95 pooled",
+        definition="95th percentile of the border voxels' distances to the other border, both directions pooled "
+        f"({_BORDER})",
+    ),
+    _distance(
+        "hd", "HD", definition=f"largest distance of a border voxel of one label map to the other's border ({_BORDER})"
+    ),
+    _distance(
+        "assd",
+        "ASSD",
+        definition=f"mean of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
+    ),
+    _fraction(
+        "nsd",
+        "NSD",
+        definition=f"share of the border voxels of both that lie within the tolerance of the other border ({_BORDER})",
+        on_surfaces=True,
+    ),
+    _volume(
+        "volume_error",
+        "Volume error",
+        definition="volume of the prediction minus that of the reference",
+        is_signed=True,
+    ),
+    _volume(
+        "absolute_volume_error",
+        "Absolute volume error",
+        definition="difference of the volumes of prediction and reference, without a sign",
+    ),
+    _per_volume(
+        "relative_volume_error",
+        "Relative volume error",
+        definition=f"volume error per volume of the reference; {_LACKS}",
+        is_signed=True,
+    ),
+    _per_volume(
+        "absolute_relative_volume_error",
+        "Absolute relative volume error",
+        definition=f"absolute volume error per volume of the reference; {_LACKS}",
+    ),
+    _volume(
+        "false_positive_volume",
+        "False positive volume",
+        definition="volume of the prediction in cases whose reference lacks the label; undefined in the others",
+    ),
+    _on_lesions(
+        "lesion_recall",
+        "Lesion recall",
+        definition="share of the reference's lesions that are found",
+        undefined_if=_INVENTED,
+    ),
+    _on_lesions(
+        "lesion_precision",
+        "Lesion precision",
+        definition="share of the predicted lesions that are matched with a lesion of the reference",
+        undefined_if=_MISSED,
+    ),
+    _on_lesions(
+        "lesion_f1",
+        "Lesion F1",
+        definition="harmonic mean of lesion recall and lesion precision; 0 where no lesion is found",
+    ),
+    _on_lesions("pq", "Panoptic quality", definition="segmentation quality times recognition quality"),
+    _on_lesions(
+        "sq",
+        "Segmentation quality",
+        definition="mean IoU of the lesions that are found; 0 where none is found",
+    ),
+    _on_lesions(
+        "rq",
+        "Recognition quality",
+        definition="TP / (TP + FP / 2 + FN / 2) over lesions: found (TP), invented (FP) and missed (FN)",
+    ),
+    _on_lesions("lesion_dice", "Lesion-wise Dice", definition=f"mean of the lesions' Dice; {_NOT_FOUND} 0"),
+    _on_lesions(
+        "lesion_hd95",
+        "Lesion-wise HD95",
+        unit="mm",
+        more_is_better=False,
+        definition=f"mean of the lesions' HD95; {_NOT_FOUND} 374 mm, with --empty diagonal as the image's diagonal",
+    ),
+    _on_lesions("lesion_nsd", "Lesion-wise NSD", definition=f"mean of the lesions' NSD; {_NOT_FOUND} 0"),
+)
+
 #: Name to metric, in the order of columns.
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("dice", "Dice", "fraction", True, "2 TP / (2 TP + FP + FN), over voxels"),
-        Metric("iou", "IoU", "fraction", True, "TP / (TP + FP + FN), over voxels"),
-        Metric("sensitivity", "Sensitivity", "fraction", True, "TP / (TP + FN), over voxels", undefined_if=_INVENTED),
-        Metric("precision", "Precision", "fraction", True, "TP / (TP + FP), over voxels", undefined_if=_MISSED),
-        Metric(
-            "hd95",
-            "HD95",
-            "mm",
-            False,
-            f"larger of the directed 95th percentiles of the border voxels' distances to the other border ({_BORDER})",
-            on_surfaces=True,
-            undefined_if=_EITHER,
-        ),
-        Metric(
-            "hd95_pooled",
-            "HD95 pooled",
-            "mm",
-            False,
-            f"95th percentile of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
-            on_surfaces=True,
-            undefined_if=_EITHER,
-        ),
-        Metric(
-            "hd",
-            "HD",
-            "mm",
-            False,
-            f"largest distance of a border voxel of one label map to the other's border ({_BORDER})",
-            on_surfaces=True,
-            undefined_if=_EITHER,
-        ),
-        Metric(
-            "assd",
-            "ASSD",
-            "mm",
-            False,
-            f"mean of the border voxels' distances to the other border, both directions pooled ({_BORDER})",
-            on_surfaces=True,
-            undefined_if=_EITHER,
-        ),
-        Metric(
-            "nsd",
-            "NSD",
-            "fraction",
-            True,
-            f"share of the border voxels of both that lie within the tolerance of the other border ({_BORDER})",
-            on_surfaces=True,
-        ),
-        Metric(
-            "volume_error",
-            "Volume error",
-            "ml",
-            False,
-            "volume of the prediction minus that of the reference",
-            of_volumes=True,
-            is_signed=True,
-        ),
-        Metric(
-            "absolute_volume_error",
-            "Absolute volume error",
-            "ml",
-            False,
-            "difference of the volumes of prediction and reference, without a sign",
-            of_volumes=True,
-        ),
-        Metric(
-            "relative_volume_error",
-            "Relative volume error",
-            "fraction",
-            False,
-            f"volume error per volume of the reference; {_LACKS}",
-            undefined_if=_INVENTED,
-            of_volumes=True,
-            is_signed=True,
-        ),
-        Metric(
-            "absolute_relative_volume_error",
-            "Absolute relative volume error",
-            "fraction",
-            False,
-            f"absolute volume error per volume of the reference; {_LACKS}",
-            undefined_if=_INVENTED,
-            of_volumes=True,
-        ),
-        Metric(
-            "false_positive_volume",
-            "False positive volume",
-            "ml",
-            False,
-            "volume of the prediction in cases whose reference lacks the label; undefined in the others",
-            of_volumes=True,
-        ),
-        Metric(
-            "lesion_recall",
-            "Lesion recall",
-            "fraction",
-            True,
-            "share of the reference's lesions that are found",
-            undefined_if=_INVENTED,
-            on_lesions=True,
-        ),
-        Metric(
-            "lesion_precision",
-            "Lesion precision",
-            "fraction",
-            True,
-            "share of the predicted lesions that are matched with a lesion of the reference",
-            undefined_if=_MISSED,
-            on_lesions=True,
-        ),
-        Metric(
-            "lesion_f1",
-            "Lesion F1",
-            "fraction",
-            True,
-            "harmonic mean of lesion recall and lesion precision; 0 where no lesion is found",
-            on_lesions=True,
-        ),
-        Metric(
-            "pq",
-            "Panoptic quality",
-            "fraction",
-            True,
-            "segmentation quality times recognition quality",
-            on_lesions=True,
-        ),
-        Metric(
-            "sq",
-            "Segmentation quality",
-            "fraction",
-            True,
-            "mean IoU of the lesions that are found; 0 where none is found",
-            on_lesions=True,
-        ),
-        Metric(
-            "rq",
-            "Recognition quality",
-            "fraction",
-            True,
-            "TP / (TP + FP / 2 + FN / 2) over lesions: found (TP), invented (FP) and missed (FN)",
-            on_lesions=True,
-        ),
-        Metric(
-            "lesion_dice",
-            "Lesion-wise Dice",
-            "fraction",
-            True,
-            f"mean of the lesions' Dice; {_NOT_FOUND} 0",
-            on_lesions=True,
-        ),
-        Metric(
-            "lesion_hd95",
-            "Lesion-wise HD95",
-            "mm",
-            False,
-            f"mean of the lesions' HD95; {_NOT_FOUND} 374 mm, with --empty diagonal as the image's diagonal",
-            on_lesions=True,
-        ),
-        Metric(
-            "lesion_nsd",
-            "Lesion-wise NSD",
-            "fraction",
-            True,
-            f"mean of the lesions' NSD; {_NOT_FOUND} 0",
-            on_lesions=True,
-        ),
-    )
-}
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 
 
 def is_bounded(name: str) -> bool:
