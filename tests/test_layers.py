@@ -59,6 +59,7 @@ EVALUATION = (
     ("judging",),
     ("comparing",),
     ("evaluation", "result_files"),
+    ("other_tables",),
     ("report",),
 )
 

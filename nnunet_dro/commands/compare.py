@@ -15,7 +15,8 @@ class _Options(CompareOptions):
         list[str],
         typer.Argument(
             metavar="NAME=FOLDER...",
-            help="Output folders of evaluate; the first is the baseline. ERM=seed0,seed1,seed2 for several trainings.",
+            help="Output folders of evaluate; the first is the baseline. ERM=seed0,seed1,seed2 for several trainings. "
+            "Or tables of MIST (CSV) or panoptica (TSV).",
         ),
     ]
     output: Output
@@ -30,8 +31,9 @@ def compare(options: _Options) -> None:
     from nnunet_dro.commands.protocol_file import check_made_under, read_protocol, under_protocol
     from nnunet_dro.evaluation.comparing.comparison import compare as compare_evaluations
     from nnunet_dro.evaluation.judging.requirements import COMPARISON, read_requirements
+    from nnunet_dro.evaluation.other_tables import read_scores
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
-    from nnunet_dro.evaluation.result_files import TABLES, comparison_files, named_trainings, read_evaluation
+    from nnunet_dro.evaluation.result_files import TABLES, comparison_files, named_trainings
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 
@@ -39,7 +41,7 @@ def compare(options: _Options) -> None:
     options = replace(options, requirements=[*options.requirements, *(one.text for one in from_file)])
     folders = named_trainings(options.evaluations)
     check_output(options.output, overwrite=options.overwrite)
-    read = {name: [read_evaluation(folder) for folder in own] for name, own in folders.items()}
+    read = {name: [read_scores(folder) for folder in own] for name, own in folders.items()}
     if options.protocol:
         check_made_under(read_protocol(options.protocol), options.protocol, read)
     comparison = compare_evaluations(read, options)

@@ -81,7 +81,8 @@ def rank(
         raise ValueError(f"`{given[0]}` must come with --evaluate, got evaluations that are made already. {cure}")
     from joblib import cpu_count
 
-    from nnunet_dro.evaluation.result_files import named_evaluations, read_evaluation
+    from nnunet_dro.evaluation.other_tables import read_scores
+    from nnunet_dro.evaluation.result_files import named_evaluations
     from nnunet_dro.evaluation.stratifying.division import default_case_table
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.ranking.page import ranking_files
@@ -91,7 +92,7 @@ def rank(
 
     check_output(output, overwrite=overwrite)
     if evaluate is None:
-        read = {name: read_evaluation(folder) for name, folder in named_evaluations(teams).items()}
+        read = {name: read_scores(folder) for name, folder in named_evaluations(teams).items()}
     else:
         submissions = named_submissions(teams)
         kept = evaluations or output.absolute().with_name(f"{output.absolute().name}-evaluations")

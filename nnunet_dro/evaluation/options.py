@@ -266,9 +266,6 @@ class EvaluateOptions(LockedEvaluation):
     def __post_init__(self) -> None:
         super().__post_init__()
         _normalise(self, "folds")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
         for name in self._FILES:
             if path := getattr(self, name):
                 object.__setattr__(self, name, Path(path))

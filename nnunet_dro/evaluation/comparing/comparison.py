@@ -268,10 +268,11 @@ def _outcomes(
 
 
 def _about(trainings: Trainings, ground: CommonGround, options: Mapping[str, Any]) -> dict[str, Any]:
+    known = next(iter(trainings.evaluations.values())).about.get("definitions", {})
     return {
         "versions": versions("numpy", "pandas", "scipy"),
         "options": dict(options),
-        "definitions": {metric: METRICS[metric].definition for metric in ground.metrics},
+        "definitions": {metric: known.get(metric, METRICS[metric].definition) for metric in ground.metrics},
         "methods": {name: dict(evaluation.about) for name, evaluation in trainings.evaluations.items()},
     }
 

@@ -174,7 +174,9 @@ def _described(
     for key, inside in places:
         of_cases, failed = values[str(key["metric"])][inside], failed_of[str(key["metric"])]
         here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
-        n_of_kinds = {kind: int(np.count_nonzero(of_kind)) for kind, of_kind in here.items()} if here else {}
+        n_of_kinds: dict[str, float] = (
+            {k: int(np.count_nonzero(of_kind)) for k, of_kind in here.items()} if here else {}
+        )
         codes = None if patient_of_row is None else patient_of_row[inside]
         sample = of_cases if codes is None else patient_values(of_cases, codes)
         counts = {"n": len(inside), "n_undefined": int(np.isnan(of_cases).sum())}
