@@ -237,25 +237,18 @@ class EvaluateOptions(LockedEvaluation):
 
     _FILES: ClassVar = ("cases", "images", "dataset_json")
 
-    cases: Annotated[
-        Path | None,
-        Flag("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset."),
-    ] = None
+    cases: Annotated[Path | None, Flag("Case table (CSV, TSV, XLSX, JSON); default: cases.csv of the dataset.")] = None
     images: Annotated[
-        Path | None,
-        Flag("Folder of images (CASE_0000.nii.gz ...), for auto:contrast and auto:noise.", STRATA),
+        Path | None, Flag("Folder of images (CASE_0000.nii.gz ...), for auto:contrast and auto:noise.", STRATA)
     ] = None
     dataset_json: Annotated[
-        Path | None,
-        Flag("dataset.json with the names of the labels; default: in or above REFERENCE.", SCORES),
+        Path | None, Flag("dataset.json with the names of the labels; default: in or above REFERENCE.", SCORES)
     ] = None
     jobs: Annotated[
-        int | None,
-        Flag("Number of cases to score at a time; default: one per processor.", RUNNING, least=1),
+        int | None, Flag("Number of cases to score at a time; default: one per processor.", RUNNING, least=1)
     ] = None
     workers: Annotated[
-        str | None,
-        Flag("Dask scheduler whose workers score the cases, such as tcp://scheduler:8786.", RUNNING),
+        str | None, Flag("Dask scheduler whose workers score the cases, such as tcp://scheduler:8786.", RUNNING)
     ] = None
     method: Annotated[str | None, Flag("Name of the method in tables; default: taken from the path.", RUNNING)] = None
     folds: Annotated[
@@ -333,10 +326,7 @@ class CompareOptions(LockedComparison):
             any, the first evaluation's attributes.
     """
 
-    by: Annotated[
-        Sequence[str],
-        Flag("Columns to report by, as for evaluate; default: as in the baseline."),
-    ] = ()
+    by: Annotated[Sequence[str], Flag("Columns to report by, as for evaluate; default: as in the baseline.")] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
