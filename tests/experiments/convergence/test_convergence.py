@@ -71,7 +71,7 @@ def test_collapsed_trainings_are_counted_and_left_out_once_more():
 def test_the_page_says_first_what_is_left():
     first = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)}).split("\n")[0]
     assert first.startswith(
-        "**In short**, for the rare cerebellum after 8000 iterations. `IW`: something is left (+20.0"
+        "**In short**, for the rare cerebellum after 8000 iterations. Something is left: `IW` (+20.0"
     )
 
 
@@ -156,4 +156,4 @@ def test_real_data_have_a_page(kind):
     # The same gain on both seeds at first, and nothing at the end.
     gain = (scores["method"] == "DRO") & (scores["iteration"] < asked.iterations)
     scores = scores.assign(n=3, mean=0.5 + 0.1 * gain + 0.01 * scores["seed"], p10=0.2, share=0.3)
-    assert "`DRO`: a gain of speed (+0.0 [+0.0, +0.0] points, at most +10.0, after " in page_text(scores, asked)
+    assert "A gain of speed: `DRO` (+0.0 [+0.0, +0.0] points, at most +10.0, after " in page_text(scores, asked)
