@@ -12,9 +12,9 @@ from nnunet_dro.sampling.divergences import (
     with_exploration,
 )
 from nnunet_dro.sampling.draws import Draws, expected_draws
-from nnunet_dro.sampling.group_rules import Balanced, GroupDRO, GroupRule
+from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
-from nnunet_dro.sampling.rules import KL, UNIFORM, VISITS, Chi2, CVaR, EarnedBall, KLBall, Rule, RuleWithBeta
+from nnunet_dro.sampling.rules import KL, UNIFORM, VISITS, ByWeight, Chi2, CVaR, EarnedBall, KLBall, Rule, RuleWithBeta
 from nnunet_dro.sampling.uncertainty_sets import earned_share, kl_ball_beta
 
 __all__ = [
@@ -23,6 +23,8 @@ __all__ = [
     "UNIFORM",
     "VISITS",
     "Balanced",
+    "BalancedBall",
+    "ByWeight",
     "CVaR",
     "Chi2",
     "Draws",

@@ -1,6 +1,7 @@
 """Rules that know the group of every case, such as its pathology or centre."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -8,38 +9,46 @@ from numpy.typing import NDArray
 
 from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.rules import Rule
+from nnunet_dro.sampling.uncertainty_sets import check_share, kl_ball_beta
 
 #: Log of the smallest weight of a group relative to the largest, in `GroupDRO`.
 _LOWEST_LOG_WEIGHT = -np.log(1000.0)
 
 
 class GroupRule(Rule):
-    """A rule that draws every group equally often, then any case of the group.
+    """A rule that draws a group of n_g cases in proportion to n_g^(1 - power), then any case of the group.
 
     Args:
         groups: The group of every case, shape (n,).
+        power: 1 draws every group equally often, 0 every case, 0.5 a group by the square root of its size.
 
     Attributes:
         names: The groups, sorted.
         sizes: Number of cases of each group, shape (g,).
+        shares: Share of the draws of each group, shape (g,).
     """
 
     needs_losses = False
 
-    def __init__(self, groups: Sequence[str]) -> None:
+    def __init__(self, groups: Sequence[str], *, power: float = 1.0) -> None:
         if len(groups) == 0:
             raise ValueError("`groups` must have a group per case, got none. Check the fold's split.")
+        if not 0 <= power <= 1:
+            raise ValueError(f"`power` must be in [0, 1], got {power!r}. 1 draws every group equally often.")
+        self.power = power
         self.names, self._group = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
         self.sizes = np.bincount(self._group, minlength=len(self.names))
+        counted = self.sizes ** (1 - power)
+        self.shares: FloatArray = counted / counted.sum()
 
     @property
     def weights(self) -> FloatArray:
         """What each group counts, shape (g,), summing to 1."""
-        return np.full(len(self.names), 1 / len(self.names))
+        return self.shares
 
     def probabilities(self, losses: FloatArray) -> FloatArray:
         """Sampling probabilities, shape (n,), summing to 1; equal for all cases of a group, with or without a loss."""
-        return np.asarray((1 / (len(self.names) * self.sizes))[self._group])
+        return np.asarray((self.shares / self.sizes)[self._group])
 
     def group_losses(self, losses: FloatArray) -> FloatArray:
         """Mean loss of each group over its cases with a loss, shape (g,); NaN for a group without any."""
@@ -62,15 +71,88 @@ class GroupRule(Rule):
 class Balanced(GroupRule):
     """Static importance weighting (balanced risk): every group is drawn equally often, whatever its losses are.
 
+    With a smaller ``power``, a case of a group of n_g cases counts n_g^-power: between balanced and uniform draws.
+
     Example:
         >>> Balanced(["a", "b", "b", "b", "b"]).probabilities(np.zeros(5)).tolist()
         [0.5, 0.125, 0.125, 0.125, 0.125]
+        >>> Balanced(["a", "b", "b", "b", "b"], power=0.5).shares.round(2).tolist()
+        [0.33, 0.67]
 
-    Source: the importance weighting that Sagawa et al. 2020 and Zhai et al. 2023 compare with, done by sampling.
+    Source: the importance weighting that Sagawa et al. 2020 and Zhai et al. 2023 compare with, done by sampling;
+    Mahajan et al. 2018 for the square root of the size.
     """
 
     def __str__(self) -> str:
-        return f"each of {len(self.names)} groups equally often"
+        often = "equally often" if self.power == 1 else f"by its number of cases to the power of {1 - self.power:g}"
+        return f"each of {len(self.names)} groups {often}"
+
+
+class BalancedBall(Balanced):
+    """`Balanced`, with the cases of each group drawn by hardness: every group has a KL ball of its own.
+
+        p_i  =  s_g ((1 - exploration) softmax(beta_g L)_i  +  exploration / n_g)
+
+    with s_g the share of the draws of group g, the softmax over its cases, and beta_g such that their effective number
+    is ``share`` times n_g (`kl_ball_beta`). A group without losses is drawn uniformly.
+
+    Args:
+        groups: The group of every case, shape (n,).
+        power: As in `GroupRule`.
+        share: Effective number of the cases of a group over their number, in (0, 1].
+        exploration: Share of uniform draws inside of each group, in [0, 1], which leaves s_g as it is.
+
+    Example:
+        >>> groups, losses = ["a", "a", "b", "b", "b", "b"], np.array([0.0, 1.0, 0.0, 0.0, 1.0, 1.0])
+        >>> rule = BalancedBall(groups, share=0.5, exploration=0.0).following(losses)
+        >>> rule.probabilities(losses).round(3).tolist()
+        [0.0, 0.5, 0.0, 0.0, 0.25, 0.25]
+
+    Source: Tian et al. 2026, arXiv:2605.10521, who look for the hard cases inside of groups in the loss, not by draws.
+    """
+
+    needs_losses = True
+    follows_losses = True
+
+    def __init__(
+        self, groups: Sequence[str], *, power: float = 1.0, share: float = 0.5, exploration: float = 0.1
+    ) -> None:
+        super().__init__(groups, power=power)
+        check_share(share)
+        if not 0 <= exploration <= 1:
+            raise ValueError(f"`exploration` must be in [0, 1], got {exploration!r}. The default is 0.1.")
+        self.share = share
+        self.exploration = exploration
+        self.betas = np.zeros(len(self.names))
+
+    def __str__(self) -> str:
+        by_hardness = f"its cases as if from {100 * self.share:g} % of them"
+        return f"{super().__str__()}, {by_hardness}, {100 * self.exploration:g} % of its draws uniformly"
+
+    def following(self, losses: FloatArray) -> "BalancedBall":
+        """The rule with the beta of each group that these losses ask for."""
+        rule = copy(self)
+        known = [losses[(self._group == group) & ~np.isnan(losses)] for group in range(len(self.names))]
+        rule.betas = np.array([kl_ball_beta(mine, share=self.share) if len(mine) else 0.0 for mine in known])
+        return rule
+
+    def probabilities(self, losses: FloatArray) -> FloatArray:
+        """Sampling probabilities, shape (n,), summing to 1; a case without a loss is drawn by exploration only."""
+        inside = (1 - self.exploration) * self._by_hardness(losses) + self.exploration / self.sizes[self._group]
+        return np.asarray(self.shares[self._group] * inside)
+
+    def group_losses(self, losses: FloatArray) -> FloatArray:
+        """Worst weighted mean of the losses of each group, shape (g,); NaN for a group without any."""
+        worst = np.bincount(self._group, np.nan_to_num(self._by_hardness(losses) * losses), len(self.names))
+        return np.where(np.isnan(super().group_losses(losses)), np.nan, worst)
+
+    def _by_hardness(self, losses: FloatArray) -> FloatArray:
+        """Softmax of the losses inside of each group, shape (n,); equal in a group without losses."""
+        largest = np.full(len(self.names), -np.inf)
+        np.fmax.at(largest, self._group, losses)  # ignores NaN
+        weights = np.nan_to_num(np.exp(self.betas[self._group] * (losses - largest[self._group])))
+        sums = np.bincount(self._group, weights, len(self.names))[self._group]
+        return np.divide(weights, sums, out=1 / self.sizes[self._group], where=sums > 0)
 
 
 class GroupDRO(GroupRule):

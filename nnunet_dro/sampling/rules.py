@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.sampling.divergences import (
     FloatArray,
@@ -104,6 +104,40 @@ class Rule:
 
     def _robust_loss(self, losses: FloatArray) -> float:
         raise NotImplementedError
+
+
+class ByWeight(Rule):
+    """Draws every case in proportion to a weight of its own, whatever its loss is: p_i = w_i / sum(w).
+
+    Args:
+        weights: Weight of every case, shape (n,), finite and > 0. Leave cases that must never be drawn out of the
+            table: a batch that has more places than cases takes whatever is there.
+
+    Example:
+        >>> ByWeight([1, 1, 2]).probabilities(np.zeros(3)).tolist()
+        [0.25, 0.25, 0.5]
+    """
+
+    needs_losses = False
+
+    def __init__(self, weights: ArrayLike) -> None:
+        given = np.asarray(weights, dtype=np.float64)
+        if given.ndim != 1 or not len(given) or not (np.isfinite(given) & (given > 0)).all():
+            raise ValueError(f"`weights` must have a finite number > 0 per case, got {weights!r}. Leave others out.")
+        relative = given / given.max()  # the sum of large numbers may overflow
+        self.weights = relative / relative.sum()
+
+    def __str__(self) -> str:
+        return "each in proportion to its own weight"
+
+    def probabilities(self, losses: FloatArray) -> FloatArray:
+        """The weights divided by their sum, shape (n,), with or without a loss."""
+        return np.asarray(self.weights)
+
+    def robust_loss(self, losses: FloatArray) -> float:
+        """Mean of the losses, weighted as the cases are drawn; NaN without losses."""
+        known = ~np.isnan(losses)
+        return float(np.average(losses[known], weights=self.weights[known])) if known.any() else float("nan")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import nn
 
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, PooledHardness
-from nnunet_dro.sampling import UNIFORM, VISITS, EarnedBall, HardnessTable, Rule, positions_in_common
+from nnunet_dro.sampling import UNIFORM, VISITS, ByWeight, EarnedBall, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger, Source, check_resumed, recorded_options
 from nnunet_dro.trainers.data.case_groups import watched_groups
@@ -217,7 +217,8 @@ class HardnessWeighted(_Trainer):
             return f"Cases are drawn uniformly: {cases}"
         importance = self.options.importance
         clip = "none" if importance is None else f"clipped to [{importance.low:g}, {importance.high:g}]"
-        what = "Hardness weighted sampling" if table.rule.needs_losses else "Cases are drawn by group"
+        static = f"Cases are drawn by {'weight' if isinstance(table.rule, ByWeight) else 'group'}"
+        what = "Hardness weighted sampling" if table.rule.needs_losses else static
         return (
             f"{what}: {cases}, {table.rule}, importance weights {clip}, momentum of the losses {table.momentum:g}, "
             f"share of uniform draws {table.exploration:g}"

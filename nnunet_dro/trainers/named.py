@@ -9,7 +9,7 @@ from nnunetv2.training.lr_scheduler.polylr import PolyLRScheduler
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.sampling import Rule
-from nnunet_dro.trainers.data.case_groups import groups_of
+from nnunet_dro.trainers.data.case_groups import groups_of, weights_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions, GroupOptions, TrainerOptions
 
@@ -81,8 +81,9 @@ class GroupedTrainer(NamedTrainer):
     options_class = GroupOptions
 
     def groups(self, cases: Sequence[str]) -> list[str]:
-        """Group of each case; raises the errors of `groups_of`."""
-        return groups_of(self, cases, column=self.options.column)
+        """Group of each case, or with `asWeights` its weight; raises the errors of `groups_of` or `weights_of`."""
+        entries_of = weights_of if self.options.as_weights else groups_of
+        return entries_of(self, cases, column=self.options.column)
 
     def _make_rule(self, cases: Sequence[str]) -> Rule:
         return self.options.rule(self.groups(cases))

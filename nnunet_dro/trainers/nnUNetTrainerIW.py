@@ -1,7 +1,8 @@
 """`nnUNetv2_train DATASET CONFIGURATION FOLD -tr nnUNetTrainerIW_<column>`."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from nnunet_dro.naming import name_some
 from nnunet_dro.trainers.named import GroupedTrainer
 from nnunet_dro.trainers.options import IWOptions
 
@@ -14,3 +15,17 @@ class nnUNetTrainerIW(GroupedTrainer):  # noqa: N801
 
     options: ClassVar[IWOptions] = IWOptions(column="group")
     options_class = IWOptions
+
+    def get_tr_and_val_datasets(self) -> tuple[Any, Any]:
+        """nnU-Net's datasets; that of the training without the cases of weight 0, which must never be drawn."""
+        training, validation = super().get_tr_and_val_datasets()
+        if self.options.as_weights:
+            cases = [str(case) for case in training.identifiers]
+            drawn = [case for case, weight in zip(cases, self.groups(cases), strict=True) if float(weight) > 0]
+            if never := sorted({*cases} - {*drawn}):
+                self.print_to_log_file(
+                    f"Never drawn: {len(never)} of {len(cases)} training cases, whose weight in the column "
+                    f"`{self.options.column}` is 0: {name_some(never)}."
+                )
+            training.identifiers = drawn
+        return training, validation

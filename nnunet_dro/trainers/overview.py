@@ -70,7 +70,8 @@ def explain(name: str) -> list[str]:
         raise ValueError(f"`{name}` is not a trainer of nnunet-dro. {cure}") from None
     lines = [name, f"{base}: {_summary(base)}", ""]
     if isinstance(options, GroupOptions):
-        lines.append(f"  {options.column}: the column of cases.csv that has the group of every case.")
+        entry = "weight" if options.as_weights else "group"
+        lines.append(f"  {options.column}: the column of cases.csv that has the {entry} of every case.")
     given = options.given_options()
     lines += [f"  {option.write(getattr(options, option.field))}: {option.help}" for option in given]
     if lines[-1]:

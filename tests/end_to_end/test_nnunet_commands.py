@@ -57,16 +57,26 @@ def test_regions_with_an_ignore_label_in_sub_volumes(project):
     assert "are drawn." in next(iter(folder.glob("training_log_*.txt"))).read_text(), "those with annotated voxels"
 
 
-def test_a_column_that_is_not_there_stops_with_one_line(project):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            "scanner",
+            "`scanner` must be a column of {table}, which has site, number, trusted. Add it, or name another column.",
+        ),
+        (
+            "trusted_asWeights",
+            "`trusted` must have a finite number >= 0 as the weight of every training case in {table}, got 'no' for ",
+        ),
+    ],
+)
+def test_a_column_that_cannot_be_used_stops_with_one_line(project, options, message):
     here = project("labels")
-    name = "nnUNetTrainerIW_scanner_1epochs_3iters"
+    name = f"nnUNetTrainerIW_{options}_1epochs_3iters"
     result = here.run("nnUNetv2_train", here.dataset_id, "3d_small", 0, "-tr", name, "-device", "cpu", check=False)
     assert result.returncode != 0
-    table = here.raw / "cases.csv"
-    assert result.stderr.strip().splitlines()[-1] == (
-        f"ValueError: `scanner` must be a column of {table}, which has site, number, trusted. Add it, or name another "
-        "column."
-    )
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith("ValueError: " + message.format(table=here.raw / "cases.csv"))
 
 
 def test_all_training_cases_as_one_fold(project):

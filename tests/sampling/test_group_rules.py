@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import chisquare
 
-from nnunet_dro.sampling import Balanced, GroupDRO, HardnessTable
+from nnunet_dro.sampling import Balanced, BalancedBall, ByWeight, GroupDRO, HardnessTable, KLBall, effective_cases
 from tests.sampling.made_losses import draw_counts
 
 GROUPS = ["b", "a", "a", "a", "c", "a", "b", "a"]
@@ -28,6 +28,105 @@ def test_balanced_draws_every_group_equally_often_from_the_first_draw():
     table.update(np.arange(8), np.linspace(-5, 5, 8))
     np.testing.assert_allclose(table.probabilities(), expected, err_msg="whatever the losses")
     assert chisquare(draw_counts(table, 30_000, seed=1), expected * counts.sum()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("power", [0, 0.3, 0.5, 1])
+def test_a_group_is_drawn_in_proportion_to_its_size_to_the_power(power):
+    rule = Balanced(GROUPS, power=power)
+    shares = np.array([5, 2, 1.0]) ** (1 - power)
+    shares /= shares.sum()
+    np.testing.assert_allclose(rule.shares, shares)
+    expected = np.where(A, shares[0] / 5, np.where(B, shares[1] / 2, shares[2]))
+    np.testing.assert_allclose(rule.probabilities(np.full(8, np.nan)), expected)
+    table = HardnessTable([str(i) for i in range(8)], rule=rule, exploration=0.0, replace=True)
+    counts = draw_counts(table, 30_000)
+    assert chisquare(counts, expected * counts.sum()).pvalue > 1e-3
+
+
+def test_power_goes_from_uniform_draws_to_groups_equally_often():
+    losses = np.linspace(0, 1, 8)
+    np.testing.assert_allclose(Balanced(GROUPS, power=0).probabilities(losses), 1 / 8)
+    np.testing.assert_array_equal(
+        Balanced(GROUPS, power=1).probabilities(losses), Balanced(GROUPS).probabilities(losses)
+    )
+    np.testing.assert_allclose(Balanced(GROUPS).probabilities(losses), 1 / (3 * np.where(A, 5, np.where(B, 2, 1))))
+    many = Balanced(["common"] * 100 + ["rare"] * 2, power=0.5).probabilities(np.zeros(102))
+    assert many[-1] / many[0] == pytest.approx(np.sqrt(50)), "instead of 50 times as often"
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+@pytest.mark.parametrize("power", [0.5, 1])
+def test_inside_of_a_group_the_effective_cases_are_the_share(share, power):
+    """Each group is the KL ball of its own losses, however different these are from those of the others."""
+    rng = np.random.default_rng(3)
+    groups = np.array(["a"] * 40 + ["b"] * 9 + ["c"])
+    losses = rng.normal(np.where(groups == "a", 0, 5), np.where(groups == "a", 0.1, 2))
+    rule = BalancedBall(groups, power=power, share=share, exploration=0.0)
+    table = HardnessTable([str(i) for i in range(50)], rule=rule, exploration=0.0, replace=True)
+    assert table.probabilities() == pytest.approx(1 / 50), "first visits come first"
+    for _ in range(50 // 16):  # beta follows the losses after so many updates
+        table.update(np.arange(50), losses)
+    probabilities = table.probabilities()
+    for name, of_group in zip("abc", Balanced(groups, power=power).shares, strict=True):
+        mine = groups == name
+        assert probabilities[mine].sum() == pytest.approx(of_group)
+        ball = KLBall(0.0, share).following(losses[mine])
+        np.testing.assert_allclose(probabilities[mine] / of_group, ball.probabilities(losses[mine]), rtol=1e-6)
+        if name != "c":
+            assert effective_cases(probabilities[mine] / of_group) == pytest.approx(share * mine.sum(), rel=1e-6)
+    counts = draw_counts(table, 30_000)
+    likely = probabilities > 3e-4
+    expected = probabilities[likely] / probabilities[likely].sum()
+    assert chisquare(counts[likely], expected * counts[likely].sum()).pvalue > 1e-3
+    assert table.rule.robust_loss(losses) == pytest.approx(probabilities @ losses)
+
+
+def test_exploration_inside_of_a_group_leaves_its_share_as_it_is():
+    losses = np.arange(8.0)
+    rule = BalancedBall(GROUPS, share=0.5, exploration=0.2).following(losses)
+    without = BalancedBall(GROUPS, share=0.5, exploration=0.0).following(losses)
+    balanced = Balanced(GROUPS).probabilities(losses)
+    np.testing.assert_allclose(rule.probabilities(losses), 0.8 * without.probabilities(losses) + 0.2 * balanced)
+    for mine in (A, B, C):
+        assert rule.probabilities(losses)[mine].sum() == pytest.approx(1 / 3)
+    np.testing.assert_allclose(BalancedBall(GROUPS, share=1).following(losses).probabilities(losses), balanced)
+    np.testing.assert_allclose(BalancedBall(GROUPS).following(np.ones(8)).probabilities(np.ones(8)), balanced)
+
+
+def test_a_refused_loss_is_drawn_by_exploration_and_a_group_without_losses_uniformly():
+    losses = np.where(B, np.nan, np.where(np.arange(8) == 1, np.nan, np.arange(8.0)))
+    rule = BalancedBall(GROUPS, share=0.5, exploration=0.1).following(losses)
+    probabilities = rule.probabilities(losses)
+    assert probabilities.sum() == pytest.approx(1)
+    assert probabilities[1] == pytest.approx(0.1 / 5 / 3)
+    np.testing.assert_allclose(probabilities[B], 1 / 6)
+    np.testing.assert_array_equal(np.isnan(rule.group_losses(losses)), [False, True, False])
+    nothing = np.full(8, np.nan)
+    np.testing.assert_allclose(rule.following(nothing).probabilities(nothing), Balanced(GROUPS).probabilities(nothing))
+    assert np.isnan(rule.robust_loss(nothing))
+
+
+def test_hardness_inside_of_groups_is_resumed_from_the_losses():
+    table = HardnessTable([str(i) for i in range(8)], rule=BalancedBall(GROUPS), exploration=0.0)
+    table.update(np.arange(8), np.arange(8.0))
+    again = HardnessTable(table.cases, rule=BalancedBall(GROUPS), exploration=0.0)
+    again.load_state_dict(pickle.loads(pickle.dumps(table.state_dict())))
+    np.testing.assert_array_equal(again.probabilities(), table.probabilities())
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1, 1e307])
+def test_own_weights_are_the_frequencies_of_the_draws_from_the_first_draw(scale):
+    weights = np.array([1, 2, 3, 4, 0.5])
+    table = HardnessTable(list("abcde"), rule=ByWeight(scale * weights), exploration=0.0, replace=True)
+    expected = weights / 10.5
+    for seed in range(2):
+        np.testing.assert_allclose(table.probabilities(), expected)
+        counts = draw_counts(table, 30_000, seed=seed)
+        assert chisquare(counts, expected * counts.sum()).pvalue > 1e-3
+        table.update(np.arange(5), [5.0, -1.0, np.nan, 0.0, 2.0])
+    assert table.rule.robust_loss(np.array([1.0, np.nan, 3.0, np.nan, np.nan])) == pytest.approx((1 + 9) / 4)
+    assert np.isnan(table.rule.robust_loss(np.full(5, np.nan)))
+    assert table.rule.loss_weights(np.arange(5), expected) is None, "the loss stays as it is"
 
 
 def test_group_weights_follow_the_exponentiated_gradient():
@@ -258,6 +357,11 @@ def test_probabilities_sum_to_one_and_are_equal_within_a_group(groups, seed, nu)
 
 def test_rules_say_what_they_do():
     assert str(Balanced(GROUPS)) == "each of 3 groups equally often"
+    assert str(Balanced(GROUPS, power=0.3)) == "each of 3 groups by its number of cases to the power of 0.7"
+    assert str(BalancedBall(GROUPS, share=0.3)) == (
+        "each of 3 groups equally often, its cases as if from 30 % of them, 10 % of its draws uniformly"
+    )
+    assert str(ByWeight([1])) == "each in proportion to its own weight"
     assert str(GroupDRO(GROUPS, nu=0.1, adjustment=2.0)) == (
         "Group DRO, each of 3 groups equally often and weighted in the loss, step size 0.1, adjustment 2"
     )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnunet_dro.sampling import GroupDRO, HardnessTable
+from nnunet_dro.sampling import Balanced, BalancedBall, ByWeight, GroupDRO, HardnessTable
 from nnunet_dro.sampling.divergences import (
     chi2_probabilities,
     chi2_robust_loss,
@@ -107,6 +107,11 @@ def test_options_out_of_range_are_refused(function, options):
         (GroupDRO, {"groups": ["a"], "nu": np.nan}, "`nu`"),
         (GroupDRO, {"groups": ["a"], "adjustment": -1.0}, "`adjustment`"),
         (GroupDRO, {"groups": ["a"], "momentum": 1.0}, "`momentum`"),
+        (Balanced, {"groups": ["a"], "power": 1.1}, "`power`"),
+        (Balanced, {"groups": ["a"], "power": np.nan}, "`power`"),
+        (BalancedBall, {"groups": ["a"], "share": 0.0}, "`share`"),
+        (BalancedBall, {"groups": ["a"], "exploration": 1.1}, "`exploration`"),
+        *((ByWeight, {"weights": bad}, "`weights`") for bad in ([], [1, 0], [1, -1], [1, np.inf], [np.nan], [[1]])),
     ],
 )
 def test_tables_and_rules_refuse_bad_input(make, arguments, message):

@@ -12,6 +12,8 @@ EXAMPLES = {
     "chi2": "beta10_chi2",
     "cvar<a>": "cvar0.3",
     "doro<e>": "cvar0.3_doro0.2",
+    "asWeights": "asWeights",
+    "power<x>": "power0.5",
     "nu<x>": "nu0.5",
     "adj<C>": "adj1",
     "alpha<a>": "alpha0.2",
@@ -54,18 +56,18 @@ OTHER_EXAMPLES = {
     ("nnUNetTrainerGroupDRO", "memory<m>"): "hardPooled_memory0.5",
 }
 
-#: A column of the case table that `tests.nnunet_project` writes.
-COLUMN = "site"
+#: Columns of the case table that `tests.nnunet_project` writes, by option: a group of every case, or else a weight.
+COLUMNS = {**dict.fromkeys(EXAMPLES, "site"), "asWeights": "number"}
 
 
-def plain_name(base: str) -> str:
-    """The name of a trainer without options."""
-    return f"{base}_{COLUMN}" if issubclass(TRAINERS[base].options_class, GroupOptions) else base
+def plain_name(base: str, form: str = "<n>epochs") -> str:
+    """The name of a trainer without options, with a column that suits an option."""
+    return f"{base}_{COLUMNS[form]}" if issubclass(TRAINERS[base].options_class, GroupOptions) else base
 
 
 PLAIN_NAMES = [plain_name(base) for base in TRAINERS]
 ALL_NAMES = PLAIN_NAMES + [
-    f"{plain_name(base)}_{OTHER_EXAMPLES.get((base, option.form), EXAMPLES[option.form])}"
+    f"{plain_name(base, option.form)}_{OTHER_EXAMPLES.get((base, option.form), EXAMPLES[option.form])}"
     for base, trainer in TRAINERS.items()
     for option in trainer.options_class.known_options()
 ]

@@ -109,6 +109,11 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(start, make_tra
         ("nnUNetTrainerHWS_betaauto", "Hardness weighted sampling: 8 cases"),
         ("nnUNetTrainerDRO_3epochs_5iters", "WARNING: the training draws each case 3.8 times on average"),
         ("nnUNetTrainerIW_site", "Cases are drawn by group: 8 cases (8 never seen), each of 2 groups equally often"),
+        (
+            "nnUNetTrainerIW_site_share0.5",
+            "Hardness weighted sampling: 8 cases (8 never seen), each of 2 groups equally",
+        ),
+        ("nnUNetTrainerIW_number_asWeights", "Cases are drawn by weight: 8 cases (8 never seen), each in proportion"),
     ],
 )
 def test_the_log_says_how_cases_are_drawn(make_trainer, name, line):

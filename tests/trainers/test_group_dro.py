@@ -66,6 +66,14 @@ def test_a_warm_up_has_weights_of_one(started):
     check_that_a_step_weights(trainer, batch, torch.ones(2))
 
 
+@pytest.mark.parametrize("options", ["site", "site_power0.5", "site_share0.5", "number_asWeights"])
+def test_what_is_drawn_by_group_or_weight_counts_the_same_in_the_loss(started, options):
+    trainer = started(f"nnUNetTrainerIW_{options}")
+    batch = next(trainer.dataloader_train)
+    assert trainer.hardness_log.table.rule.loss_weights(CaseColumns.in_batch(batch).indices, np.ones(2)) is None
+    check_that_a_step_weights(trainer, batch, torch.ones(2))
+
+
 def test_one_step_moves_the_weights_by_the_losses_of_its_batch_alone(started):
     trainer = started("nnUNetTrainerGroupDRO_site_nu0.5")
     table, batch = trainer.hardness_log.table, next(trainer.dataloader_train)

@@ -14,6 +14,7 @@ from nnunet_dro.trainers.options import (
     DROOptions,
     GILSOptions,
     GroupDROOptions,
+    History,
     HWSOptions,
     IWOptions,
     LSOptions,
@@ -163,6 +164,14 @@ REFUSED = [
     ("IW_centre_beta10", "`beta10` in .* is not an option of this trainer. Options, the column first"),
     ("IW_centre_warmup3", "`warmup3` in .* is not an option of this trainer"),
     ("IW_centre_2epochs_poly1", "must be written `nnUNetTrainerIW_centre_poly1_2epochs`"),
+    ("IW_a_power1.5", r"`power` must be a number in \[0, 1\], got 1.5"),
+    ("IW_a_power1", "must be written `nnUNetTrainerIW_a`"),
+    ("IW_a_share1", r"`share` must be a number in \(0, 1\)"),
+    ("IW_a_power0.5_share0.5", "must be written `nnUNetTrainerIW_a_share0.5_power0.5`"),
+    ("IW_a_asWeights_power0.5", "`power` has no effect with `asWeights`, which leaves no groups. Leave it out"),
+    ("IW_a_share0.5_asWeights", "`share` has no effect with `asWeights`"),
+    ("IW_a_earned0.5", "`earned0.5` in .* is not an option of this trainer"),
+    ("GroupDRO_a_asWeights", "`asWeights` in .* is not an option of this trainer"),
     ("LS_alpha0.6", r"`alpha` must be a number in \[0, 0.5\], got 0.6"),
     ("LS_alpha0.1", "must be written `nnUNetTrainerLS`"),
     ("LS_T5", "`T5` in .* is not an option of this trainer"),
@@ -267,6 +276,9 @@ def test_options_say_the_rule(options, rule):
         ),
         ("nnUNetTrainerLS_alpha0.5", LSOptions, {"smoothing": 0.5}),
         ("nnUNetTrainerIW_centre", IWOptions, {"column": "centre"}),
+        ("nnUNetTrainerIW_weights", IWOptions, {"column": "weights"}),
+        ("nnUNetTrainerIW_sampling_weights_asWeights", IWOptions, {"column": "sampling_weights", "as_weights": True}),
+        ("nnUNetTrainerIW_a_share0.5_power0.2", IWOptions, {"column": "a", "share": 0.5, "power": 0.2}),
         (
             "nnUNetTrainerIW_age_group_poly1_2epochs",
             IWOptions,
@@ -303,6 +315,11 @@ def test_options_answer_for_every_trainer_without_a_look_at_their_class():
     np.testing.assert_allclose(
         IWOptions(column="centre").rule(["a", "b", "b"]).probabilities(np.zeros(3)), [1 / 2, 1 / 4, 1 / 4]
     )
+    by_hardness = IWOptions(column="centre", share=0.3, power=0.2)
+    rule = by_hardness.rule(["a", "b"])
+    assert (rule.share, rule.power, rule.exploration) == (0.3, 0.2, DROOptions().exploration)
+    assert by_hardness.history == History(hardness="pooled")
+    assert IWOptions(column="centre", as_weights=True).rule(["1", "3"]).weights.tolist() == [0.25, 0.75]
 
 
 @pytest.mark.parametrize(

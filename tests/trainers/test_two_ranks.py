@@ -20,6 +20,7 @@ LENGTH = f"_{N_EPOCHS}epochs_3iters"
 CONFIGURATIONS = {
     f"nnUNetTrainerDRO_beta10_explore0.3{LENGTH}": "2d_small",
     f"nnUNetTrainerGroupDRO_site{LENGTH}": "3d_small",
+    f"nnUNetTrainerIW_site_share0.5_power0.5{LENGTH}": "3d_small",
     f"nnUNetTrainerL2RW{LENGTH}": "3d_small",
 }
 

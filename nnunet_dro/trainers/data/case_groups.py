@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nnunet_dro.files.case_table import MISSING, attributes_of, case_table_places, find_case_table, read_cases
@@ -30,6 +31,39 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
         FileNotFoundError: If the dataset has no case table.
         ValueError: If the table has no such column, a case has no group, or all cases belong to one group.
     """
+    groups, path = _entries(trainer, cases, column)
+    if groups.nunique() == 1:
+        raise ValueError(
+            f"`{column}` must divide the training cases of fold {trainer.fold} into at least two groups, got only "
+            f"{groups.iloc[0]!r} in {path}. Choose another column or fold."
+        )
+    return [str(group) for group in groups]
+
+
+def weights_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
+    """The weight of each training case of a trainer as text, by a column of the case table, in the order of the cases.
+
+    Raises:
+        FileNotFoundError: If the dataset has no case table.
+        ValueError: If the table has no such column, a case has no finite number >= 0 there, or all have 0.
+    """
+    weights, path = _entries(trainer, cases, column)
+    numbers = pd.to_numeric(weights, errors="coerce")
+    if wrong := weights.index[~numbers.between(0, np.inf, inclusive="left")].tolist():
+        raise ValueError(
+            f"`{column}` must have a finite number >= 0 as the weight of every training case in {path}, got "
+            f"{weights[wrong[0]]!r} for {name_some(wrong)}. Correct it, or leave out `asWeights` if these are groups."
+        )
+    if not numbers.any():
+        raise ValueError(
+            f"`{column}` must have a weight > 0 for a training case of fold {trainer.fold} in {path}, got 0 for all. "
+            "Correct the column, or choose another one."
+        )
+    return [str(number) for number in numbers]
+
+
+def _entries(trainer: Any, cases: Sequence[str], column: str) -> "tuple[pd.Series[str], Path]":
+    """The entry of each case in a column of the case table, and the path of the table."""
     path = find_case_table(*dataset_folders(trainer))
     if path is None:
         places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
@@ -41,18 +75,13 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
     if column not in table.columns:
         has = name_some(list(table.columns)) if len(table.columns) else "none"
         raise ValueError(f"`{column}` must be a column of {path}, which has {has}. Add it, or name another column.")
-    groups = table[column].reindex(list(cases), fill_value=MISSING)
-    if without := groups.index[groups == MISSING].tolist():
+    entries = table[column].reindex(list(cases), fill_value=MISSING)
+    if without := entries.index[entries == MISSING].tolist():
         raise ValueError(
             f"`{column}` must have an entry for every training case in {path}, got none for {name_some(without)}. "
             "Fill them in."
         )
-    if groups.nunique() == 1:
-        raise ValueError(
-            f"`{column}` must divide the training cases of fold {trainer.fold} into at least two groups, got only "
-            f"{groups.iloc[0]!r} in {path}. Choose another column or fold."
-        )
-    return [str(group) for group in groups]
+    return entries, path
 
 
 def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:

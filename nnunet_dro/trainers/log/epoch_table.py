@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.naming import name_some
-from nnunet_dro.sampling import GroupRule, HardnessTable, RuleWithBeta, effective_cases
+from nnunet_dro.sampling import (
+    UNIFORM,
+    Balanced,
+    ByWeight,
+    GroupRule,
+    HardnessTable,
+    Rule,
+    RuleWithBeta,
+    effective_cases,
+)
 from nnunet_dro.trainers.log.epoch_log import Row, entry
 
 #: Below this share of effective cases a training is warned of.
@@ -34,6 +43,11 @@ _CURE = (
     "Draw less by hardness: a larger `earned<s>` or `share<s>`, or a smaller `beta<x>`, in the trainer's name, or "
     "a larger `explore<e>`."
 )
+#: What to do instead where the rule has other numbers.
+_CURES: dict[type[Rule], str] = {
+    Balanced: "Draw less by group or hardness: a smaller `power<x>`, or a larger `share<s>`, in the trainer's name.",
+    ByWeight: "Draw less by weight: take the square roots of the weights, for example.",
+}
 
 
 @dataclass(frozen=True)
@@ -187,6 +201,7 @@ def concentration_warnings(
     rows: Sequence[Row],
     n_items: int,
     *,
+    rule: Rule = UNIFORM,
     items: str = "cases",
     shares: Mapping[str, float] | None = None,
     n_draws: Mapping[int, int] | None = None,
@@ -196,18 +211,20 @@ def concentration_warnings(
     Args:
         rows: The rows of training.csv so far.
         n_items: Number of items.
+        rule: The rule that they are drawn by.
         items: What these are called.
         shares: Share of the cases by the name that training.csv has for a group's share of the draws.
         n_draws: Number of draws by epoch; needed with ``shares``.
     """
     warnings = []
-    if _began(rows, lambda so_far: _few(so_far, n_items)):
+    cure = next((text for kind, text in _CURES.items() if isinstance(rule, kind)), _CURE)
+    if _began(rows, lambda so_far: _few(so_far, n_items, may_wait=rule.needs_losses)):
         effective = f"{rows[-1]['effective_cases']:.1f} of {n_items}"
-        warnings.append(f"WARNING: {effective} {items} are effective, which is less than a tenth. {_CURE}")
+        warnings.append(f"WARNING: {effective} {items} are effective, which is less than a tenth. {cure}")
     if _began(rows, _rises_while_concentrating):
         warnings.append(
             f"WARNING: the mean loss of the {items} has risen for {_N_RISING} epochs while the draws went to fewer of "
-            f"them: what is learnt of the hardest is forgotten of the others. {_CURE}"
+            f"them: what is learnt of the hardest is forgotten of the others. {cure}"
         )
     if _began(rows, lambda so_far: _gets_nowhere(so_far, n_items)):
         warnings.append(
@@ -215,7 +232,7 @@ def concentration_warnings(
             f"first epochs their loss has fallen by {rows[-1]['fall_of_drawn']:.3f}, that of the others by "
             f"{rows[-1]['fall_of_others']:.3f}. What is hard here may be too faint to be learnt, or wrongly labelled. "
             "Look at the cases with `nnunet-dro suspects`; if a group of cases matters to you, name it with "
-            f"nnUNetTrainerIW_<column>. {_CURE}"
+            f"nnUNetTrainerIW_<column>. {cure}"
         )
     before = _neglected(rows[:-1], shares or {}, n_draws or {})
     if new := [name for name in _neglected(rows, shares or {}, n_draws or {}) if name not in before]:
@@ -256,10 +273,10 @@ def _began(rows: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> bool:
     return holds(rows) and not holds(rows[:-1])
 
 
-def _few(rows: Sequence[Row], n_items: int) -> bool:
-    # Until every case was seen, the effective cases are those that are still to be seen.
-    is_seen = bool(rows) and not math.isnan(rows[-1]["mean_staleness"])
-    return is_seen and rows[-1]["effective_cases"] < _SMALL_SHARE * n_items
+def _few(rows: Sequence[Row], n_items: int, *, may_wait: bool) -> bool:
+    # Until every case was seen, the effective cases are those that are still to be seen, if the rule needs losses.
+    is_waiting = not rows or (may_wait and math.isnan(rows[-1]["mean_staleness"]))
+    return not is_waiting and rows[-1]["effective_cases"] < _SMALL_SHARE * n_items
 
 
 def _rises_while_concentrating(rows: Sequence[Row]) -> bool:

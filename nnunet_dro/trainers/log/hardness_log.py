@@ -118,7 +118,9 @@ class HardnessLog(EpochLog):
                 for group, n in zip(*np.unique(np.asarray(of_case, dtype=str), return_counts=True), strict=True):
                     shares[group_column("draws", column, group)] = float(n / len(self.cases))
         n_draws = {epoch: int(draws.sum()) for epoch, draws in self._drawn.items()}
-        return concentration_warnings(self.rows, len(self.table), items=self.items, shares=shares, n_draws=n_draws)
+        return concentration_warnings(
+            self.rows, len(self.table), rule=self.table.rule, items=self.items, shares=shares, n_draws=n_draws
+        )
 
     def _per_case(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sum of the values over the items of each case."""

@@ -84,7 +84,7 @@ OPTIONS = (
     _number(
         "share<s>",
         "Draws as if from a share s of the cases, whether the hardest get better or not; 0 < s < 1. share0.5 was the "
-        "default of version 0.2.",
+        "default of version 0.2. With IW it is the share of the cases of each group.",
         source="Hu and Hong 2013",
     ),
     _number(
@@ -115,6 +115,18 @@ OPTIONS = (
         "doro<e>",
         "With cvar, sets the hardest share e of the cases aside as suspected outliers and names them in the log.",
         source="Zhai et al. 2021",
+    ),
+    _switch(
+        "asWeights",
+        "Reads the column as the weight of every case, not as its group: a case is drawn in proportion to its weight, "
+        "and never if that is 0.",
+        field="as_weights",
+    ),
+    _number(
+        "power<x>",
+        "Draws a group of n cases in proportion to n^(1 - x): with 1 all groups equally often, with 0 all cases; "
+        "0 <= x <= 1.",
+        source="Mahajan et al. 2018, x = 0.5",
     ),
     _number("nu<x>", "Step size of the group weights per iteration.", source="Sagawa et al. 2020"),
     _number(

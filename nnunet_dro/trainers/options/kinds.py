@@ -6,9 +6,21 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from nnunet_dro.sampling import EXPLORATION, KL, Balanced, Chi2, CVaR, EarnedBall, GroupDRO, KLBall, Rule
+from nnunet_dro.sampling import (
+    EXPLORATION,
+    KL,
+    Balanced,
+    BalancedBall,
+    ByWeight,
+    Chi2,
+    CVaR,
+    EarnedBall,
+    GroupDRO,
+    KLBall,
+    Rule,
+)
 from nnunet_dro.trainers.options.forms import Option
-from nnunet_dro.trainers.options.settings import Check, HardnessOptions, TrainerOptions
+from nnunet_dro.trainers.options.settings import Check, HardnessOptions, History, TrainerOptions
 
 if TYPE_CHECKING:
     from nnunet_dro.losses import ImportanceWeights
@@ -193,11 +205,36 @@ class GroupDROOptions(GroupOptions, HardnessOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class IWOptions(GroupOptions):
-    """Options of `nnUNetTrainerIW_<column>`."""
+    """Options of `nnUNetTrainerIW_<column>`; with a share, hardness and exploration are those of `DROOptions`."""
+
+    as_weights: bool = False
+    power: float = 1.0
+    share: float | None = None
+
+    def _checks(self) -> list[Check]:
+        return [
+            (0 <= self.power <= 1, "power", "a number in [0, 1]"),
+            (self.share is None or 0 < self.share < 1, "share", "a number in (0, 1)"),
+            *super()._checks(),
+        ]
+
+    def _without_effect(self) -> str | None:
+        if self.as_weights and (of_groups := self.given_options("power", "share")):
+            return f"`{of_groups[0].word}` has no effect with `asWeights`, which leaves no groups."
+        return super()._without_effect()
+
+    @property
+    def history(self) -> History:
+        """How the losses of the cases are collected."""
+        return History() if self.share is None else History(hardness=DROOptions.hardness)
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
-        """Draws every group equally often."""
-        return Balanced(groups)
+        """Draws by group, and inside of it by hardness if there is a share; or by weights, given as text."""
+        if self.as_weights:
+            return ByWeight([float(weight) for weight in groups])
+        if self.share is None:
+            return Balanced(groups, power=self.power)
+        return BalancedBall(groups, power=self.power, share=self.share, exploration=DROOptions.exploration)
 
 
 @dataclass(frozen=True, kw_only=True)

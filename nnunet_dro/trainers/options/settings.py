@@ -55,7 +55,8 @@ class TrainerOptions:
     iterations: int = NNUNET_ITERATIONS
     #: Whether the name has a column of the case table before the options.
     has_column: ClassVar[bool] = False
-    # What only options that draw by losses choose, with their fields.
+    # What only some trainers choose, with the fields of their options.
+    as_weights = False
     auto_beta = False
     normalised = False
     exploration = 0.0

@@ -2,7 +2,8 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.files.case_table import find_case_table
-from nnunet_dro.trainers.data.case_groups import dataset_folders, groups_of, watched_groups
+from nnunet_dro.trainers.data.case_groups import dataset_folders, groups_of, watched_groups, weights_of
+from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.registry import trainer_class
 
 
@@ -45,6 +46,47 @@ def test_a_case_table_that_does_not_divide_the_cases_is_refused(trainer, preproc
     preprocessed_table.write_text(text)
     with pytest.raises(ValueError, match=message):
         groups_of(trainer, CASES, column="site")
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (["1", "", "n/a", "3"], "an entry for every training case in .*cases.csv, got none for case_01, case_02. Fill"),
+        (
+            ["1", "-1", "2", "-3"],
+            "a finite number >= 0 as the weight .*cases.csv, got '-1' for case_01, case_03. Correct",
+        ),
+        (["1", "inf", "2", "3"], "got 'inf' for case_01. Correct it, or leave out `asWeights` if these are groups."),
+        (["1", "1e999", "2", "3"], "got '1e999' for case_01."),
+        (["a", "1", "b", "true"], "got 'a' for case_00, case_02, case_03."),
+        (["1", "2", "0,5", "3"], "got '0,5' for case_02."),
+        (["0", "0.0", "0", "-0"], "a weight > 0 for a training case of fold 0 in .*cases.csv, got 0 for all. Correct"),
+    ],
+)
+def test_a_column_that_has_no_weights_is_refused(trainer, preprocessed_table, weights, message):
+    pd.DataFrame({"case": CASES, "site": weights}).to_csv(preprocessed_table, index=False)
+    with pytest.raises(ValueError, match=message):
+        weights_of(trainer, CASES, column="site")
+
+
+def test_weights_are_numbers_of_the_column_in_the_order_of_the_cases(trainer, preprocessed_table):
+    pd.DataFrame({"case": CASES[::-1], "site": ["1e3", "0", ".5", "7"]}).to_csv(preprocessed_table, index=False)
+    assert [float(weight) for weight in weights_of(trainer, CASES, column="site")] == [7, 0.5, 0, 1000]
+
+
+def test_a_case_of_weight_0_is_never_drawn_even_where_a_batch_has_room(make_trainer, preprocessed_table):
+    """The batch has six places, and two cases have a weight."""
+    trainer = make_trainer(trainer_class("nnUNetTrainerIW_w_asWeights"), "2d_small")
+    training, validation = trainer.do_split()
+    drawn = sorted(training)[:2]
+    rows = "".join(f"{case},{int(case in drawn)}\n" for case in training)
+    preprocessed_table.write_text(f"case,w\n{rows}")
+    trainer.initialize()
+    trainer.on_train_start()
+    assert {case for _ in range(4) for case in next(trainer.dataloader_train)["keys"]} == {*drawn}
+    assert len(loader_of(trainer.dataloader_val).indices) == len(validation)
+    with open(trainer.log_file) as file:
+        assert "Never drawn: 6 of 8 training cases, whose weight in the column `w` is 0: case_0" in file.read()
 
 
 def test_a_dataset_without_a_case_table_is_told_where_to_put_one(trainer, project):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from nnunet_dro.sampling import Balanced, BalancedBall, ByWeight
 from nnunet_dro.trainers.log.epoch_table import concentration_warnings, falls, saved_row
 
 
@@ -20,6 +21,22 @@ def test_few_effective_cases_are_said_once_each_time_they_begin():
     assert "9.9 of 100 cases are effective" in warning
     assert "`share<s>`" in warning
     assert "`explore<e>`" in warning
+
+
+@pytest.mark.parametrize(
+    ("rule", "cure"),
+    [
+        (Balanced(["a", "b"]), "a smaller `power<x>`"),
+        (BalancedBall(["a", "b"]), "a larger `share<s>`"),
+        (ByWeight([1, 2]), "square roots"),
+    ],
+    ids=str,
+)
+def test_the_cure_for_few_effective_cases_is_one_of_the_rule(rule, cure):
+    rows = epochs([9.0])
+    assert cure in concentration_warnings(rows, 100, rule=rule)[0]
+    rows[0]["mean_staleness"] = np.nan
+    assert bool(concentration_warnings(rows, 100, rule=rule)) == (not rule.needs_losses), "it does not wait for visits"
 
 
 def test_few_cases_that_are_still_to_be_seen_are_no_concentration():
