@@ -37,7 +37,6 @@ def page_text(scores: pd.DataFrame, asked: Question, *, regrouped: pd.DataFrame 
         since="In the last quarter" if asked.settling == 0.25 else "From the half to the end",
         rising=rising,
         label_words=f" for the {roles.label}" if one_label else "",
-        table_words=f"the {roles.label}" if one_label else "the means over the labels of a case",
         late=[method for method in asked.late if method in set(scores["method"])],
         told=roles.told,
         plain=roles.plain,

@@ -218,18 +218,10 @@ def draw_published(rows: pd.DataFrame) -> Figure:
 
 def published_text(rows: pd.DataFrame, run: Run) -> str:
     """The text of the page above its table, from `compared` and any of the trainings."""
-    conditions = _condition(rows)
-    findings = []
-    for name, here in rows.groupby(conditions):
-        errors = here.groupby("method", observed=True)["error"].mean().to_dict()
-        l2rw = here[here["method"] == "L2RW"]
-        findings.append(
-            {
-                "name": name,
-                "errors": errors,
-                "minus": {other: mean_interval(l2rw[f"minus {other}"]) for other in ("plain", "resample")},
-            }
-        )
+    findings = [
+        {"name": name, "minus": {other: mean_interval(here[f"minus {other}"]) for other in ("plain", "resample")}}
+        for name, here in rows[rows["method"] == "L2RW"].groupby(_condition(rows))
+    ]
     means = rows.groupby(["method", "ratio"], observed=True)["error"].mean().unstack()
     return render(
         "imbalanced_pair/published",
