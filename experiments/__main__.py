@@ -32,6 +32,7 @@ MODULES = {
     "phantoms-factorial": "convergence.factorial",
     "reweighting-limits": "reweighting_limits.experiment",
     "segmentation-finetuning": "segmentation.experiment",
+    "theorems": "reweighting_limits.theorems",
 }
 
 

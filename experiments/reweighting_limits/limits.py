@@ -30,6 +30,19 @@ def tail_limit(margins: FloatArray, weights: FloatArray) -> FloatArray:
     return np.asarray(theta / np.linalg.norm(theta))
 
 
+def widest_margin(margins: FloatArray) -> FloatArray:
+    """The direction, of length 1, with the largest smallest margin; M as for `tail_limit`.
+
+    Source: Zhai et al. 2023, eq. 17 and 18.
+    """
+    inverse = np.linalg.inv(margins @ margins.T)
+    bounds = [(1.0, None)] * len(margins)
+    start = np.ones(len(margins))
+    z = minimize(lambda z: (z @ inverse @ z / 2, inverse @ z), start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    theta = margins.T @ inverse @ z
+    return np.asarray(theta / np.linalg.norm(theta))
+
+
 def tail_distances(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64]) -> tuple[float, float]:
     """Distances of the limits from that of ERM: of importance weighting, and of Group DRO.
 

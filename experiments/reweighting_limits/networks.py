@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from experiments.datasets.mnist import load_digits
 from experiments.reweighting_limits.descent import METHODS, GroupWeights, Trajectory
-from experiments.reweighting_limits.losses import FloatArray, squared_loss
+from experiments.reweighting_limits.losses import LOSSES, FloatArray
 
 NETWORK_RATE = 1.0
 
@@ -22,6 +22,8 @@ class Network:
     units: int  # Width of the hidden layer.
     seed: int  # Seed of its first weights.
     steps: int  # Steps of gradient descent.
+    loss: str = "squared loss"  # Name of the loss of one prediction.
+    mu: float = 0.0  # Factor of the penalty mu/2 ||theta - theta_0||^2.
 
 
 def networks(*, quick: bool) -> list[Network]:
@@ -61,7 +63,7 @@ def train_network(
     held_out: FloatArray,
     network: Network,
 ) -> TrainedNetwork:
-    """Train a network with every method, by gradient descent on the squared loss of all examples.
+    """Train a network with every method, by gradient descent on the losses of all examples.
 
     f(x) = a' tanh(W x + b) / sqrt(units), where W and b begin standard normal and a with 0.
 
@@ -69,8 +71,7 @@ def train_network(
 
     Source: Zhai et al. 2023, eq. 8 and 9 with one hidden layer, without the factor 1 / sqrt(d) of W.
     """
-    rng = np.random.default_rng(network.seed)
-    first = np.column_stack([rng.normal(size=(network.units, images.shape[1])), rng.normal(size=network.units)])
+    first = first_weights(network, images.shape[1])
     inputs, others = (np.column_stack([part, np.ones(len(part))]) for part in (images, held_out))
     # W and b never leave the span of the examples around their start, so n coordinates of a unit are enough.
     basis = np.linalg.qr(inputs.T)[0]
@@ -80,15 +81,21 @@ def train_network(
     group_weights = GroupWeights(groups)
     for _ in range(network.steps):
         active = np.tanh(sums + hidden @ coordinates.T)
-        losses, errors = squared_loss(scale * _outputs(output, active), targets)
+        losses, errors = LOSSES[network.loss](scale * _outputs(output, active), targets)
         pulls = scale * group_weights.of_examples(losses) * errors
         slopes = (1 - active**2) * output[:, :, None] * pulls[:, None]
-        output -= NETWORK_RATE * (active @ pulls[:, :, None])[:, :, 0]
-        hidden -= NETWORK_RATE * (slopes @ coordinates)
+        output -= NETWORK_RATE * ((active @ pulls[:, :, None])[:, :, 0] + network.mu * output)
+        hidden -= NETWORK_RATE * (slopes @ coordinates + network.mu * hidden)
     moved = np.concatenate([hidden.reshape(len(METHODS), -1), output], axis=1)
     end = Trajectory(np.array([network.steps]), moved[None], losses[None], group_weights.values[None].copy())
     seen = np.tanh(first @ others.T + hidden @ (others @ basis).T)
     return TrainedNetwork(network, end, scale * _outputs(output, seen))
+
+
+def first_weights(network: Network, n_pixels: int) -> FloatArray:
+    """W and b at the start, shape (units, n_pixels + 1)."""
+    rng = np.random.default_rng(network.seed)
+    return np.column_stack([rng.normal(size=(network.units, n_pixels)), rng.normal(size=network.units)])
 
 
 def _outputs(output: FloatArray, active: FloatArray) -> FloatArray:
