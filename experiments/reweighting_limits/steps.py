@@ -7,9 +7,9 @@ import numpy as np
 from experiments.reweighting_limits.losses import FloatArray, logistic_loss
 
 #: The largest step is one of these, a quarter of an octave apart.
-STEPS: FloatArray = 2.0 ** np.arange(-2, 6.25, 0.25)
+STEPS: FloatArray = 2.0 ** np.arange(-1, 5.25, 0.25)
 #: Examples, their dimensions, units of the network, examples per step, and steps.
-N, D, UNITS, BATCH, LENGTH = 20, 10, 128, 4, 2000
+N, D, UNITS, BATCH, LENGTH = 20, 10, 128, 4, 1000
 #: The norm of the gradient of the KL loss that must be reached.
 NORM = 0.01
 
