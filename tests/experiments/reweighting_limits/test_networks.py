@@ -46,9 +46,10 @@ def test_methods_are_apart_on_the_way(examples):
         assert one > 5 * other
 
 
-def test_training_is_gradient_descent_on_all_weights(examples):
+@pytest.mark.parametrize(("loss", "mu"), [("squared loss", 0.0), ("squared loss", 0.2), ("logistic loss", 0.2)])
+def test_training_is_gradient_descent_on_all_weights(examples, loss, mu):
     images, targets, groups, others = examples
-    network = Network(8, 3, 25)
+    network = Network(8, 3, 25, loss, mu)
     found = train_network(*examples, network)
     for method in range(3):
         outputs, moved = _with_torch(images, targets, groups, others, network, method)
@@ -103,12 +104,15 @@ def _with_torch(images, targets, groups, others, network, method):
         return torch.tanh(torch.tensor(x) @ w.T + b) @ a / np.sqrt(network.units)
 
     for _ in range(network.steps):
-        losses = (outputs(images) - torch.tensor(targets)) ** 2 / 2
+        wanted, found = torch.tensor(targets), outputs(images)
+        logistic = torch.nn.functional.softplus(-wanted * found)
+        losses = (found - wanted) ** 2 / 2 if network.loss == "squared loss" else logistic
         means = torch.stack([losses[groups == group].mean() for group in (0, 1)])
         if method == 2:
             q = q * torch.exp(GROUP_STEP * means.detach())
             q = q / q.sum()
-        gradients = torch.autograd.grad(q @ means, weights)
+        moved = sum(((w - torch.tensor(part)) ** 2).sum() for w, part in zip(weights, start, strict=True))
+        gradients = torch.autograd.grad(q @ means + network.mu / 2 * moved, weights)
         with torch.no_grad():
             for weight, gradient in zip(weights, gradients, strict=True):
                 weight -= NETWORK_RATE * gradient

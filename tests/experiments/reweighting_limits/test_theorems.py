@@ -1,0 +1,42 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.curves import mean_interval
+from experiments.reweighting_limits.limits import widest_margin
+from experiments.reweighting_limits.steps import LIMITS, STEPS, largest_step, trusted_loss
+from experiments.reweighting_limits.theorems import summary
+
+
+def test_widest_margin_leaves_those_out_that_are_wide_anyway():
+    np.testing.assert_allclose(widest_margin(np.array([[2.0, 0], [0, 1]])), np.array([1, 2]) / np.sqrt(5), atol=1e-6)
+    # Along the first example the second has the larger margin.
+    np.testing.assert_allclose(widest_margin(np.array([[1.0, 0], [2, 1]])), [1, 0], atol=1e-6)
+
+
+def test_largest_step_falls_with_beta_and_staleness_matters_to_a_beta_alone():
+    plain, stale, robust = (
+        largest_step(beta, 0, stale=is_stale, length=400)
+        for beta, is_stale in [(0.0, False), (0.0, True), (10.0, False)]
+    )
+    assert 2**plain in STEPS
+    assert plain == stale > robust
+
+
+def test_trusted_loss_rises_at_the_printed_limit_and_not_at_that_of_jensens_inequality():
+    images, targets = np.ones((9, 1)), np.tile([1.0, 1, -1], 3)
+    printed, ours = (trusted_loss(images, targets, 3, 0, limit=limit, length=30) for limit in LIMITS)
+    assert printed["rises"] > 10
+    assert ours["rises"] == 0
+    assert ours["exponent"] < -0.5
+
+
+def test_summary_has_the_change_from_the_setting_before_with_the_seeds_paired():
+    values = {("low", 0): 1.0, ("low", 1): 5, ("high", 0): 3, ("high", 1): 8}
+    rows = [("penalty", seed, setting, "what", value) for (setting, seed), value in values.items()]
+    low, high = summary(pd.DataFrame(rows, columns=["theorem", "seed", "setting", "what", "value"])).to_dict("records")
+    assert (low["mean"], high["mean"]) == (3, 5.5)
+    assert np.isnan(low["change"])
+    assert [high[key] for key in ("change", "change low", "change high")] == pytest.approx(
+        mean_interval(pd.Series([2, 3]))
+    )
