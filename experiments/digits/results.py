@@ -79,7 +79,7 @@ def falls(epochs: pd.DataFrame) -> pd.DataFrame:
         in points, 0 where it rises; ``falls``, the epochs in which it falls by a point or more; ``loss_rises`` and
         ``stale_rises``, those of them in which the mean training loss rises, in evaluation mode and as last seen; and
         ``sd_there`` and ``sd_elsewhere``, the mean standard deviation of the training loss (evaluation mode) in them
-        and in the other epochs, NaN without any.
+        and in the other epochs, NaN without any; and ``stale_sd``, the mean one as last seen.
     """
     rows = []
     for training, of in epochs[quarter_of(epochs) == 1].groupby(TRAINING, sort=False):
@@ -95,6 +95,7 @@ def falls(epochs: pd.DataFrame) -> pd.DataFrame:
                 "stale_rises": int((changes["stale_loss"] > 0)[there].sum()),
                 "sd_there": sd[there].mean(),
                 "sd_elsewhere": sd[~there].mean(),
+                "stale_sd": of["stale_sd"].mean(),
             }
         )
     return pd.DataFrame(rows)
@@ -224,5 +225,6 @@ def stability_table(fallen: pd.DataFrame) -> pd.DataFrame:
             "last drawn rises": sums["stale_rises"],
             "SD there": means["sd_there"],
             "SD elsewhere": means["sd_elsewhere"],
+            "1 / SD last drawn": 1 / groups["stale_sd"].mean().reset_index(drop=True),
         }
     )

@@ -172,6 +172,7 @@ def test_stability_table_sums_the_falls_of_the_seeds_and_averages_the_standard_d
     assert other["- ERM"].startswith("+0.3 [-0.4, +1.1]")
     # Of the two seeds with a fall.
     assert (other["SD there"], other["SD elsewhere"]) == (1.5, 0.25)
+    assert other["1 / SD last drawn"] == pytest.approx(1 / 50)
 
 
 def test_tables_are_the_same_from_the_file():
