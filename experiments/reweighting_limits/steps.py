@@ -17,6 +17,7 @@ NORM = 0.01
 LIMITS = {
     "as printed, 2n / (L sigma^2)": lambda n, smooth, square: 2 * n / (smooth * square),
     "2 / (L sigma^2)": lambda n, smooth, square: 2 / (smooth * square),
+    "1 / (L sigma^2)": lambda n, smooth, square: 1 / (smooth * square),
 }
 
 
@@ -70,8 +71,10 @@ def trusted_loss(
     otherwise the weights of Algorithm 1, which sum to 1, with alpha / n of 1 / L.
 
     The first ``n_trusted`` of the images (n, d) are trusted, targets are 1 and -1. Returned are ``rises``, the share of
-    the steps after which G is larger, in per cent, and ``exponent``, that of the smallest ||grad G||^2 so far against
-    the steps, from a thirtieth of them to the last.
+    the steps after which G is larger, in per cent, ``exponent``, that of the smallest ||grad G||^2 so far against the
+    steps T, from a thirtieth of them to the last, and ``of the bound``, the largest ratio of the former to C / sqrt(T)
+    in per cent, where C^2 = G_0 / (p kappa), kappa = alpha / n (1 - L alpha sigma^2 / 2), by Jensen's inequality, and p
+    the chance of an image to be in a batch; NaN where kappa is not above 0.
 
     Source: Ren et al. 2018, Lemma 1 with eq. 30, and Theorem 2.
     """
@@ -94,4 +97,8 @@ def trusted_loss(
         theta = theta - alpha * (weights * pulls) @ images[batch]
     least, first = np.minimum.accumulate(squares), length // 30
     exponent = np.log(least[-1] / least[first - 1]) / np.log(length / first)
-    return {"rises": 100 * float((np.diff(values) > 0).mean()), "exponent": float(exponent)}
+    kappa = alpha * (1 - smooth * square * alpha * n / 2) if limit in LIMITS else 0.0
+    constant = np.sqrt(values[0] * len(images) / n / kappa) if kappa > 1e-12 * alpha else np.nan
+    of_bound = 100 * (least * np.sqrt(np.arange(1, length + 1))).max() / constant
+    rises = 100 * float((np.diff(values) > 0).mean())
+    return {"rises": rises, "exponent": float(exponent), "of the bound": float(of_bound)}

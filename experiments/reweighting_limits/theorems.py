@@ -23,7 +23,7 @@ from experiments.reweighting_limits.networks import (
 from experiments.reweighting_limits.steps import LENGTH, LIMITS, largest_step, trusted_loss
 
 #: Width and steps of the penalised networks, and the factors of their penalty, the strongest first.
-UNITS, STEPS, PENALTIES = 128, 10_000, (0.1, 0.01, 0.001)
+UNITS, STEPS, PENALTIES = 512, 10_000, (0.1, 0.01, 0.001)
 BETAS = (0.0, 1.0, 10.0, 100.0)
 #: 9s, 4s and trusted images of each, all of them training images.
 N_COMMON, N_RARE, N_TRUSTED = 200, 20, 5

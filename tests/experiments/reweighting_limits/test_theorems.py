@@ -25,10 +25,13 @@ def test_largest_step_falls_with_beta_and_staleness_matters_to_a_beta_alone():
 
 def test_trusted_loss_rises_at_the_printed_limit_and_not_at_that_of_jensens_inequality():
     images, targets = np.ones((9, 1)), np.tile([1.0, 1, -1], 3)
-    printed, ours = (trusted_loss(images, targets, 3, 0, limit=limit, length=30) for limit in LIMITS)
+    printed, ours, half = (trusted_loss(images, targets, 3, 0, limit=limit, length=30) for limit in LIMITS)
     assert printed["rises"] > 10
     assert ours["rises"] == 0
-    assert ours["exponent"] < -0.5
+    assert np.isnan([printed["of the bound"], ours["of the bound"]]).all()
+    assert half["exponent"] < -0.5
+    # (grad G)^2 is 1/36 at the start, where C^2 is 2 L n log(2) with L = 1/4, n = 9 and all images in every batch.
+    assert half["of the bound"] == pytest.approx(100 / 36 / np.sqrt(2 * 9 * np.log(2) / 4))
 
 
 def test_summary_has_the_change_from_the_setting_before_with_the_seeds_paired():
