@@ -70,7 +70,11 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         sorted(epochs["seed"].unique().tolist()),
         shown=quarters_table(epochs),
         pictures={"": partial(draw_curves, epochs)},
-        more={"-gains": quarters_table(epochs), "-stability": stability_table(falls(epochs))},
+        more={
+            "-gains": quarters_table(epochs),
+            "-stability": stability_table(falls(epochs)),
+            "-distance": distances(epochs),
+        },
     )
 
 
@@ -86,7 +90,7 @@ EXPERIMENTS = {
         page=_page,
         methods=[method_of(beta) for beta in BETAS],
         default_methods=[method_of(beta) for beta in BETAS if beta not in SMALL],
-        formats={"-all": "%.5g", "-stability": "%.4g"},
+        formats={"-all": "%.5g", "-stability": "%.4g", "-distance": "%.4g"},
     )
 }
 

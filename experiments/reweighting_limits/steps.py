@@ -13,11 +13,11 @@ N, D, UNITS, BATCH, LENGTH = 20, 10, 128, 4, 1000
 #: The norm of the gradient of the KL loss that must be reached.
 NORM = 0.01
 
-#: Name of a step of weights learnt from trusted examples to it, from the batch, L and sigma^2.
+#: Name of a step alpha of weights learnt from trusted examples to it, from the batch n, L and sigma^2.
 LIMITS = {
-    "as printed, 2n / (L sigma^2)": lambda n, smooth, square: 2 * n / (smooth * square),
-    "2 / (L sigma^2)": lambda n, smooth, square: 2 / (smooth * square),
-    "1 / (L sigma^2)": lambda n, smooth, square: 1 / (smooth * square),
+    "as printed": lambda n, smooth, square: 2 * n / (smooth * square),
+    "n times smaller": lambda n, smooth, square: 2 / (smooth * square),
+    "2n times smaller": lambda n, smooth, square: 1 / (smooth * square),
 }
 
 

@@ -100,7 +100,7 @@ def steps_of_trusted(theorem: Theorem) -> Iterator[Row]:
     )
     chosen = np.concatenate([trusted, rest])
     targets = np.where(labels[chosen] == 4, 1.0, -1.0)
-    for limit in (*LIMITS, "normalised weights, 1 / L"):
+    for limit in (*LIMITS, "normalised weights"):
         found = trusted_loss(
             images[chosen], targets, len(trusted), theorem.seed, limit=limit, length=60 if theorem.quick else 3000
         )
@@ -139,7 +139,9 @@ def _shown(table: pd.DataFrame, theorem: str) -> pd.DataFrame:
     """A row per setting and a column per quantity, each a mean and its interval."""
     of = table[table["theorem"] == theorem]
     texts = [f"{mean:.3g} [{low:.3g}, {high:.3g}]" for mean, low, high in of[["mean", "low", "high"]].to_numpy()]
-    wide = of.assign(text=texts).pivot(index="setting", columns="what", values="text")
+    wide = of.assign(text=pd.Series(texts, of.index).where(of["mean"].notna())).pivot(
+        index="setting", columns="what", values="text"
+    )
     return wide.loc[of["setting"].unique(), of["what"].unique()].rename_axis(columns=None).reset_index()
 
 

@@ -59,6 +59,17 @@ def test_equal_losses_get_equal_probabilities(rule, losses):
     np.testing.assert_array_equal(probabilities[: len(losses)], probabilities[len(losses) :])
 
 
+@pytest.mark.parametrize("probabilities", [kl_probabilities, chi2_probabilities])
+@pytest.mark.parametrize("beta", [0.5, 50.0])
+@given(losses=some_losses, seed=st.integers(0, 1000))
+def test_probabilities_change_at_most_beta_by_n_rho_times_as_the_losses(probabilities, beta, losses, seed):
+    """Lemma 4.1 of Fidon et al. 2020, with rho of 1/n for KL and 2 for Pearson's divergence."""
+    others = losses + np.random.default_rng(seed).normal(size=len(losses))
+    changed = np.linalg.norm(probabilities(losses, beta=beta) - probabilities(others, beta=beta))
+    factor = beta if probabilities is kl_probabilities else beta / (2 * len(losses))
+    assert changed <= factor * np.linalg.norm(losses - others) * (1 + 1e-9) + 1e-12
+
+
 @all_rules
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_probabilities_of_equal_losses_are_uniform(rule, n):
