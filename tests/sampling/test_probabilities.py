@@ -62,7 +62,7 @@ def test_equal_losses_get_equal_probabilities(rule, losses):
 @pytest.mark.parametrize("probabilities", [kl_probabilities, chi2_probabilities])
 @pytest.mark.parametrize("beta", [0.5, 50.0])
 @given(losses=some_losses, seed=st.integers(0, 1000))
-def test_probabilities_change_at_most_beta_by_n_rho_times_as_the_losses(probabilities, beta, losses, seed):
+def test_probabilities_change_no_more_than_lemma_4_1_allows(probabilities, beta, losses, seed):
     """Lemma 4.1 of Fidon et al. 2020, with rho of 1/n for KL and 2 for Pearson's divergence."""
     others = losses + np.random.default_rng(seed).normal(size=len(losses))
     changed = np.linalg.norm(probabilities(losses, beta=beta) - probabilities(others, beta=beta))

@@ -183,7 +183,7 @@ def test_tables_are_the_same_from_the_file():
     pd.testing.assert_frame_equal(trainings_table(epochs), trainings_table(again))
 
 
-def test_distance_is_that_of_the_curves_and_compared_with_the_next_smaller_beta():
+def test_distance_is_compared_with_that_of_the_next_smaller_beta():
     def rare(method, seed, epoch):
         # On one side of ERM and then on the other.
         return 50 + {"ERM": 0, "beta 0.1": 1, "beta 10": 4 + seed}[method] * (-1) ** epoch

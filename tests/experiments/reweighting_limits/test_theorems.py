@@ -14,7 +14,7 @@ def test_widest_margin_leaves_those_out_that_are_wide_anyway():
     np.testing.assert_allclose(widest_margin(np.array([[1.0, 0], [2, 1]])), [1, 0], atol=1e-6)
 
 
-def test_largest_step_falls_with_beta_and_staleness_matters_to_a_beta_alone():
+def test_largest_step_falls_with_beta_and_stale_losses_need_it():
     plain, stale, robust = (
         largest_step(beta, 0, stale=is_stale, length=400)
         for beta, is_stale in [(0.0, False), (0.0, True), (10.0, False)]
@@ -23,7 +23,7 @@ def test_largest_step_falls_with_beta_and_staleness_matters_to_a_beta_alone():
     assert plain == stale > robust
 
 
-def test_trusted_loss_rises_at_the_printed_limit_and_not_at_that_of_jensens_inequality():
+def test_trusted_loss_rises_with_the_printed_step_alone():
     images, targets = np.ones((9, 1)), np.tile([1.0, 1, -1], 3)
     printed, ours, half = (trusted_loss(images, targets, 3, 0, limit=limit, length=30) for limit in LIMITS)
     assert printed["rises"] > 10
@@ -34,7 +34,7 @@ def test_trusted_loss_rises_at_the_printed_limit_and_not_at_that_of_jensens_ineq
     assert half["of the bound"] == pytest.approx(100 / 36 / np.sqrt(2 * 9 * np.log(2) / 4))
 
 
-def test_summary_has_the_change_from_the_setting_before_with_the_seeds_paired():
+def test_summary_has_the_paired_change_from_the_setting_before():
     values = {("low", 0): 1.0, ("low", 1): 5, ("high", 0): 3, ("high", 1): 8}
     rows = [("penalty", seed, setting, "what", value) for (setting, seed), value in values.items()]
     low, high = summary(pd.DataFrame(rows, columns=["theorem", "seed", "setting", "what", "value"])).to_dict("records")

@@ -7,7 +7,7 @@ from experiments.spoilt_labels.percentiles import bound_table, gaps
 LOSSES = [0.0] * 9 + [1.0]
 
 
-def test_bound_is_that_of_equation_15_less_the_smallest_that_so_few_losses_exceed():
+def test_gap_is_equation_15_less_the_smallest_that_so_few_losses_exceed():
     table = bound_table(pd.DataFrame({"method": "ERM", "seed": 0, "loss": [*LOSSES, np.nan]}))
     row = table.set_index(["beta", "share"]).loc[("10", "50 %")]
     bound, spread = np.log(2 * np.mean(np.exp(10 * np.array(LOSSES)))) / 10, np.std(LOSSES)
@@ -16,7 +16,7 @@ def test_bound_is_that_of_equation_15_less_the_smallest_that_so_few_losses_excee
     assert (row["trainings"], row["broken"], row["void"], row["above"]) == (1, 0, 0, 10)
 
 
-def test_gap_is_zero_at_the_best_beta_of_markovs_inequality_and_starred_where_void():
+def test_gap_has_a_star_where_the_bound_is_above_all_losses():
     table = bound_table(pd.DataFrame({"method": "ERM", "seed": 0, "loss": LOSSES}))
     assert (table["broken"] == 0).all()
     # A tenth of the cases share the largest loss: a large beta bounds the 10 % by it and the 1 % above it.
