@@ -256,6 +256,12 @@ class HardnessWeighted(_Trainer):
             super().train_step(batch)
         return self.loss.step()
 
+    def _on_device(self, values: Any) -> Any:
+        """A tensor, or a list of them, moved to the device without waiting for it."""
+        if isinstance(values, list):
+            return [value.to(self.device, non_blocking=True) for value in values]
+        return values.to(self.device, non_blocking=True)
+
     def _store(self, cases: CaseColumns, mean_loss: float) -> dict[str, NDArray[np.float32]]:
         """Store and log the cases of a step; returns what nnU-Net's step returns."""
         if self.hardness_log is not None:

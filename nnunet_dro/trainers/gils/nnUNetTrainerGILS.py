@@ -50,11 +50,6 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         self._step_on({**batch, "data": perturbed.data})  # stale losses belong to the original images
         return super().train_step(batch)
 
-    def _on_device(self, values: Any) -> Any:
-        if isinstance(values, list):
-            return [value.to(self.device, non_blocking=True) for value in values]
-        return values.to(self.device, non_blocking=True)
-
     def _perturb(self, data: Tensor, target: Tensor | list[Tensor]) -> Perturbed:
         network = bare(self.network)
         return ascend(

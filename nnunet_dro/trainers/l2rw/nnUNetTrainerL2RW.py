@@ -13,8 +13,8 @@ from batchgenerators.dataloading.nondet_multi_threaded_augmenter import NonDetMu
 from batchgenerators.dataloading.single_threaded_augmenter import SingleThreadedAugmenter
 from nnunetv2.utilities.default_n_proc_DA import get_allowed_n_proc_DA
 from numpy.typing import NDArray
-from torch import Tensor, nn
 from torch import distributed as dist
+from torch import nn
 
 from nnunet_dro.files.case_table import MISSING, case_table_places, find_case_table, read_cases
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
@@ -145,7 +145,8 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         trusted = next(self.dataloader_trusted)
         if self._fastest_way is not None:
             self._fastest_way.start()
-        found = self._learned.gradient(self._on_device(batch), self._on_device(trusted))
+        both = [(self._on_device(one["data"]), self._on_device(one["target"])) for one in (batch, trusted)]
+        found = self._learned.gradient(*both)
         if self._fastest_way is not None and (result := self._fastest_way.stop()):
             self.print_to_log_file(result)
             self._fastest_way = None
@@ -159,14 +160,6 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         if self.weights_log is not None and cases.weights.isfinite().all():
             self.weights_log.record(cases)
         return super()._store(cases, mean_loss)
-
-    def _on_device(self, batch: dict[str, Any]) -> tuple[Tensor, Any]:
-        target = batch["target"]
-        moved = [scale.to(self.device, non_blocking=True) for scale in target] if isinstance(target, list) else None
-        return (
-            batch["data"].to(self.device, non_blocking=True),
-            target.to(self.device, non_blocking=True) if moved is None else moved,
-        )
 
     def _step_along(self, found: WeightedGradient) -> None:
         """Do what nnU-Net does after its backward pass, or nothing if no case of the batch helps the trusted ones."""

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.log.case_curves import draw_cases, draw_lines, drawn_epochs, finish, marker, save_picture
 from nnunet_dro.trainers.log.epoch_log import EpochLog, Row, entry
@@ -29,10 +28,7 @@ class WeightsLog(EpochLog):
 
     Args:
         cases: Names of the training cases, unique, in the order of the indices.
-        trusted: Names of the cases that the weights are learnt from; they have a colour of their own in the picture.
-
-    Raises:
-        ValueError: If there is no case, a name is duplicated, or a trusted case is not among the cases.
+        trusted: Those that the weights are learnt from; they have a colour of their own in the picture.
 
     Source of the weights: Ren et al. 2018, Learning to Reweight Examples for Robust Deep Learning, Algorithm 1.
     """
@@ -44,12 +40,6 @@ class WeightsLog(EpochLog):
         super().__init__()
         self.cases = tuple(cases)
         self.trusted = frozenset(trusted)
-        if not self.cases:
-            raise ValueError("`cases` must name at least one training case, got none. Check the fold's split.")
-        if twice := repeated(self.cases):
-            raise ValueError(f"`cases` must be unique, got {name_some(twice)} twice. Remove one.")
-        if strangers := sorted(self.trusted - set(self.cases)):
-            raise ValueError(f"`trusted` must be among the cases, got {name_some(strangers)}. Check their names.")
         self._position = {case: i for i, case in enumerate(self.cases)}
         self._means: dict[int, NDArray[np.float32]] = {}
         self._times: dict[int, NDArray[np.int32]] = {}
@@ -61,24 +51,11 @@ class WeightsLog(EpochLog):
         self._n_steps = self._n_without_step = self._n_zero = 0
 
     def record(self, cases: CaseColumns) -> None:
-        """Add the weights of one iteration.
+        """Add the weights of one iteration, which are finite and >= 0.
 
-        If all weights are 0, the iteration made no step; its cases count as seen, with a weight of 0.
-
-        Raises:
-            ValueError: If the shapes differ, a position is out of range, or a weight is negative or not finite;
-                nothing is counted then.
+        If all are 0, the iteration made no step; its cases count as seen, with a weight of 0.
         """
         where, given = cases.indices.numpy(), cases.weights.numpy() * len(cases.weights)
-        if where.ndim != 1 or where.shape != given.shape or not len(where):
-            got = f"{where.shape} and {given.shape}"
-            raise ValueError(f"`indices` and `weights` must be of one shape (b,), got {got}. Give one weight per case.")
-        if where.min() < 0 or where.max() >= len(self.cases):
-            got = f"{where.min()} to {where.max()}"
-            raise ValueError(f"`indices` must be 0 to {len(self.cases) - 1}, got {got}. Give positions in `cases`.")
-        if not (np.isfinite(given).all() and (given >= 0).all()):
-            cure = "Set negative ones to 0, as Ren et al. 2018 do."
-            raise ValueError(f"`weights` must be finite and >= 0, got {given.tolist()!r}. {cure}")
         np.add.at(self._sums, where, given)
         np.add.at(self._seen, where, 1)
         self._n_zero += int((given == 0).sum())
@@ -142,13 +119,8 @@ def running_means(
 ) -> NDArray[np.float64]:
     """Mean weight of every case over all epochs so far, weighted by how often the case was seen.
 
-    Args:
-        means: Mean weights by epoch, (n,), NaN for a case that was not seen.
-        times_seen: How often each case was seen, (n,), by epoch.
-        epochs: The epochs to compute it for, ascending, shape (n_epochs,).
-
-    Returns:
-        Mean weights, shape (n_epochs, n), NaN until a case was seen.
+    From the means of each epoch, (n,), NaN for a case that was not seen, and how often it was; for some epochs, in
+    ascending order. The result is (n_epochs, n), NaN until a case was seen.
     """
     n = len(next(iter(means.values())))
     sums, times = np.zeros(n), np.zeros(n)

@@ -70,33 +70,6 @@ def test_running_mean_is_weighted_by_the_times_seen():
     np.testing.assert_allclose(running, [[1.0, np.nan], [3.0, 2.0]])
 
 
-@pytest.mark.parametrize(
-    ("indices", "weights", "message"),
-    [
-        ([0, 1], [1.0], "one shape"),
-        ([], [], "one shape"),
-        ([0, 4], [1.0, 1.0], "0 to 3"),
-        ([0, -1], [1.0, 1.0], "0 to 3"),
-        ([0, 1], [1.0, -0.1], ">= 0"),
-        ([0, 1], [1.0, np.nan], "finite"),
-    ],
-)
-def test_bad_weights_are_refused_and_not_counted(tmp_path, indices, weights, message):
-    log = WeightsLog(CASES, trusted=[])
-    with pytest.raises(ValueError, match=message):
-        log.record(step(indices, weights))
-    log.end_epoch(0, tmp_path)
-    assert read(tmp_path)["times_seen"].sum() == 0
-
-
-@pytest.mark.parametrize(
-    ("cases", "trusted", "message"), [([], [], "at least one"), (["a", "a"], [], "unique"), (["a"], ["b"], "got b")]
-)
-def test_bad_cases_are_refused(cases, trusted, message):
-    with pytest.raises(ValueError, match=message):
-        WeightsLog(cases, trusted)
-
-
 def test_a_changed_case_list_keeps_the_weights_by_name(tmp_path):
     first = log_with_epochs(tmp_path, 2)
     log = WeightsLog(["new", "001"], trusted=[])
