@@ -1,7 +1,6 @@
 """Weights learnt from trusted cases are those of Ren et al. 2018, Algorithm 1, and the network stays what it was."""
 
 import copy
-import tempfile
 
 import pytest
 import torch
@@ -272,14 +271,15 @@ def test_a_network_without_forward_derivatives_is_gone_through_case_by_case():
     torch.testing.assert_close(found.weights, LearnedWeights(network, slope).gradient(cases, trusted).weights)
 
 
-def _rank(rank, folder, at_once):
+def _rank(rank, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
     torch.set_num_threads(1)
     network, cases, trusted = _scene()
     part, trusted_part = (slice(0, 3), slice(0, 1)) if rank == 0 else (slice(3, 5), slice(1, 2))
-    learner = learned(network, LOSSES["labels"], at_once=at_once, sum_over_ranks=dist.all_reduce)
-    found = learner.gradient(_part(cases, part), _part(trusted, trusted_part))
-    torch.save((found.weights, found.gradient, found.total), f"{folder}/{rank}.pth")
+    for at_once in (False, True):
+        learner = learned(network, LOSSES["labels"], at_once=at_once, sum_over_ranks=dist.all_reduce)
+        found = learner.gradient(_part(cases, part), _part(trusted, trusted_part))
+        torch.save((found.weights, found.gradient, found.total), f"{folder}/{rank}_{at_once}.pth")
     # A rank that leaves while the other still exchanges can abort it, or be aborted.
     dist.barrier()
     dist.destroy_process_group()
@@ -294,14 +294,13 @@ def _part(cases, part):
     return cases[0][part], [target[part] for target in cases[1]]
 
 
-@WAYS
-def test_two_ranks_find_what_one_finds(at_once):
-    with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_rank, args=(folder, at_once), nprocs=2, join=True)
-        ranks = [torch.load(f"{folder}/{rank}.pth") for rank in range(2)]
+def test_two_ranks_find_what_one_finds(tmp_path):
+    mp.spawn(_rank, args=(tmp_path,), nprocs=2, join=True)
     network, cases, trusted = _scene()
-    single = learned(network, LOSSES["labels"], at_once=at_once).gradient(cases, trusted)
-    torch.testing.assert_close(torch.cat([rank[0] for rank in ranks]), single.weights, rtol=1e-4, atol=1e-6)
-    for rank in ranks:
-        torch.testing.assert_close(rank[1], single.gradient, rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(rank[2], single.total, rtol=1e-4, atol=1e-6)
+    for at_once in (False, True):
+        ranks = [torch.load(tmp_path / f"{rank}_{at_once}.pth") for rank in range(2)]
+        single = learned(network, LOSSES["labels"], at_once=at_once).gradient(cases, trusted)
+        torch.testing.assert_close(torch.cat([rank[0] for rank in ranks]), single.weights, rtol=1e-4, atol=1e-6)
+        for rank in ranks:
+            torch.testing.assert_close(rank[1], single.gradient, rtol=1e-4, atol=1e-6)
+            torch.testing.assert_close(rank[2], single.total, rtol=1e-4, atol=1e-6)

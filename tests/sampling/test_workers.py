@@ -91,32 +91,18 @@ def test_draws_stay_valid_while_the_table_is_updated(start_method, replace, rule
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
-def test_workers_see_the_end_of_a_warm_up(start_method):
-    context = multiprocessing.get_context(start_method)
-    table = HardnessTable([str(i) for i in range(20)], beta=1e4, exploration=0.0, replace=True)
-    table.update(np.arange(20), np.arange(20))
-    table.warming_up = True
-    counts = context.Queue()
-    for hardest_only in (False, True):
-        worker = context.Process(target=_count_draws, args=(table, 0, 2_000, counts))
-        table.warming_up = not hardest_only
-        worker.start()
-        found = counts.get(timeout=60)
-        worker.join(timeout=60)
-        assert (found[19] == 2_000) == hardest_only
-        assert (found > 0).all() != hardest_only
-
-
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
-def test_workers_see_a_beta_that_was_estimated_after_they_got_the_table(start_method):
+def test_workers_see_what_changes_after_they_got_the_table(start_method):
+    """The end of a warm-up, and a beta that was estimated."""
     context = multiprocessing.get_context(start_method)
     losses = np.random.default_rng(1).normal(0, 0.01, size=20)
-    table = HardnessTable([str(i) for i in range(20)], beta=0.0, exploration=0.0, replace=True, auto_beta=True)
+    table = HardnessTable([str(i) for i in range(20)], beta=1e4, exploration=0.0, replace=True, auto_beta=True)
     counts, go_on = context.Queue(), context.Event()
     worker = context.Process(target=_count_draws_twice, args=(table, counts, go_on))
     table.update(np.arange(20), losses)
+    table.warming_up = True
     worker.start()
     before = counts.get(timeout=60)
+    table.warming_up = False
     beta = table.estimate_beta()
     go_on.set()
     after = counts.get(timeout=60)

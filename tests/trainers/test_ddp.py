@@ -2,7 +2,6 @@
 
 import math
 import os
-import tempfile
 
 import numpy as np
 import pytest
@@ -70,25 +69,32 @@ def against_nnunet(loss, cases):
     }
 
 
-def _rank(rank, folder, batch_dice):
+def _rank(rank, folder):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
     torch.set_num_threads(1)
-    loss = weighted_loss(batch_dice, ddp=True)
-    result = train(loss, PARTS[rank]) | against_nnunet(loss, EQUAL_PARTS[rank])
-    result["equal_parts"] = train(loss, EQUAL_PARTS[rank])
-    torch.save(result, f"{folder}/{rank}.pth")
+    for batch_dice in (False, True):
+        loss = weighted_loss(batch_dice, ddp=True)
+        result = train(loss, PARTS[rank]) | against_nnunet(loss, EQUAL_PARTS[rank])
+        result["equal_parts"] = train(loss, EQUAL_PARTS[rank])
+        torch.save(result, f"{folder}/{rank}_{batch_dice}.pth")
     # A rank that leaves while the other still exchanges can abort it, or be aborted.
     dist.barrier()
     dist.destroy_process_group()
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["per-case Dice", "batch Dice"])
-def exchanged(request):
-    with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_rank, args=(folder, request.param), nprocs=2, join=True)
-        ranks = [torch.load(f"{folder}/{rank}.pth", weights_only=False) for rank in range(2)]
-    return ranks, train(weighted_loss(request.param, ddp=False), [0, 1, 2, 3]), request.param
+@pytest.fixture(scope="module")
+def folder_of_ranks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    mp.spawn(_rank, args=(folder,), nprocs=2, join=True)
+    return folder
+
+
+@pytest.fixture(params=[False, True], ids=["per-case Dice", "batch Dice"])
+def exchanged(request, folder_of_ranks):
+    batch_dice = request.param
+    ranks = [torch.load(folder_of_ranks / f"{rank}_{batch_dice}.pth", weights_only=False) for rank in range(2)]
+    return ranks, train(weighted_loss(batch_dice, ddp=False), [0, 1, 2, 3]), batch_dice
 
 
 def test_every_rank_sees_the_losses_of_all(exchanged):
