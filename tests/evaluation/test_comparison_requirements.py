@@ -63,6 +63,18 @@ def test_an_unmet_requirement_is_in_a_sentence_of_its_own():
     assert "✗ not met" in comparison_html(comparison)
 
 
+def test_sentences_name_some_strata_and_count_the_others():
+    before = np.linspace(0.5, 0.9, 120)
+    by = {"site": [f"s{n % 10}" for n in range(120)]}
+    evaluations = {name: evaluation(before - loss, by=by) for name, loss in (("ERM", 0), ("DRO", 0.1))}
+    for requirement, word in (("site=* mean_difference>=0", "Not as"), ("site=* mean_difference>=-20pt", "As")):
+        comparison = compare(evaluations, requirements=[requirement], n_resamples=0)
+        (sentence,) = requirement_sentences(comparison, "DRO")
+        assert sentence.startswith(f"{word} required: s0")
+        assert len(re.findall(r"\bs\d\b", sentence)) == 5
+        assert "and 5 others (report.html has all, under Requirements)" in sentence
+
+
 def test_distances_have_to_fall():
     values = np.linspace(0.5, 0.9, 60)
     evaluations = {

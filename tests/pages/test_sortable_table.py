@@ -21,15 +21,9 @@ def test_text_is_coded_and_numbers_are_rounded():
     assert json.loads(json.dumps(payload, allow_nan=False))["sortedBy"] == 0
 
 
-def test_pictures_are_found_by_the_keys_of_the_rows_alone():
+def test_pictures_are_found_by_keys_and_columns_by_their_last_title():
     same = Column("Case", "text", ["x", "x", "x"])
-
-    payload = table_of([("x", "one"), ("x", "two"), ("y", "one")], same).payload({("x", "two"): "p0", "x": "p1"})
-
-    assert payload["pictures"] == {1: "p0"}
-
-
-def test_of_two_columns_with_a_title_the_last_is_meant():
-    table = table_of(["a"], *(Column(title, "text", ["a"]) for title in ("Case", "Dice", "Dice")))
-
-    assert table.column("Dice") == 2
+    table = table_of([("x", "one"), ("x", "two"), ("y", "one")], same)
+    assert table.payload({("x", "two"): "p0", "x": "p1"})["pictures"] == {1: "p0"}
+    of_titles = (Column(title, "text", ["a"]) for title in ("Case", "Dice", "Dice"))
+    assert table_of(["a"], *of_titles).column("Dice") == 2

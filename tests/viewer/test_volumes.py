@@ -36,10 +36,12 @@ def test_crop_holds_both_masks_with_a_margin():
     assert not is_cut
 
 
-def test_margin_is_a_fifth_of_a_large_label():
+def test_margin_is_a_fifth_of_a_large_label_and_no_label_shows_everything():
     mask = np.zeros((1, 600, 600), bool)
     mask[0, 150:450, 300] = True
     assert crop(mask, mask, (1.0, 1.0, 1.0), 10**9)[0] == (slice(0, 1), slice(90, 510), slice(240, 361))
+    empty = np.zeros((10, 20, 30), bool)
+    assert crop(empty, empty, (1.0, 1.0, 1.0), 10**9) == ((slice(0, 10), slice(0, 20), slice(0, 30)), False)
 
 
 @pytest.mark.parametrize("most_voxels", [40**3, 10**3, 1])
@@ -65,11 +67,6 @@ def test_no_side_is_longer_than_graphics_cards_hold():
     box, is_cut = crop(mask, prediction, (1.0, 1.0, 1.0), 10**9)
     assert box == (slice(0, 1), slice(0, 300), slice(952, 3000))
     assert is_cut
-
-
-def test_crop_of_a_case_without_the_label_is_everything():
-    empty = np.zeros((10, 20, 30), bool)
-    assert crop(empty, empty, (1.0, 1.0, 1.0), 10**9) == ((slice(0, 10), slice(0, 20), slice(0, 30)), False)
 
 
 @pytest.mark.parametrize("direction", [None, (0, 1, 0, -1, 0, 0, 0, 0, 1), (0.8, -0.6, 0, 0.6, 0.8, 0, 0, 0, -1)])

@@ -6,6 +6,7 @@ import SimpleITK
 
 from nnunet_dro.evaluation.report import evaluation_html, gallery_entries, worst_cases
 from nnunet_dro.evaluation.scoring.label_maps import Labels
+from tests.evaluation.made_folders import bars, run, run_evaluate, write_map, write_study
 
 from .made import evaluation_of, scores_of
 
@@ -160,3 +161,13 @@ def test_colour_pictures_have_one_plane(tmp_path):
     plane = next(e for e in entries if e.label == "one").planes
     assert [(p.name, drawn(p, "reference") == drawn(p, "prediction")) for p in plane] == [("", True)]
     assert drawn(plane[0], "reference").endswith("h3v2h-3z")
+
+
+def test_a_report_without_a_case_to_picture_says_so(tmp_path):
+    root = write_study(tmp_path, shifts=(0, 0))
+    for path in (*(root / "reference").glob("*.nii.gz"), *(root / "prediction").glob("*.nii.gz")):
+        write_map(path, bars(0, organ=0))
+    assert run_evaluate(root).exit_code == 0
+    result = run("report", root / "out", "--images", root / "images")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "nnunet-dro: No pictures: no case has both a score and a prediction.\n"
