@@ -52,13 +52,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Declared:
-    """A field of a class of options.
-
-    Attributes:
-        field: Its name.
-        hint: Its type.
-        flag: How the command line has it.
-    """
+    """A field of a class of options: its name, its type, and how the command line has it."""
 
     field: str
     hint: Any

@@ -68,14 +68,15 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
         assert not re.search(r"\b(mm|ml)\b", text)
 
 
-@pytest.mark.parametrize("where", ["reference", "."])
-def test_dataset_json_is_found_beside_and_above(tmp_path, where):
-    write_study(tmp_path, dataset_json=False)
-    write_dataset_json(tmp_path / where)
+@pytest.mark.parametrize("where", ["reference", ".", "other"])
+def test_dataset_json_is_found_beside_and_above_and_can_be_named(without_labels, where):
+    (without_labels / "other").mkdir()
+    write_dataset_json(without_labels / where, {"background": 0, "both": [1, 2], "rest": [2]})
+    named = ("--dataset-json", without_labels / "other" / "dataset.json") if where == "other" else ()
 
-    run_evaluate(tmp_path)
+    run_evaluate(without_labels, *named)
 
-    assert set(dice_of(tmp_path / "out")) == {"case_00", "case_01", "case_02", "case_03"}
+    assert scores_of(without_labels / "out")["label"].unique().tolist() == ["both", "rest"]
 
 
 def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
@@ -89,16 +90,6 @@ def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
     assert scores_of(tmp_path / "out")["label"].tolist() == ["1", "2"] * 2
     assert any("not scored: 9" in note for note in summary_of(tmp_path / "out")["notes"])
     assert "not scored: 9" in " ".join(result.stdout.split())
-
-
-def test_dataset_json_can_be_named(tmp_path):
-    write_study(tmp_path)
-    (tmp_path / "other").mkdir()
-    write_dataset_json(tmp_path / "other", {"background": 0, "both": [1, 2], "rest": [2]})
-
-    run_evaluate(tmp_path, "--dataset-json", tmp_path / "other" / "dataset.json")
-
-    assert scores_of(tmp_path / "out")["label"].unique().tolist() == ["both", "rest"]
 
 
 def test_model_folder_is_its_folds_together(tmp_path):
@@ -229,17 +220,18 @@ def test_missing_predictions_can_be_scored_as_failed(tmp_path):
     assert "Cases without a prediction are scored as failed: case_01." in summary["notes"]
 
 
-def test_extra_predictions_are_named_and_not_evaluated(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
-    write_map(tmp_path / "prediction" / "stranger.nii.gz", bars(4))
+def test_extra_predictions_are_named_and_other_files_play_no_part(study):
+    write_map(study / "prediction" / "stranger.nii.gz", bars(4))
+    for name in ("dataset.json", "plans.json", "case_00.npz", "case_00.pkl", ".hidden.nii.gz"):
+        (study / "prediction" / name).write_text("no label map")
 
-    result = run_evaluate(tmp_path)
+    result = run_evaluate(study)
 
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.output
     note = "Predictions without a reference are not evaluated: stranger."
     assert note in " ".join(result.stdout.split())
-    assert note in summary_of(tmp_path / "out")["notes"]
-    assert set(dice_of(tmp_path / "out")) == {"case_00", "case_01"}
+    assert note in summary_of(study / "out")["notes"]
+    assert set(dice_of(study / "out")) == {"case_00", "case_01"}
 
 
 def test_flipped_storage_of_the_same_grid_gives_the_same_dice(tmp_path):
@@ -253,17 +245,9 @@ def test_flipped_storage_of_the_same_grid_gives_the_same_dice(tmp_path):
     assert dice_of(tmp_path / "out") == {"a": 0.75}
 
 
-def test_other_files_beside_predictions_play_no_part(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
-    for name in ("dataset.json", "plans.json", "case_00.npz", "case_00.pkl", ".hidden.nii.gz"):
-        (tmp_path / "prediction" / name).write_text("no label map")
-
-    assert run_evaluate(tmp_path).exit_code == 0
-
-
 def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
     write_study(tmp_path, shifts=(0, 1, 2, 4))
-    cases = write_cases(tmp_path, centre=["A", "B", "A", "B"])
+    cases = write_cases(tmp_path, centre=["A", "B", "A", "B", "C", "C"])
     fold = tmp_path / "trainer" / "fold_0"
     fold.mkdir(parents=True)
     (tmp_path / "prediction").rename(fold / "validation")
@@ -272,17 +256,8 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
     result = run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--cases", cases, "--by", "centre")
 
     assert result.exit_code == 0, result.output
-    assert strata_of(tmp_path / "out")["n"].tolist() == [2, 1, 3]
-
-
-def test_rows_of_training_cases_are_noted_once(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
-    cases = write_cases(tmp_path, centre=["A", "B", "C", "C"])
-
-    result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre")
-
-    assert result.exit_code == 0, result.output
-    assert strata_of(tmp_path / "out").index.tolist() == [("centre", "A"), ("centre", "B"), ("all", "all")]
+    assert strata_of(tmp_path / "out")["n"].to_dict() == {("centre", "A"): 2, ("centre", "B"): 1, ("all", "all"): 3}
+    # Rows of training cases are noted once.
     note = "2 rows of the case table have no reference and are not evaluated."
     assert [line for line in summary_of(tmp_path / "out")["notes"] if "case table" in line] == [note]
 

@@ -117,19 +117,6 @@ def test_file_name_that_is_no_utf8_is_kept(tmp_path):
     assert run("report", tmp_path / "out").exit_code == 0
 
 
-def test_overwrite_replaces_results_and_keeps_other_files(tmp_path):
-    write_study(tmp_path, shifts=(0, 1))
-    run_evaluate(tmp_path)
-    (tmp_path / "out" / "mine.txt").write_text("keep")
-    write_map(tmp_path / "prediction" / "case_01.nii.gz", bars(4, 3))
-
-    assert run_evaluate(tmp_path, "--overwrite").exit_code == 0
-
-    assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.25}
-    assert names_in(tmp_path / "out") == sorted([*EVALUATION_FILES, "mine.txt"])
-    assert (tmp_path / "out" / "mine.txt").read_text() == "keep"
-
-
 def test_nothing_defined_is_still_evaluated_compared_and_reported(tmp_path):
     write_study(tmp_path, shifts=(0, 1))
     write_dataset_json(tmp_path / "reference", {"background": 0, "a": 1, "b": 2, "never": 3})
@@ -146,9 +133,12 @@ def test_nothing_defined_is_still_evaluated_compared_and_reported(tmp_path):
     assert run("compare", *twice, "-o", tmp_path / "both", "--bootstrap", 10).exit_code == 0
 
 
-def test_report_is_made_again_from_another_folder(tmp_path, monkeypatch):
+def test_report_is_made_again_and_shows_the_worst_cases_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_study(tmp_path, shifts=(0, 1))
+    write_study(tmp_path, shifts=(0, 3))
+    for n in range(2):
+        grey = np.random.default_rng(n).normal(size=(8, 8, 8))
+        write_map(tmp_path / "images" / f"case_{n:02}_0000.nii.gz", grey, dtype=np.float32)
     run("evaluate", "reference", "prediction", "-o", "out", "--bootstrap", 0)
     expected = {name: (tmp_path / "out" / name).read_bytes() for name in EVALUATION_FILES}
     (tmp_path / "out" / "report.html").write_text("changed")
@@ -159,25 +149,11 @@ def test_report_is_made_again_from_another_folder(tmp_path, monkeypatch):
 
     assert result.exit_code == 0, result.output
     assert {name: (tmp_path / "out" / name).read_bytes() for name in EVALUATION_FILES} == expected
-
-
-def test_report_shows_the_worst_cases_from_another_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_study(tmp_path, shifts=(0, 3))
-    for n in range(2):
-        grey = np.random.default_rng(n).normal(size=(8, 8, 8))
-        write_map(tmp_path / "images" / f"case_{n:02}_0000.nii.gz", grey, dtype=np.float32)
-    run("evaluate", "reference", "prediction", "-o", "out", "--bootstrap", 0)
-    without = (tmp_path / "out" / "report.html").stat().st_size
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-
     result = run("report", "../out", "--images", "../images", "--per-stratum", 1)
-
     assert result.exit_code == 0, result.output
-    html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert html.count("data:image/") > 0
-    assert len(html) > without
+    html = (tmp_path / "out" / "report.html").read_bytes()
+    assert html.count(b"data:image/") > 0
+    assert len(html) > len(expected["report.html"])
 
 
 def test_output_without_permission_is_refused_before_reading(study, monkeypatch):
@@ -223,12 +199,19 @@ def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch)
     assert {path.name: path.read_bytes() for path in (study / "out").iterdir()} == before
 
 
-def test_folder_of_the_user_beside_the_output_is_left_alone(study):
+def test_overwrite_replaces_results_and_keeps_other_files(study):
+    run_evaluate(study)
     (study / "out.partial").mkdir()
-    (study / "out.partial" / "mine.txt").write_text("keep")
+    for name in ("out", "out.partial"):
+        (study / name / "mine.txt").write_text("keep")
+    write_map(study / "prediction" / "case_01.nii.gz", bars(4, 3))
 
-    assert run_evaluate(study).exit_code == 0
-    assert (study / "out.partial" / "mine.txt").read_text() == "keep"
+    assert run_evaluate(study, "--overwrite").exit_code == 0
+
+    assert dice_of(study / "out") == {"case_00": 1.0, "case_01": 0.25}
+    assert names_in(study / "out") == sorted([*EVALUATION_FILES, "mine.txt"])
+    for name in ("out", "out.partial"):
+        assert (study / name / "mine.txt").read_text() == "keep"
 
 
 def test_a_new_folder_has_the_usual_permissions_and_an_empty_one_is_kept(study):

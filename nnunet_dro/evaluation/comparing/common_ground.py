@@ -20,15 +20,10 @@ _OPTIONS_THAT_MATTER = ("empty", "missing", "nsd_tolerance_mm", "instances")
 
 @dataclass(frozen=True)
 class CommonGround:
-    """What all evaluations have in common.
+    """What all evaluations have in common, labels and metrics in the first one's order, and notes on what is left out.
 
-    Attributes:
-        cases: Identifiers, sorted.
-        labels: In the first evaluation's order.
-        metrics: In the first evaluation's order.
-        notes: Sentences on what was left out.
-        with_lesions: The labels that were compared lesion by lesion.
-        n_absent: Number of the cases that are not in every evaluation, references without a prediction among them.
+    ``with_lesions`` are the labels that were compared lesion by lesion; ``n_absent`` is how many cases are not in every
+    evaluation, references without a prediction among them.
     """
 
     cases: tuple[str, ...]

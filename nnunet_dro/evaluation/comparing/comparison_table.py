@@ -127,10 +127,8 @@ def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.D
 def trainings_table(compared: Compared) -> pd.DataFrame:
     """The statistics of every training, over the cases that the row of the comparison rests on.
 
-    Returns:
-        A row per row of the comparison and training: ``attribute``, ``stratum``, ``label``, ``metric``, ``baseline``,
-        ``method`` (which two are compared), ``of`` (one of the two), ``training`` (its number, from 1), ``n`` and the
-        statistics.
+    A row per row of the comparison and training: ``of`` says which of the two methods it is of, ``training`` its number
+    from 1, ``n`` how many cases have a value.
     """
     rows = []
     for pair in _pairs(compared):

@@ -17,12 +17,10 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MethodValues:
-    """The values of one method and metric; all arrays have the shape (n_cases, n_labels).
+    """The values of one method and metric, shape (n_cases, n_labels); NaN where undefined.
 
-    Attributes:
-        values: NaN where undefined.
-        failed: Whether the value is undefined because the method missed or invented the label.
-        right: Whether it is undefined because neither reference nor prediction has the label.
+    ``failed`` says where that is because the method missed or invented the label, and ``right`` where neither reference
+    nor prediction has the label.
     """
 
     values: FloatArray

@@ -43,15 +43,7 @@ CONFIDENCE_OF_DIFFERENCES = 97.5
 
 @dataclass(frozen=True)
 class Subject:
-    """What requirements can be about.
-
-    Attributes:
-        file: The table with the statistics.
-        counts: Its columns that are numbers of things.
-        statistics: Its columns that can be compared with a number.
-        names: What a requirement can name beside an attribute.
-        choices: What the statistics are, in words.
-    """
+    """What requirements can be about: columns of a table, some of them counts, and what they can name besides."""
 
     file: str
     counts: tuple[str, ...]

@@ -26,14 +26,10 @@ DISTANCE_COLUMNS = {"hd95": "lesion_hd95", "nsd": "lesion_nsd"}
 
 @dataclass(frozen=True)
 class LesionScoring:
-    """How the lesions of a case are scored.
+    """How the lesions of a case are scored, see `Scoring`.
 
-    Attributes:
-        instances: What a lesion is, and when it is found.
-        metrics: Names of metrics on lesions.
-        nsd_tolerance_mm: Border voxels count as agreeing up to this distance, mm.
-        penalty_mm: The distance of a lesion that is missed or invented, mm.
-        without_lesions: The value of each metric where nothing is counted in either of reference and prediction.
+    A lesion that is missed or invented has the distance ``penalty_mm``; ``without_lesions`` is the value of each metric
+    where nothing is counted in either of reference and prediction.
     """
 
     instances: Instances

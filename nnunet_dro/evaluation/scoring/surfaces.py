@@ -83,10 +83,7 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 class DirectedDistances:
     """Distances of one border's voxels to the nearest voxel of another border, found as far as they are needed.
 
-    Attributes:
-        n: How many voxels the border has.
-        lengths: The distances that the neighbourhood holds, mm, increasing.
-        counts: How many voxels have each.
+    ``lengths`` are the distances that the neighbourhood holds, mm, increasing; ``counts`` is how many voxels have each.
     """
 
     n: int
