@@ -198,7 +198,7 @@ def label_scores(
         raise ValueError(f"`metric` must have a value in some case, got {metric!r} without any. {cure}")
     notes = []
     if n_failed := sum(int(of_label.failed.sum()) for of_label in found):
-        worst = "0" if known.more_is_better else "the largest distance of any case for the label"
+        worst = "0" if known.more_is_better else f"the largest {known.noun} of any case for the label"
         notes.append(
             f"{count(n_failed, 'score')} without a value, of a label that was missed or invented, "
             f"{'counts' if n_failed == 1 else 'count'} as the worst; in means as {worst}."

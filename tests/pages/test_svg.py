@@ -28,6 +28,9 @@ def test_axis_of_fractions_ends_at_100():
     assert value_range([], fraction=True)[1] == 100
     assert value_range([3.0, 12.0], fraction=False) == (0, 15)
     assert value_range([0.0], fraction=False)[1] > 0
+    # Errors with a sign lie on both sides of 0.
+    assert value_range([-3.0, 12.0], fraction=False) == (-5, 15)
+    assert value_range([-12.0, -3.0], fraction=False) == (-15, 0)
 
 
 def test_35_strata_look_different():

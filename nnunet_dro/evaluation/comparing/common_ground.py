@@ -51,17 +51,18 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
     if differing := _lacking(labels):
         cure = "Evaluate both with the labels of the same dataset.json."
         raise ValueError(f"`evaluations` must have the same labels, got different ones: {differing}. {cure}")
-    metrics = {
-        method: [name for name in evaluation.metrics if not METRICS[name].is_signed]
-        for method, evaluation in evaluations.items()
-    }
+    every = [name for evaluation in evaluations.values() for name in evaluation.metrics]
+    signed = {name for name in every if METRICS[name].is_signed}
+    metrics = {method: [m for m in evaluation.metrics if m not in signed] for method, evaluation in evaluations.items()}
     common_metrics = _common(metrics)
     if not common_metrics:
         had = "; ".join(f"{method} has {name_some(names)}" for method, names in metrics.items())
-        raise ValueError(f"`evaluations` must have a metric in common, got none: {had}. Evaluate both with one metric.")
+        cure = f"Evaluate both with one metric{', without a sign' if signed else ''}."
+        raise ValueError(f"`evaluations` must have a metric in common, got none: {had}. {cure}")
     notes = []
-    if signed := _common({method: set(one.metrics) - set(metrics[method]) for method, one in evaluations.items()}):
-        notes.append(f"Errors with a sign are not compared, for neither more nor less is better: {name_some(signed)}.")
+    if signed:
+        why = "for neither more nor less is better"
+        notes.append(f"Errors with a sign are not compared, {why}: {name_some(sorted(signed))}.")
     if differing := _lacking(metrics):
         notes.append(f"Only the metrics that all methods have are compared: {differing}.")
     _check_options(evaluations, common_metrics)

@@ -86,8 +86,7 @@ def notes_on_one_sided(
             unknown = {name: np.isnan(of_name) & any_value for name, of_name in filled.items()}
             known = METRICS[metric]
             best = "1" if known.more_is_better else "0" if known.of_volumes else "0 mm"
-            largest = "the largest error" if known.of_volumes else "the largest distance"
-            worst = "0" if known.more_is_better else f"{largest} of any method for the label"
+            worst = "0" if known.more_is_better else f"the largest {known.noun} of any method for the label"
             for where, say in (
                 (
                     {n: lacking[n] & v.failed for n, v in compared.items()},

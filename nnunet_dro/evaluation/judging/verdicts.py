@@ -15,7 +15,7 @@ import pandas as pd
 from nnunet_dro.evaluation.judging.planning import cases_needed
 from nnunet_dro.evaluation.judging.requirements import COMPARISON_COUNTS, STRATA_COUNTS, Requirement
 from nnunet_dro.evaluation.scoring.failures import IN_WORDS, KINDS
-from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, PERCENTILES, STATISTICS, enough_cases
 
 MET, NOT_MET, CANNOT_TELL = "met", "not met", "cannot tell"
@@ -172,10 +172,11 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> str:
         return "there is no p value where a method has several trainings"
     if requirement.confidence is not None and requirement.statistic in PERCENTILES:
         return f"there is a bound from {cases_needed(requirement)} {_counted(row)[1]} on"
-    if not is_bounded(str(row["metric"])) and requirement.column.startswith("mean_"):
+    metric = METRICS.get(str(row["metric"]))
+    if metric and not metric.is_bounded and requirement.column.startswith("mean_"):
         cure = "p75_difference<=1@97.5" if "_difference" in requirement.column else "p75<=4@95"
-        what = "distances" if unit_of(str(row["metric"])) == "mm" else "volume errors"
-        return f"{what} have no limit, so that no bound of their mean is sure: ask for a percentile, {cure}"
+        why = f"{metric.noun}s have no limit, so that no bound of their mean is sure"
+        return f"{why}: ask for a percentile, {cure}"
     return f"there is none with so few {_counted(row)[1]}"
 
 

@@ -79,10 +79,7 @@ def _shades(metric: Metric, table: Table) -> Markup:
     for title, steps in zip((metric.title, "the IQR"), swatches, strict=False):
         spans = (Markup('<span class="swatch shade{}">{}</span>').format(n, step) for n, step in enumerate(steps))
         lines.append(Markup("Shades of {}: {}").format(title, Markup(" ").join(spans)))
-    words = (
-        Markup("<br>").join(lines)
-        or f"Shades: the larger the {'error' if metric.of_volumes else 'distance'} within this table, the darker."
-    )
+    words = Markup("<br>").join(lines) or f"Shades: the larger the {metric.noun} within this table, the darker."
     return Markup('<p class="key">{}</p>').format(words)
 
 

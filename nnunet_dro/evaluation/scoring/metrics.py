@@ -53,6 +53,11 @@ class Metric:
         """Whether the values lie between 0 and 1."""
         return self.unit == "fraction" and not self.of_volumes
 
+    @property
+    def noun(self) -> str:
+        """What a value is of which less is better."""
+        return "error" if self.of_volumes else "distance"
+
     def goodness(self, values: Any) -> Any:
         """Values, or an array or a series of them, such that more is better."""
         return values if self.more_is_better else -abs(values)

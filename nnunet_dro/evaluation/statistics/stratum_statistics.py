@@ -8,7 +8,6 @@ import pandas as pd
 
 from nnunet_dro.evaluation.scoring.failures import (
     DEFAULT_FAILURE,
-    KINDS,
     BoolArray,
     Failure,
     failed_rows,
@@ -174,13 +173,11 @@ def _described(
     for key, inside in places:
         of_cases, failed = values[str(key["metric"])][inside], failed_of[str(key["metric"])]
         here = {kind: of_kind[inside] for kind, of_kind in failed.items()} if failed else None
-        n_of_kinds: dict[str, float] = (
-            {k: int(np.count_nonzero(of_kind)) for k, of_kind in here.items()} if here else {}
-        )
         codes = None if patient_of_row is None else patient_of_row[inside]
         sample = of_cases if codes is None else patient_values(of_cases, codes)
-        counts = {"n": len(inside), "n_undefined": int(np.isnan(of_cases).sum())}
-        counts |= {f"n_{kind}": n_of_kinds.get(kind, float("nan")) for kind in (*KINDS, "left_out")}
+        counts: dict[str, float] = dict.fromkeys(("n_missed", "n_invented", "n_left_out"), float("nan"))
+        counts |= {"n": len(inside), "n_undefined": int(np.isnan(of_cases).sum())}
+        counts |= {f"n_{kind}": int(np.count_nonzero(of_kind)) for kind, of_kind in (here or {}).items()}
         counts |= {"n_patients": int(np.count_nonzero(~np.isnan(sample)))}
         counts |= {"n_failed": float("nan"), "n_counted": float("nan")}
         if key["metric"] == failure.metric:

@@ -5,7 +5,7 @@ import pytest
 from nnunet_dro.evaluation.report import formatting as f
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
-DICE, HD95 = METRICS["dice"], METRICS["hd95"]
+DICE, HD95, VOLUME = METRICS["dice"], METRICS["hd95"], METRICS["volume_error"]
 NAN = math.nan
 
 
@@ -25,6 +25,9 @@ NAN = math.nan
             ["[50.1, 70.3]", "≤ 70.0", "≥ 50.0", ""],
         ),
         ([f.bounds(low, 0.02, DICE, signed=True) for low in (-0.01, NAN)], ["[−1.0, +2.0]", "≤ +2.0"]),
+        # Volumes have three digits, however small they are.
+        ([f.quantity(v, VOLUME) for v in (-0.0123, 0.0, 123.4)], ["−0.0123 ml", "0 ml", "123 ml"]),
+        ([f.difference(v, VOLUME) for v in (0.5, -12.34, -0.0)], ["+0.500", "−12.3", "0"]),
         ([f.quantity(0.5, DICE), f.quantity(2.5, HD95), f.quantity(NAN, DICE)], ["50.0 %", "2.5 mm", "–"]),
         ([f.p_value(p) for p in (0.0004, 0.0116, 1.0, NAN)], ["<0.001", "0.012", "1.000", "–"]),
         ([f.volume(v) for v in (1234.5, 12.345, 0.01234, 0.0, NAN)], ["1234", "12.3", "0.0123", "0", "–"]),
@@ -43,6 +46,7 @@ NAN = math.nan
         # Tables show the bad side of the distribution.
         (f.shown_statistics(DICE), ("mean", "median", "iqr", "p25", "p10", "p5")),
         (f.shown_statistics(HD95), ("mean", "median", "iqr", "p75", "max")),
+        (f.shown_statistics(VOLUME), ("mean", "median", "iqr", "min", "max")),
     ],
 )
 def test_what_readers_see_of_numbers_and_names(written, expected):
