@@ -8,6 +8,9 @@ import pytest
 from filelock import FileLock
 
 from tests.nnunet_project import Project, environment, make_project
+from tests.pages.browser import driver, gl_driver, open_page
+
+__all__ = ["driver", "gl_driver", "open_page"]
 
 _ROOT = Path(tempfile.mkdtemp(prefix="nnunet-dro-tests-"))
 # Before nnunetv2 is imported anywhere: its older versions read these once.

@@ -23,8 +23,7 @@ def suspects_files(suspects: Suspects, steps: Sequence[str] = ()) -> dict[str, s
     """The files by name; ``steps`` say what to do next.
 
     ``suspects.csv`` has a row per case in the order of the ranking: the columns of `Suspects.table`, and ``picture``,
-    the
-    reason why one of the first cases has no picture.
+    the reason why one of the first cases has no picture.
     """
     table = suspects.table.assign(
         trusted=suspects.table["trusted"].map({True: "yes", False: ""}),

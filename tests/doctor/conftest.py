@@ -3,10 +3,6 @@ import shutil
 
 import pytest
 
-from tests.pages.browser import driver, open_page
-
-__all__ = ["driver", "finished", "open_page"]
-
 
 @pytest.fixture
 def finished(make_trainer, project):

@@ -10,10 +10,7 @@ from nnunet_dro.exploration.exploration import explore_evaluation
 from nnunet_dro.exploration.page import exploration_files
 from nnunet_dro.exploration.words import exploration_table
 from tests.exploration.made import made
-from tests.pages.browser import driver, open_page
 from tests.ranking.made import evaluation_of
-
-__all__ = ["driver", "open_page"]
 
 
 def terminal(exploration, width=80):

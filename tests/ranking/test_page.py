@@ -13,10 +13,7 @@ from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart
 from nnunet_dro.ranking.page import ranking_files
 from nnunet_dro.ranking.ranking import rank_evaluations
 from nnunet_dro.ranking.tables import ranking_table, wins_table
-from tests.pages.browser import driver, open_page
 from tests.ranking.made import random_evaluations
-
-__all__ = ["driver", "open_page"]
 
 ODD_NAMES = ["<b>bold</b> & [red]x[/]", "pipe|star*team", "a" * 90, "ümlaut\x1b[31m"]
 

@@ -10,7 +10,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.report import write_page
-from tests.pages.browser import driver, open_page  # noqa: F401
 
 HOSTILE = "<script>window.hurt=1</script>"
 
@@ -51,7 +50,7 @@ def settings(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_page_draws_every_plot_and_asks_for_nothing(settings, open_page):  # noqa: F811
+def test_page_draws_every_plot_and_asks_for_nothing(settings, open_page):
     wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
     path = write_page(made_study(), settings, "nnUNetv2_train 7 2d 0 -tr X")
 

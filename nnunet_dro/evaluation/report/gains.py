@@ -221,8 +221,7 @@ def requirement_sentences(comparison: "Comparison", method: str) -> Iterator[str
     """Which requirements on the differences of a method are met, which are not, and of which one cannot tell.
 
     They are up to three sentences, such as "As required: rare +8.0 (surely from +3.0 to +13.0), common not worse by
-    more
-    than 5 points." Requirements on other numbers than differences are not in them.
+    more than 5 points." Requirements on other numbers than differences are not in them.
     """
     of_row: dict[tuple[str, ...], list[Outcome]] = {}
     for outcome in comparison.outcomes:

@@ -1,3 +1,0 @@
-from tests.pages.browser import driver, gl_driver
-
-__all__ = ["driver", "gl_driver"]
