@@ -35,6 +35,13 @@ def test_train_continue_validate_and_predict(project, configuration, tmp_path):
         assert (folder / "validation" / "summary.json").exists()
         assert (folder / "hardness.csv").read_text() == before
 
+    # The same names find what was validated, and nnU-Net's own Dice.
+    named = ("-d", here.dataset_id, "-c", configuration, "-tr", TRAINER, "-f", 0)
+    here.run("nnunet-dro", "evaluate", *named, "-o", tmp_path / "evaluation", "--bootstrap", 0)
+    ours = pd.read_csv(tmp_path / "evaluation" / "scores.csv").groupby("label")["dice"].mean()
+    theirs = json.loads((folder / "validation" / "summary.json").read_text())["mean"]
+    assert [ours["shell"], ours["core"]] == pytest.approx([theirs[v]["Dice"] for v in "12"], nan_ok=True)
+
     output = tmp_path / "predictions"
     here.run(
         *("nnUNetv2_predict", "-d", here.dataset_id, "-c", configuration, "-tr", TRAINER, "-f", 0),
