@@ -184,8 +184,8 @@ def _find_inputs(
     """The files, and their scores where a summary.json has them already."""
     if prediction.suffix != ".json" or prediction.is_dir():
         return find_inputs(reference, prediction, missing=options.missing, folds=options.folds), None
-    summary = read_summary(prediction, labels, options.scoring)
-    return matched_inputs(summary.inputs, prediction, references, missing=options.missing), ScoredPairs(summary.scores)
+    scores, inputs = read_summary(prediction, labels, options.scoring)
+    return matched_inputs(inputs, prediction, references, missing=options.missing), ScoredPairs(scores)
 
 
 def _check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:

@@ -159,21 +159,8 @@ def _method(prediction: Path) -> str:
     return next((name for name in names if not FOLD_NAME.fullmatch(name)), prediction.name)
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What a summary.json of nnU-Net says.
-
-    Attributes:
-        scores: As `score_pairs` returns them; volumes in ml are NaN, because the file does not tell the voxel size.
-        inputs: The files it names.
-    """
-
-    scores: pd.DataFrame
-    inputs: Inputs
-
-
-def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> Summary:
-    """Scores from the summary.json that nnU-Net writes; no label map is read."""
+def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> tuple[pd.DataFrame, Inputs]:
+    """Scores from the summary.json that nnU-Net writes, without volumes in ml, and the files that it names."""
     lacking = [m for m in scoring.metrics if METRICS[m].on_surfaces or METRICS[m].on_lesions or METRICS[m].unit == "ml"]
     if lacking:
         raise ValueError(
@@ -198,7 +185,7 @@ def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> Summary
             row |= dict(zip(COUNTS, sizes, strict=True))
             rows.append(row | dict.fromkeys(("reference_ml", "prediction_ml"), float("nan")))
     inputs = Inputs(_method(path), tuple(pair for pair, _ in entries))
-    return Summary(pd.DataFrame(rows, columns=["case", *scoring.columns]), inputs)
+    return pd.DataFrame(rows, columns=["case", *scoring.columns]), inputs
 
 
 @dataclass(frozen=True)

@@ -233,7 +233,7 @@ def _validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
             lacking.append(fold.folder.name)
             continue
         try:
-            scores = read_summary(path, None, Scoring(("dice",))).scores
+            scores, _ = read_summary(path, None, Scoring(("dice",)))
         except ValueError as error:
             notes.append(f"The validation of {fold.folder.name} is left out: {error}")
         else:
