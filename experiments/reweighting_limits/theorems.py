@@ -124,10 +124,11 @@ def summary(values: pd.DataFrame) -> pd.DataFrame:
     """Mean and 95 % t-interval over the seeds, and those of the change from the setting before, of the same seeds."""
     wide = values.pivot(index=["theorem", "setting", "what"], columns="seed", values="value")
     order = values[["theorem", "setting", "what"]].drop_duplicates()
-    rows, before = [], {}
+    rows: list[dict[str, object]] = []
+    before: dict[tuple[str, str], pd.Series] = {}
     for theorem, setting, what in order.itertuples(index=False, name=None):
         of = wide.loc[theorem, setting, what]
-        row = {"theorem": theorem, "setting": setting, "what": what}
+        row: dict[str, object] = {"theorem": theorem, "setting": setting, "what": what}
         row |= dict(zip(("mean", "low", "high"), mean_interval(of), strict=True))
         change = mean_interval(of - before.get((theorem, what), np.nan))
         rows.append(row | dict(zip(("change", "change low", "change high"), change, strict=True)))
@@ -142,7 +143,7 @@ def _shown(table: pd.DataFrame, theorem: str) -> pd.DataFrame:
     wide = of.assign(text=pd.Series(texts, of.index).where(of["mean"].notna())).pivot(
         index="setting", columns="what", values="text"
     )
-    return wide.loc[of["setting"].unique(), of["what"].unique()].rename_axis(columns=None).reset_index()
+    return wide.loc[of["setting"].unique(), of["what"].unique()].rename_axis(None, axis=1).reset_index()
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from nnunet_dro.sampling import kl_percentile_bound
 
@@ -11,7 +12,7 @@ from nnunet_dro.sampling import kl_percentile_bound
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)
 
 #: Beta, 1/loss units; the first in units of one over the standard deviation of the losses.
-BETAS = {"1 / SD": None, "10": 10.0, "100": 100.0, "1000": 1000.0}
+BETAS: dict[str, float | None] = {"1 / SD": None, "10": 10.0, "100": 100.0, "1000": 1000.0}
 
 
 def bound_table(cases: pd.DataFrame) -> pd.DataFrame:
@@ -35,7 +36,7 @@ def bound_table(cases: pd.DataFrame) -> pd.DataFrame:
     return groups.agg(**counts, above=("above", "mean"), gap=("gap", "mean")).reset_index()
 
 
-def _row(losses: np.ndarray, name: str, share: float) -> Mapping[str, object]:
+def _row(losses: NDArray[np.float64], name: str, share: float) -> Mapping[str, object]:
     spread = losses.std()
     bound = kl_percentile_bound(losses, beta=BETAS[name] or 1 / spread, share=share)
     least = np.sort(losses)[-1 - int(share * len(losses))]
@@ -56,6 +57,6 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
         table.assign(text=text)
         .pivot(index="beta", columns="share", values="text")[table["share"].unique()]
         .loc[table["beta"].unique()]
-        .rename_axis(columns=None)
+        .rename_axis(None, axis=1)
         .reset_index()
     )
