@@ -197,7 +197,7 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
         the same at the moments nearest to a tenth and a quarter of the training (NaN if there are none); ``rare`` and
         ``rare_p10``, the mean over the rare strata at the end, and the differences to plain training as text;
         ``gain`` and ``gain_early``, the mean difference of the rare strata at the end and after a tenth, over that of
-        the method that is told them (NaN if that gains nothing), with ``gain_low`` and ``gain_high``, the 95 %
+        the method that is told them (NaN if it may gain nothing), with ``gain_low`` and ``gain_high``, the 95 %
         interval of the bootstrap over the seeds; ``passes`` and ``passes_p10``, whether the losses of the mean and of
         the 10th percentile are in `LIMITS`. Plain training has the first row.
     """
@@ -242,10 +242,12 @@ def _gain(rare: pd.DataFrame, roles: Roles, method: Hashable, iteration: int) ->
         return (np.nan,) * 3
     ratio = float(gained[:, 0].mean() / gained[:, 1].mean())
     samples = gained[np.array(list(product(range(len(gained)), repeat=len(gained))))].mean(axis=1)
+    gain, of_told = samples[:, 0], samples[:, 1]
+    # A share of no gain is as large as one likes; where that is more than a rarity, there is none.
+    if (of_told <= 0).mean() > 0.025:
+        return (np.nan,) * 3
     if method == roles.told or len(gained) < 2:
         return ratio, np.nan, np.nan
-    # A share of no gain is as large as one likes; where that is more than a rarity, there is no interval.
-    gain, of_told = samples[:, 0], samples[:, 1]
     ratios = np.divide(gain, of_told, out=np.full(len(samples), np.inf), where=of_told > 0)
     low, high = np.percentile(ratios, [2.5, 97.5], method="nearest")
     return (ratio, float(low), float(high)) if np.isfinite(high) else (ratio, np.nan, np.nan)
