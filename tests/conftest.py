@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 
 from tests.nnunet_project import Project, environment, make_project
 from tests.pages.browser import driver, gl_driver, open_page
@@ -18,6 +19,10 @@ os.environ.update(environment(_ROOT))
 os.environ["nnUNet_n_proc_DA"] = "0"
 for name in ("raw", "preprocessed", "results"):
     (_ROOT / name).mkdir()
+
+# A busy machine must not fail a test of numbers.
+settings.register_profile("busy", deadline=None)
+settings.load_profile("busy")
 
 
 def pytest_unconfigure() -> None:

@@ -172,14 +172,14 @@ grids = st.integers(2, 5).flatmap(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(values=grids)
 def test_a_monotone_transform_changes_no_case_ranks(values):
     for scheme in (RANK_MEAN, RANK_MEDIAN):
         assert ranks(values, scheme) == ranks(np.exp(3 * values) - 7, scheme)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(values=grids, data=st.data())
 def test_the_order_of_teams_and_cases_does_not_matter(values, data):
     teams = data.draw(st.permutations(range(len(values))))
@@ -189,7 +189,7 @@ def test_the_order_of_teams_and_cases_does_not_matter(values, data):
         assert ranks(values[teams][:, cases], scheme) == expected
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(values=grids)
 def test_identical_teams_tie(values):
     doubled = np.concatenate([values, values[:1]])
