@@ -17,6 +17,8 @@ from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.nnunet.folders import FOLD_NAME
 
+_OF_ALL = "fold_all was trained on these very cases, so its scores say nothing about new patients."
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -126,8 +128,12 @@ def _validation_folders(folder: Path, notes: list[str], wanted: Sequence[str] = 
                 f"`folds` must be folds with a folder validation in {str(folder)!r} (there are {name_some(there)}), "
                 f"got {name_some(lacking)}. {cure}"
             )
+        if "all" in wanted:
+            notes.append(_OF_ALL)
         return [folder / f"fold_{name}" / "validation" for name in dict.fromkeys(wanted)]
     if FOLD_NAME.fullmatch(folder.name) and (folder / "validation").is_dir():
+        if folder.name == "fold_all":
+            notes.append(_OF_ALL)
         return [folder / "validation"]
     folds = sorted(path for path in folder.iterdir() if path.is_dir() and FOLD_NAME.fullmatch(path.name))
     if not folds or any(path.name.lower().endswith(LABEL_MAP_ENDINGS) for path in folder.iterdir()):
@@ -136,7 +142,7 @@ def _validation_folders(folder: Path, notes: list[str], wanted: Sequence[str] = 
         # The network of fold_all was trained on the cases it was validated on.
         folds = [fold for fold in folds if fold.name != "fold_all"]
     elif folds[0].name == "fold_all":
-        notes.append("fold_all was trained on these very cases, so its scores say nothing about new patients.")
+        notes.append(_OF_ALL)
     with_validation = [fold / "validation" for fold in folds if (fold / "validation").is_dir()]
     if not with_validation:
         cure = "Make the predictions with nnUNetv2_train ... --val."

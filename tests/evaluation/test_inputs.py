@@ -418,6 +418,22 @@ def test_trained_model_is_found_by_the_names_that_nnunet_takes(trained, options,
     assert summary["inputs"]["references_without_prediction"] == expected
 
 
+@pytest.mark.parametrize("chosen", ["folds", "folder", "only"])
+def test_a_model_trained_on_all_cases_says_nothing_about_new_patients(trained, chosen):
+    model = trained / "results" / "Dataset007_Tiny" / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
+    (model / "fold_0").rename(model / "fold_all")
+    if chosen == "only":
+        (model / "fold_1").rename(trained / "fold_1")
+        (model / "fold_2").rename(trained / "fold_2")
+    folders = (trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations", model / "fold_all")
+    named = {"folds": (*_OF_MODEL, "-f", "all"), "folder": folders, "only": _OF_MODEL}[chosen]
+
+    result = run("evaluate", *named, "-o", trained / "out", "--bootstrap", 0)
+
+    assert result.exit_code == 0, result.output
+    assert any("say nothing about new patients" in note for note in summary_of(trained / "out")["notes"])
+
+
 def test_references_of_a_model_may_be_those_of_the_raw_dataset(trained, monkeypatch):
     raw = trained / "raw" / "Dataset007_Tiny"
     raw.mkdir(parents=True)
