@@ -53,6 +53,11 @@ class _Options(EvaluateOptions):
         """Where references and predictions are: as given, or those of the trained model."""
         from nnunet_dro.nnunet.folders import references_of, trained_model
 
+        of_model = {"configuration": None, "trainer": "nnUNetTrainer", "plans": "nnUNetPlans"}
+        given = [name for name, default in of_model.items() if getattr(self, name) != default]
+        if given and not self.dataset:
+            cure = "Add -d DATASET to evaluate a trained model, or leave it out."
+            raise ValueError(f"`{given[0]}` must come with `dataset`, got no dataset. {cure}")
         if self.reference and self.prediction and not self.dataset:
             return self.reference, self.prediction
         if self.reference or not self.dataset:

@@ -483,3 +483,11 @@ def test_model_cannot_be_found_without_nnunets_variables(trained, monkeypatch, v
 )
 def test_either_two_folders_or_a_model_are_evaluated(trained, words, got):
     check_refused(run("evaluate", *words, "-o", trained / "out"), trained, f"got {got}", "-d DATASET")
+
+
+@pytest.mark.parametrize("option", [("-c", "2d"), ("-tr", "nnUNetTrainerDRO"), ("-p", "Other")], ids=str)
+@pytest.mark.parametrize("folders", [(), ("a", "b")], ids=str)
+def test_names_of_a_model_without_its_dataset_are_refused(trained, option, folders):
+    result = run("evaluate", *folders, *option, "-o", trained / "out")
+
+    check_refused(result, trained, "must come with `--dataset`", "Add -d DATASET")
