@@ -67,7 +67,7 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table = results_table(found[found["label"] == asked.roles.label], asked.roles)
     curves = partial(draw_curves, logarithmic=True, batch_size=asked.study.batch_size)
     return Page(
-        page_text(scores, asked, regrouped=tables.get("-regrouped-all")),
+        page_text(scores, asked, regrouped=tables.get("-regrouped-all"), is_section=kind in SECTIONS),
         table,
         sorted(scores["seed"].unique().tolist()),
         shown=methods_by_stratum(table, PLAIN),

@@ -10,8 +10,13 @@ from experiments.record import collapse_rates, collapsed_trainings, methods_by_s
 CONVERGED = 0.5
 
 
-def page_text(scores: pd.DataFrame, asked: Question, *, regrouped: pd.DataFrame | None = None) -> str:
-    """The text of the page above its table, from `scores_of`, and that by the other strata, if there are any."""
+def page_text(
+    scores: pd.DataFrame, asked: Question, *, regrouped: pd.DataFrame | None = None, is_section: bool = False
+) -> str:
+    """The text of the page above its table, from `scores_of`, and that by the other strata, if there are any.
+
+    A section leaves out what its page has said.
+    """
     found = differences(scores, asked.roles)
     roles, study, iterations = asked.roles, asked.study, asked.iterations
     at_the_end = scores[scores["iteration"] == iterations]
@@ -46,7 +51,7 @@ def page_text(scores: pd.DataFrame, asked: Question, *, regrouped: pd.DataFrame 
         n_seeds=scores["seed"].nunique(),
         regrouped=None if regrouped is None else _at_the_end(differences(regrouped, roles), roles, iterations),
         regrouped_by=asked.regrouped[0],
-        is_section=study.name == "convergence-long",
+        is_section=is_section,
     )
 
 

@@ -117,7 +117,7 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False, wrong: bo
         write=write,
         settings={"train": train, "test": counts.test, "size": SIZE, "wrong": share},
         about=render(
-            "convergence/phantoms", train=train, n_test=counts.test, size=SIZE, wrong=share, volumes=not slices
+            "convergence/phantoms", train=train, n_test=counts.test, wrong=share, volumes=not slices, long=long
         ),
         parent="2d" if slices else PARENT,
         batch_size=16 if slices else 4,

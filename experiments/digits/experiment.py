@@ -68,7 +68,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         page_text(epochs, planned_runs([0], quick=quick)[0]),
         trainings_table(epochs),
         sorted(epochs["seed"].unique().tolist()),
-        shown=quarters_table(epochs),
+        shown=_of_rare(quarters_table(epochs)),
         pictures={"": partial(draw_curves, epochs)},
         more={
             "-gains": quarters_table(epochs),
@@ -117,8 +117,22 @@ def page_text(epochs: pd.DataFrame, run: Run) -> str:
         settled=settled.to_dict("records"),
         claimed=_claimed(of_rare),
         holds=_holds(falls(epochs)),
+        overall=_overall(found),
         distances=distances(epochs).to_dict("records"),
     )
+
+
+def _of_rare(quarters: pd.DataFrame) -> pd.DataFrame:
+    return quarters[quarters["test images"] == "3s"].drop(columns="test images")
+
+
+def _overall(found: pd.DataFrame) -> list[dict[str, str]]:
+    """The differences of each method on all test images, quarter by quarter, as text."""
+    others = found[(found["label"] == "all") & (found["method"] != ROLES.plain)]
+    return [
+        {"kept": str(kept), "method": str(method), "differences": ", ".join(f"{x:+.1f}" for x in of["difference"])}
+        for (kept, method), of in others.groupby(["stratum", "method"], sort=False)
+    ]
 
 
 def verdict(rows: pd.DataFrame, *, reached: bool) -> str:

@@ -45,7 +45,7 @@ def write_page(
             raise ValueError(f"{path} does not say how {name} was made. Leave --render out, to run it.")
         how = own.split(_HEADING)[1]
     values = {"title": title, "name": name, "text": text.strip(), "table": table, "how": how.strip()}
-    made = f"{render('record/record', **values, picture=picture, quick=quick)}\n"
+    made = f"{render('record/record', **values, picture=picture, quick=quick, is_section=is_section)}\n"
     if is_section:
         sections[name] = re.sub(r"^#", "##", made, flags=re.MULTILINE)
     whole = (_SECTION.sub("", before).rstrip() + "\n" if before else "") if is_section else made

@@ -213,7 +213,6 @@ def _networks(networks: pd.DataFrame) -> dict[str, object]:
         {"units": units} | {what: _spreads(of_width, what) for what in ("functions", "weights")}
         for units, of_width in relative.groupby("units")
     ]
-    means = relative.groupby("units").mean(numeric_only=True)
     return {
         "steps": networks["step"].iloc[0],
         "rate": NETWORK_RATE,
@@ -221,10 +220,6 @@ def _networks(networks: pd.DataFrame) -> dict[str, object]:
         "held_out": 2 * N_HELD_OUT,
         "seeds": sorted(networks["seed"].unique()),
         "rows": rows,
-        "falls": {
-            what: means[f"{what}, weighting"].iloc[0] / means[f"{what}, weighting"].iloc[-1]
-            for what in ("functions", "weights")
-        },
     }
 
 

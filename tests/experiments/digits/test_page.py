@@ -83,7 +83,7 @@ def test_page_says_where_the_training_loss_is_stable():
         return epoch % 2
 
     text = page_of(lambda method, seed, epoch: 50 + 0.1 * seed, overall=overall, loss=loss)
-    assert "With 1 % of the 3s, beta 100 is less stable than ERM on the test images." in text
+    assert "With 1 %, beta 100 is less stable than ERM on the test images." in text
     assert "the mean training loss is stable with no method in evaluation mode and with beta 100 as last drawn" in text
 
 
