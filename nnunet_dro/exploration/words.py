@@ -68,10 +68,11 @@ def could_have_found(exploration: Exploration) -> str:
     """What was large enough to be found in halves of this size."""
     power, metric = exploration.power, exploration.known_metric
     of = f" of {power.label}" if len(exploration.labels) > 1 else ""
-    lower = "10 points lower" if metric.unit == "fraction" else f"10 {metric.unit} larger"
+    shift = "10 points" if metric.unit == "fraction" else f"10 {metric.unit}"
+    worse = f"{shift} {'lower' if metric.more_is_better else 'farther from 0' if metric.is_signed else 'larger'}"
     halves = f"{count(power.n_group, 'case')} in each half (of {power.n_searched:,} and {power.n_tested:,})"
     return (
-        f"What could have been found: a group with {halves} whose {metric.title}{of} is {lower} is confirmed in at "
+        f"What could have been found: a group with {halves} whose {metric.title}{of} is {worse} is confirmed in at "
         f"most {share(power.share)} of such data. Smaller groups and differences are found less often."
     )
 

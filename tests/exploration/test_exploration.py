@@ -242,9 +242,21 @@ def test_what_could_have_been_found_is_said_where_nothing_stands_out():
     assert few.power.share < 0.8 < many.power.share
 
 
-def test_distances_are_made_larger():
-    exploration = explore_evaluation(made(60, seed=2, metric="hd95"), metric="hd95", min_cases=3)
+@pytest.mark.parametrize(
+    ("metric", "worse"),
+    [
+        ("hd95", "HD95 is 10 mm larger"),
+        ("absolute_relative_volume_error", "Absolute relative volume error is 10 points larger"),
+        ("volume_error", "Volume error is 10 ml farther from 0"),
+    ],
+)
+def test_distances_and_errors_are_made_larger(metric, worse):
+    exploration = explore_evaluation(made(60, seed=2, metric=metric), metric=metric, min_cases=3)
     assert exploration.confirmed.empty
-    assert "whose HD95 is 10 mm larger is confirmed" in findings(exploration)[1]
+    assert f"whose {worse} is confirmed" in findings(exploration)[1]
+
+
+def test_distances_without_a_voxel_size_are_in_pixels():
+    exploration = explore_evaluation(made(60, seed=2, metric="hd95"), metric="hd95", min_cases=3)
     in_pixels = replace(exploration, about={**exploration.about, "in_pixels": True})
     assert "whose HD95 is 10 px larger is confirmed" in findings(in_pixels)[1]
