@@ -176,7 +176,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         cure = "Failures of one method count as the worst there."
         raise refusal("allow no missed or invented labels in a comparison", text, cure)
     if (limit := parse_bound(bound)) is None:
-        raise refusal(f"compare with a number, not {bound!r}", text, "Write 0.70, 70%, 4mm, or points: -0.5pt.")
+        raise refusal(f"compare with a number, not {bound!r}", text, "Write 0.70, 70%, 4mm, 5ml, or points: -0.5pt.")
     if limit.unit and (statistic in subject.counts or (limit.unit != "%" and statistic.endswith("_p"))):
         raise refusal(
             f"compare {statistic} with a number without a unit, not {bound!r}", text, f"Write {limit.number}."

@@ -23,7 +23,7 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
 }
 
-_CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(\d+\.?\d*|\.\d+)\s*", re.ASCII)
+_CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(-?(?:\d+\.?\d*|\.\d+))\s*", re.ASCII)
 
 #: The kinds of failures.
 KINDS = ("missed", "invented")
@@ -64,7 +64,7 @@ class Failure:
     Attributes:
         metric: Name of the metric.
         comparison: ``>=``, ``>``, ``<=`` or ``<``.
-        bound: A fraction, or mm.
+        bound: A fraction, mm or ml; below 0 for errors with a sign only.
     """
 
     metric: str
@@ -74,13 +74,15 @@ class Failure:
     @classmethod
     def of(cls, text: str) -> "Failure":
         """Read a condition on a metric."""
-        cure = "Write, for example, dice<0.5 or hd95>20."
+        cure = "Write, for example, dice<0.5, hd95>20 or volume_error<-5, without a unit."
         found = _CONDITION.fullmatch(text)
         if not found or found[1] not in METRICS:
             raise ValueError(f"`failure` must be a condition on one metric, got {text!r}. {cure}")
         bound = float(found[3])
         if is_bounded(found[1]) and not 0 <= bound <= 1:
             raise ValueError(f"`failure` must compare {found[1]} with a fraction, got {text!r}. Write 0.5 for 50 %.")
+        if bound < 0 and not METRICS[found[1]].is_signed:
+            raise ValueError(f"`failure` must compare {found[1]} with 0 or more, got {text!r}. Write hd95>20.")
         return cls(found[1], found[2], bound)
 
     def __str__(self) -> str:

@@ -188,6 +188,22 @@ def test_requirements_on_volumes_have_units(two_methods, tmp_path, text, code, l
     assert (result.exit_code, line in result.stderr) == (code, True), result.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "n_failed"), [("volume_error<-0.5", 0, 1), ("volume_error>0.5", 0, 1), ("hd95<-0.5", 2, None)]
+)
+def test_failures_may_be_of_one_sign(two_methods, tmp_path, text, code, n_failed):
+    folders = [two_methods / "ERM" / name for name in ("reference", "prediction")]
+
+    result = run("evaluate", *folders, "-o", tmp_path / "out", "--bootstrap", 0, *ALL_VOLUMES, "--failure", text)
+
+    assert result.exit_code == code, result.output
+    if code:
+        assert "with 0 or more, got 'hd95<-0.5'" in result.stderr
+    else:
+        strata = read_csv(tmp_path / "out" / "strata.csv").set_index(["label", "metric"])
+        assert strata.loc[("1", "volume_error"), "n_failed"] == n_failed
+
+
 def test_comparisons_leave_signed_errors_out(two_methods, tmp_path):
     methods = [f"{name}={two_methods / name / 'out'}" for name in ("ERM", "DRO")]
 
