@@ -31,7 +31,8 @@ def rank(
     teams: Annotated[
         list[str],
         argument(
-            "Output folders of evaluate; with --evaluate, folders of predictions, whose names can be left out.",
+            "Output folders of evaluate, or tables of MIST (CSV) or panoptica (TSV); with --evaluate, folders of "
+            "predictions, whose names can be left out.",
             metavar="TEAM=FOLDER...",
         ),
     ],
@@ -56,9 +57,12 @@ def rank(
         Path | None,
         _own("Score folders of predictions first, with these reference label maps.", metavar="REFERENCE"),
     ] = None,
-    evaluations: Annotated[
+    kept: Annotated[  # errors about `evaluations` mean those of the teams
         Path | None,
-        _own("Folder to keep the evaluations in; a later run goes on there. Default: OUTPUT-evaluations."),
+        _own(
+            "Folder to keep the evaluations in; a later run goes on there. Default: OUTPUT-evaluations.",
+            "--evaluations",
+        ),
     ] = None,
     dataset_json: Annotated[Path | None, _scoring("dataset_json")] = None,
     cases: Annotated[Path | None, _scoring("cases")] = None,
@@ -75,7 +79,7 @@ def rank(
         **{"dataset_json": dataset_json, "cases": cases, "patient": patient, "metrics": metrics},
         **{"nsd_tolerance_mm": nsd_tolerance_mm, "empty": empty, "missing": missing, "jobs": jobs, "workers": workers},
     }
-    given = [name for name, value in {**scoring, "evaluations": evaluations}.items() if value is not None]
+    given = [name for name, value in {**scoring, "kept": kept}.items() if value is not None]
     if evaluate is None and given:
         cure = "Add --evaluate with the folder of the references, or leave it out."
         raise ValueError(f"`{given[0]}` must come with --evaluate, got evaluations that are made already. {cure}")
@@ -95,7 +99,7 @@ def rank(
         read = {name: read_scores(folder) for name, folder in named_evaluations(teams).items()}
     else:
         submissions = named_submissions(teams)
-        kept = evaluations or output.absolute().with_name(f"{output.absolute().name}-evaluations")
+        kept = kept or output.absolute().with_name(f"{output.absolute().name}-evaluations")
         table = cases or default_case_table(evaluate, by or [], patient)
         chosen = {name: _OF_EVALUATE[name].flag.value(value) for name, value in scoring.items() if value is not None}
         options = EvaluateOptions(**{**chosen, "cases": table, "jobs": jobs or cpu_count()})

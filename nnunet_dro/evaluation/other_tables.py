@@ -8,7 +8,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.result_files import read_evaluation
-from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 
@@ -39,16 +39,23 @@ def read_scores(path: Path) -> Evaluation:
 
     Raises:
         FileNotFoundError: If there is neither a table nor a summary.json.
-        ValueError: If the file is none of these.
+        ValueError: If the file is none of these, has a column whose name is taken, or fractions that are none.
     """
     if not path.is_file():
         return read_evaluation(path)
     try:
-        table = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", dtype={"id": str, "subject_name": str})
+        with path.open(encoding="utf-8-sig") as file:
+            separator = "\t" if "\t" in file.readline() else ","
+        table = pd.read_csv(path, sep=separator, dtype={"id": str, "subject_name": str})
         software, between, names = _SOFTWARE[str(table.columns[0])]
     except (ValueError, KeyError) as error:
         cure = "Give the folder that `nnunet-dro evaluate` wrote, or such a table as its software wrote it."
         raise ValueError(f"`evaluations` must be tables of MIST or panoptica, got {str(path)!r}. {cure}") from error
+    if taken := sorted({"case", "label", *METRICS} & {str(column) for column in table.columns[1:]}):
+        got = f"a column {taken[0]} in {str(path)!r}"
+        raise ValueError(
+            f"`evaluations` must leave the names of metrics, `case` and `label` free, got {got}. Rename it."
+        )
     table = table.rename(columns={table.columns[0]: "case"}).dropna(subset="case")
     table = table[~table["case"].str.fullmatch(_NO_CASE)].reset_index(drop=True)
     form = re.compile(rf"(.+?){between}({'|'.join(names)})")
@@ -59,6 +66,10 @@ def read_scores(path: Path) -> Evaluation:
         own = {column: names[found[2]] for column, found in columns.items() if found[1] == label}
         values = table[list(own)].rename(columns=own).apply(pd.to_numeric, errors="coerce")
         values = values.replace([np.inf, -np.inf], np.nan)
+        for name in filter(is_bounded, values):
+            if not (values[name].isna() | values[name].between(-1e-6, 1 + 1e-6)).all():
+                got = f"others for {label} in {str(path)!r}"
+                raise ValueError(f"`{name}` must be between 0 and 1, got {got}. Write fractions, not per cent.")
         keys = table[["case"]].assign(label=label)
         of_labels.append(pd.concat([keys, values, table[attributes]], axis=1))
     metrics = [name for name in METRICS if any(name in of_label for of_label in of_labels)]

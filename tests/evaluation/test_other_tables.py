@@ -54,10 +54,11 @@ def test_tables_of_mist_are_compared_by_their_own_columns(tmp_path):
     assert run("rank", f"a={erm}", f"b={dro}", "-o", tmp_path / "rank", "--bootstrap", 20).exit_code == 0
 
 
-def test_a_table_of_panoptica_has_lesions_and_failures(tmp_path):
-    (tmp_path / "a.tsv").write_text(PANOPTICA)
+@pytest.mark.parametrize("name", ["a.tsv", "a.TSV", "a.csv"])
+def test_a_table_of_panoptica_has_lesions_and_failures(tmp_path, name):
+    (tmp_path / name).write_text(PANOPTICA)
 
-    evaluation = read_scores(tmp_path / "a.tsv")
+    evaluation = read_scores(tmp_path / name)
 
     rows = evaluation.scores.set_index("case")
     assert list(rows.index) == ["case_00", "case_01"]
@@ -86,6 +87,9 @@ def test_a_table_and_an_evaluation_must_have_the_same_labels(tmp_path):
         ("a.csv", "id,tumour_kappa\na,1\n", ["known metric", "Dice"]),
         ("a.tsv", "subject_name\tx-global_bin_dsc\n", ["cases with a known metric"]),
         ("none.csv", None, ["summary.json", "none.csv"]),
+        ("a.csv", "id,tumour_dice,label\na,1,x\n", ["`case` and `label` free", "a column label in", "Rename it"]),
+        ("a.csv", "id,tumour_dice,case\na,1,x\n", ["`case` and `label` free", "a column case in"]),
+        ("a.csv", "id,tumour_dice\na,70\n", ["`dice` must be between 0 and 1", "tumour", "a.csv", "not per cent"]),
     ],
 )
 def test_other_tables_are_refused(tmp_path, name, text, words):
@@ -94,3 +98,12 @@ def test_other_tables_are_refused(tmp_path, name, text, words):
     good = write_mist(tmp_path / "good.csv", [0.5, 0.7])
 
     check_refused(run("compare", f"A={good}", f"B={tmp_path / name}", "-o", tmp_path / "out"), tmp_path, *words)
+
+
+def test_an_error_about_teams_names_no_option_of_rank(tmp_path):
+    good = write_mist(tmp_path / "good.csv", [0.5, 0.7])
+    (tmp_path / "bad.csv").write_text("")
+
+    result = run("rank", f"A={good}", f"B={tmp_path / 'bad.csv'}", "-o", tmp_path / "out")
+
+    check_refused(result, tmp_path, "`evaluations` must be tables of MIST or panoptica")
