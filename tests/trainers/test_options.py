@@ -159,6 +159,8 @@ REFUSED = [
     ("IW", "`column` must be a column of cases.csv, written after the trainer's name"),
     ("IW_2epochs", "`column` must be a column of cases.csv, written after the trainer's name"),
     ("IW_a__b", "a column whose name has no `__`"),
+    ("IW_IS", r"`IS` in .* Rename a column that has an option's name between underscores"),
+    ("GroupDRO_has_T2_lesion", r"`T2` in .* Rename a column that has an option's name between underscores"),
     ("IW_a/b", "none of /"),
     *[(f"IW_a{letter}b", "no control character and none of /") for letter in '*?"<>|\0\n\t\x7f'],
     ("IW_centre_beta10", "`beta10` in .* is not an option of this trainer. Options, the column first"),

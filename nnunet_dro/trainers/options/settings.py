@@ -223,4 +223,9 @@ def _option_for(word: str, name: str, kind: type[TrainerOptions]) -> tuple[Optio
 
 def _valid_options(kind: type[TrainerOptions]) -> str:
     column = "the column first, then " if kind.has_column else ""
-    return f"Options, {column}in this order: {', '.join(option.form for option in kind.known_options())}."
+    rule = (
+        " Rename a column that has an option's name between underscores (T2 in has_T2_lesion)."
+        if kind.has_column
+        else ""
+    )
+    return f"Options, {column}in this order: {', '.join(option.form for option in kind.known_options())}.{rule}"
