@@ -73,7 +73,7 @@ def test_regions_with_an_ignore_label_in_sub_volumes(project):
         ),
         (
             "trusted_asWeights",
-            "`trusted` must have a finite number >= 0 as the weight of every training case in {table}, got 'no' for ",
+            "`trusted` must have a finite number >= 0 as the weight of every training case in {table}, got 'yes' for ",
         ),
     ],
 )

@@ -21,6 +21,7 @@ from experiments.nuclei.wrong_labels_methods import (
 )
 from experiments.nuclei.wrong_labels_results import all_cases, all_scores, case_table
 from experiments.nuclei.wrong_labels_training import LearningSampler, RandomSampler, WatchedSampler
+from experiments.spoilt_labels.percentiles import bound_table
 from experiments.spoilt_labels.separation import separation_table
 from experiments.spoilt_labels.spoiling import KINDS
 from nnunet_dro.losses import DiceCELoss
@@ -155,7 +156,8 @@ def made_tables(dice_of):
         finetuned = 0.5 if method == PLAIN else None
         made[name] = made_content(dice, cases=made_cases(), finetuned=finetuned)
     finished = {name: (run, made[name]) for name, run in runs.items()}
-    return all_scores(finished), separation_table(all_cases(finished))
+    cases = all_cases(finished)
+    return all_scores(finished), separation_table(cases), bound_table(cases)
 
 
 def test_the_page_says_what_the_numbers_say():
@@ -164,9 +166,9 @@ def test_the_page_says_what_the_numbers_say():
             return 0.85
         return 0.6 + 0.1 * (method == L2RW) - 0.2 * (method == DORO and modality == RARE)
 
-    scores, separation = made_tables(dice_of)
+    scores, *of_cases = made_tables(dice_of)
     assert set(scores["method"]) == set(METHODS)
-    text = page_text(scores, separation, n_seeds=3)
+    text = page_text(scores, *of_cases, n_seeds=3)
     assert "**Long enough?** Yes: the lowest Dice of fluorescence" in text
     assert "on right labels only was 85.0 at the end. From" in text
     assert "To leave them out changes fluorescence by +25.0 [+25.0, +25.0] points" in text
@@ -174,8 +176,8 @@ def test_the_page_says_what_the_numbers_say():
 
 
 def test_the_page_says_if_the_trainings_are_too_short():
-    scores, separation = made_tables(lambda method, modality: 0.7)
-    text = page_text(scores, separation, n_seeds=3)
+    scores, *of_cases = made_tables(lambda method, modality: 0.7)
+    text = page_text(scores, *of_cases, n_seeds=3)
     assert "No: the lowest Dice of fluorescence" in text
     assert "what follows holds for trainings that have not converged" in text
 
