@@ -62,8 +62,9 @@ def rows_by_seed(finished: Finished) -> pd.DataFrame:
             rows.append(key | describe(of.to_numpy(dtype=np.float64)) | {"cpu_seconds": result["cpu_seconds"]})
     names = ["seed", "method", "trainer", "stratum", "label", "n", "n_undefined", *STATISTICS, "cpu_seconds"]
     table: pd.DataFrame = pd.DataFrame(rows)[names]
-    # Differences are to the baseline of the same seed.
-    return table[table["seed"].isin(table.loc[table["method"] == BASELINE, "seed"])]
+    # Differences are to the baseline of the same seed; where a method is added, it is in the table already.
+    with_baseline = table.loc[table["method"] == BASELINE, "seed"]
+    return table[table["seed"].isin(with_baseline)] if len(with_baseline) else table
 
 
 def dice_differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
