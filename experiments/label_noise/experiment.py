@@ -38,7 +38,7 @@ def _make(options: Options, name: str, run: StudyRun) -> Mapping[str, Any]:
 
 def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
     cases = [pd.DataFrame(result["cases"]) for _, result in finished.values() if "cases" in result]
-    return {"-seeds": rows_by_seed(finished), "-cases": pd.concat(cases, ignore_index=True)}
+    return {"-seeds": rows_by_seed(finished, add=options.add), "-cases": pd.concat(cases, ignore_index=True)}
 
 
 def page_table(scores: pd.DataFrame, study: Study) -> pd.DataFrame:

@@ -47,11 +47,12 @@ def runs_of(study: Study, options: Options) -> list[Mapping[str, StudyRun]]:
     return list(stages)
 
 
-def rows_by_seed(finished: Finished) -> pd.DataFrame:
+def rows_by_seed(finished: Finished, *, add: bool = False) -> pd.DataFrame:
     """Dice by seed: a row per seed, method, stratum and label, `ALL_LABELS` among them.
 
     Columns are ``seed``, ``method``, ``trainer``, ``stratum``, ``label``, ``n`` and ``n_undefined`` (test cases), all
-    statistics of their Dice, fractions, and ``cpu_seconds``, the processor time of the training.
+    statistics of their Dice, fractions, and ``cpu_seconds``, the processor time of the training. Seeds without the
+    baseline are left out, unless the rows are to ``add`` to a table.
     """
     rows: list[dict[str, object]] = []
     for run, result in finished.values():
@@ -62,9 +63,8 @@ def rows_by_seed(finished: Finished) -> pd.DataFrame:
             rows.append(key | describe(of.to_numpy(dtype=np.float64)) | {"cpu_seconds": result["cpu_seconds"]})
     names = ["seed", "method", "trainer", "stratum", "label", "n", "n_undefined", *STATISTICS, "cpu_seconds"]
     table: pd.DataFrame = pd.DataFrame(rows)[names]
-    # Differences are to the baseline of the same seed; where a method is added, it is in the table already.
-    with_baseline = table.loc[table["method"] == BASELINE, "seed"]
-    return table[table["seed"].isin(with_baseline)] if len(with_baseline) else table
+    # Differences are to the baseline of the same seed; where rows are added, it may be in the table already.
+    return table if add else table[table["seed"].isin(table.loc[table["method"] == BASELINE, "seed"])]
 
 
 def dice_differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:

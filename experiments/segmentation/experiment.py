@@ -89,7 +89,7 @@ EXPERIMENTS = {
         runs=lambda options: runs_of(finetuning_study(quick=options.quick), options),
         make=_make,
         minutes=lambda run: finetuning_study(quick=False).minutes(run.method),
-        tables=lambda finished, _: {"-seeds": rows_by_seed(finished)},
+        tables=lambda finished, options: {"-seeds": rows_by_seed(finished, add=options.add)},
         page=_page,
         inputs={"-seeds": {}},
         seeds=range(3),

@@ -27,11 +27,11 @@ def forked(monkeypatch):
 def start(tmp_path, nnunet):
     """Runs the tiny study in a folder of its own, and returns the rows of its seeds."""
 
-    def run_tiny(methods=("ERM", "beta10"), seeds=(0, 1), **changes):
+    def run_tiny(methods=("ERM", "beta10"), seeds=(0, 1), add=False, **changes):
         study, finished = tiny_study(**changes), {}
         options = Options(quick=False, seeds=seeds, methods=methods, data=tmp_path, work=tmp_path)
         for stage in runs_of(study, options):
             finished |= {name: (one, one.of(study, options).run(one.method)) for name, one in stage.items()}
-        return rows_by_seed(finished)
+        return rows_by_seed(finished, add=add)
 
     return run_tiny

@@ -109,6 +109,7 @@ def test_rows_are_the_statistics_of_hand_computed_dice(start, nnunet):
 
 def test_seeds_without_the_baseline_are_left_out(start):
     assert start(methods=("beta10",)).empty
+    assert set(start(methods=("beta10",), add=True)["seed"]) == {0, 1}
 
 
 def test_training_that_has_not_learnt_a_label_in_any_stratum_is_named():
