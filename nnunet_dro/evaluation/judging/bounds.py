@@ -25,6 +25,9 @@ class Bound:
     unit: str
     value: float
 
+    def __str__(self) -> str:
+        return self.number + self.unit
+
     @property
     def scale(self) -> int:
         """The number per value."""

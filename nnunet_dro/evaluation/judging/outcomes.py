@@ -96,7 +96,7 @@ class Outcome:
             return "(undefined)"
         if self.statistic in NUMBERS:
             return str(int(self.value))
-        limit = self.requirement.limit
+        limit = self.requirement.bound
         unit = unit_of(self.metric, in_pixels=self.in_pixels)
         unit = limit.unit if unit == "fraction" or is_share(self.statistic) else f" {unit}"
         # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
@@ -194,7 +194,7 @@ def metric_meant(requirement: Requirement, metrics: Sequence[str]) -> str:
         return metric
     name, unit = (statistic, "fraction") if is_share(statistic) else (metric, METRICS[metric].unit)
     is_difference, is_bounded = "_difference" in statistic, is_share(statistic) or METRICS[metric].is_bounded
-    doubt = requirement.limit.doubt(name, unit, is_difference=is_difference, end=requirement.end, is_bounded=is_bounded)
+    doubt = requirement.bound.doubt(name, unit, is_difference=is_difference, end=requirement.end, is_bounded=is_bounded)
     if doubt:
         raise refusal(doubt[0], requirement.text, doubt[1])
     return metric

@@ -86,7 +86,7 @@ class Requirement:
         text: As written.
         statistic: A column of the strata frame: ``p5``, ``p5_low``, ``mean_high``, ``n`` ...
         comparison: ``>=``, ``>``, ``<=`` or ``<``.
-        bound: A fraction, mm or number of cases, as written, perhaps with a unit: ``0.70``, ``70%``, ``-0.5pt``.
+        bound: A fraction, mm or number of cases, perhaps with a unit: ``0.70``, ``70%``, ``-0.5pt``.
         attribute: Such as ``pathology`` or ``centre,pathology``. None stands for every attribute.
         stratum: A stratum of that attribute; None for each of them (``*``).
         label: A label; None for each of them (``*``).
@@ -103,7 +103,7 @@ class Requirement:
     text: str
     statistic: str
     comparison: str
-    bound: str
+    bound: Bound
     attribute: str | None = None
     stratum: str | None = None
     label: str | None = None
@@ -112,13 +112,6 @@ class Requirement:
     least: tuple[tuple[str, int], ...] = ()
     confidence: float | None = None
     method: str | None = None
-
-    @property
-    def limit(self) -> Bound:
-        """The bound, read."""
-        limit = parse_bound(self.bound)
-        assert limit is not None
-        return limit
 
     @property
     def end(self) -> str:
@@ -136,7 +129,7 @@ class Requirement:
 
     def holds_for(self, value: float) -> bool:
         """Whether a value meets the bound; NaN does not."""
-        return bool(COMPARE[self.comparison](value, self.limit.value))
+        return bool(COMPARE[self.comparison](value, self.bound.value))
 
 
 def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
@@ -167,19 +160,19 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     """
     conditions, selected = _parts(text, subject)
     condition, allowed, least = _sorted_conditions(conditions, text, subject)
-    statistic, comparison, bound = condition.groups()
-    bound, at, percent = bound.partition("@")
+    statistic, comparison, right = condition.groups()
+    written, at, percent = right.partition("@")
     if statistic not in subject.statistics:
         cure = f"Choose from: {subject.choices}."
         raise refusal(f"be about a statistic of {subject.file}, not {statistic!r}", text, cure)
     if allowed and subject is COMPARISON:
         cure = "Failures of one method count as the worst there."
         raise refusal("allow no missed or invented labels in a comparison", text, cure)
-    if (limit := parse_bound(bound)) is None:
-        raise refusal(f"compare with a number, not {bound!r}", text, "Write 0.70, 70%, 4mm, 5ml, or points: -0.5pt.")
-    if limit.unit and (statistic in subject.counts or (limit.unit != "%" and statistic.endswith("_p"))):
+    if (bound := parse_bound(written)) is None:
+        raise refusal(f"compare with a number, not {written!r}", text, "Write 0.70, 70%, 4mm, 5ml, or points: -0.5pt.")
+    if bound.unit and (statistic in subject.counts or (bound.unit != "%" and statistic.endswith("_p"))):
         raise refusal(
-            f"compare {statistic} with a number without a unit, not {bound!r}", text, f"Write {limit.number}."
+            f"compare {statistic} with a number without a unit, not {written!r}", text, f"Write {bound.number}."
         )
     confidence = _confidence(statistic, percent, text) if at else None
     attribute, _ = selected.get("attribute", (None, None))

@@ -59,7 +59,7 @@ def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bo
     sides = list(_sides(row, requirement))
     misses = [text for kept, text in sides if not kept] + list(_misses(row, requirement))
     doubts = list(_doubts(row, requirement, value))
-    if in_pixels and (unit := requirement.limit.unit) in ("mm", "ml"):
+    if in_pixels and (unit := requirement.bound.unit) in ("mm", "ml"):
         what = "distances" if unit == "mm" else "volumes"
         doubts.append(f"no voxel size is known, so that {what} are in pixels: write the bound without {unit}")
     told = tuple(text for _, text in sides)

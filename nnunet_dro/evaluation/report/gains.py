@@ -262,7 +262,7 @@ def _told(rows: Sequence[Sequence[Outcome]], comparison: "Comparison") -> Iterat
 def _least_gain(outcome: Outcome) -> float:
     """The least gain that a requirement asks for; negative where a loss is allowed."""
     sign = 1.0 if metric_named(outcome.metric).more_is_better else -1.0
-    return sign * outcome.requirement.limit.value
+    return sign * outcome.requirement.bound.value
 
 
 def _statistic(outcome: Outcome) -> str:

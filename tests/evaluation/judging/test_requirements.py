@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nnunet_dro.evaluation.judging.bounds import Bound
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import Requirement, parse_requirement, read_requirements
 
@@ -39,7 +40,9 @@ def test_every_comparison_and_statistic(condition, passed):
 @pytest.mark.parametrize("condition", ["p5>=0.70", "p5 >= 0.70", "p5>= 0.70", "p5 >=0.70"])
 def test_condition_may_have_spaces_and_any_place(condition):
     for text in (f"pathology=a {condition} label='brain stem'", f"{condition} pathology=a label='brain stem'"):
-        assert parse_requirement(text) == Requirement(text, "p5", ">=", "0.70", "pathology", "a", "brain stem")
+        assert parse_requirement(text) == Requirement(
+            text, "p5", ">=", Bound("0.70", "", 0.7), "pathology", "a", "brain stem"
+        )
 
 
 def test_names_keep_their_odd_characters():
@@ -217,7 +220,7 @@ def test_a_bound_is_never_met_where_the_number_itself_misses_it():
 def test_a_bound_of_a_fraction_may_have_a_unit(text, value):
     (outcome,) = check(f"pathology=spina_bifida label=cerebellum {text}")
 
-    assert outcome.requirement.limit.value == value
+    assert outcome.requirement.bound.value == value
     assert outcome.passed
 
 
