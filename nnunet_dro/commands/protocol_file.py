@@ -104,11 +104,7 @@ class Protocol:
 
 
 def sorted_requirements(texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Requirements on strata, and those on differences: by the statistic that they are about.
-
-    Raises:
-        ValueError: If one is neither.
-    """
+    """Requirements on strata, and those on differences: by the statistic that they are about."""
     of_strata, of_comparison = [], []
     for text in texts:
         try:
@@ -130,11 +126,6 @@ def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> No
         protocol: The protocol.
         path: The file.
         force: Whether to replace an existing file.
-
-    Raises:
-        ValueError: If a requirement has a bound that cannot be meant, or a metric that is not computed.
-        FileExistsError: If there is a file, and ``force`` is not set.
-        NotADirectoryError: If the folder does not exist.
     """
     for options, subject in ((protocol.evaluate, STRATA), (protocol.compare, COMPARISON)):
         for text in options["require"]:
@@ -148,12 +139,7 @@ def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> No
 
 
 def read_protocol(path: Path) -> Protocol:
-    """Read a protocol, and check that it is as it was written.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is no protocol, or was edited.
-    """
+    """Read a protocol, and check that it is as it was written."""
     if not path.is_file():
         cure = "Write one with `nnunet-dro protocol write`."
         raise FileNotFoundError(f"`protocol` must be a file, got {str(path)!r}, which is none. {cure}")
@@ -184,11 +170,7 @@ def under_protocol(result: _Result, protocol: Protocol, path: Path) -> _Result:
 
 
 def check_made_under(protocol: Protocol, path: Path, evaluations: Mapping[str, Sequence[Evaluation]]) -> None:
-    """Check that the evaluations of all trainings were made under a protocol.
-
-    Raises:
-        ValueError: If one was made without a protocol, or under another.
-    """
+    """Check that the evaluations of all trainings were made under a protocol."""
     for name, evaluation in ((name, one) for name, own in evaluations.items() for one in own):
         theirs = evaluation.about.get("protocol", {}).get("sha256")
         if theirs != protocol.sha256:

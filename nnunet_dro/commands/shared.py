@@ -159,11 +159,7 @@ class LockedCommand(Command):
     """A command whose options are those of the protocol, if it is given one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, then refuse options that differ from the protocol.
-
-        Raises:
-            ValueError: If an option is given that the protocol has with another value, or does not have.
-        """
+        """Parse, then refuse options that differ from the protocol."""
         rest = super().parse_args(ctx, args)
         path = ctx.params.get("protocol")
         if path is not None and not ctx.resilient_parsing:

@@ -168,11 +168,7 @@ class LockedEvaluation:
         object.__setattr__(self, "missing", choice_of(MissingRule, self.missing, name="missing"))
 
     def check(self) -> None:
-        """Check the values that have rules of their own.
-
-        Raises:
-            ValueError: If one is not allowed.
-        """
+        """Check the values that have rules of their own."""
         _ = self.failed_if
 
     @property
@@ -188,11 +184,7 @@ class LockedEvaluation:
 
     @property
     def lesions(self) -> "Instances | None":
-        """The labels that are compared lesion by lesion, and how; None without any.
-
-        Raises:
-            ValueError: If a value is not allowed.
-        """
+        """The labels that are compared lesion by lesion, and how; None without any."""
         from nnunet_dro.evaluation.scoring.instances import Instances
 
         return Instances.of(
@@ -201,11 +193,7 @@ class LockedEvaluation:
 
     @property
     def failed_if(self) -> "Failure":
-        """When a case has failed.
-
-        Raises:
-            ValueError: If it is no condition on one of the metrics.
-        """
+        """When a case has failed."""
         from nnunet_dro.evaluation.scoring.failures import failure_of
 
         return failure_of(self.failure, self.scoring.metrics)

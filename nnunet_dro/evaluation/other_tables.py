@@ -36,10 +36,6 @@ def read_scores(path: Path) -> Evaluation:
     """Read what `nnunet-dro evaluate` wrote, or a table of MIST or panoptica.
 
     Such a table has no strata, but its own columns of text are those of a case table. Infinite values are undefined.
-
-    Raises:
-        FileNotFoundError: If there is neither a table nor a summary.json.
-        ValueError: If the file is none of these, has a column whose name is taken, or fractions that are none.
     """
     if not path.is_file():
         return read_evaluation(path)

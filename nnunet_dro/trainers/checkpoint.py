@@ -57,11 +57,7 @@ class CheckpointedLogger:
 
 
 def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
-    """Read a checkpoint of nnU-Net to the CPU; it has at least weights, trainer's name and configuration.
-
-    Raises:
-        ValueError: If the file is no such checkpoint, or damaged. For the former, ``cure`` is what it suggests.
-    """
+    """Read a checkpoint of nnU-Net to the CPU; it has at least weights, trainer's name and configuration."""
     try:
         # nnU-Net's checkpoints hold numpy's numbers.
         content = torch.load(path, map_location="cpu", weights_only=False)
@@ -125,11 +121,7 @@ def recorded_options(options: TrainerOptions) -> dict[str, Any]:
 
 
 def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any]) -> None:
-    """Refuse to continue a training with other options than those that its checkpoint recorded.
-
-    Raises:
-        ValueError: If they differ in more than the length; the message has the name to use, or what differs.
-    """
+    """Refuse to continue a training with other options than those that its checkpoint recorded."""
     before, now = _decisive(recorded["values"]), _decisive(asdict(options))
     differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
     if not differing:

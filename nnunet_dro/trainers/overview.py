@@ -54,10 +54,6 @@ def trainers_with(option: Option) -> str:
 def explain(name: str) -> list[str]:
     """Say what a trainer's name means: what the trainer and each option does, and what is left out.
 
-    Raises:
-        ValueError: If the name is not that of a trainer of this package, or an option in it is wrong; the message names
-            the nearest right one.
-
     Example:
         >>> explain("nnUNetTrainerIW_centre_20epochs")[1]
         'nnUNetTrainerIW: nnU-Net that sees every group of a column of cases.csv equally often.'

@@ -150,10 +150,6 @@ def per_case_loss(
 
     This is nnU-Net's own Dice + cross-entropy in one pass for the whole batch, and any other loss case by case. Options
     adjust the cross-entropy and choose the hardness; ``la`` and ``vs`` need the shares of `voxel_shares`.
-
-    Raises:
-        ValueError: If the options ask for something that only nnU-Net's own loss has, or for the reasons of `VoxelLoss`
-            and `DiceCELoss`.
     """
     options = options or TrainerOptions()
     scale_weights: tuple[float, ...] = (1.0,)

@@ -25,12 +25,7 @@ def dataset_folders(trainer: Any) -> tuple[Path, Path | None]:
 
 
 def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
-    """The group of each training case of a trainer, by a column of the case table, in the order of the cases.
-
-    Raises:
-        FileNotFoundError: If the dataset has no case table.
-        ValueError: If the table has no such column, a case has no group, or all cases belong to one group.
-    """
+    """The group of each training case of a trainer, by a column of the case table, in the order of the cases."""
     groups, path = _entries(trainer, cases, column)
     if groups.nunique() == 1:
         raise ValueError(
@@ -89,10 +84,6 @@ def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
 
     These have 2 to 12 groups of two cases or more on average; of numbers, at most five whole ones from 0 to 99. A case
     without an entry has the group ``missing``. Without a case table there is nothing to watch.
-
-    Raises:
-        OSError: If the file of the table cannot be read.
-        ValueError: If its content is not a case table.
     """
     path = find_case_table(*dataset_folders(trainer))
     if path is None:

@@ -41,10 +41,6 @@ class DrawsByHardness:
         """Create a loader that replaces one that nnU-Net set up, and draws its cases from a table.
 
         The table has the cases of the loader in the same order, or the items of `Subvolumes.names`.
-
-        Raises:
-            TypeError: If this class does not derive from the class of ``loader``.
-            ValueError: If the items of the table are not the sub-volumes.
         """
         if not issubclass(cls, type(loader)):
             raise TypeError(
@@ -94,9 +90,6 @@ class DrawsByHardness:
         nnU-Net gets only the locations inside the sub-volume. Where it would crop at random, possibly because there are
         no such locations, the centre is uniform over those voxels of the sub-volume that nnU-Net's random crops can be
         centred on. If there are none (near the border, or in a small volume), the centre is the nearest such voxel.
-
-        Raises:
-            RuntimeError: If it is called more than once per sample.
         """
         choose = super().get_bbox  # type: ignore[misc]
         if self.subvolumes is None:

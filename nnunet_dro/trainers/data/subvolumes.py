@@ -33,9 +33,6 @@ class Subvolumes:
         case_of: Position of each item's case, shape (n,).
         cell_of: Cell of each item along the axes, shape (n, 3).
 
-    Raises:
-        ValueError: If there is no case, ``grid`` is invalid, or ``allowed`` has another shape or allows no cell.
-
     Example:
         >>> Subvolumes(("a", "b"), (1, 1, 2)).names
         ['a@0,0,0', 'a@0,0,1', 'b@0,0,0', 'b@0,0,1']
@@ -131,9 +128,6 @@ def subvolumes_of(loader: Any, grid: tuple[int, int, int], *, report: Report = l
     The annotated voxels are those that nnU-Net sampled during preprocessing. nnU-Net crops a case without annotated
     voxels at random and warns about it; here such a case has no item, unless no case has any annotated voxel, where all
     cells become items. ``report`` gets the progress of reading, and which cases are left out.
-
-    Raises:
-        ValueError: If ``grid`` is invalid, or a case was preprocessed before the dataset had an ignore label.
     """
     every = Subvolumes(tuple(loader.indices), grid)
     if not loader.has_ignore or math.prod(every.grid) == 1:

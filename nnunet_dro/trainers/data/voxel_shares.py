@@ -37,10 +37,6 @@ def voxel_shares(
     Returns:
         A share per label, background first, or per region of ``label_manager.foreground_regions``; see `label_shares`
         and `region_shares`.
-
-    Raises:
-        FileNotFoundError: If a training case is not in the preprocessed folder.
-        ValueError: If the segmentation of a training case cannot be read.
     """
     dataset, _ = trainer.get_tr_and_val_datasets()
     # The input of a cascade is not counted, so it need not be opened.
@@ -117,10 +113,6 @@ def voxel_counts(
     Counts in the file ``cache`` are used again for a case whose file in ``folder`` has the same size and the same
     modification time to the second, which copying preserves. If the cache cannot be read, it is created again; if it
     cannot be written, nothing is kept. ``log`` gets a line when something must be counted, and when it was not kept.
-
-    Raises:
-        FileNotFoundError: If a case is not in the folder.
-        ValueError: If the segmentation of a case cannot be read.
     """
     known = _read(cache)
     stamps = {case: _stamp(folder, case) for case in cases}

@@ -86,9 +86,6 @@ def ascend(
         largest_change: Bound on the root mean square change of the images of a case, in standard deviations of its
             patch, > 0. A step that goes farther ends at the nearest image within the bound. None for no bound.
 
-    Raises:
-        ValueError: If the network does not call ``features`` with a tensor.
-
     Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018 (features).
     """
     all_voxels = data.new_full((len(data),), data[0, 0].numel(), dtype=torch.float32)
@@ -261,9 +258,6 @@ def find_features_module(network: nn.Module, name: str) -> nn.Module:
 
     Its name is dotted as in `torch.nn.Module.named_modules`; '' for the last segmentation layer of nnU-Net's own
     networks, which computes the logits of full resolution.
-
-    Raises:
-        ValueError: If there is no such module; the message lists the last modules.
     """
     where = name or _nnunet_layer(network)
     modules = dict(network.named_modules())

@@ -197,10 +197,6 @@ def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
     """Those of a trainer's training cases that have ``yes`` in the column ``trusted`` of the case table, at least one.
 
     A case without a row or an entry in the table is not trusted.
-
-    Raises:
-        FileNotFoundError: If the dataset has no case table.
-        ValueError: If the table has no such column, an entry is neither yes nor no, or no training case is trusted.
     """
     path = find_case_table(*dataset_folders(trainer))
     if path is None:
