@@ -42,12 +42,7 @@ _OF_CONFIGURATION = ("spacing", "normalization_schemes", "use_mask_for_norm")
 
 
 def finetuning_trainer(trainer: str, *, learning_rate: float | None = None, epochs: int | None = None) -> str:
-    """The trainer's name with the schedule in it: as given, as in the name, or the default.
-
-    Example:
-        >>> finetuning_trainer("DRO_beta10_50epochs")
-        'nnUNetTrainerDRO_beta10_50epochs'
-    """
+    """The trainer's name with the schedule in it: as given, as in the name, or the default."""
     try:
         base, options = parse_trainer_name(f"nnUNetTrainer{trainer.removeprefix('nnUNetTrainer')}")
     except AttributeError as error:

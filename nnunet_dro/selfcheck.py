@@ -173,12 +173,7 @@ class SelfcheckRecord:
 
 
 def selfcheck() -> SelfcheckRecord:
-    """Compute the reference numbers in this installation.
-
-    Example:
-        >>> selfcheck().agrees
-        True
-    """
+    """Compute the reference numbers in this installation."""
     return SelfcheckRecord(
         numbers=(*_scores(), *_statistics(), *_bounds(), *_tests(), *_sampling()),
         versions={"nnunet-dro": nnunet_dro.__version__, "Python": platform.python_version(), **_versions()},

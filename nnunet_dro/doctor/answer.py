@@ -39,11 +39,6 @@ def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
     """Estimate the spread from the losses of each case, in the order in which they were measured.
 
     Those that are not finite are left out. ``within`` is NaN without a second loss of a case.
-
-    Example:
-        >>> spread = loss_spread([[0.0, 0.2], [1.0, 1.2]])
-        >>> round(spread.within, 2)
-        0.14
     """
     collected, variances = Spread(len(losses)), []
     for i, of_case in enumerate(losses):
@@ -80,12 +75,7 @@ def expected_draws(hardness: FloatArray) -> Draws:
 
 
 def trainer_name(*, epochs: int, iterations: int) -> str:
-    """Name of the trainer that draws like this, as long as the plain training.
-
-    Example:
-        >>> trainer_name(epochs=1000, iterations=250)
-        'nnUNetTrainerDRO'
-    """
+    """Name of the trainer that draws like this, as long as the plain training."""
     from nnunet_dro.trainers.options import DROOptions
 
     return "nnUNetTrainerDRO" + DROOptions(epochs=epochs, iterations=iterations).suffix()

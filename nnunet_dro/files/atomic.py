@@ -12,12 +12,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     If the process is killed meanwhile, an error is raised, or nothing is written, ``path`` stays as it was. The other
     file has its suffix.
-
-    Example:
-        >>> with replacing("cases.txt") as new:
-        ...     size = new.write_text("001")
-        >>> Path("cases.txt").read_text()
-        '001'
     """
     path = Path(path)
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")

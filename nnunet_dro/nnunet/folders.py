@@ -71,13 +71,7 @@ def dataset_folder(variable: str, dataset: str) -> Path | None:
 
 
 def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
-    """The folder of a dataset, by its name (Dataset123_Name) or number (123).
-
-    Example:
-        >>> Path("nnUNet_raw/Dataset004_Hippocampus").mkdir(parents=True)
-        >>> find_dataset("4", Path("nnUNet_raw")).name
-        'Dataset004_Hippocampus'
-    """
+    """The folder of a dataset, by its name (Dataset123_Name) or number (123)."""
     there = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     prefix = f"Dataset{int(name):03d}_" if re.fullmatch(r"\d+", name, re.ASCII) else None
     found = [other for other in there if other == name or (prefix and other.startswith(prefix))]
@@ -103,12 +97,7 @@ def splits_path(raw_dataset: Path) -> Path:
 
 
 def fold_folder(results: Path, trainer: str, plans: str, configuration: str, fold: int | str) -> Path:
-    """The folder in which nnU-Net writes the results of training on a fold, a number or ``all``; it need not exist.
-
-    Example:
-        >>> fold_folder(Path("Dataset004_Hippocampus"), "nnUNetTrainerDRO", "nnUNetPlans", "2d", 0).as_posix()
-        'Dataset004_Hippocampus/nnUNetTrainerDRO__nnUNetPlans__2d/fold_0'
-    """
+    """The folder in which nnU-Net writes the results of training on a fold, a number or ``all``; it need not exist."""
     return results / f"{trainer}__{plans}__{configuration}" / f"fold_{fold}"
 
 

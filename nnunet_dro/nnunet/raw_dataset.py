@@ -43,14 +43,6 @@ def training_cases(raw_dataset: Path) -> list[str]:
 
     They are the keys of ``dataset`` in dataset.json, or else the names of the files in labelsTr without their ending.
     Hidden files are left out.
-
-    Example:
-        >>> dataset = Path("Dataset001_Mine")
-        >>> (dataset / "labelsTr").mkdir(parents=True)
-        >>> (dataset / "labelsTr" / "case_01.nii.gz").touch()
-        >>> size = (dataset / "dataset.json").write_text('{"file_ending": ".nii.gz"}')
-        >>> training_cases(dataset)
-        ['case_01']
     """
     path = raw_dataset / DATASET_JSON
     if not path.is_file():

@@ -134,14 +134,7 @@ def log_files(fold: Path) -> list[Path]:
 
 
 def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
-    r"""Read the log files of a fold; for an epoch that was trained again, the later file counts.
-
-    Example:
-        >>> lines = "12:00: Epoch 0\n12:01: Pseudo dice [0.5, 0.7]\n12:01: Epoch 1\n"
-        >>> size = Path("training_log_2026_9_1.txt").write_text(lines)
-        >>> read_epochs(Path())
-        Epochs(current=1, pseudo_dice={0: 0.6}, n_validated=0)
-    """
+    r"""Read the log files of a fold; for an epoch that was trained again, the later file counts."""
     current: int | None = None
     means: dict[int, float] = {}
     for path in log_files(fold):

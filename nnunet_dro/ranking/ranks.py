@@ -45,12 +45,7 @@ DEFINITIONS = {
 
 
 def ranks_of(scores: FloatArray) -> FloatArray:
-    """Ranks over the last axis: one plus the number of teams that are better; NaN where the score is.
-
-    Example:
-        >>> ranks_of(np.array([0.7, 0.9, 0.7, 0.5])).tolist()
-        [2.0, 1.0, 2.0, 4.0]
-    """
+    """Ranks over the last axis: one plus the number of teams that are better; NaN where the score is."""
     ranks = rankdata(-np.round(scores, _DECIMALS), method="min", axis=-1, nan_policy="omit")
     return np.asarray(ranks, dtype=np.float64)
 

@@ -93,12 +93,7 @@ class GroupedTrainer(NamedTrainer):
 
 
 def longest_name(plans: str, configurations: Sequence[str]) -> int:
-    """The longest trainer's name, in bytes, that nnU-Net can name an ensemble of two configurations after.
-
-    Example:
-        >>> longest_name("nnUNetPlans", ["2d", "3d_fullres"])
-        77
-    """
+    """The longest trainer's name, in bytes, that nnU-Net can name an ensemble of two configurations after."""
     ensemble = len("ensemble______") + len("___0_1_2_3_4") + 2 * len("____")
     plans_length = max(_PLANS_LENGTH, len(plans.encode()))
     configuration_length = max([_CONFIGURATION_LENGTH, *(len(name.encode()) for name in configurations)])

@@ -52,12 +52,7 @@ def trainers_with(option: Option) -> str:
 
 
 def explain(name: str) -> list[str]:
-    """Say what a trainer's name means: what the trainer and each option does, and what is left out.
-
-    Example:
-        >>> explain("nnUNetTrainerIW_centre_20epochs")[1]
-        'nnUNetTrainerIW: nnU-Net that sees every group of a column of cases.csv equally often.'
-    """
+    """Say what a trainer's name means: what the trainer and each option does, and what is left out."""
     try:
         base, options = parse_trainer_name(name)
     except AttributeError:

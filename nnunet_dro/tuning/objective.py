@@ -57,12 +57,7 @@ class Objective:
 
 
 def parse_objective(text: str) -> Objective:
-    """Read ``STATISTIC [of METRIC] [by COLUMN worst|mean]``; `check_objective` checks whether the column exists.
-
-    Example:
-        >>> parse_objective("p10 by centre worst")
-        Objective(statistic='p10', metric='dice', by='centre', over='worst')
-    """
+    """Read ``STATISTIC [of METRIC] [by COLUMN worst|mean]``; `check_objective` checks whether the column exists."""
     if not (match := _FORM.fullmatch(text.strip())):
         raise ValueError(f"`objective` must be STATISTIC [of METRIC] [by COLUMN worst|mean], got {text!r}. {_EXAMPLE}")
     statistic, metric, by, over = match.groups()

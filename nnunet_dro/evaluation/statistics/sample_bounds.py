@@ -148,12 +148,6 @@ def percentile_bounds(ascending: FloatArray, percent: float, *, tail: float) -> 
     """Bounds of a percentile, each wrong with a probability of at most ``tail``, of ascending samples (n_samples, n).
 
     NaN where the sample is too small for a bound.
-
-    Example:
-        >>> percentile_bounds(np.arange(59.0)[None], 5, tail=0.05).tolist()
-        [[0.0, 6.0]]
-        >>> percentile_bounds(np.arange(58.0)[None], 5, tail=0.05).tolist()
-        [[nan, 6.0]]
     """
     bounds: FloatArray = np.full((len(ascending), 2), np.nan)
     n = ascending.shape[1]

@@ -95,10 +95,6 @@ def holm(p_values: FloatArray) -> FloatArray:
     The i-th smallest of m becomes max over j <= i of min(1, (m - j + 1) p_j).
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
-
-    Example:
-        >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
-        [0.03, 0.06, 0.06]
     """
     adjusted = np.full(len(p_values), np.nan)
     tests = np.flatnonzero(~np.isnan(p_values))

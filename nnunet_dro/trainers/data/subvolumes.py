@@ -33,10 +33,6 @@ class Subvolumes:
         case_of: Position of each item's case, shape (n,).
         cell_of: Cell of each item along the axes, shape (n, 3).
 
-    Example:
-        >>> Subvolumes(("a", "b"), (1, 1, 2)).names
-        ['a@0,0,0', 'a@0,0,1', 'b@0,0,0', 'b@0,0,1']
-
     Source: Fidon et al. 2022 (MELBA), section 4.2.1.
     """
 

@@ -67,10 +67,6 @@ def label_shares(counts: Mapping[int, int], labels: Sequence[int]) -> tuple[floa
 
     share_c = (n_c + 1) / (N + C), so that a label that never occurs has a positive share as well. `OUTSIDE` counts as
     background, and labels that are not in ``labels`` do not count.
-
-    Example:
-        >>> label_shares({-1: 3, 0: 4, 1: 1}, [0, 1])
-        (0.8, 0.2)
     """
     voxels = [_in_any_of(counts, [label]) + 1 for label in labels]
     return tuple(n / sum(voxels) for n in voxels)
@@ -82,10 +78,6 @@ def region_shares(
     """Share of the annotated voxels that are inside each region; regions may overlap.
 
     share_r = (n_r + 1) / (N + 2), strictly between 0 and 1. `OUTSIDE` counts as background.
-
-    Example:
-        >>> region_shares({0: 5, 1: 2, 2: 1}, [[1, 2], [2]], ignore_label=None)
-        (0.4, 0.2)
     """
     n_annotated = sum(n for label, n in counts.items() if label != ignore_label)
     inside = [_in_any_of(counts, [region] if isinstance(region, int) else region) for region in regions]
@@ -165,12 +157,7 @@ def _slabs(segmentation: Any) -> Iterable[np.ndarray[Any, Any]]:
 
 
 def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:
-    """Number of voxels of each label in an array of any shape; floats are truncated, as nnU-Net does.
-
-    Example:
-        >>> count_labels(np.array([[0, 2], [2, 2]]))
-        {0: 1, 2: 3}
-    """
+    """Number of voxels of each label in an array of any shape; floats are truncated, as nnU-Net does."""
     flat = values.reshape(-1)
     counts: Counter[int] = Counter()
     for start in range(0, flat.size, BLOCK):
