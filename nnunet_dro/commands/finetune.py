@@ -46,8 +46,9 @@ def finetune(
     On nuclei, finetuning with nnUNetTrainerDRO_share0.5 lowered the mean Dice of two of three rare modalities, where
     training anew raised all three. Compare before you rely on it.
     """
+    from nnunet_dro.files.output_folder import check_writable
     from nnunet_dro.finetuning import finetuning_trainer
-    from nnunet_dro.nnunet.training import check_writable, find_target
+    from nnunet_dro.nnunet.training import find_target
 
     target = find_target(dataset, configuration, fold, plans=plans)
     name = finetuning_trainer(trainer, learning_rate=learning_rate, epochs=epochs)

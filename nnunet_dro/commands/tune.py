@@ -88,7 +88,8 @@ def tune(
         cure = "Give --repeat 0 to train nothing again."
         raise ValueError(f"`repeat` must be 0 or more, got {repeat}. {cure}")
     _check_extra()
-    from nnunet_dro.nnunet.training import check_writable, find_target
+    from nnunet_dro.files.output_folder import check_writable
+    from nnunet_dro.nnunet.training import find_target
     from nnunet_dro.tuning.objective import check_objective, parse_objective
     from nnunet_dro.tuning.space import parse_space
     from nnunet_dro.tuning.study import Settings

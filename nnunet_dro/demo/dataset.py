@@ -66,8 +66,7 @@ def read_template() -> FloatArray:
     depth, height, width = (n // 2 for n in volumes.shape[1:])
     even = volumes[:, : 2 * depth, : 2 * height, : 2 * width]
     blocks = even.astype(np.float32).reshape(3, depth, 2, height, 2, width, 2)
-    template: FloatArray = blocks.mean(axis=(2, 4, 6)) / np.float32(255)
-    return template
+    return blocks.mean(axis=(2, 4, 6)) / np.float32(255)
 
 
 def split_slices(template: FloatArray) -> dict[str, list[Slice]]:

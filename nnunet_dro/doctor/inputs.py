@@ -33,12 +33,6 @@ class Inputs:
     preprocessed: Path  # the dataset's folder in nnUNet_preprocessed
 
     @property
-    def fold_number(self) -> int | str:
-        """The fold as nnU-Net's trainers take it."""
-        number = self.fold.folder.name.removeprefix("fold_")
-        return number if number == "all" else int(number)
-
-    @property
     def labels(self) -> Labels:
         """The labels of the dataset."""
         return Labels.from_dataset_json(self.dataset)

@@ -213,7 +213,9 @@ def _class_of(name: str, inputs: Inputs) -> Any:
 
 def _load(kind: Any, inputs: Inputs, device: torch.device) -> Any:
     plans = {**inputs.plans, "continue_training": False}
-    trainer = kind(plans, inputs.fold.configuration, inputs.fold_number, dict(inputs.dataset), device)
+    fold = inputs.fold.folder.name.removeprefix("fold_")
+    number = fold if fold == "all" else int(fold)
+    trainer = kind(plans, inputs.fold.configuration, number, dict(inputs.dataset), device)
     trainer.initialize()
     try:
         trainer.load_checkpoint(str(inputs.checkpoint))

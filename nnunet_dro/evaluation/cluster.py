@@ -22,8 +22,7 @@ def each_done(
 
     # Inflating and numpy's loops release the interpreter's lock, and threads import nothing again.
     parallel = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
-    results: Iterator[_Result] = parallel(delayed(function)(item) for item in items)
-    return results
+    return parallel(delayed(function)(item) for item in items)
 
 
 def done_on_cluster(address: str, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation, about_evaluation, column_in_scores
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
-from nnunet_dro.evaluation.judging.outcomes import check_requirements
+from nnunet_dro.evaluation.judging.outcomes import check_requirements, without_intervals
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of, parse_requirement
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
@@ -223,10 +223,8 @@ def _check_requirements_apply(
         one_sided=one_sided_of(requirements),
         n_resamples=0,
     )
-    if not with_intervals:
-        ends = ("_low", "_high", "_guaranteed")
-        statistics = statistics.drop(columns=[c for c in statistics.columns if c.endswith(ends)])
-    check_requirements(with_absent(statistics, cases_of.absent), requirements)
+    known = statistics if with_intervals else without_intervals(statistics)
+    check_requirements(with_absent(known, cases_of.absent), requirements)
 
 
 def _notes(

@@ -77,8 +77,7 @@ class Evaluation:
     @property
     def strata_without_cases(self) -> Mapping[str, Sequence[str]]:
         """Attribute to the strata of the case table without any evaluated case."""
-        strata: Mapping[str, Sequence[str]] = self.about.get("inputs", {}).get("strata_without_cases", {})
-        return strata
+        return self.about.get("inputs", {}).get("strata_without_cases", {})
 
     @property
     def case_table(self) -> pd.DataFrame:

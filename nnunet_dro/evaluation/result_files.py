@@ -106,25 +106,18 @@ def read_evaluation(folder: Path) -> Evaluation:
                 cure = "Give the folder of one evaluation; `nnunet-dro compare --overwrite` makes a comparison again."
             if summary["format"] not in (FORMAT, _WITH_TABLES):
                 raise ValueError(summary["format"])
-            changed = [name for name, digest in _digests(summary).items() if _is_changed(folder / name, digest)]
+            digests = summary["tables_sha256"] if summary["format"] == FORMAT else {}
+            # No report needs the lesions.
+            needed = [(folder / name, digest) for name, digest in digests.items() if name != OF_LESIONS[0]]
+            changed = [path for path, digest in needed if not path.is_file() or _sha256(path.read_bytes()) != digest]
             if not changed:
                 return _parsed(summary, folder)
         except (ValueError, KeyError, TypeError, AttributeError, Warning) as error:
             got = f"{str(path)!r}, which is not one"
             raise ValueError(f"`evaluation` must hold a summary.json of nnunet-dro, got {got}. {cure}") from error
-    got = f"another {changed[0]}, or none"
+    got = f"another {changed[0].name}, or none"
     cure = "Restore the file, or evaluate again."
     raise ValueError(f"`evaluation` must hold its tables as written, got {got}, in {str(folder)!r}. {cure}")
-
-
-def _digests(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Table to its SHA-256, for the tables that are needed: no report needs the lesions."""
-    digests = summary["tables_sha256"] if summary["format"] == FORMAT else {}
-    return {name: str(digest) for name, digest in digests.items() if name != OF_LESIONS[0]}
-
-
-def _is_changed(path: Path, digest: str) -> bool:
-    return not path.is_file() or _sha256(path.read_bytes()) != digest
 
 
 def _parsed(summary: Mapping[str, Any], folder: Path) -> Evaluation:

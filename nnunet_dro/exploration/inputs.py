@@ -16,7 +16,7 @@ from nnunet_dro.evaluation.stratifying.attributes import MOST_GROUPS
 from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, parse_by, stratify
 from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
-from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
+from nnunet_dro.files.case_table import MISSING, attributes_of, read_cases_of
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.wording import count
 
@@ -39,7 +39,7 @@ def find_attributes(
     """
     known = case_table_of(evaluation, cases)
     patient = evaluation.options.patient
-    given = _read(table, cases) if table else known[["case"]]
+    given = read_cases_of(table, cases) if table else known[["case"]]
     new = [name for name in attributes_of(given) if name not in known.columns]
     wide = known.merge(given[["case", *new]], on="case", how="left")
     strata: dict[str, pd.Series[str]] = {}
@@ -124,16 +124,6 @@ def _written(part: Part) -> str:
 def _column(attribute: str, table: pd.DataFrame) -> str:
     """The column of an attribute, which may be named after its cut."""
     return attribute if attribute in table.columns else attribute.rpartition(":")[0]
-
-
-def _read(path: Path, cases: Sequence[str]) -> pd.DataFrame:
-    """A case table; rows of other cases are ignored."""
-    table = read_cases(path)
-    try:
-        check_cases(table, cases)
-    except ValueError as error:
-        raise ValueError(f"{error} The table is {str(path)!r}.") from error
-    return table
 
 
 def _add(

@@ -46,12 +46,9 @@ def size(exploration: Exploration) -> str:
     of_attributes = f"of up to {up_to} of {count(len(exploration.attributes), 'attribute')}"
     searched = f"{looked_at} {of_attributes} {verb} looked at in one half ({exploration.n_searched:,} cases)"
     metric = exploration.known_metric.title
-    return f"{metric} of {of}, {cases}. {searched}; {_tested(exploration)} tested in the other."
-
-
-def _tested(exploration: Exploration) -> str:
     n = len(exploration.table)
-    return "none was bad enough to be" if n == 0 else "1 was" if n == 1 else f"{n} were"
+    tested = "none was bad enough to be" if n == 0 else "1 was" if n == 1 else f"{n} were"
+    return f"{metric} of {of}, {cases}. {searched}; {tested} tested in the other."
 
 
 def findings(exploration: Exploration) -> list[str]:

@@ -189,6 +189,16 @@ def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
         raise ValueError(f"`cases` must have a row for every case, got none for {name_some(missing)}{others}. {cure}")
 
 
+def read_cases_of(path: Path, cases: Collection[str]) -> pd.DataFrame:
+    """Read a case table that has a row for each of these cases, and maybe more."""
+    table = read_cases(path)
+    try:
+        check_cases(table, cases)
+    except ValueError as error:
+        raise ValueError(f"{error} The table is {str(path)!r}.") from error
+    return table
+
+
 def attributes_of(table: pd.DataFrame) -> list[str]:
     """The columns of a case table by which the cases can be divided."""
     return [str(column) for column in table.columns if column != "case"]

@@ -12,16 +12,23 @@ from nnunet_dro.files.atomic import replacing
 
 def check_output(folder: Path, *, overwrite: bool) -> None:
     """Check, before long work, that results can be written to a folder."""
-    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    if not existing.is_dir():
-        raise NotADirectoryError(f"`output` must be a folder, got the file {str(existing)!r}. Name another.")
+    check_writable(folder, name="output", cure="Name another folder.")
     if not overwrite and folder.is_dir() and any(folder.iterdir()):
         raise FileExistsError(
             f"`output` must be a new or empty folder, got {str(folder)!r}, which holds files. "
             "Name another, or give --overwrite to replace what an earlier run wrote."
         )
+
+
+def check_writable(
+    folder: Path, *, name: str = "nnUNet_results", cure: str = "Set nnUNet_results to a folder that you may write to."
+) -> None:
+    """Check, before long work, that a folder can be written to, or made."""
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not existing.is_dir():
+        raise NotADirectoryError(f"`{name}` must be a folder, got the file {str(existing)!r}. {cure}")
     if not os.access(existing, os.W_OK):
-        raise PermissionError(f"`output` must be writable, got {str(existing)!r}. Name another folder.")
+        raise PermissionError(f"`{name}` must be writable, got {str(existing)!r}. {cure}")
 
 
 def check_new_file(path: Path, *, overwrite: bool) -> None:

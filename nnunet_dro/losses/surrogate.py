@@ -77,8 +77,7 @@ def mean_squared_distance(features: Tensor, original: Tensor) -> Tensor:
         >>> mean_squared_distance(torch.tensor([[[3.0, 0.0], [4.0, 1.0]]]), torch.zeros(1, 2, 2))
         tensor([13.])
     """
-    distance: Tensor = _MeanSquaredDistance.apply(features, original)
-    return distance
+    return _MeanSquaredDistance.apply(features, original)
 
 
 def _chunks(features: Tensor) -> list[slice]:

@@ -233,8 +233,7 @@ class _PolynomialTail(torch.autograd.Function):
 
 def _tailed(scores: Tensor, is_inside: Tensor | None, alpha: float) -> Tensor:
     """The tailed loss of scores that are margins inside and minus the margins outside; None for inside everywhere."""
-    loss: Tensor = _PolynomialTail.apply(scores, is_inside, alpha)  # type: ignore[no-untyped-call]
-    return loss
+    return _PolynomialTail.apply(scores, is_inside, alpha)  # type: ignore[no-untyped-call]
 
 
 def _with_sign(scores: Tensor, is_inside: Tensor | None) -> Tensor:

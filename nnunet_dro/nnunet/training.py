@@ -1,7 +1,6 @@
 """A training by nnU-Net's own command: its target, its log, and how it is watched while it runs."""
 
 import math
-import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from nnunet_dro.files.case_table import find_case_table
 from nnunet_dro.files.json_file import read_json
+from nnunet_dro.files.output_folder import check_writable
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import CommandError, SafeStop, last_lines, run_command
 from nnunet_dro.nnunet.folders import (
@@ -90,16 +90,6 @@ def find_target(dataset: str, configuration: str, fold: str, *, plans: str) -> T
         raise ValueError(f"`configuration` must be in {str(path)!r}, got {configuration!r}. {cure}")
     check_writable(results)
     return target
-
-
-def check_writable(folder: Path) -> None:
-    """Check, before long work, that a folder can be written to, or made."""
-    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    if not existing.is_dir():
-        raise NotADirectoryError(f"`nnUNet_results` must lead to folders, got the file {str(existing)!r}. Remove it.")
-    if not os.access(existing, os.W_OK):
-        cure = "Set nnUNet_results to a folder that you may write to."
-        raise PermissionError(f"`nnUNet_results` must be writable, got {str(existing)!r}. {cure}")
 
 
 #: Weight of the past in nnU-Net's running mean of the pseudo Dice.

@@ -9,11 +9,15 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import rankdata
 
-from nnunet_dro.evaluation.comparing.common_ground import CommonGround, find_common_ground, find_common_strata
+from nnunet_dro.evaluation.comparing.common_ground import (
+    CommonGround,
+    find_common_ground,
+    find_common_strata,
+    shared_notes,
+)
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
 from nnunet_dro.pages.wording import count
 
@@ -133,7 +137,9 @@ def read_entries(
         goodness[at], filled[at] = _oriented(values, metric)
         n_failed += int(np.isneginf(goodness[at]).sum())
     contest = Contest(goodness, filled, units)
-    _check_some_count(contest)
+    if not contest.defined.any():
+        cure = "Evaluate with labels that the cases have, or with another --empty."
+        raise ValueError(f"`evaluations` must have a case in which some team has a value, got none. {cure}")
     notes = _notes(contest, patient, n_failed)
     return Entries(
         teams=tuple(evaluations),
@@ -143,7 +149,7 @@ def read_entries(
         strata={name: _members(of_case, ground) for name, of_case in strata.items() if name != ALL},
         patient=patient,
         notes=tuple(notes),
-        notes_on_cases=tuple(_notes_on_cases(evaluations, ground)),
+        notes_on_cases=(*ground.notes, *shared_notes(evaluations)),
     )
 
 
@@ -170,12 +176,6 @@ def _members(of_case: "pd.Series[str]", ground: CommonGround) -> tuple[tuple[str
     return tuple((str(name), np.asarray(codes == code)) for code, name in enumerate(names))
 
 
-def _check_some_count(contest: Contest) -> None:
-    if not contest.defined.any():
-        cure = "Evaluate with labels that the cases have, or with another --empty."
-        raise ValueError(f"`evaluations` must have a case in which some team has a value, got none. {cure}")
-
-
 def _notes(contest: Contest, patient: str | None, n_failed: int) -> list[str]:
     notes = []
     n_cases = len(contest.units)
@@ -195,12 +195,3 @@ def _notes(contest: Contest, patient: str | None, n_failed: int) -> list[str]:
             f"{count(n_left_out, 'combination')} of metric, label and case without a value in any team do not count."
         )
     return notes
-
-
-def _notes_on_cases(evaluations: Mapping[str, Evaluation], ground: CommonGround) -> list[str]:
-    """The notes of the evaluations, those that all teams have in common once."""
-    # Which percentiles are uncertain says nothing of ranks.
-    own = {t: [n for n in e.notes if n not in percentile_notes(e.strata)] for t, e in evaluations.items()}
-    shared = [n for n in next(iter(own.values())) if all(n in notes for notes in own.values())]
-    of_one = [f"{team}: {note}" for team, notes in own.items() for note in notes if note not in shared]
-    return [*ground.notes, *shared, *of_one]

@@ -128,8 +128,7 @@ class Blocks:
 
     def weights(self, block: int) -> FloatArray:
         """The weights of a block's cases, a view."""
-        weights: FloatArray = self.shared.weights[self._slice(block)]
-        return weights
+        return self.shared.weights[self._slice(block)]
 
     def scaled(self) -> tuple[FloatArray, FloatArray]:
         """Factors that make the weights of the blocks comparable, and the sums of the weights times these.

@@ -81,11 +81,6 @@ class Suspects:
         """The rows of the first ``top`` cases that have a score."""
         return self.table[self.table["score"].notna()].head(self.top)
 
-    @property
-    def to_exclude(self) -> list[str]:
-        """The cases that are shown and not trusted."""
-        return self.shown.loc[~self.shown["trusted"], "case"].tolist()
-
 
 def find_suspects(
     folders: Path | Sequence[Path],

@@ -124,7 +124,7 @@ def write_suspects(
     if splits and kept is not None:
         _splits_without(splits, kept)  # what is wrong with the list is said before the pictures are drawn
     suspects = find_suspects(folders, top=top, by=by, progress=progress)
-    excluded = suspects.to_exclude if kept is None else kept
+    excluded = suspects.shown.loc[~suspects.shown["trusted"], "case"].tolist() if kept is None else kept
     files = {} if kept is not None else {EXCLUSIONS_FILE: _HEAD + "".join(f"{case}\n" for case in excluded)}
     steps = _next_steps(where, is_kept=kept is not None, n_excluded=len(excluded))
     if splits:

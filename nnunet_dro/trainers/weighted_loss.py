@@ -78,8 +78,7 @@ class HardnessWeightedLoss(nn.Module):
     def forward(self, output: Any, target: Any) -> Tensor:
         """The training loss, a scalar."""
         if self._batch is None:
-            loss: Tensor = self.plain(output, target)
-            return loss
+            return self.plain(output, target)
         cases = self.per_case(output, target)
         drawn = CaseColumns.in_batch(self._batch, device=(output if isinstance(output, Tensor) else output[0]).device)
         hardness = cases.hardness if self.pooled is None else self.pooled(drawn.indices, cases)

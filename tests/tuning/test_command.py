@@ -58,7 +58,7 @@ def test_results_that_cannot_be_written_are_told_before(fake, tune):
     (fake.root / "results").rmdir()
     (fake.root / "results").write_text("a file")
 
-    refused(tune(*BETA, code=2), "`nnUNet_results` must lead to folders")
+    refused(tune(*BETA, code=2), "`nnUNet_results` must be a folder")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")

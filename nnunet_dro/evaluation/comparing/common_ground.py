@@ -10,6 +10,7 @@ import pandas as pd
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import divide, parse_by, stratify
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
@@ -86,6 +87,19 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
     )
     _check_references(evaluations, ground)
     return ground
+
+
+def shared_notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    """The notes of the evaluations, those that all have in common once.
+
+    Which percentiles are uncertain depends on the strata that are compared, and reports judge those.
+    """
+    own = {
+        name: [note for note in evaluation.notes if note not in percentile_notes(evaluation.strata)]
+        for name, evaluation in evaluations.items()
+    }
+    shared = [note for note in next(iter(own.values())) if all(note in notes for notes in own.values())]
+    return [*shared, *(f"{name}: {note}" for name, notes in own.items() for note in notes if note not in shared)]
 
 
 def find_common_strata(

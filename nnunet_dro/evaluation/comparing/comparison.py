@@ -13,20 +13,21 @@ from nnunet_dro.evaluation.comparing.common_ground import (
     check_methods,
     find_common_ground,
     find_common_strata,
+    shared_notes,
 )
 from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, Compared, comparison_table, trainings_table
 from nnunet_dro.evaluation.comparing.one_sided import notes_on_one_sided
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
-from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements
+from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements, without_intervals
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, Requirement, parse_requirement
 from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.options import CompareOptions
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
-from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, INTERVALS, STATISTICS
-from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes, summarise
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.stratifying.division import with_absent
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import name_some
@@ -142,7 +143,8 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
     absent = absent_strata(trainings.evaluations, strata)
     checked = with_absent(table, {name: dict.fromkeys(names, 0) for name, names in absent.items()})
     checked = checked.assign(n_absent=ground.n_absent)
-    outcomes = _outcomes(checked, requirements, scores, with_intervals=options.n_resamples > 0)
+    known = checked if options.n_resamples else without_intervals(checked)
+    outcomes = tuple(check_requirements(known, requirements, in_pixels=in_pixels(scores)))
     return Comparison(
         methods=tuple(trainings.of_method),
         table=table if options.margin is None else table.assign(margin=margin_verdicts(table, options.margin)),
@@ -154,7 +156,9 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
         outcomes=outcomes,
         about=_about(trainings, ground, of_run) | {"requirements": [outcome.record for outcome in outcomes]},
         notes=(
-            *_notes(trainings, ground),
+            *ground.notes,
+            *trainings.notes(),
+            *shared_notes(trainings.evaluations),
             *(f"No case of {attribute} {name_some(names)} is compared." for attribute, names in absent.items()),
             *notes_on_one_sided(compared.values, trainings.of_method, ground),
         ),
@@ -257,16 +261,6 @@ def _scores_of_methods(trainings: Trainings, ground: CommonGround) -> pd.DataFra
     return pd.concat(parts, ignore_index=True)
 
 
-def _outcomes(
-    table: pd.DataFrame, requirements: Sequence[Requirement], scores: pd.DataFrame, *, with_intervals: bool
-) -> tuple[Outcome, ...]:
-    """The outcomes; a requirement on an interval is refused where none were asked for."""
-    bounds = [c for c in table.columns if c.endswith(("_low", "_high", "_guaranteed"))]
-    in_pixels = "reference_ml" in scores and bool(scores["reference_ml"].isna().all())
-    checked = table if with_intervals else table.drop(columns=bounds)
-    return tuple(check_requirements(checked, requirements, in_pixels=in_pixels))
-
-
 def _about(trainings: Trainings, ground: CommonGround, options: Mapping[str, Any]) -> dict[str, Any]:
     known = next(iter(trainings.evaluations.values())).about.get("definitions", {})
     return {
@@ -275,18 +269,6 @@ def _about(trainings: Trainings, ground: CommonGround, options: Mapping[str, Any
         "definitions": {metric: known.get(metric, METRICS[metric].definition) for metric in ground.metrics},
         "methods": {name: dict(evaluation.about) for name, evaluation in trainings.evaluations.items()},
     }
-
-
-def _notes(trainings: Trainings, ground: CommonGround) -> list[str]:
-    """What was left out, what repeated trainings mean, and the notes of the evaluations; those they share once."""
-    # Which percentiles are uncertain depends on the strata that are compared, and reports judge those.
-    own = {
-        name: [note for note in evaluation.notes if note not in percentile_notes(evaluation.strata)]
-        for name, evaluation in trainings.evaluations.items()
-    }
-    shared = [note for note in next(iter(own.values())) if all(note in notes for notes in own.values())]
-    alone = [f"{name}: {note}" for name, notes in own.items() for note in notes if note not in shared]
-    return [*ground.notes, *trainings.notes(), *shared, *alone]
 
 
 def notable(difference: float, metric: str, *, statistic: str = "mean") -> bool:

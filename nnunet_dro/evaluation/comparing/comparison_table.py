@@ -137,8 +137,7 @@ def trainings_table(compared: Compared) -> pd.DataFrame:
                 described = describe(of_training)
                 key = pair.key | {"of": pair.key[which], "training": number, "n": int(pair.defined.sum())}
                 rows.append(key | {name: described[name] for name in STATISTICS})
-    table: pd.DataFrame = pd.DataFrame(rows)
-    return table
+    return pd.DataFrame(rows)
 
 
 def _pairs(compared: Compared) -> Iterator[_Pair]:

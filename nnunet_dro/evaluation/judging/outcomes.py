@@ -102,12 +102,9 @@ class Outcome:
         # More decimals where rounding would contradict the verdict: 0.6999 is not >= 0.70.
         scaled = self.value * limit.scale
         shown = (f"{scaled:.{digits}f}" for digits in range(1 if limit.scale > 1 else 3, 18))
-        agreeing = (text for text in shown if self._agrees(text + limit.unit))
+        read = ((text, parse_bound(text + limit.unit)) for text in shown)
+        agreeing = (text for text, bound in read if bound and self.requirement.holds_for(bound.value) == self._holds)
         return next(agreeing, repr(scaled)) + unit
-
-    def _agrees(self, text: str) -> bool:
-        read = parse_bound(text)
-        return read is not None and self.requirement.holds_for(read.value) == self._holds
 
 
 def _quoted(name: str) -> str:
@@ -137,6 +134,11 @@ def check_requirements(
         rows = rows_of(strata, requirement)
         outcomes += [_outcome(rows.iloc[position], requirement, in_pixels) for position in range(len(rows))]
     return outcomes
+
+
+def without_intervals(table: pd.DataFrame) -> pd.DataFrame:
+    """A table as it is where no intervals were asked for, so that requirements on them are refused."""
+    return table.drop(columns=[c for c in table.columns if c.endswith(("_low", "_high", "_guaranteed"))])
 
 
 def _outcome(row: "pd.Series[Any]", requirement: Requirement, in_pixels: bool) -> Outcome:

@@ -130,7 +130,8 @@ def _finding(
         sentence += f" (95 % {'interval' if ends.startswith('[') else 'bound'} {ends})"
     sentence += f", among {count(n_defined, 'case')} with a value."
     if not enough_cases(metric.tail, n_defined):
-        sentence += f" The mean is given because so few cases cannot show {_rare(metric)}."
+        rare = STATISTICS[metric.tail].share.removeprefix("one ")
+        sentence += f" The mean is given because so few cases cannot show the worst {rare}."
     alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
     if not alone:
         gap = f"{number(float(worst['gap']), metric)} {difference_unit(metric)}"
@@ -142,10 +143,6 @@ def _finding(
     title = f"{at_start(label)}, {names[0]}" if alone else f"{at_start(label)} is worst in {names[0]}"
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
     return finding_of(attribute, title, sentence, written, caption, tone="worse")
-
-
-def _rare(metric: Metric) -> str:
-    return f"the worst {STATISTICS[metric.tail].share.removeprefix('one ')}"
 
 
 def _n_defined(row: "dict[Hashable, Any]") -> int:

@@ -66,11 +66,6 @@ class _Change:
     def is_worse(self) -> bool:
         return self.best < 0
 
-    @property
-    def is_open(self) -> bool:
-        """Whether neither its interval nor the paired test of its row tells it from chance."""
-        return not (self.is_better or self.is_worse or float(self.row["holm_p"]) < 0.05)
-
 
 def verdicts(comparison: "Comparison") -> list[Verdict]:
     """A verdict per method beside the baseline, by the first metric, over the differences of its mean and its tail.
@@ -204,9 +199,10 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     p, n_defined = float(row["holm_p"]), int(row["n"]) - int(row["n_undefined"])
     sentence += f" Of {count(n_defined, 'case')} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
     sentence += "." if math.isnan(p) else f" ({'p < 0.001' if p < 0.001 else f'p = {p_value(p)}'})."
-    if change.gain and change.is_open:
+    is_open = change.gain and not (change.is_better or change.is_worse)
+    if is_open and not p < 0.05:
         sentence += " This may be chance."
-    elif change.gain and ends[0] and not (change.is_better or change.is_worse):
+    elif is_open and ends[0]:
         sentence += f" The interval of the {STATISTICS[statistic].phrase} includes 0."
     elif not ends[0]:
         sentence += f" So few cases give no interval of the {STATISTICS[statistic].phrase}."

@@ -68,10 +68,7 @@ def connected_components(mask: BoolArray, *, connectivity: int) -> IntegerArray:
     import cc3d
 
     # As bytes the mask is numbered more than twice as fast.
-    numbers: IntegerArray = cc3d.connected_components(
-        np.ascontiguousarray(mask).view(np.uint8), connectivity=connectivity
-    )
-    return numbers
+    return cc3d.connected_components(np.ascontiguousarray(mask).view(np.uint8), connectivity=connectivity)
 
 
 def dilated(mask: BoolArray, *, n_dilations: int) -> BoolArray:

@@ -82,13 +82,11 @@ class Foreground:
         reference, prediction = self.words
         if self._dtype.itemsize > 1:
             return np.zeros(len(reference), dtype=np.bool_)
-        uniform: npt.NDArray[np.bool_] = (reference == prediction) & ((reference & _BYTE) * _REPEAT == reference)
-        return uniform
+        return (reference == prediction) & ((reference & _BYTE) * _REPEAT == reference)
 
     @cached_property
     def _uniform_values(self) -> IntegerArray:
-        values: IntegerArray = (self.words[0][self._uniform] & _BYTE).astype(np.uint8).view(self._dtype)
-        return values
+        return (self.words[0][self._uniform] & _BYTE).astype(np.uint8).view(self._dtype)
 
     @cached_property
     def counts(self) -> JointCounts:

@@ -127,15 +127,11 @@ class DirectedDistances:
         distances: FloatArray = self._to.tree.query(self._from.points(self._rest))[0]
         return np.sort(distances)
 
-    @functools.cached_property
-    def _cumulative(self) -> npt.NDArray[np.int64]:
-        return np.cumsum(self.counts)
-
     def smallest(self, rank: int) -> float:
         """The distance with this rank (0 is the smallest), mm."""
         n_near = self.n - len(self._rest)
         if rank < n_near:
-            return float(self.lengths[np.searchsorted(self._cumulative, rank, side="right")])
+            return float(self.lengths[np.searchsorted(np.cumsum(self.counts), rank, side="right")])
         return float(self.far[rank - n_near])
 
     def n_within(self, tolerance_mm: float) -> int:
@@ -196,7 +192,8 @@ class SurfaceDistances:
 
         if rank_above < cumulative[-1] and smallest(rank_above) < known_below:
             return _percentile(smallest, self._n, 95)
-        return float(np.percentile(np.concatenate([self._all(one) for one in self._both]), 95))
+        distances = [part for one in self._both for part in (np.repeat(one.lengths, one.counts), one.far)]
+        return float(np.percentile(np.concatenate(distances), 95))
 
     def hd(self) -> float:
         """The largest distance, mm."""
@@ -209,7 +206,3 @@ class SurfaceDistances:
     def nsd(self, tolerance_mm: float) -> float:
         """The share of the border voxels of both that lie within a tolerance of the other border."""
         return sum(one.n_within(tolerance_mm) for one in self._both) / self._n
-
-    @staticmethod
-    def _all(one: DirectedDistances) -> FloatArray:
-        return np.concatenate([np.repeat(one.lengths, one.counts), one.far])

@@ -57,8 +57,7 @@ def lesion_sizes(
                 patients = of_reference["patient"].to_numpy(dtype=np.intp)
                 ends = clustered_mean(found, patients, low=0.0, high=1.0, tail=TAIL, n_resamples=n_resamples, seed=seed)
             rows.append(key | _row(of_reference) | {"recall_low": ends[0], "recall_high": ends[1]})
-    table: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def _row(lesions: pd.DataFrame) -> dict[str, float]:

@@ -113,7 +113,9 @@ def summarise(
     cases: list[str] = scores["case"].unique().tolist()
     groups = list(_groups(scores, strata or {ALL: pd.Series(ALL, index=cases)}, cases))
     values = {metric: scores[metric].to_numpy(dtype=np.float64) for metric in metrics}
-    patient_of_row = _patient_of_row(scores, patient_of_case)
+    patient_of_row = None
+    if patient_of_case is not None:
+        patient_of_row = pd.factorize(patient_of_case.reindex(pd.Index(scores["case"])))[0]
     on_lesions, with_lesions = set(lesion_metrics(metrics)), set(labels_with_lesions(scores))
     places = [
         (key | {"metric": metric}, inside)
@@ -189,13 +191,6 @@ def _described(
     return rows, samples
 
 
-def _patient_of_row(scores: pd.DataFrame, patient_of_case: "pd.Series[str] | None") -> npt.NDArray[np.intp] | None:
-    """The number of each row's patient."""
-    if patient_of_case is None:
-        return None
-    return pd.factorize(patient_of_case.reindex(pd.Index(scores["case"])))[0]
-
-
 def _check_scores(scores: pd.DataFrame, metrics: Sequence[str]) -> None:
     for metric in metrics:
         if metric not in scores.columns:
@@ -246,8 +241,7 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
             rows.append(key | found | _gap_bounds(group, statistic, worst, best, known))
     columns = ["attribute", "label", "metric", "statistic", "worst_stratum", "worst", "best_stratum", "best"]
     columns += ["gap", "gap_low", "gap_high"]
-    table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return table
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _gap_bounds(group: pd.DataFrame, statistic: str, worst: int, best: int, metric: Metric) -> dict[str, float]:
@@ -287,8 +281,7 @@ def false_positives(scores: pd.DataFrame) -> pd.DataFrame:
             }
         )
     columns = ["label", "n_empty_references", "n_false_positives", "mean_ml", "max_ml", "max_case"]
-    table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
-    return table
+    return pd.DataFrame(rows, columns=columns)
 
 
 def n_values(table: pd.DataFrame) -> "pd.Series[int]":

@@ -103,7 +103,7 @@ def measure(
         mask &= reference.values != ignore
     of_reference: Mapping[str, Callable[[], float]] = {
         "size": lambda: float(np.count_nonzero(mask)) * reference.grid.voxel_ml,
-        "components": lambda: _n_components(mask),
+        "components": lambda: float(connected_components(mask, connectivity=26).max()),
         "spacing": lambda: _NAN if reference.grid.affine is None else max(reference.grid.spacing),
         "volume": lambda: mask.size * reference.grid.voxel_ml,
     }
@@ -113,10 +113,6 @@ def measure(
     if "noise" in names:
         measured["noise"] = _NAN if grey is None else noise(grey, reference.grid)
     return measured
-
-
-def _n_components(mask: BoolArray) -> float:
-    return float(connected_components(mask, connectivity=26).max())
 
 
 def contrast(grey: FloatArray, mask: BoolArray) -> float:

@@ -11,7 +11,7 @@ from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, names_columns, with_auto_columns
 from nnunet_dro.evaluation.stratifying.stratify import entries_of, strata_of_others, stratify_all
-from nnunet_dro.files.case_table import check_cases, read_cases
+from nnunet_dro.files.case_table import read_cases_of
 from nnunet_dro.nnunet.raw_dataset import case_table_of
 
 
@@ -101,11 +101,7 @@ def _case_table(
     """The case table, checked against the cases, and a note on rows of unknown cases."""
     if path is None:
         return None, []
-    table = read_cases(path)
-    try:
-        check_cases(table, evaluated)
-    except ValueError as error:
-        raise ValueError(f"{error} The table is {str(path)!r}.") from error
+    table = read_cases_of(path, evaluated)
     n = len(set(table["case"]) - set(known))
     rows = f"{n} row of the case table has" if n == 1 else f"{n} rows of the case table have"
     return table, [f"{rows} no reference and {'is' if n == 1 else 'are'} not evaluated."] if n else []

@@ -13,7 +13,7 @@ import pandas as pd
 from nnunet_dro.evaluation.scoring.label_maps import list_label_maps, read_labels
 from nnunet_dro.evaluation.stratifying.attributes import ATTRIBUTES, CaseFiles, measure_cases, written
 from nnunet_dro.evaluation.stratifying.images import find_image
-from nnunet_dro.files.case_table import MISSING, attributes_of, check_cases, read_cases
+from nnunet_dro.files.case_table import MISSING, attributes_of, read_cases_of
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import find_dataset_json
 
@@ -40,11 +40,7 @@ def strata_table(
     if dicom is not None and not dicom.is_dir():
         raise FileNotFoundError(f"`dicom` must be a folder, got {str(dicom)!r}. Check the path.")
     references = list_label_maps(labels)
-    given = pd.DataFrame({"case": list(references)}) if cases is None else read_cases(cases)
-    try:
-        check_cases(given, references)
-    except ValueError as error:
-        raise ValueError(f"{error} The table is {str(cases)!r}.") from error
+    given = pd.DataFrame({"case": list(references)}) if cases is None else read_cases_of(cases, references)
     # Whatever is missing is reported before the long work.
     acquisitions = {}
     for case in references:

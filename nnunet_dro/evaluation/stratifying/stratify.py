@@ -34,8 +34,7 @@ def strata(table: pd.DataFrame, column: str) -> "pd.Series[str]":
     """
     if column not in attributes_of(table):
         raise _absent(column, attributes_of(table))
-    stratum_of_case: pd.Series[str] = table.set_index("case")[column]
-    return stratum_of_case
+    return table.set_index("case")[column]
 
 
 def entries_of(

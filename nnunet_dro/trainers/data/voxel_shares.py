@@ -108,7 +108,11 @@ def voxel_counts(
     """
     known = _read(cache)
     stamps = {case: _stamp(folder, case) for case in cases}
-    counts = {case: known[case]["voxels"] for case, stamp in stamps.items() if _is_current(known.get(case), stamp)}
+    counts = {
+        case: known[case]["voxels"]
+        for case, stamp in stamps.items()
+        if case in known and stamp == (known[case]["bytes"], known[case]["modified_s"])
+    }
     missing = [case for case in stamps if case not in counts]
     if missing:
         log(f"Counting the voxels of each label in {len(missing)} of {len(stamps)} training cases, to keep in {cache}")
@@ -185,10 +189,6 @@ def _stamp(folder: Path, case: str) -> tuple[int, int] | None:
             continue
         return status.st_size, int(status.st_mtime)
     return None
-
-
-def _is_current(entry: dict[str, Any] | None, stamp: tuple[int, int] | None) -> bool:
-    return entry is not None and stamp == (entry["bytes"], entry["modified_s"])
 
 
 def _read(cache: Path) -> dict[str, dict[str, Any]]:

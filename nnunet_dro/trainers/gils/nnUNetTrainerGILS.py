@@ -52,6 +52,8 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
 
     def _perturb(self, data: Tensor, target: Tensor | list[Tensor]) -> Perturbed:
         network = bare(self.network)
+        # In a cascade, the last channels are the labels of the stage before.
+        n_labels = len(self.label_manager.foreground_labels) if self.is_cascaded else 0
         return ascend(
             network,
             find_features_module(network, self.features_module),
@@ -61,7 +63,7 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
             eta=self.options.step_size,
             gamma=self.options.penalty,
             n_voxels=self._n_annotated(target),
-            n_channels=self._n_image_channels(data.shape[1]),
+            n_channels=data.shape[1] - n_labels,
             largest_change=self.options.largest_change,
         )
 
@@ -79,10 +81,6 @@ class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
         finest = target[0] if isinstance(target, list) else target
         is_ignored = finest[:, -1] > 0 if labels.has_regions else finest[:, 0] == labels.ignore_label
         return (~is_ignored).flatten(1).sum(1)
-
-    def _n_image_channels(self, n_channels: int) -> int:
-        """Number of channels that are images; in a cascade the last ones are the labels of the stage before."""
-        return n_channels - (len(self.label_manager.foreground_labels) if self.is_cascaded else 0)
 
     def _record(self, perturbed: Perturbed, batch: dict[str, Any]) -> None:
         if self.local_rank != 0:
