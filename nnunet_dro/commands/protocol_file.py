@@ -60,15 +60,10 @@ _Result = TypeVar("_Result", Evaluation, Comparison)
 
 @dataclass(frozen=True)
 class Protocol:
-    """The options of `nnunet-dro evaluate` and `nnunet-dro compare`, by their names at the command line.
+    """The options of `nnunet-dro evaluate` and `nnunet-dro compare`, by their names at the command line."""
 
-    Attributes:
-        evaluate: Those of `LockedEvaluation`, with values as from `Flag.value`.
-        compare: Those of `LockedComparison`.
-    """
-
-    evaluate: Mapping[str, Any]
-    compare: Mapping[str, Any]
+    evaluate: Mapping[str, Any]  # those of `LockedEvaluation`, with values as from `Flag.value`
+    compare: Mapping[str, Any]  # those of `LockedComparison`
 
     def __post_init__(self) -> None:
         for name, section in self.sections.items():

@@ -22,18 +22,12 @@ _OF_ALL = "fold_all was trained on these very cases, so its scores say nothing a
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files to evaluate.
+    """The files to evaluate."""
 
-    Attributes:
-        method: Name of the method that made the predictions, from the path.
-        pairs: The files of every case, sorted by case.
-        notes: Sentences for the reader.
-        lacking: The references without a prediction that are not evaluated, although they were to be expected.
-    """
-
-    method: str
-    pairs: tuple[PairOfFiles, ...]
-    notes: tuple[str, ...] = ()
+    method: str  # name of the method that made the predictions, from the path
+    pairs: tuple[PairOfFiles, ...]  # the files of every case, sorted by case
+    notes: tuple[str, ...] = ()  # sentences for the reader
+    #: The references without a prediction that are not evaluated, although they were to be expected.
     lacking: tuple[str, ...] = ()
 
     @property

@@ -21,25 +21,15 @@ MODEL = "A model that nnU-Net trained, in place of the folders"
 
 @dataclass(frozen=True)
 class Flag:
-    """How the command line and a protocol have an option.
+    """How the command line and a protocol have an option."""
 
-    Attributes:
-        help: Its help.
-        panel: The panel of the help; None for what everybody uses.
-        name: Its name there, where that is not the field's.
-        least: The least number that is allowed.
-        is_column: Whether it names a column of the case table.
-        has_commas: Whether it is given once, with commas between its entries.
-        short: Its short name, such as ``-f``.
-    """
-
-    help: str
-    panel: str | None = None
-    name: str = ""
-    least: int | None = None
-    is_column: bool = False
-    has_commas: bool = False
-    short: str | None = None
+    help: str  # its help
+    panel: str | None = None  # the panel of the help; None for what everybody uses
+    name: str = ""  # its name there, where that is not the field's
+    least: int | None = None  # the least number that is allowed
+    is_column: bool = False  # whether it names a column of the case table
+    has_commas: bool = False  # whether it is given once, with commas between its entries
+    short: str | None = None  # its short name, such as ``-f``
 
     def value(self, given: Any) -> Any:
         """A value as protocols and summary.json have it, from one of the command line or of a field."""

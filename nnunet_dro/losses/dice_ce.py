@@ -241,23 +241,16 @@ def _check(voxel_loss: VoxelLoss, *, regions: bool, hardness: str, weight_ce: fl
 
 @dataclass(frozen=True)
 class DiceCECaseLosses:
-    """Sums over the voxels of each case of one batch: s resolutions, b cases, c classes.
+    """Sums over the voxels of each case of one batch: s resolutions, b cases, c classes."""
 
-    Attributes:
-        intersection: Soft voxels, shape (s, b, c), as the predicted and the reference volume.
-        cross_entropy: Summed over voxels (and regions), shape (s, b).
-        n_voxels: Number of terms that the cross-entropy is a mean of, shape (s, b).
-        is_predicted: Whether a class is in the hard prediction, shape (s, b, c); None if the hardness does not need it.
-        settings: The loss that computed these sums.
-    """
-
-    intersection: Tensor
+    intersection: Tensor  # soft voxels, shape (s, b, c), as the predicted and the reference volume
     predicted: Tensor
     reference: Tensor
-    cross_entropy: Tensor
-    n_voxels: Tensor
+    cross_entropy: Tensor  # summed over voxels (and regions), shape (s, b)
+    n_voxels: Tensor  # number of terms that the cross-entropy is a mean of, shape (s, b)
+    #: Whether a class is in the hard prediction, shape (s, b, c); None if the hardness does not need it.
     is_predicted: Tensor | None
-    settings: DiceCELoss
+    settings: DiceCELoss  # the loss that computed these sums
 
     @property
     def hardness(self) -> Tensor:

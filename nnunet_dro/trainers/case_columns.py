@@ -21,28 +21,18 @@ class CaseColumns:
 
     A batch may wait in a queue while the table changes, so the importance weights need the numbers of the draw. The
     first columns are those of `Draws`, as float32.
-
-    Attributes:
-        indices: Positions in the hardness table, int64.
-        stale_losses: Stale losses at the moment of the draw, NaN at a first visit.
-        probabilities: Probabilities of the draws.
-        shares: Probabilities by the rule alone.
-        explored: Parts of the probabilities that are due to exploration.
-        betas: Robustness of each draw.
-        losses: Loss of each case alone; NaN before the step.
-        weights: The importance weights, clipped and not normalised, or other weights that a trainer sent; 1 before.
-        clipped: 1 where the importance weight was clipped, otherwise 0.
     """
 
-    indices: Tensor
-    stale_losses: Tensor
-    probabilities: Tensor
-    shares: Tensor
-    explored: Tensor
-    betas: Tensor
-    losses: Tensor
+    indices: Tensor  # positions in the hardness table, int64
+    stale_losses: Tensor  # stale losses at the moment of the draw, NaN at a first visit
+    probabilities: Tensor  # probabilities of the draws
+    shares: Tensor  # probabilities by the rule alone
+    explored: Tensor  # parts of the probabilities that are due to exploration
+    betas: Tensor  # robustness of each draw
+    losses: Tensor  # loss of each case alone; NaN before the step
+    #: The importance weights, clipped and not normalised, or other weights that a trainer sent; 1 before.
     weights: Tensor
-    clipped: Tensor
+    clipped: Tensor  # 1 where the importance weight was clipped, otherwise 0
 
     @classmethod
     def in_batch(cls, batch: Mapping[str, Any], *, device: torch.device | None = None) -> "CaseColumns":

@@ -74,19 +74,12 @@ def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Source:
-    """The trained model that a training was started from.
+    """The trained model that a training was started from."""
 
-    Attributes:
-        trainer: Name of its trainer.
-        checkpoint: Path of its checkpoint when the training was started.
-        epochs: Number of epochs it had been trained for.
-        digest: Digest of its weights, see `digest_of`.
-    """
-
-    trainer: str
-    checkpoint: str
-    epochs: int
-    digest: str
+    trainer: str  # name of its trainer
+    checkpoint: str  # path of its checkpoint when the training was started
+    epochs: int  # number of epochs it had been trained for
+    digest: str  # digest of its weights, see `digest_of`
 
     def __str__(self) -> str:
         return f"{self.trainer} after {self.epochs} epochs ({self.checkpoint})"

@@ -20,15 +20,10 @@ EXPORT = "export nnUNet_extTrainer=$(nnunet-dro trainers --path)"
 
 @dataclass(frozen=True)
 class Discovery:
-    """Whether and where nnU-Net finds the trainers.
+    """Whether and where nnU-Net finds the trainers."""
 
-    Attributes:
-        where: The file through which nnU-Net finds them, or None.
-        cure: What to do if they are not found, otherwise ''.
-    """
-
-    where: Path | None
-    cure: str = ""
+    where: Path | None  # the file through which nnU-Net finds them, or None
+    cure: str = ""  # what to do if they are not found, otherwise ''
 
 
 def discover() -> Discovery:

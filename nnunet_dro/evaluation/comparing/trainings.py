@@ -31,15 +31,11 @@ _MEAN = list(STATISTICS).index("mean")
 
 @dataclass(frozen=True)
 class Trainings:
-    """The trainings of several methods.
+    """The trainings of several methods."""
 
-    Attributes:
-        evaluations: Name of a training to its evaluation. The only training of a method has the method's name.
-        of_method: Method, the baseline first, to the names of its trainings.
-    """
-
+    #: Name of a training to its evaluation. The only training of a method has the method's name.
     evaluations: Mapping[str, Evaluation]
-    of_method: Mapping[str, tuple[str, ...]]
+    of_method: Mapping[str, tuple[str, ...]]  # method, the baseline first, to the names of its trainings
 
     @classmethod
     def of(cls, evaluations: Mapping[str, Evaluation | Sequence[Evaluation]]) -> "Trainings":

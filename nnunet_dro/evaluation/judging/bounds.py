@@ -12,18 +12,12 @@ _FITS = {"%": "fraction", "pt": "fraction", "mm": "mm", "ml": "ml"}
 
 @dataclass(frozen=True)
 class Bound:
-    """A number and its unit.
+    """A number and its unit."""
 
-    Attributes:
-        number: The number, as written.
-        unit: ``%`` or ``pt`` (percentage points), ``mm``, ``ml``, or empty for what the metric has, or a number of
-            cases.
-        value: As tables have it: 70% is 0.7.
-    """
-
-    number: str
+    number: str  # as written
+    #: ``%`` or ``pt`` (percentage points), ``mm``, ``ml``, or empty for what the metric has, or a number of cases.
     unit: str
-    value: float
+    value: float  # as tables have it: 70% is 0.7
 
     def __str__(self) -> str:
         return self.number + self.unit

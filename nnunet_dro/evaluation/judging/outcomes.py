@@ -17,35 +17,20 @@ from nnunet_dro.naming import name_some
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a requirement in one stratum, for one label.
-
-    Attributes:
-        requirement: The requirement.
-        attribute: The attribute of the row of the strata frame.
-        stratum: The stratum of that row.
-        label: The label of that row.
-        metric: The metric of that row.
-        statistic: The statistic that had to meet the bound.
-        verdict: What that row says, and why.
-        n: Number of cases in the stratum.
-        n_undefined: Number of them without a value.
-        n_patients: Number of patients; 0 where cases were taken for independent.
-        method: In a comparison, the method of that row.
-        in_pixels: Whether distances are in pixels.
-    """
+    """The outcome of a requirement in one stratum, for one label."""
 
     requirement: Requirement
-    attribute: str
-    stratum: str
-    label: str
-    metric: str
-    statistic: str
-    verdict: Verdict
-    n: int
-    n_undefined: int
-    n_patients: int = 0
-    method: str = ""
-    in_pixels: bool = False
+    attribute: str  # the attribute of the row of the strata frame
+    stratum: str  # the stratum of that row
+    label: str  # the label of that row
+    metric: str  # the metric of that row
+    statistic: str  # the statistic that had to meet the bound
+    verdict: Verdict  # what that row says, and why
+    n: int  # number of cases in the stratum
+    n_undefined: int  # number of them without a value
+    n_patients: int = 0  # number of patients; 0 where cases were taken for independent
+    method: str = ""  # in a comparison, the method of that row
+    in_pixels: bool = False  # whether distances are in pixels
 
     @property
     def passed(self) -> bool:

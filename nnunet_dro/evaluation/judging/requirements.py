@@ -80,37 +80,27 @@ COMPARISON = Subject(
 
 @dataclass(frozen=True)
 class Requirement:
-    """A bound that a statistic has to meet.
+    """A bound that a statistic has to meet."""
 
-    Attributes:
-        text: As written.
-        statistic: A column of the strata frame: ``p5``, ``p5_low``, ``mean_high``, ``n`` ...
-        comparison: ``>=``, ``>``, ``<=`` or ``<``.
-        bound: A fraction, mm or number of cases, perhaps with a unit: ``0.70``, ``70%``, ``-0.5pt``.
-        attribute: Such as ``pathology`` or ``centre,pathology``. None stands for every attribute.
-        stratum: A stratum of that attribute; None for each of them (``*``).
-        label: A label; None for each of them (``*``).
-        metric: A metric; None for Dice, or for the only metric.
-        allowed: The most missed and invented labels, by kind (``missed``, ``invented``), that the requirement names
-            beside its condition. Of a kind that it does not name, none may be left out of the statistic.
-        least: The least numbers (of ``n``, the cases with a value, or of ``n_patients``) that it names beside its
-            condition. That many are enough for any statistic.
-        confidence: The confidence in per cent with which a percentile, or a difference, has to meet the bound; None
-            for that of the cases as it is.
-        method: In a comparison, the method that is compared with the baseline; None for each of them (``*``).
-    """
-
-    text: str
-    statistic: str
-    comparison: str
-    bound: Bound
+    text: str  # as written
+    statistic: str  # a column of the strata frame: ``p5``, ``p5_low``, ``mean_high``, ``n``
+    comparison: str  # ``>=``, ``>``, ``<=`` or ``<``
+    bound: Bound  # a fraction, mm or number of cases, perhaps with a unit: ``0.70``, ``70%``, ``-0.5pt``
+    #: Such as ``pathology`` or ``centre,pathology``. None stands for every attribute.
     attribute: str | None = None
-    stratum: str | None = None
-    label: str | None = None
-    metric: str | None = None
+    stratum: str | None = None  # a stratum of that attribute; None for each of them (``*``)
+    label: str | None = None  # a label; None for each of them (``*``)
+    metric: str | None = None  # a metric; None for Dice, or for the only metric
+    #: The most missed and invented labels, by kind (``missed``, ``invented``), that the requirement names beside its
+    #: condition. Of a kind that it does not name, none may be left out of the statistic.
     allowed: tuple[tuple[str, int], ...] = ()
+    #: The least numbers (of ``n``, the cases with a value, or of ``n_patients``) that it names beside its condition.
+    #: That many are enough for any statistic.
     least: tuple[tuple[str, int], ...] = ()
+    #: The confidence in per cent with which a percentile, or a difference, has to meet the bound; None for that of the
+    #: cases as it is.
     confidence: float | None = None
+    #: In a comparison, the method that is compared with the baseline; None for each of them (``*``).
     method: str | None = None
 
     @property

@@ -32,17 +32,11 @@ _ESTIMATE = re.compile(rf"({'|'.join(STATISTICS)})(_baseline|_method|_difference
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a row says of a requirement.
+    """What a row says of a requirement."""
 
-    Attributes:
-        value: What was compared with the bound; NaN where there is none.
-        word: ``met``, ``not met`` or ``cannot tell``.
-        reasons: What else it rests on, in parts of a sentence.
-    """
-
-    value: float
-    word: str
-    reasons: tuple[str, ...] = ()
+    value: float  # what was compared with the bound; NaN where there is none
+    word: str  # ``met``, ``not met`` or ``cannot tell``
+    reasons: tuple[str, ...] = ()  # what else it rests on, in parts of a sentence
 
 
 def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool = False) -> Verdict:

@@ -59,17 +59,11 @@ def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArr
 
 @dataclass(frozen=True)
 class Failure:
-    """When a case counts as failed, such as ``dice<0.5``.
+    """When a case counts as failed, such as ``dice<0.5``."""
 
-    Attributes:
-        metric: Name of the metric.
-        comparison: ``>=``, ``>``, ``<=`` or ``<``.
-        bound: A fraction, mm or ml; below 0 for errors with a sign only.
-    """
-
-    metric: str
-    comparison: str
-    bound: float
+    metric: str  # name of the metric
+    comparison: str  # ``>=``, ``>``, ``<=`` or ``<``
+    bound: float  # a fraction, mm or ml; below 0 for errors with a sign only
 
     @classmethod
     def of(cls, text: str) -> "Failure":

@@ -15,15 +15,11 @@ IntegerArray = npt.NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The voxel grid of an image.
+    """The voxel grid of an image."""
 
-    Attributes:
-        shape: Voxels (z, y, x).
-        affine: Voxel index (x, y, z, 1) to position in mm, towards left, posterior, superior (DICOM's and ITK's
-            axes), shape (4, 4). None for formats that do not store one, such as PNG.
-    """
-
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # voxels (z, y, x)
+    #: Voxel index (x, y, z, 1) to position in mm, towards left, posterior, superior (DICOM's and ITK's axes), as a
+    #: matrix of 4 x 4. None for formats that do not store one, such as PNG.
     affine: FloatArray | None = None
 
     @property

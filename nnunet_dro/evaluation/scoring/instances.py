@@ -28,18 +28,13 @@ _EXAMPLE = "Write iou:0.5, overlap or brats:3."
 
 @dataclass(frozen=True)
 class MatchRule:
-    """When a lesion of the reference counts as found.
+    """When a lesion of the reference counts as found."""
 
-    Attributes:
-        name: ``iou``: one to one, the pair with the largest IoU first. ``overlap``: by any predicted lesion that
-            overlaps it. ``brats``: as ``overlap``, after dilation of the reference, as in BraTS 2023.
-        threshold: For ``iou``, the least IoU of a pair, 0 < threshold <= 1.
-        n_dilations: For ``brats``, by how many voxels the reference is dilated.
-    """
-
+    #: ``iou``: one to one, the pair with the largest IoU first. ``overlap``: by any predicted lesion that overlaps it.
+    #: ``brats``: as ``overlap``, after dilation of the reference, as in BraTS 2023.
     name: str
-    threshold: float = 0.5
-    n_dilations: int = 3
+    threshold: float = 0.5  # for ``iou``, the least IoU of a pair, 0 < threshold <= 1
+    n_dilations: int = 3  # for ``brats``, by how many voxels the reference is dilated
 
     @property
     def definition(self) -> str:

@@ -13,31 +13,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number per case and label.
+    """A number per case and label."""
 
-    Attributes:
-        name: Its column in scores.csv and its name at the command line.
-        title: Its name in headings.
-        unit: ``fraction`` (shown in per cent), ``mm`` or ``ml``; on pages ``px`` where no voxel size is known.
-        more_is_better: Whether larger values are better; if not, 0 is best.
-        definition: Its definition in one line.
-        on_surfaces: Whether it needs the distances between the two borders.
-        undefined_if: The failures (``missed``, ``invented``) of a label for which it has no value, unless ``--empty``
-            gives it one.
-        on_lesions: Whether it is computed from the lesions of a label, which `Instances` says how to find.
-        of_volumes: Whether it follows from the volumes of a label in reference and prediction.
-        is_signed: Whether it is an error with a sign: neither more nor less is better, but what is nearer to 0.
-    """
-
-    name: str
-    title: str
-    unit: str
-    more_is_better: bool
-    definition: str
-    on_surfaces: bool = False
+    name: str  # its column in scores.csv and its name at the command line
+    title: str  # its name in headings
+    unit: str  # ``fraction`` (shown in per cent), ``mm`` or ``ml``; on pages ``px`` where no voxel size is known
+    more_is_better: bool  # whether larger values are better; if not, 0 is best
+    definition: str  # its definition in one line
+    on_surfaces: bool = False  # whether it needs the distances between the two borders
+    #: The failures (``missed``, ``invented``) of a label for which it has no value, unless ``--empty`` gives it one.
     undefined_if: tuple[str, ...] = ()
-    on_lesions: bool = False
-    of_volumes: bool = False
+    on_lesions: bool = False  # whether it is computed from the lesions of a label, which `Instances` says how to find
+    of_volumes: bool = False  # whether it follows from the volumes of a label in reference and prediction
+    #: Whether it is an error with a sign: neither more nor less is better, but what is nearer to 0.
     is_signed: bool = False
 
     @property

@@ -35,22 +35,15 @@ class PairOfFiles:
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """The scores of one case.
+    """The scores of one case."""
 
-    Attributes:
-        case: Its identifier.
-        rows: A row per label.
-        reference_values: The foreground values of its reference.
-        absent: The values of a row for a label that neither map has.
-        sha256: SHA-256 of the contents of the reference's file and of the prediction's; empty where it is missing.
-        lesions: A row per lesion of the labels that are compared lesion by lesion.
-    """
-
-    case: str
-    rows: list[dict[str, Any]] = field(repr=False)
-    reference_values: tuple[int, ...]
-    absent: Mapping[str, float] = field(repr=False)
+    case: str  # its identifier
+    rows: list[dict[str, Any]] = field(repr=False)  # a row per label
+    reference_values: tuple[int, ...]  # the foreground values of its reference
+    absent: Mapping[str, float] = field(repr=False)  # the values of a row for a label that neither map has
+    #: SHA-256 of the contents of the reference's file and of the prediction's; empty where it is missing.
     sha256: tuple[str, str]
+    #: A row per lesion of the labels that are compared lesion by lesion.
     lesions: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
 
@@ -120,22 +113,16 @@ def sha256_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """The scores of many cases.
+    """The scores of many cases."""
 
-    Attributes:
-        table: A row per case and label, sorted by case: ``case`` and `Scoring.columns`.
-        only_predicted: The values that occur only in predictions and are not scored, where every value in a reference
-            is a label.
-        sha256: Case to the SHA-256 of the contents of its reference and its prediction; see `ScoredPair`.
-        lesions: A row per lesion, sorted by case: `lesion_columns`; empty where no label is compared lesion by lesion.
-        n_known: Number of cases whose scores were known.
-    """
-
-    table: pd.DataFrame
+    table: pd.DataFrame  # a row per case and label, sorted by case: ``case`` and `Scoring.columns`
+    #: The values that occur only in predictions and are not scored, where every value in a reference is a label.
     only_predicted: tuple[str, ...] = ()
+    #: Case to the SHA-256 of the contents of its reference and its prediction; see `ScoredPair`.
     sha256: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: A row per lesion, sorted by case: `lesion_columns`; empty where no label is compared lesion by lesion.
     lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    n_known: int = 0
+    n_known: int = 0  # number of cases whose scores were known
 
 
 def score_pairs(

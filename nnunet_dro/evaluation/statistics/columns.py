@@ -11,23 +11,15 @@ _NUMBER_WORDS = {2: "two", 4: "four", 10: "ten", 20: "twenty"}
 
 @dataclass(frozen=True)
 class Statistic:
-    """A number that describes the values of a stratum's cases.
+    """A number that describes the values of a stratum's cases."""
 
-    Attributes:
-        name: Its column in strata.csv and its name at the command line.
-        title: Its name in headings.
-        phrase: Its name in running text.
-        definition: Its definition in one line.
-        beyond_percent: The share of the cases that lie beyond it, on its shorter side, in per cent; 100 if it is no
-            percentile.
-        is_spread: Whether it measures how far the cases lie apart, so that less is better whatever the metric.
-    """
-
-    name: str
-    title: str
-    phrase: str
-    definition: str
+    name: str  # its column in strata.csv and its name at the command line
+    title: str  # its name in headings
+    phrase: str  # its name in running text
+    definition: str  # its definition in one line
+    #: The share of the cases that lie beyond it, on its shorter side, in per cent; 100 if it is no percentile.
     beyond_percent: int = 100
+    #: Whether it measures how far the cases lie apart, so that less is better whatever the metric.
     is_spread: bool = False
 
     @property

@@ -27,20 +27,15 @@ class Subvolumes:
     of the cases, and within a case in the order of the cells, with the last axis fastest. ``allowed``, of shape
     (n_cases, *grid), says which cells become items; None for all.
 
-    Attributes:
-        cases: Names of the training cases, unique.
-        grid: Number of cells along each axis of the preprocessed arrays, each >= 1. In 2d the first axis counts slices.
-        case_of: Position of each item's case, shape (n,).
-        cell_of: Cell of each item along the axes, shape (n, 3).
-
     Source: Fidon et al. 2022 (MELBA), section 4.2.1.
     """
 
-    cases: tuple[str, ...]
+    cases: tuple[str, ...]  # names of the training cases, unique
+    #: Number of cells along each axis of the preprocessed arrays, each >= 1. In 2d the first axis counts slices.
     grid: tuple[int, int, int]
     allowed: InitVar[NDArray[np.bool_] | None] = None
-    case_of: NDArray[np.int32] = field(init=False, repr=False)
-    cell_of: NDArray[np.int32] = field(init=False, repr=False)
+    case_of: NDArray[np.int32] = field(init=False, repr=False)  # position of each item's case, shape (n,)
+    cell_of: NDArray[np.int32] = field(init=False, repr=False)  # cell of each item along the axes, shape (n, 3)
 
     def __post_init__(self, allowed: NDArray[np.bool_] | None) -> None:
         cases, grid = tuple(str(case) for case in self.cases), tuple(self.grid)

@@ -27,25 +27,16 @@ _SCALE = 2.0**-5
 
 @dataclass(frozen=True)
 class Perturbed:
-    """A generated batch of b cases.
+    """A generated batch of b cases."""
 
-    Attributes:
-        data: Images, of the shape of the original batch; finite if that was finite.
-        change: Root mean square of the change over voxels and perturbed channels, in units of the images, shape (b,).
-        feature_distance: Root mean square over voxels of ||z - z_0||, shape (b,).
-        surrogate_before: l of each case alone, shape (b,).
-        surrogate_after: l - gamma/2 (N/n) mean ||z - z_0||^2 of each case alone, shape (b,).
-        n_rejected: Number of steps that were taken back, shape (b,).
-        is_non_finite: Whether any loss, feature or gradient of the case was not finite, shape (b,).
-    """
-
-    data: Tensor
+    data: Tensor  # images, of the shape of the original batch; finite if that was finite
+    #: Root mean square of the change over voxels and perturbed channels, in units of the images, shape (b,).
     change: Tensor
-    feature_distance: Tensor
-    surrogate_before: Tensor
-    surrogate_after: Tensor
-    n_rejected: Tensor
-    is_non_finite: Tensor
+    feature_distance: Tensor  # root mean square over voxels of ||z - z_0||, shape (b,)
+    surrogate_before: Tensor  # l of each case alone, shape (b,)
+    surrogate_after: Tensor  # l - gamma/2 (N/n) mean ||z - z_0||^2 of each case alone, shape (b,)
+    n_rejected: Tensor  # number of steps that were taken back, shape (b,)
+    is_non_finite: Tensor  # whether any loss, feature or gradient of the case was not finite, shape (b,)
 
 
 def ascend(
