@@ -115,13 +115,7 @@ def sorted_requirements(texts: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> None:
-    """Write a protocol.
-
-    Args:
-        protocol: The protocol.
-        path: The file.
-        force: Whether to replace an existing file.
-    """
+    """Write a protocol, whose requirements can be meant; with ``force`` in place of an existing file."""
     for options, subject in ((protocol.evaluate, STRATA), (protocol.compare, COMPARISON)):
         for text in options["require"]:
             metric_meant(parse_requirement(text, subject), list(protocol.evaluate["metrics"]))

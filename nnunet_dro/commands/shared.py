@@ -49,8 +49,7 @@ RequireFile = Annotated[
 def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
     """Make a command of a function of a dataclass: the command takes its fields, those without a default first.
 
-    Args:
-        options: The dataclass. Its fields are annotated with arguments and options of typer, or with a `Flag`.
+    The fields are annotated with arguments and options of typer, or with a `Flag`.
     """
     hints, flags = get_type_hints(options, include_extras=True), declared(options)
     names = {one.field: name for name, one in flags.items()}

@@ -76,8 +76,13 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words; several folds may follow one ``-f``, as in nnU-Net's commands."""
         words: list[str] = []
+        flags = ["--folds", "-f"] if any("-f" in parameter.opts for parameter in self.params) else []
         for word in args:
-            if words[-2:-1] in (["-f"], ["--folds"]) and _FOLD.fullmatch(word):
+            if words[-1:] and words[-1] in flags and word.startswith("-"):
+                raise ValueError(
+                    f"`folds` must have a value, got {words[-1]} before {word!r}. Write, for example, -f 0 1."
+                )
+            if words[-2:-1] and words[-2] in flags and _FOLD.fullmatch(word):
                 words.append("-f")
             words.append(word)
         return super().parse_args(ctx, words)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.choices import MissingRule, choice_of
+from nnunet_dro.choices import MissingRule
 from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, Labels, list_label_maps
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.scoring.score_arrays import COUNTS, Scoring
@@ -40,11 +40,10 @@ def find_inputs(
     reference: Path,
     prediction: Path,
     *,
-    missing: MissingRule | str = MissingRule.ERROR,
+    missing: MissingRule,
     folds: Sequence[str] = (),
 ) -> Inputs:
     """Pair the files of references and predictions; of a model folder those of some folds, or of all."""
-    missing = choice_of(MissingRule, missing, name="missing")
     references = list_label_maps(reference)
     if not prediction.is_dir():
         cure = "Give a folder of label maps, a model folder of nnU-Net, or a summary.json."
@@ -71,6 +70,13 @@ def find_inputs(
             f"`prediction` must have a label map for every reference, got none for {name_some(lacking)} in "
             f"{str(prediction)!r}. Predict them, or give --missing worst to score them as failed."
         )
+    is_part = bool(folds) or _of_one_fold(prediction)
+    if lacking and missing is MissingRule.WORST and folders and is_part:
+        cure = "Leave --missing out, or evaluate the whole model."
+        raise ValueError(
+            "`missing` must be error where a part of the folds is evaluated, got worst: the references without a "
+            f"prediction ({name_some(lacking)}) may be of other folds. {cure}"
+        )
     if lacking and missing is MissingRule.ERROR:
         notes.append(
             f"{len(lacking)} of {len(references)} references have no prediction in these folds and are not evaluated."
@@ -81,15 +87,12 @@ def find_inputs(
     if lacking and missing is MissingRule.WORST:
         notes.append(f"Cases without a prediction are scored as failed: {name_some(lacking, at_most=20)}.")
     pairs = tuple(PairOfFiles(case, references[case], predictions.get(case)) for case in cases)
-    absent = () if missing is MissingRule.WORST or folds or _of_one_fold(prediction) else tuple(lacking)
+    absent = () if missing is MissingRule.WORST or is_part else tuple(lacking)
     return Inputs(_method(prediction), pairs, tuple(notes), absent)
 
 
-def matched_inputs(
-    inputs: Inputs, prediction: Path, references: Collection[str], *, missing: MissingRule | str = MissingRule.ERROR
-) -> Inputs:
+def matched_inputs(inputs: Inputs, prediction: Path, references: Collection[str], *, missing: MissingRule) -> Inputs:
     """The files that a summary.json names, with notes on how they match the references."""
-    missing = choice_of(MissingRule, missing, name="missing")
     cases = {pair.case for pair in inputs.pairs}
     if not cases & set(references):
         examples = f"{min(references)} and {min(cases)}"

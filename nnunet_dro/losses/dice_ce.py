@@ -166,15 +166,10 @@ class DiceCELoss(nn.Module):
         self.hardness: Hardness = hardness
 
     def forward(self, outputs: Tensor | Sequence[Tensor], targets: Tensor | Sequence[Tensor]) -> "DiceCECaseLosses":
-        """Evaluate a batch in one pass over its voxels.
+        """Evaluate a batch in one pass over its voxels; with deep supervision, highest resolution first.
 
-        Args:
-            outputs: Logits (b, channels, *spatial); with deep supervision a list of them, highest resolution first.
-            targets: Reference label maps (b, 1, *spatial) or regions (b, regions [+ 1 to ignore], *spatial); with deep
-                supervision a list of them.
-
-        Returns:
-            The losses of the cases.
+        The outputs are logits (b, channels, *spatial), the targets reference label maps (b, 1, *spatial) or regions (b,
+        regions [+ 1 to ignore], *spatial).
         """
         if isinstance(outputs, Tensor):
             outputs, targets = [outputs], [targets]  # type: ignore[list-item]

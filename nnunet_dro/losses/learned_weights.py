@@ -99,14 +99,9 @@ class LearnedWeights:
         self.sum_over_ranks = sum_over_ranks or (lambda values: None)
 
     def gradient(self, batch: Batch, trusted: Batch) -> WeightedGradient:
-        """Compute the weighted gradient of a batch.
+        """The weighted gradient of a batch, from any number of trusted cases; no ``grad`` of a parameter changes.
 
-        Args:
-            batch: Data (b, ...), and the target: a tensor (b, ...) or a list of them.
-            trusted: Data and target of any number of trusted cases.
-
-        Returns:
-            The weights and the gradient; the ``grad`` of the parameters does not change.
+        Both are data (b, ...) and a target: a tensor (b, ...) or a list of them.
         """
         parameters = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         loss = self.scale(self._losses(*trusted).mean())

@@ -42,14 +42,10 @@ class PooledHardness:
 
     @torch.no_grad()
     def __call__(self, indices: Tensor, cases: DiceCECaseLosses) -> Tensor:
-        """Take the patches of a batch in, and compute the hardness of their cases.
+        """Take the patches of a batch in, and return the hardness of their cases, shape (b,), detached.
 
-        Args:
-            indices: Positions of the cases, shape (b,). The patches of a case that comes several times are added up.
-            cases: The sums over the voxels of each patch.
-
-        Returns:
-            Hardness of each case, shape (b,), detached; NaN where a sum is not finite, which is then not taken in.
+        The patches of a case that comes several times are added up. A sum that is not finite is not taken in, and the
+        hardness of its case is NaN.
         """
         dice = torch.stack([cases.intersection[0], cases.predicted[0], cases.reference[0]], 1).flatten(1)
         new = torch.cat([dice, cases.cross_entropy[0][:, None], cases.n_voxels[0][:, None]], 1).float()

@@ -226,14 +226,10 @@ class HardnessTable:
         return Draws(indices, shared.losses[indices], probabilities, shares, explored, np.full(size, beta))
 
     def update(self, indices: ArrayLike, losses: ArrayLike) -> None:
-        """Store the losses of a batch: L_i <- l_i, or the running mean with momentum.
+        """Store the losses of a batch, shape (b,): L_i <- l_i, or the running mean with momentum.
 
-        Only the training process may call this.
-
-        Args:
-            indices: Positions of the cases, shape (b,). A duplicated case takes its losses in their order.
-            losses: Their losses, shape (b,). A loss that is not finite is refused: it is counted, and the case keeps
-                its old loss.
+        Only the training process may call this. A duplicated case takes its losses in their order. A loss that is not
+        finite is refused: it is counted, and the case keeps its old loss.
         """
         shared, blocks = self._shared, self._blocks
         indices, losses = np.asarray(indices, dtype=np.int64), np.asarray(losses, dtype=np.float64)

@@ -455,6 +455,8 @@ def test_references_of_a_model_may_be_those_of_the_raw_dataset(trained, monkeypa
         (("-c", "2d"), ["`--configuration`", "'2d'", "Choose from: 3d_fullres."]),
         (("-f", 0, 2, 3), ["`--folds`", "there are fold_0, fold_1", "got fold_2, fold_3", "--val"]),
         (("-c", ""), ["`--configuration`", "got none", "3d_fullres"]),
+        (("-f", 0, "--missing", "worst"), ["`--missing` must be error", "case_01, case_02", "of other folds"]),
+        (("-f",), ["`--folds` must have a value", "got -f before '-o'", "-f 0 1"]),
     ],
 )
 def test_what_was_not_trained_is_refused_with_what_was(trained, options, words):

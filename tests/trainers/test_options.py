@@ -173,6 +173,7 @@ REFUSED = [
     ("IW_a_asWeights_power0.5", "`power` has no effect with `asWeights`, which leaves no groups. Leave it out"),
     ("IW_a_share0.5_asWeights", "`share` has no effect with `asWeights`"),
     ("IW_a_earned0.5", "`earned0.5` in .* is not an option of this trainer"),
+    ("IW_a_asweights", "`asweights` in .* must be written asWeights. Options, the column first"),
     ("GroupDRO_a_asWeights", "`asWeights` in .* is not an option of this trainer"),
     ("LS_alpha0.6", r"`alpha` must be a number in \[0, 0.5\], got 0.6"),
     ("LS_alpha0.1", "must be written `nnUNetTrainerLS`"),

@@ -168,9 +168,8 @@ def _compared(compared: Compared, options: CompareOptions, requirements: Sequenc
 def _strata_of_methods(compared: Compared, *, failure: str, n_resamples: int, seed: int) -> pd.DataFrame:
     """The statistics of every method, over the cases with a value in every training of every method.
 
-    Returns:
-        As from `summarise`, with the column ``method`` first. Of a method with several trainings, the means of their
-        statistics without intervals; missed and invented labels are counted over all of them.
+    Of a method with several trainings they are the means of their statistics without intervals; missed and invented
+    labels are counted over all of them.
     """
     trainings, ground = compared.trainings, compared.ground
     pairs = pd.MultiIndex.from_product([ground.cases, ground.labels], names=["case", "label"])

@@ -32,12 +32,7 @@ class Bound:
     ) -> tuple[str, str] | None:
         """The rule that a bound of a quantity breaks, and what to write instead; None if it can be meant.
 
-        Args:
-            name: What is compared with it.
-            unit: The unit of that.
-            is_difference: Whether it is a difference.
-            end: The end of an interval that has to meet the bound.
-            is_bounded: Whether a fraction lies between 0 and 1.
+        ``name`` and ``unit`` are those of the quantity, ``end`` is the end of an interval that has to meet the bound.
         """
         if _FITS.get(self.unit, unit) != unit:
             cure = "Write 0.70 or 70%, or points: -0.5pt." if unit == "fraction" else f"Write {self.number}{unit}."

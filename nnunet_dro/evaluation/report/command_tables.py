@@ -68,12 +68,7 @@ def plan_table(
 ) -> RenderableType:
     """How many cases may miss the bound, and the chance that no more do, for rich's console.
 
-    Args:
-        requirement: A requirement with confidence.
-        sizes: Numbers of cases.
-        chances: From `planning.chances`; None without a pilot.
-        share: The share of the cases that have the label; None if it is not known.
-        noun: What counts: ``cases``, or ``patients``.
+    ``chances`` are those of `planning.chances`, None without a pilot; ``share`` is that of the cases with the label.
     """
     side = "below" if requirement.end == "low" else "above"
     columns: list[Any] = [(Column(f"{noun} in each stratum"), str)]

@@ -192,14 +192,10 @@ class Labels:
 
     @classmethod
     def from_dataset_json(cls, dataset: Mapping[str, Any]) -> "Labels":
-        """Labels as nnU-Net's dataset.json says them.
+        """Labels as nnU-Net's dataset.json says them, in the order of the file.
 
-        Args:
-            dataset: The contents of dataset.json. Its ``labels`` map names to an integer, or to several for a region;
-                ``background`` (or the value 0) is not a label, ``ignore`` is the ignore value.
-
-        Returns:
-            The labels, in the order of the file.
+        Its ``labels`` map names to an integer, or to several for a region; ``background`` (or the value 0) is not a
+        label, ``ignore`` is the ignore value.
 
         Raises:
             ValueError: If there is no ``labels`` entry, or a value in it is not an integer.

@@ -179,6 +179,10 @@ def options_from_name(name: str, *, base: str, kind: type[Options]) -> Options:
     given_by: dict[str, str] = {}
     if kind.has_column:
         column = _leading_column(words)
+        switches = {option.form.lower(): option.form for option in kind.known_options() if "<" not in option.form}
+        for word in column.split("_")[1:]:
+            if right := switches.get(word.lower()):
+                raise ValueError(f"`{word}` in `{name}` must be written {right}. {_valid_options(kind)}")
         given["column"] = column
         words = words[len(column.split("_")) if column else 0 :]
     for word in words:
