@@ -61,14 +61,9 @@ def page(
 ) -> str:
     """A page, in which all names are escaped.
 
-    Args:
-        blocks: What it shows.
-        appendix: What stands below the table of cases.
-        about: How it was made, the last thing on the page; may be nested.
-        cases: Words around the table of cases (``about``, and ``hint``, ``caption``, ``file`` for others than usual);
-            None without a table.
-        payload: What its script needs, see `SortableTable.payload`.
-        head: ``kind``, ``title``, ``heading`` and ``lede``; another ``content_security_policy``.
+    The appendix stands below the table of cases, and ``about``, how all was made, is last. ``cases`` are words around
+    the table (``about``, and ``hint``, ``caption``, ``file`` for others than usual), None without one; ``payload`` is
+    from `SortableTable.payload`. ``head`` has ``kind``, ``title``, ``heading`` and ``lede``.
     """
     appendix = [*appendix, Heading("How this was made", 3), Figure(drawing=tree(about))] if about else appendix
     headings = [block for block in (*blocks, None, *appendix) if block is None or isinstance(block, Heading)]

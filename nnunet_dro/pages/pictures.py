@@ -49,16 +49,7 @@ class Plane:
         shown: int,
         size: tuple[int, int] = SMALL,
     ) -> "Plane":
-        """The picture of an array.
-
-        Args:
-            name: Name.
-            grey: Shape (rows, columns), 0 (black) to 1 (white).
-            masks: To outline.
-            spacing: Of the rows and of the columns.
-            shown: About how wide it is shown, in CSS pixels.
-            size: See `data_uri`.
-        """
+        """The picture of an array (rows, columns) from 0 (black) to 1 (white), shown about so many CSS pixels wide."""
         height, width = grey.shape
         aspect = round(width * spacing[1] / (height * spacing[0]), 4)
         # About a third of a voxel, so that thin structures stay visible.

@@ -44,32 +44,21 @@ CAVEATS = {
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """The cases of a training in the order in which to look at them.
+    """The cases of a training in the order in which to look at them."""
 
-    Attributes:
-        folds: The folds of one model on which they were trained or validated.
-        by: What they are ranked by: ``loss``, ``weight`` or ``dice``.
-        log: The log by which they are ranked, averaged over the folds; by Dice, the losses if there are any.
-        table: The ranking, as `rank_folds` returns it, with ``validation_dice`` (NaN if it is unknown) and ``trusted``.
-            Cases that were only validated have no rank, unless the Dice ranks.
-        top: Number of cases to show.
-        pictures: Slice of each of the first ``top`` cases that has a picture.
-        reasons: Reason why a picture is lacking, for each of the others of these.
-        labels: The labels that the outlines of the slices name; None without pictures.
-        strata: Column of the case table that divides the cases to the entry of each case.
-        notes: Sentences that a reader has to know.
-    """
-
-    folds: tuple[Fold, ...]
-    by: str
+    folds: tuple[Fold, ...]  # the folds of one model on which they were trained or validated
+    by: str  # what they are ranked by: ``loss``, ``weight`` or ``dice``
+    #: The log by which they are ranked, averaged over the folds; by Dice, the losses if there are any.
     log: EpochLog | None
+    #: The ranking, as `rank_folds` returns it, with ``validation_dice`` (NaN if it is unknown) and ``trusted``. Cases
+    #: that were only validated have no rank, unless the Dice ranks.
     table: pd.DataFrame
-    top: int
-    pictures: Mapping[str, Slice]
-    reasons: Mapping[str, str]
-    labels: Labels | None
-    strata: Mapping[str, Mapping[str, str]]
-    notes: tuple[str, ...]
+    top: int  # number of cases to show
+    pictures: Mapping[str, Slice]  # slice of each of the first ``top`` cases that has a picture
+    reasons: Mapping[str, str]  # reason why a picture is lacking, for each of the others of these
+    labels: Labels | None  # the labels that the outlines of the slices name; None without pictures
+    strata: Mapping[str, Mapping[str, str]]  # column of the case table that divides the cases to the entry of each case
+    notes: tuple[str, ...]  # sentences that a reader has to know
 
     @property
     def fold(self) -> Fold:

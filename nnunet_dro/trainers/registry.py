@@ -83,6 +83,10 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
     Returns:
         The trainer's name without options, a key of `TRAINERS`, and its options.
 
+    Raises:
+        AttributeError: If the name does not belong to this package.
+        ValueError: If an option in the name is wrong; the message lists the options.
+
     Example:
         >>> base, options = parse_trainer_name("nnUNetTrainerIW_centre_20epochs")
         >>> base, options.column, options.epochs
@@ -98,6 +102,10 @@ def trainer_found_by_nnunet(name: str) -> type[nnUNetTrainer]:
     """The trainer that ``nnUNetv2_train -tr NAME`` would use.
 
     nnU-Net imports all trainers that it has until it finds the name, and what they import.
+
+    Raises:
+        RuntimeError: If nnU-Net does not find it.
+        ImportError: If a trainer on the way cannot be imported.
     """
     try:
         from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name

@@ -43,10 +43,7 @@ def evaluation_reports(
 ) -> dict[str, str]:
     """The reports of an evaluation, ``report.html``, ``report.md`` and ``report.tex``: name to content.
 
-    Args:
-        evaluation: The evaluation.
-        gallery: Pictures of the worst cases, for the page.
-        links: Case and label to the address that shows them in the viewer, for the page.
+    For the page are pictures of the worst cases, and links from case and label to the viewer.
     """
     return {
         "report.html": evaluation_html(evaluation, gallery, links),

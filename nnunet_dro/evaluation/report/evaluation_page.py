@@ -56,10 +56,7 @@ def evaluation_html(
 ) -> str:
     """The page of an evaluation, the same for the same input; all names from files are escaped.
 
-    Args:
-        evaluation: The evaluation.
-        entries: Pictures of the worst cases, from `gallery_entries`.
-        links: Case and label to the address that shows them in the viewer.
+    The entries are pictures of the worst cases, the links go from case and label to the viewer.
     """
     scores = with_known_volumes(evaluation.scores.reset_index(drop=True))
     metrics = [metric_named(name, evaluation.scores) for name in evaluation.metrics]

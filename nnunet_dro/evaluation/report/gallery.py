@@ -61,11 +61,8 @@ class GalleryEntry:
 def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2, at_most: int = 60) -> list[Choice]:
     """The worst cases of every stratum and label by the first metric, in their order; all have a value.
 
-    Args:
-        evaluation: The evaluation.
-        per_stratum: Number of cases per attribute, stratum and label.
-        at_most: Number of choices in all. The worst case of every stratum goes before any second-worst case, and worse
-            values go first.
+    Where they are more than ``at_most``, the worst case of every stratum goes before any second-worst case, and worse
+    values go first.
     """
     for name, number in (("per_stratum", per_stratum), ("at_most", at_most)):
         if number < 0:
@@ -110,18 +107,7 @@ def pictures_of(
     per_stratum: int = 2,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[GalleryEntry]:
-    """Pictures of the worst cases of an evaluation that was read from its folder.
-
-    Args:
-        evaluation: The evaluation, whose ``about`` says where the label maps and dataset.json were.
-        images: Folder of nnU-Net images.
-        per_stratum: Number of pictures per stratum and label.
-        progress: Called with the number of finished pictures and the number of all pictures.
-
-    Raises:
-        FileNotFoundError: If an image, a label map or dataset.json does not exist any more; the message names it.
-        ValueError: If one cannot be used.
-    """
+    """Pictures of the worst cases of an evaluation whose ``about`` says where label maps and dataset.json are."""
     labels, files, choices = worst_with_files(evaluation, per_stratum)
     return gallery_entries(evaluation, images, files, labels=labels, choices=choices, progress=progress)
 
@@ -151,20 +137,10 @@ def gallery_entries(
     choices: Sequence[Choice] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[GalleryEntry]:
-    """The pictures of the worst cases; a case and label among the worst of several strata appears once.
+    """The pictures of the worst cases, or of others; a case and label among the worst of several strata appears once.
 
-    Args:
-        evaluation: The evaluation.
-        images: Folder of nnU-Net images, ``case_0000`` with any ending nnU-Net reads; the first channel is shown.
-        files: Case to its reference and its prediction.
-        labels: The values of the labels.
-        read: The reader of label maps, for callers who have them in memory.
-        choices: The cases to show; None for `worst_cases`.
-        progress: Called with the number of finished pictures and the number of all pictures.
-
-    Raises:
-        FileNotFoundError: If a case has no image or no label maps; the message names it.
-        ValueError: If a label has no values, or the image, the reference and the prediction are not of one shape.
+    Of the images, the first channel is shown; ``files`` are the reference and the prediction of each case. Callers who
+    have the label maps in memory give a reader of their own.
     """
     wanted: dict[tuple[str, str], list[Choice]] = {}
     for choice in worst_cases(evaluation) if choices is None else choices:

@@ -69,12 +69,8 @@ def strata_tables(
 ) -> Iterator[tuple[Metric, Table]]:
     """The metric and the table of each attribute and metric, metrics of one attribute together.
 
-    Args:
-        strata: The strata frame, with or without a column ``method`` and with or without intervals.
-        scores: The scores frame, for the unit of distances.
-        about: What is known of the run, for what a failure is.
-        names: The columns that say what a row is about, as rows are sorted by them; those that the frame does not have,
-            and the stratum where there is only one, are left out.
+    The scores tell the unit of distances, ``about`` what a failure is. ``names`` are the columns that say what a row is
+    about, as rows are sorted by them; those that the frame does not have, and a single stratum, are left out.
     """
     failure = Failure.of(about.get("options", {}).get("failure") or DEFAULT_FAILURE)
     for attribute in strata["attribute"].unique():
@@ -232,8 +228,7 @@ def shade_of(value: float, metric: Metric, statistic: str, *, largest: float = 0
     """How dark the background of a number is, 0 to `DARKEST`: the worse the number, the darker.
 
     The shades of fractions are fixed (`SHADES`, `SPREAD_SHADES`), the same on every page. Distances have no natural
-    scale:
-    theirs end at the ``largest``.
+    scale: theirs end at the ``largest``.
     """
     if math.isnan(value):
         return 0

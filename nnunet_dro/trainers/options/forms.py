@@ -14,24 +14,16 @@ class Option:
 
     This is the only place that describes the option: the command line, the documentation and errors take their texts
     from here. Its value is a field of the trainer's options, where its type, default and range are.
-
-    Attributes:
-        field: The field of the trainer's options that it sets.
-        form: How it is written, for users.
-        pattern: How it is written, for the parser, which passes the groups to `read`.
-        read: Turns the groups into a value.
-        write: Turns a value into the text of the option; '' if another option of the same field writes this value.
-        help: What it does: one or two sentences that stand alone.
-        source: Short reference; '' if it is from nnU-Net or this package.
     """
 
-    field: str
-    form: str
-    pattern: re.Pattern[str]
-    read: Callable[..., Any]
+    field: str  # the field of the trainer's options that it sets
+    form: str  # how it is written, for users
+    pattern: re.Pattern[str]  # how it is written, for the parser, which passes the groups to `read`
+    read: Callable[..., Any]  # turns the groups into a value
+    #: Turns a value into the text of the option; '' if another option of the same field writes this value.
     write: Callable[[Any], str]
-    help: str
-    source: str = ""
+    help: str  # what it does: one or two sentences that stand alone
+    source: str = ""  # short reference; '' if it is from nnU-Net or this package
 
     def default_in(self, kind: type) -> str:
         """The default in a class of options as names would write it, ``on`` or ``off``."""
