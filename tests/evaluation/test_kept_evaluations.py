@@ -28,7 +28,7 @@ def test_a_comparison_of_evaluations_of_version_0_2_has_its_numbers(tmp_path):
     pd.testing.assert_frame_equal(table[columns], kept[columns], rtol=1e-12)
 
 
-def test_an_evaluation_of_version_0_2_is_described_anew_when_it_is_read():
+def test_an_evaluation_of_version_0_2_is_described_and_reported_anew(tmp_path):
     read = read_evaluation(KEPT / "erm").strata
     kept = pd.read_csv(KEPT / "erm" / "strata.csv")
 
@@ -36,9 +36,6 @@ def test_an_evaluation_of_version_0_2_is_described_anew_when_it_is_read():
     pd.testing.assert_frame_equal(read[same], kept[same], rtol=1e-12, check_dtype=False)
     assert set(GUARANTEED) <= set(read.columns)
     assert (read.loc[read["metric"] == "dice", "failure_high"] > 0).all()
-
-
-def test_the_report_of_an_evaluation_of_version_0_2_is_made_again(tmp_path):
     folder = shutil.copytree(KEPT / "erm", tmp_path / "erm")
     run("report", folder)
     assert "Dataset042_Kept" in (folder / "report.html").read_text(encoding="utf-8")

@@ -278,14 +278,11 @@ def test_the_lesions_of_a_case_are_not_independent():
     assert apart[1] < together[1] / 1.5
 
 
-def test_patients_with_several_cases_are_one():
+def test_patients_are_one_and_volumes_without_a_lesion_have_no_row():
     cases = {f"case_{n}": [n % 4 < 2] * 3 for n in range(24)}
     patients = pd.Series([f"p{n // 2}" for n in range(24)], index=list(cases))
 
     assert recall_and_width(cases, patient_of_case=patients)[1] > 1.15 * recall_and_width(cases)[1]
-
-
-def test_volumes_without_a_lesion_have_no_row():
     lesions = made_lesions({"case_1": [True, False]})
     lesions.loc[0, "volume_mm3"] = 1000.0
     lesions.loc[1, "counted"] = False

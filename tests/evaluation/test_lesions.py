@@ -50,19 +50,16 @@ def test_a_found_a_missed_and_an_invented_lesion(match):
     assert row["lesion_nsd"] == pytest.approx(1 / 3)
 
 
-def test_an_iou_below_the_threshold_is_a_missed_and_an_invented_lesion():
-    row = scored(TWO, FOUND_ONE, match="iou:0.76")
-
-    assert [row[name] for name in COUNTS] == [2, 0, 2, 2]
-    assert [row[name] for name in METRICS] == [0, 0, 0, 0, 0, 0, 0]
-
-
-def test_a_pair_at_exactly_the_threshold_counts_and_outputs_say_so():
+def test_a_pair_at_exactly_the_threshold_counts_and_one_below_does_not():
     row = scored(line(1, 1), line(1, 0))
 
     assert [row[name] for name in COUNTS] == [1, 1, 1, 0]
     assert row["pq"] == 0.5
     assert "(a pair at exactly 0.5 counts)" in Instances(("*",)).definition
+    row = scored(TWO, FOUND_ONE, match="iou:0.76")
+
+    assert [row[name] for name in COUNTS] == [2, 0, 2, 2]
+    assert [row[name] for name in METRICS] == [0, 0, 0, 0, 0, 0, 0]
 
 
 def test_one_to_one_takes_the_pair_with_the_largest_iou_first():
@@ -100,15 +97,12 @@ def test_brats_joins_lesions_whose_dilations_touch():
     assert apart["lesion_dice"] == pytest.approx(1 / 4)
 
 
-def test_lesions_up_to_a_volume_are_neither_missed_nor_is_what_matches_them_invented():
+def test_lesions_up_to_a_volume_in_mm3_are_neither_missed_nor_invented():
     # As for BraTS 2023, those of exactly the volume are left out.
     row = scored(TWO, line(1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1), match="overlap", above_mm3=2.0)
 
     assert [row[name] for name in COUNTS] == [1, 1, 3, 2]
     assert row["lesion_dice"] == pytest.approx(6 / 7 / 3)
-
-
-def test_the_volume_is_in_mm3():
     row = scored(TWO, FOUND_ONE, above_mm3=2.0, spacing=(1.0, 1.0, 0.5))
 
     assert [row[name] for name in COUNTS] == [0, 0, 1, 1]
@@ -138,7 +132,7 @@ def test_no_lesion_in_either(empty, value, distance):
     assert math.isnan(row["lesion_hd95"]) if distance is None else row["lesion_hd95"] == distance
 
 
-def test_an_empty_prediction_misses_everything_and_an_empty_reference_makes_everything_invented():
+def test_of_empty_maps_all_is_missed_or_invented_at_most_the_diagonal():
     missed = scored(TWO, np.zeros_like(TWO), metrics=(*METRICS, *DISTANCES))
     invented = scored(np.zeros_like(TWO), TWO, metrics=(*METRICS, *DISTANCES))
 
@@ -146,24 +140,18 @@ def test_an_empty_prediction_misses_everything_and_an_empty_reference_makes_ever
         assert [m for m in (*METRICS, *DISTANCES) if math.isnan(row[m])] == [undefined]
         assert {row[m] for m in (*METRICS, "lesion_nsd") if m != undefined} == {0}
         assert row["lesion_hd95"] == 374
-
-
-def test_the_diagonal_can_be_the_distance_of_missed_lesions():
     row = scored(TWO, FOUND_ONE, empty="diagonal", metrics=("lesion_hd95",), spacing=(1.0, 1.0, 2.0))
 
     assert row["lesion_hd95"] == pytest.approx((2 * 0.95 + 2 * 24) / 3)
 
 
-def test_voxels_that_are_ignored_are_in_no_predicted_lesion():
+def test_ignored_voxels_have_no_lesion_and_regions_those_of_their_labels():
     reference, prediction = line(1, 1, 0, 9, 9, 9, 0), line(1, 1, 0, 1, 1, 1, 1)
 
     row = scored(reference, prediction, labels=Labels({"lesion": (1,)}, ignore=9))
 
     # What is left of the predicted lesion beside the ignored voxels is one of its own.
     assert [row[name] for name in COUNTS] == [1, 1, 2, 1]
-
-
-def test_a_region_has_the_lesions_of_its_labels_together():
     reference, prediction = line(1, 2, 0, 0, 2), line(2, 2, 0, 0, 0)
 
     row = scored(reference, prediction, labels=Labels({"whole": (1, 2)}))

@@ -33,8 +33,5 @@ def test_options_that_python_code_gives_by_name_replace_those_of_an_object(tmp_p
 def test_what_an_evaluation_does_not_record_has_its_default():
     assert EvaluateOptions.of({}) == EvaluateOptions(metrics=())
     assert EvaluateOptions.of({"seed": 3, "of_later_versions": 1}) == EvaluateOptions(metrics=(), seed=3)
-
-
-def test_one_name_may_stand_for_a_sequence_of_one():
     options = EvaluateOptions(by="centre", metrics="dice", instances="tumour")
     assert (options.by, options.metrics, options.instances) == (("centre",), ("dice",), ("tumour",))

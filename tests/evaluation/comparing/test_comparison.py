@@ -59,9 +59,6 @@ def test_table_by_hand():
     assert [first[name] for name in ("wins", "ties", "losses")] == [2, 1, 0]
     assert [second[name] for name in ("stratum", "n", "wins", "ties", "losses")] == ["B", 1, 0, 0, 1]
     assert np.isnan(second["mean_difference_low"])
-
-
-def test_columns_are_in_the_documented_order():
     parts = ("baseline", "method", "difference", "difference_low", "difference_high")
     statistics = ("mean", "std", "median", "iqr", "p75", "p25", "p10", "p5", "min", "max")
     expected = ["attribute", "stratum", "label", "metric", "baseline", "method", "n", "n_undefined"]
@@ -74,14 +71,6 @@ def test_columns_are_in_the_documented_order():
     table = compare(two([0.5], [0.5]), n_resamples=0).table
     assert list(COLUMNS) == expected
     assert table.columns.tolist() == expected
-
-
-def test_the_interval_of_the_mean_difference_is_paired():
-    values = np.linspace(0.1, 0.9, 60)
-    row = compare(two(values, values + 0.05)).table.iloc[0]
-
-    assert row["mean_difference_low"] == pytest.approx(0.05)
-    assert row["mean_difference_high"] == pytest.approx(0.05)
 
 
 def test_intervals_are_those_of_the_complete_pairs():
@@ -194,9 +183,6 @@ def test_the_typical_difference_of_many_cases_is_found_without_all_pairs(monkeyp
     monkeypatch.setattr(significance, "_MOST_LISTED", 10)
 
     np.testing.assert_allclose([typical_value(values) for values in samples], listed, rtol=1e-12, atol=0)
-
-
-def test_the_typical_difference_stands_beside_the_mean():
     rng = np.random.default_rng(0)
     baseline, method = rng.random(20) / 2, rng.random(20)
     row = compare(two(baseline, method)).table.iloc[0]
@@ -213,9 +199,6 @@ def test_holm_by_hand():
     assert adjusted == pytest.approx([0.03, 0.06, NAN, 0.06, 0.02], nan_ok=True)
     assert holm(np.array([0.6, 0.9])).tolist() == [1, 1]
     assert holm(np.array([])).tolist() == []
-
-
-def test_holm_corrects_within_a_metric_and_method():
     gains = np.arange(1, 7) / 100
     baseline = {"one": np.full(6, 0.5), "two": np.full(6, 0.5), "three": np.full(6, NAN)}
     method = {"one": 0.5 + gains, "two": 0.5 + gains * [1, -1, 1, -1, 1, -1], "three": np.full(6, NAN)}

@@ -123,6 +123,16 @@ def test_pages_of_the_table_hold_every_row_once(open_page):
 
     assert len(seen) == len(set(seen)) == 120
     assert not page.one('[data-do="next"]').is_enabled()
+    page = open_page(report(5000))
+    assert page.text("#count") == "Rows 1 to 50 of 15,000"
+
+    start = time.perf_counter()
+    page.run("document.querySelectorAll('#casetable th button')[0].click()")
+    page.run(
+        "const i = document.querySelector('#filters input'); i.value = '0049'; i.dispatchEvent(new Event('input'))"
+    )
+    assert time.perf_counter() - start < 2
+    assert page.column(0)[:3] == ["case_0049"] * 3
 
 
 def test_clicking_a_dot_opens_its_case_and_back(open_page):
@@ -335,19 +345,6 @@ def test_a_picture_in_two_dimensions_fills_its_frame(open_page, width, height):
     assert shown[0] / shown[1] == pytest.approx(plane.aspect, rel=0.02)
     assert shown[0] > 0.9 * shown[2] or shown[1] > 600
     assert line < max(0.5 * shown[0] / plane.width, 0.7)
-
-
-def test_table_of_5000_cases_sorts_within_a_second(open_page):
-    page = open_page(report(5000))
-    assert page.text("#count") == "Rows 1 to 50 of 15,000"
-
-    start = time.perf_counter()
-    page.run("document.querySelectorAll('#casetable th button')[0].click()")
-    page.run(
-        "const i = document.querySelector('#filters input'); i.value = '0049'; i.dispatchEvent(new Event('input'))"
-    )
-    assert time.perf_counter() - start < 2
-    assert page.column(0)[:3] == ["case_0049"] * 3
 
 
 @pytest.mark.parametrize("make", [report, comparison])

@@ -48,14 +48,8 @@ def test_every_case_is_a_dot_at_its_value():
     assert re.findall(r'd="M([\d.]+) ', svg) == ["10.9", "236.9", "462.9"]
     assert "P5 5.0" in svg
     assert 'data-columns="3"' in svg
-
-
-def test_limited_figures_draw_the_worst():
     svg = distribution([stratum([10.0, 20.0, 90.0])], DICE, label="x", column=0, at_most=2)
     assert re.findall('data-row="(.)"', svg) == ["0", "1"]
-
-
-def test_figures_of_a_stratum_without_values_are_empty_frames():
     svg = distribution([stratum([])], HD95, label="x", column=0) + quantile_curves([stratum([])], DICE, label="x")
     assert 'class="dot' not in svg
     assert "polyline" not in svg
@@ -75,9 +69,6 @@ def test_volumes_of_more_than_a_decade_are_logarithmic():
     assert ">50<" in wide
     assert ">100<" in wide
     assert ">0<" in narrow
-
-
-def test_cases_without_volume_or_value_are_left_out():
     svg = against_volume(points([0, 5, math.nan, 6], [1, math.nan, 3, 4]), DICE, label="x", columns=[0, 1])
     assert re.findall('data-row="(.)"', svg) == ["3"]
     assert not against_volume(points([0], [1]), DICE, label="x", columns=[0, 1])

@@ -79,15 +79,12 @@ def test_tables_in_the_form_of_the_paper(make):
     assert comparison_latex(make()) == (GOLDEN / f"{make.__name__}.tex").read_text(encoding="utf-8")
 
 
-def test_numbers_are_the_percentiles_in_per_cent():
+def test_tables_have_percentiles_in_per_cent_and_better_ones_bold():
     # Spina bifida, white matter, ERM: evenly from 60 to 98 %: P25 is 60 + 0.25 * 38.
     row = next(line for line in comparison_latex(table_2()).splitlines() if "Spina bifida" in line and "&" in line)
     shown = re.findall(r"withbelow{([\d.]+)}{(\S+), ", row)
     assert [value for value, _ in shown] == ["79.0", "79.0", "19.0", "69.5", "63.8", "61.9"]
     assert shown[0][1] == "[76.0"
-
-
-def test_bold_is_better_than_every_other_method_by_five_points():
     bold = [line for line in comparison_latex(table_2()).splitlines() if "textbf" in line and "Mean" not in line]
     # From 40 to 60 %: every statistic but the upper end moves by at least five points.
     assert [line.split("&")[2].strip() for line in bold] == ["cerebellum"]
@@ -99,16 +96,10 @@ def test_bold_is_better_than_every_other_method_by_five_points():
     assert r"\textbf{61.0}" in comparison_latex(comparison_of({"a": scores, "b": better}, strata))
     three = comparison_latex(comparison_of({"a": scores, "b": better, "c": nearly}, strata))
     assert r"\textbf{61.0}" not in three
-
-
-def test_smaller_interquartile_range_is_better():
     wide, narrow = scores_from({("all", "one"): (0.0, 1.0)}), scores_from({("all", "one"): (0.2, 0.8)})
     text = comparison_latex(comparison_of({"wide": wide, "narrow": narrow}, pathology_of(wide, ["all"])))
     assert r"\withbelow{50.0}{[47.0, 53.0]} & \withbelow{\textbf{30.0}}{" in text
     assert r"\withbelow{50.0}{[47.0, 53.0]} & \withbelow{25.0}{" in text
-
-
-def test_distances_are_in_mm_and_never_bold():
     scores, strata = scores_of(60, labels=("one",), metrics=("dice", "hd95"))
     far = scores.assign(hd95=scores["hd95"] + 30)
     text = comparison_latex(comparison_of({"far": far, "near": scores}, strata, ("hd95",)))

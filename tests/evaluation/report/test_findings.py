@@ -18,7 +18,7 @@ def two_strata(n_worse=21, n_better=21, metric="dice"):
     return scores, {"centre": ordered(["A"] * n_worse + ["B"] * n_better, cases)}
 
 
-def test_finding_says_what_one_case_in_twenty_scores():
+def test_findings_say_what_the_worst_cases_score():
     found = findings(evaluation_of(*two_strata()))
 
     assert len(found) == 1
@@ -28,37 +28,25 @@ def test_finding_says_what_one_case_in_twenty_scores():
         "The best stratum is B with 50.0 %: a gap of 49.0 points."
     )
     assert (found[0].where, found[0].caption, found[0].tone) == ("centre", "Dice, 5th percentile", "worse")
-
-
-def test_finding_of_few_cases_is_their_mean_and_says_so():
     found = findings(evaluation_of(*two_strata(n_worse=5)))[0]
 
     assert found.value == "2.0 %"
     assert "The mean Dice is 2.0 %" in found.text
     assert "(0.0, 1.0, 2.0, 3.0, 4.0), among 5 cases with a value. The mean is given because so few cases" in found.text
     assert found.caption == "Dice, mean"
-
-
-def test_finding_of_distances_looks_at_the_far_quarter():
     scores, strata = two_strata(metric="hd95")
     found = findings(evaluation_of(scores, strata, ("hd95",)))[0]
 
     assert found.title == "Cerebellum is worst in B"
     assert found.text.startswith("One case in four has HD95 above 0.5 mm")
     assert "a gap of 0.3 mm" in found.text
-
-
-def test_findings_are_worst_first():
-    values = [float(found.value.split()[0]) for found in findings(evaluation_of(*scores_of(120)))]
-    assert len(values) == 6
-    assert values == sorted(values)
-
-
-def test_one_stratum_has_nothing_to_be_worse_than():
     scores, _ = two_strata()
     found = findings(evaluation_of(scores, {}))[0]
     assert found.title == "Cerebellum, all cases"
     assert "gap" not in found.text
+    values = [float(found.value.split()[0]) for found in findings(evaluation_of(*scores_of(120)))]
+    assert len(values) == 6
+    assert values == sorted(values)
 
 
 def test_lowest_value_is_not_called_below_itself_and_no_value_is_nothing():
@@ -88,7 +76,7 @@ def changed_by(amount, **options):
     return verdicts(comparison_of({"ERM": before, "DRO": after}, strata))
 
 
-def test_verdict_names_the_largest_gain():
+def test_verdict_names_gains_losses_and_the_worst_stratum():
     verdict = changed_by(0.1)[0]
 
     assert verdict.method == "DRO"
@@ -100,9 +88,6 @@ def test_verdict_names_the_largest_gain():
     gain = verdict.findings[0]
     assert (gain.title, gain.value, gain.tone) == ("Cerebellum in A gains most", "+10.0 points", "better")
     assert "+10.0 points (95 %" in gain.text or "+10.0 points." in gain.text
-
-
-def test_verdict_names_a_loss_and_says_that_nothing_changed():
     lost = changed_by(-0.1)[0].findings
     assert (lost[0].title, lost[0].value, lost[0].tone) == ("Cerebellum in A loses most", "−10.0 points", "worse")
     (nothing,) = changed_by(0.0)
@@ -110,6 +95,11 @@ def test_verdict_names_a_loss_and_says_that_nothing_changed():
     assert nothing.findings == ()
     # Tails of few cases are left out.
     assert "5th percentile" not in changed_by(0.1, n_worse=5, n_better=5)[0].summary
+    before, strata = two_strata()
+    after = before.assign(dice=before["dice"] + np.where(before["case"] < "c021", 0.04, 0.2))
+    found = verdicts(comparison_of({"ERM": before, "DRO": after}, strata))[0].findings
+    titles = ["Cerebellum in B gains most", "Cerebellum in A was the worst with ERM"]
+    assert [(f.title, f.value) for f in found] == list(zip(titles, ["+20.0 points", "+4.0 points"], strict=True))
 
 
 def small_gain(**columns):
@@ -128,6 +118,11 @@ def test_verdict_says_what_may_be_chance_and_who_gained():
     assert "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0." in sure.text
     assert "of the typical case +2.0 [0.0, +4.0]" in sure.text
     assert "chance" not in sure.text
+    nothing = {f"{s}_difference_{end}": math.nan for s in ("mean", "p5", "typical") for end in ("low", "high")}
+    gain = small_gain(**nothing)
+    assert "includes 0" not in gain.text
+    assert gain.text.endswith("So few cases give no interval of the mean.")
+    assert small_gain(**nothing, holm_p=0.3).text.endswith("(p = 0.300). This may be chance.")
 
 
 def test_a_mean_that_moves_against_the_cases_is_said_so():
@@ -137,22 +132,6 @@ def test_a_mean_that_moves_against_the_cases_is_said_so():
     summary = verdicts(comparison)[0].summary
     assert summary.startswith("Cases gain in 2 of 2 strata × labels")
     assert "In 2 of them the mean moves the other way: few cases change much." in summary
-
-
-def test_verdict_follows_the_worst_stratum_of_the_baseline():
-    before, strata = two_strata()
-    after = before.assign(dice=before["dice"] + np.where(before["case"] < "c021", 0.04, 0.2))
-    found = verdicts(comparison_of({"ERM": before, "DRO": after}, strata))[0].findings
-    titles = ["Cerebellum in B gains most", "Cerebellum in A was the worst with ERM"]
-    assert [(f.title, f.value) for f in found] == list(zip(titles, ["+20.0 points", "+4.0 points"], strict=True))
-
-
-def test_gain_without_an_interval_is_not_said_to_have_one():
-    nothing = {f"{s}_difference_{end}": math.nan for s in ("mean", "p5", "typical") for end in ("low", "high")}
-    gain = small_gain(**nothing)
-    assert "includes 0" not in gain.text
-    assert gain.text.endswith("So few cases give no interval of the mean.")
-    assert small_gain(**nothing, holm_p=0.3).text.endswith("(p = 0.300). This may be chance.")
 
 
 def test_one_training_of_each_method_is_said_once():

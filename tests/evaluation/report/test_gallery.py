@@ -58,17 +58,10 @@ def test_worst_cases_are_the_lowest_of_every_stratum():
     inside = scores[(scores["label"] == "two") & (scores["centre"] == "C")].sort_values("dice")
     names = [choice.case for choice in chosen if (choice.stratum, choice.label) == ("C", "two")]
     assert names == inside["case"].tolist()[:2]
-
-
-def test_worst_cases_at_most_keeps_every_stratum_s_worst():
-    given = evaluation(30)
     all_of_them, few = worst_cases(given, per_stratum=3), worst_cases(given, per_stratum=3, at_most=12)
     assert len(few) == 12
     assert {(c.attribute, c.stratum, c.label) for c in few} == {(c.attribute, c.stratum, c.label) for c in all_of_them}
     assert worst_cases(given, at_most=0) == []
-
-
-def test_worst_cases_have_a_value_and_worst_distances_are_the_largest():
     scores, strata = scores_of(3, labels=("one",))
     scores["dice"] = [np.nan, 0.5, np.nan]
     assert {choice.case for choice in worst_cases(evaluation_of(scores, strata))} == {"case_0001"}

@@ -62,10 +62,6 @@ def test_hostile_names_add_no_element(which):
     assert "49" not in payload(hostile)["columns"][0]["names"]
 
 
-def test_page_says_the_same_for_the_same_input():
-    assert reports() == reports()
-
-
 def test_page_names_nothing_outside_itself():
     for html in reports():
         addresses = set(re.findall(r"https?://[^\"' ]+|url\([^)]*\)|@import", html))
@@ -79,15 +75,18 @@ def test_page_shows_every_number_of_the_strata_table():
     for record in evaluation.strata.to_dict("records"):
         for statistic in ("mean", "median", "iqr", "p25", "p10", "p5"):
             assert f"<b>{100 * record[statistic]:.1f}" in html
+    scores, strata = scores_of(30)
+    html = evaluation_html(evaluation_of(scores, strata, notes=("Two <b>predictions</b> were left out.",)))
+    assert "Two &lt;b&gt;predictions&lt;/b&gt; were left out." in html
+    assert "2 TP / (2 TP + FP + FN), over voxels" in html
+    assert "95 % percentile bootstrap, cases resampled within their stratum" in html
+    assert "p5 is uncertain in" in html
 
 
 def test_page_of_5000_cases_draws_every_case_and_stays_small():
     html = evaluation_html(evaluation_of(*scores_of(5000)))
     assert html.count('class="dot ') == 5000 * 3 * 3
     assert len(html.encode()) < 6_000_000
-
-
-def test_page_with_more_dots_than_a_browser_draws_says_what_it_leaves_out():
     labels = tuple(f"label {n}" for n in range(14))
     html = evaluation_html(evaluation_of(*scores_of(5000, labels=labels)))
     assert html.count('class="dot ') <= 120_000
@@ -106,22 +105,16 @@ def test_page_of_one_case(values):
     assert "nan" not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
 
 
-def test_page_without_strata_has_one_stratum_column_less():
+def test_page_has_what_there_is_of_strata_volumes_and_values():
     scores, _ = scores_of(6)
     html = evaluation_html(evaluation_of(scores, {}))
     assert "All cases" in html
     assert ">Stratum<" not in html
     assert [column["title"] for column in payload(html)["columns"]][:3] == ["Case", "Label", "Dice (%)"]
-
-
-def test_page_without_volumes_skips_the_figure_of_sizes():
     scores, strata = scores_of(6)
     assert 'id="volumes"' in evaluation_html(evaluation_of(scores, strata))
     scores[["reference_ml", "prediction_ml"]] = math.nan
     assert 'id="volumes"' not in evaluation_html(evaluation_of(scores, strata))
-
-
-def test_intersections_are_strata_but_not_columns():
     scores, strata = scores_of(12)
     pairs = strata["centre"].astype(object) + "," + strata["pathology"].astype(object)
     strata["centre,pathology"] = pairs.astype("category").cat.as_ordered()
@@ -129,24 +122,12 @@ def test_intersections_are_strata_but_not_columns():
     assert "By centre × pathology" in html
     assert "A × control" in html
     assert "centre,pathology" not in [column["title"] for column in payload(html)["columns"]]
-
-
-def test_infinite_distances_leave_the_page_whole():
     scores, strata = scores_of(6, labels=("one",), metrics=("dice", "hd95"))
     evaluation = evaluation_of(scores, strata, ("hd95",))
     scores.loc[0, "hd95"] = math.inf
     html = evaluation_html(evaluation)
     assert payload(html)["columns"][4]["values"][0] is None
     assert html.count('class="dot ') == 5 * 2 + 5
-
-
-def test_notes_and_definitions_are_in_the_page():
-    scores, strata = scores_of(30)
-    html = evaluation_html(evaluation_of(scores, strata, notes=("Two <b>predictions</b> were left out.",)))
-    assert "Two &lt;b&gt;predictions&lt;/b&gt; were left out." in html
-    assert "2 TP / (2 TP + FP + FN), over voxels" in html
-    assert "95 % percentile bootstrap, cases resampled within their stratum" in html
-    assert "p5 is uncertain in" in html
 
 
 def test_comparison_marks_gains_of_five_points():
@@ -157,6 +138,10 @@ def test_comparison_marks_gains_of_five_points():
     assert "<b>▼ −6.0" in lost
     assert "<b>▲ +6.0" in gained
     assert "<b>▲" not in lost
+    html = comparison_html(comparison_of({"ERM": scores, "DRO": scores}, strata))
+    # Both ends of a difference need all four bounds: it has two or none.
+    assert "the one bound" not in html
+    assert "Without brackets: too few cases for an interval." in html
 
 
 def test_reports_start_without_plotting_libraries():
@@ -166,11 +151,3 @@ def test_reports_start_without_plotting_libraries():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
-
-
-def test_a_comparison_explains_only_bounds_that_it_can_have():
-    scores, strata = scores_of(30)
-    html = comparison_html(comparison_of({"ERM": scores, "DRO": scores}, strata))
-    # Both ends of a difference need all four bounds: it has two or none.
-    assert "the one bound" not in html
-    assert "Without brackets: too few cases for an interval." in html

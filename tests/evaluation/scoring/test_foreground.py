@@ -52,7 +52,7 @@ def check_boxes(foreground, reference, prediction):
         assert not ((reference == value) | (prediction == value))[outside].any()
 
 
-def test_boxes_are_small():
+def test_boxes_are_small_types_may_differ_and_background_has_none():
     reference, prediction = np.zeros((2, 50, 60, 80), np.uint8)
     reference[20:24, 30:36, 40:48] = 3
     prediction[20:24, 31:36, 40:50] = 3
@@ -64,6 +64,16 @@ def test_boxes_are_small():
         1: (slice(2, 3), slice(3, 4), slice(0, 8)),
         3: (slice(20, 24), slice(30, 36), slice(40, 56)),
     }
+    reference, prediction = np.zeros((1, 2, 8), np.uint8), np.zeros((1, 2, 8), np.int16)
+    reference[0, 0, 0], prediction[0, 0, 0] = 200, 300
+
+    counts = Foreground.of(reference, prediction).counts
+
+    assert (200, 300) in zip(counts.reference.tolist(), counts.prediction.tolist(), strict=True)
+    foreground = Foreground.of(np.zeros((2, 3, 8), np.uint8), np.zeros((2, 3, 8), np.uint8))
+
+    assert foreground.boxes == {}
+    assert not foreground.counts.n_voxels.sum()
 
 
 @pytest.mark.parametrize("offset", [-5, 300, 70_000])
@@ -77,19 +87,3 @@ def test_values_that_are_no_indices(offset):
     counts = foreground.counts
     assert counts.n_voxels[(counts.reference == offset) & (counts.prediction == offset)].sum() == both.sum()
     check_boxes(foreground, reference, prediction)
-
-
-def test_maps_of_different_types_are_counted_together():
-    reference, prediction = np.zeros((1, 2, 8), np.uint8), np.zeros((1, 2, 8), np.int16)
-    reference[0, 0, 0], prediction[0, 0, 0] = 200, 300
-
-    counts = Foreground.of(reference, prediction).counts
-
-    assert (200, 300) in zip(counts.reference.tolist(), counts.prediction.tolist(), strict=True)
-
-
-def test_background_alone_has_neither_counts_nor_boxes():
-    foreground = Foreground.of(np.zeros((2, 3, 8), np.uint8), np.zeros((2, 3, 8), np.uint8))
-
-    assert foreground.boxes == {}
-    assert not foreground.counts.n_voxels.sum()

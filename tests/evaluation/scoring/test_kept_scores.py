@@ -88,6 +88,9 @@ def test_scores_are_read_as_they_were(tmp_path):
     assert found["a"].rows == [{"label": "tumour", "dice": 1 / 3, "n_reference": 3, "reference_ml": 0.1 + 0.2}]
     assert found["a"].sha256 == ("a" * 64, "")
     assert found["a"].reference_values == (1, 2)
+    for content in (b"", b"\n", b"[]\n", b"{}\n{}\n", b"\xff\xfe\n"):
+        (tmp_path / "kept").write_bytes(content)
+        assert known(tmp_path / "kept") == {}
 
 
 def test_lesions_are_kept_as_they_are_scored(tmp_path):
@@ -136,12 +139,6 @@ def test_scores_with_other_options_are_not_used(tmp_path, labels, scoring):
     keep(tmp_path / "kept", "a")
 
     assert known(tmp_path / "kept", labels, scoring) == {}
-
-
-def test_a_file_that_is_something_else_is_not_used(tmp_path):
-    for content in (b"", b"\n", b"[]\n", b"{}\n{}\n", b"\xff\xfe\n"):
-        (tmp_path / "kept").write_bytes(content)
-        assert known(tmp_path / "kept") == {}
 
 
 def test_an_interrupted_run_goes_on(interrupted, scored_again):

@@ -115,7 +115,7 @@ def test_tiff_takes_its_spacing_from_the_file_beside(tmp_path):
         read_label_map(tmp_path / "a.tif")
 
 
-def test_gzip_of_several_members_or_with_a_file_name_is_read(tmp_path):
+def test_unusual_files_are_read_as_simpleitk_reads_them(tmp_path):
     write_nifti(tmp_path / "a.nii", VALUES, np.eye(4))
     content = (tmp_path / "a.nii").read_bytes()
     (tmp_path / "b.nii.gz").write_bytes(gzip.compress(content[:400]) + gzip.compress(content[400:]))
@@ -124,15 +124,6 @@ def test_gzip_of_several_members_or_with_a_file_name_is_read(tmp_path):
 
     for name in ("b.nii.gz", "c.nii.gz"):
         assert np.array_equal(read_label_map(tmp_path / name).values, VALUES)
-
-
-def content_with(path, offset, form, *values):
-    content = bytearray(path.read_bytes())
-    struct.pack_into(form, content, offset, *values)
-    return bytes(content)
-
-
-def test_unusual_headers_are_left_to_simpleitk(tmp_path):
     write_nifti(tmp_path / "a.nii", VALUES, np.eye(4))
     # Scaled integers, and voxels that begin in the header.
     (tmp_path / "scaled.nii.gz").write_bytes(gzip.compress(content_with(tmp_path / "a.nii", 112, "<f", 1.0000001)))
@@ -142,6 +133,19 @@ def test_unusual_headers_are_left_to_simpleitk(tmp_path):
         with pytest.raises(UnusualNiftiError):
             read_nifti(tmp_path / name)
     assert np.array_equal(read_label_map(tmp_path / "scaled.nii.gz").values, VALUES)
+    write_nifti(tmp_path / "a.nii", VALUES, np.eye(4), dtype=np.float32)
+    (tmp_path / "b.nii").write_bytes(content_with(tmp_path / "a.nii", 112, "<2f", 2.0, 3.0))
+
+    values = read_label_map(tmp_path / "b.nii").values
+
+    assert np.array_equal(values, 2 * VALUES + 3)
+    assert np.array_equal(values, _read_with_itk(tmp_path / "b.nii").values)
+
+
+def content_with(path, offset, form, *values):
+    content = bytearray(path.read_bytes())
+    struct.pack_into(form, content, offset, *values)
+    return bytes(content)
 
 
 def as_big_endian(values, dtype, kind):
@@ -161,16 +165,6 @@ def test_big_endian_files_are_read_as_little_endian_ones(tmp_path, dtype, kind):
     assert big.values.dtype.isnative
     assert np.array_equal(big.values, VALUES)
     assert big.grid.affine == pytest.approx(little.grid.affine, abs=1e-4)
-
-
-def test_scaled_floats_are_read_as_simpleitk_reads_them(tmp_path):
-    write_nifti(tmp_path / "a.nii", VALUES, np.eye(4), dtype=np.float32)
-    (tmp_path / "b.nii").write_bytes(content_with(tmp_path / "a.nii", 112, "<2f", 2.0, 3.0))
-
-    values = read_label_map(tmp_path / "b.nii").values
-
-    assert np.array_equal(values, 2 * VALUES + 3)
-    assert np.array_equal(values, _read_with_itk(tmp_path / "b.nii").values)
 
 
 NOT_NUMBERS = {"nan": np.nan, "inf": np.inf}
@@ -238,7 +232,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_four_axes_are_refused_unless_one_has_length_one(tmp_path):
+def test_four_axes_and_colours_are_refused(tmp_path):
     image = SimpleITK.GetImageFromArray(np.zeros((2, 3, 4, 5), np.uint8), isVector=False)
     SimpleITK.WriteImage(image, str(tmp_path / "a.nrrd"))
     with pytest.raises(ValueError, match=r"4 axes .*a\.nrrd"):
@@ -247,6 +241,10 @@ def test_four_axes_are_refused_unless_one_has_length_one(tmp_path):
     nibabel.save(image, tmp_path / "a.nii.gz")
 
     assert read_label_map(tmp_path / "a.nii.gz").values.shape == VALUES.shape
+    colours = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(colours, isVector=True), str(tmp_path / "a.png"))
+    with pytest.raises(ValueError, match=r"one channel.*a\.png"):
+        read_label_map(tmp_path / "a.png")
 
 
 def test_unreadable_file_is_named(tmp_path, monkeypatch):
@@ -262,13 +260,6 @@ def test_unreadable_file_is_named(tmp_path, monkeypatch):
         path.chmod(0)
     with pytest.raises(PermissionError, match=r"a\.nii\.gz.*permissions"):
         read_label_map(path)
-
-
-def test_colours_are_refused(tmp_path):
-    colours = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
-    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(colours, isVector=True), str(tmp_path / "a.png"))
-    with pytest.raises(ValueError, match=r"one channel.*a\.png"):
-        read_label_map(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -308,9 +299,6 @@ def test_another_grid_is_refused(change, what):
 def test_another_shape_is_refused_even_if_the_corner_is_the_same():
     with pytest.raises(ValueError, match=r"shape \(7, 6, 5\), got \(7, 6, 4\)"):
         onto(VALUES[:4], Grid(VALUES[:4].shape, np.eye(4)), Grid(VALUES.shape, np.eye(4)))
-
-
-def test_rounded_headers_are_the_same_grid():
     affine = oblique_affine()
     stored = affine.astype(np.float32).astype(np.float64).round(5)
     assert onto(VALUES, Grid(VALUES.shape, stored), Grid(VALUES.shape, affine)) is not None

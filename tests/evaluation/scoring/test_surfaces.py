@@ -110,7 +110,7 @@ def test_pooled_percentile_where_one_direction_is_looked_through_less_far():
     assert distances.nsd(1) == pytest.approx(1975 / 2070)
 
 
-def test_two_cubes_one_voxel_apart():
+def test_cubes_a_far_voxel_and_a_plate_by_hand():
     reference, prediction = np.zeros((2, 12, 12, 12), np.uint8)
     reference[3:6, 3:6, 3:6] = prediction[3:6, 3:6, 4:7] = 1
 
@@ -123,9 +123,6 @@ def test_two_cubes_one_voxel_apart():
     # which is inside the other cube, has a border neighbour at 1 mm.
     assert row["assd"] == pytest.approx((9 * 2 + 1 * 1) / 26)
     assert row["nsd"] == pytest.approx(17 / 26)
-
-
-def test_a_voxel_far_away_counts():
     reference, prediction = np.zeros((2, 3, 4, 60), bool)
     reference[1, 1, 2] = prediction[1, 1, 52] = True
 
@@ -134,6 +131,16 @@ def test_a_voxel_far_away_counts():
     assert distances.hd95() == distances.hd() == distances.assd() == 25
     assert distances.nsd(24.9) == 0
     assert distances.nsd(25) == 1
+    reference = np.zeros((8, 8, 8), np.uint8)
+    reference[3, 1:6, 1:6] = 1
+    hollow = reference.copy()
+    hollow[3, 3, 3] = 0
+    labels, scoring = Labels({"plate": (1,)}), Scoring(("assd", "hd", "nsd"), nsd_tolerance_mm=0.5)
+
+    (row,) = score_case(reference, hollow, labels, scoring)
+
+    # 25 and 24 border voxels; only the voxel in the middle is 1 mm from the other border.
+    assert [row[name] for name in scoring.metrics] == pytest.approx([1 / 49, 1, 48 / 49])
 
 
 def test_a_slice_is_a_plane():
@@ -149,20 +156,7 @@ def test_a_slice_is_a_plane():
     assert as_plane[0]["nsd"] < 0.7, "the inside of a plane is no border"
 
 
-def test_label_one_slice_thick_in_a_volume_has_a_border_all_over():
-    reference = np.zeros((8, 8, 8), np.uint8)
-    reference[3, 1:6, 1:6] = 1
-    hollow = reference.copy()
-    hollow[3, 3, 3] = 0
-    labels, scoring = Labels({"plate": (1,)}), Scoring(("assd", "hd", "nsd"), nsd_tolerance_mm=0.5)
-
-    (row,) = score_case(reference, hollow, labels, scoring)
-
-    # 25 and 24 border voxels; only the voxel in the middle is 1 mm from the other border.
-    assert [row[name] for name in scoring.metrics] == pytest.approx([1 / 49, 1, 48 / 49])
-
-
-def test_distances_of_regions_are_those_of_the_union():
+def test_regions_are_their_union_and_ignored_voxels_have_no_border():
     rng = np.random.default_rng(0)
     reference, prediction = rng.integers(0, 3, (2, 6, 7, 8)).astype(np.uint16) * 400
     row = score_case(reference, prediction, Labels({"both": (400, 800)}), Scoring(ALL_DISTANCES))[0]
@@ -171,6 +165,14 @@ def test_distances_of_regions_are_those_of_the_union():
 
     assert row["hd95"] == whole.hd95()
     assert row["assd"] == whole.assd()
+    reference, prediction = np.zeros((2, 1, 10, 20), np.uint8)
+    reference[0, 2:8, 2:8] = prediction[0, 2:8, 2:8] = 1
+    reference[0, :, 12:] = 9
+    prediction[0, 3:5, 15:18] = 1
+
+    row = score_case(reference, prediction, Labels({"a": (1,)}, ignore=9), Scoring(("hd", "nsd")))[0]
+
+    assert (row["hd"], row["nsd"]) == (0, 1)
 
 
 @pytest.mark.parametrize("value", [5_000, -7])
@@ -182,17 +184,6 @@ def test_distances_do_not_depend_on_the_label_values(value):
     expected = score_case(reference, prediction, Labels({"a": (1,)}), scoring)
 
     assert score_case(reference * value, prediction * value, Labels({"a": (value,)}), scoring) == expected
-
-
-def test_ignored_voxels_have_no_border():
-    reference, prediction = np.zeros((2, 1, 10, 20), np.uint8)
-    reference[0, 2:8, 2:8] = prediction[0, 2:8, 2:8] = 1
-    reference[0, :, 12:] = 9
-    prediction[0, 3:5, 15:18] = 1
-
-    row = score_case(reference, prediction, Labels({"a": (1,)}, ignore=9), Scoring(("hd", "nsd")))[0]
-
-    assert (row["hd"], row["nsd"]) == (0, 1)
 
 
 @pytest.mark.parametrize("lacking", ["reference", "prediction", "both"])

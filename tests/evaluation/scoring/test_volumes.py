@@ -132,9 +132,6 @@ def test_the_worst_stratum_of_a_signed_error_is_farthest_from_zero():
 
     assert (row["statistic"], row["worst_stratum"], row["best_stratum"], row["gap"]) == ("mean", "B", "C", 4.5)
     assert METRICS["volume_error"].goodness(np.array([-5.0, 2.0])).tolist() == [-5, -2]
-
-
-def test_cases_with_the_label_do_not_lack_a_false_positive_volume():
     scores = pd.DataFrame({"n_reference": [4, 4, 0, 0], "n_prediction": [0, 4, 3, 0]})
     scores["false_positive_volume"], scores["relative_volume_error"] = [np.nan, np.nan, 3, 0], [-1, 0, np.nan, np.nan]
 
@@ -216,9 +213,6 @@ def test_comparisons_leave_signed_errors_out(two_methods, tmp_path):
     row = table[(table["label"] == "1") & (table["metric"] == "absolute_volume_error")].iloc[0]
     assert (row["wins"], row["ties"], row["losses"]) == (2, 1, 0)
     assert row["mean_difference"] == pytest.approx(-2 / 3)
-
-
-def test_pages_show_volumes_with_signs_and_units(two_methods):
     page = (two_methods / "ERM" / "out" / "report.md").read_text()
 
     assert "Volume error (ml)" in page

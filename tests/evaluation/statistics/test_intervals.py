@@ -98,24 +98,18 @@ def test_no_interval_of_a_mean_changes_its_width_in_a_step(find):
     assert ratios.max() < 1.06
 
 
-def test_the_mean_to_read_is_students_t_where_nothing_is_skewed():
+def test_the_mean_to_read_is_students_t_but_for_skewness_and_bounds():
     quantiles = stats.norm.ppf((np.arange(200) + 0.5) / 200)
     low, high = interval(quantiles, "mean", bounded=False)
     expected = stats.ttest_1samp(quantiles, 0).confidence_interval(0.95)
 
     assert (low, high) == pytest.approx((expected.low, expected.high), rel=0.01)
-
-
-def test_the_mean_to_read_reaches_farther_on_the_side_of_the_long_tail():
     x = np.random.default_rng(0).lognormal(size=80)
     (low, high), mean = interval(x, "mean", bounded=False), x.mean()
 
     assert high - mean > 1.2 * (mean - low) > 0
     assert interval(np.full(60, 0.3), "mean") == pytest.approx((0.3, 0.3), abs=1e-15)
     assert interval([0.0] + [1.0] * 9, "mean")[1] <= 1
-
-
-def test_the_mean_of_distances_has_no_bound_below_0():
     distances = np.array([3.0, 3.2, 4.1, 5.0, 4.0, 7.1, 6.0, 245.6])
     low, high = interval(distances, "mean", bounded=False)
 
@@ -137,7 +131,7 @@ def test_the_skewed_t_is_the_limit_of_bootstrap_t():
         assert np.abs(found - drawn).max() < 0.04 * np.ptp(drawn)
 
 
-def test_differences_of_means_have_students_t_of_the_pairs():
+def test_differences_have_students_t_or_reach_from_bound_to_bound():
     rng = np.random.default_rng(0)
     for n in (6, 49, 50, 60):
         before, after = rng.random((2, n)) / 2
@@ -145,6 +139,16 @@ def test_differences_of_means_have_students_t_of_the_pairs():
         expected = stats.ttest_rel(after, before).confidence_interval(0.95)
         np.testing.assert_allclose(found[MEAN], [expected.low, expected.high])
     assert difference_intervals([(np.zeros(7), np.zeros(7))], bounded=[True])[0, MEAN].tolist() == [0, 0]
+    x = np.random.default_rng(0).normal(size=(1, 60))
+    expected = stats.ttest_1samp(x[0], 0).confidence_interval(0.95)
+
+    np.testing.assert_allclose(mean_by_students_t(x, tail=0.025)[0], [expected.low, expected.high])
+    before, after = rng.random(100), rng.random(100)
+    (found,) = difference_intervals([(before, after)], bounded=[True])
+
+    for name in PERCENTILES:
+        (low, high), (later_low, later_high) = (interval(v, name) for v in (before, after))
+        assert tuple(found[list(STATISTICS).index(name)]) == (later_low - high, later_high - low)
 
 
 def test_the_bound_of_the_mean_counts_one_more_case_at_each_limit():
@@ -193,26 +197,9 @@ def test_bounds_of_large_samples_are_the_limits_of_many_draws(shape, monkeypatch
     assert np.abs(found - drawn).max() < 0.03 * np.ptp(drawn, axis=1).max() / 2 + 1e-4
 
 
-def test_students_t_is_scipys():
-    x = np.random.default_rng(0).normal(size=(1, 60))
-    expected = stats.ttest_1samp(x[0], 0).confidence_interval(0.95)
-
-    np.testing.assert_allclose(mean_by_students_t(x, tail=0.025)[0], [expected.low, expected.high])
-
-
 @pytest.mark.parametrize("statistic", ["min", "max", "std"])
 def test_extremes_and_the_standard_deviation_have_no_interval(statistic):
     assert np.isnan(interval(np.random.default_rng(0).random(100), statistic)).all()
-
-
-def test_differences_of_percentiles_reach_from_bound_to_bound():
-    rng = np.random.default_rng(0)
-    before, after = rng.random(100), rng.random(100)
-    (found,) = difference_intervals([(before, after)], bounded=[True])
-
-    for name in PERCENTILES:
-        (low, high), (later_low, later_high) = (interval(v, name) for v in (before, after))
-        assert tuple(found[list(STATISTICS).index(name)]) == (later_low - high, later_high - low)
 
 
 def test_intervals_do_not_depend_on_order_company_or_undefined_values():

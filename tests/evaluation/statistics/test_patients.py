@@ -49,9 +49,6 @@ def test_one_case_per_patient_is_as_without_patients():
     alone, together = described(values, None), described(values, np.random.default_rng(1).permutation(60))
 
     pd.testing.assert_frame_equal(together.drop(columns="n_patients"), alone)
-
-
-def test_copies_of_a_patient_say_nothing_new():
     values = np.random.default_rng(0).random(100)
     once, copied = described(values, None), described(np.repeat(values, 2), np.repeat(np.arange(100), 2))
 
@@ -165,9 +162,6 @@ def test_counts_say_cases_and_patients(two_evaluations):
         for note in summary_of(two_evaluations / "erm")["notes"]
     )
     assert scores_of(two_evaluations / "erm").groupby("who")["case"].nunique().tolist() == [2, 2, 2, 2]
-
-
-def test_wilcoxon_is_of_patients(two_evaluations):
     folders = [f"{name}={two_evaluations / name.lower()}" for name in ("ERM", "DRO")]
 
     result = run("compare", *folders, "-o", two_evaluations / "both", "--bootstrap", 50)

@@ -30,15 +30,20 @@ def test_statistics_of_eleven_values_by_hand():
     assert {name: row[name] for name in STATISTICS} == pytest.approx(expected)
     assert (row["attribute"], row["stratum"], row["label"], row["metric"]) == ("all", "all", "one", "dice")
     assert (row["n"], row["n_undefined"]) == (11, 0)
-
-
-def test_columns_are_in_the_documented_order():
     statistics = "mean,std,median,iqr,p75,p25,p10,p5,min,max"
     bounds = ",".join(f"{name}_low,{name}_high" for name in statistics.split(","))
     counts = "n,n_undefined,n_missed,n_invented,n_left_out,n_failed"
     columns = f"attribute,stratum,label,metric,{counts},{statistics},{bounds}"
     columns += ",mean_low_guaranteed,mean_high_guaranteed,failure_high"
     assert ",".join(summarise(scores([1.0])).columns) == columns
+    some, none, single = (summarise(scores(values)).iloc[0] for values in ([0.5, np.nan, 1.0], [np.nan], [0.5]))
+
+    assert (some["n"], some["n_undefined"], some["mean"]) == (3, 1, 0.75)
+    assert (none["n"], none["n_undefined"]) == (1, 1)
+    assert none[[*STATISTICS, *INTERVALS]].isna().all()
+    assert single[["std", *INTERVALS]].isna().all()
+    assert (single["iqr"], single["p5"]) == (0, 0.5)
+    assert summarise(scores(np.arange(60) / 60), n_resamples=0)[[*INTERVALS, *GUARANTEED]].isna().all(axis=None)
 
 
 def test_failures_are_counted_with_the_most_that_there_may_be():
@@ -60,17 +65,6 @@ def test_failures_are_counted_with_the_most_that_there_may_be():
 def test_a_failure_is_a_condition_on_one_metric(text):
     with pytest.raises(ValueError, match="`failure` must"):
         summarise(scores([0.5]), failure=text)
-
-
-def test_few_and_undefined_values():
-    some, none, single = (summarise(scores(values)).iloc[0] for values in ([0.5, np.nan, 1.0], [np.nan], [0.5]))
-
-    assert (some["n"], some["n_undefined"], some["mean"]) == (3, 1, 0.75)
-    assert (none["n"], none["n_undefined"]) == (1, 1)
-    assert none[[*STATISTICS, *INTERVALS]].isna().all()
-    assert single[["std", *INTERVALS]].isna().all()
-    assert (single["iqr"], single["p5"]) == (0, 0.5)
-    assert summarise(scores(np.arange(60) / 60), n_resamples=0)[[*INTERVALS, *GUARANTEED]].isna().all(axis=None)
 
 
 def test_strata_divide_the_cases_of_every_label_and_metric():
@@ -111,9 +105,6 @@ def test_intervals_are_those_of_the_stratum_alone():
     surely = guaranteed_means([values[1::2]], bounded=[True], n_resamples=300, seed=3)[0]
     assert table.loc["B", list(GUARANTEED[:2])].tolist() == pytest.approx(surely)
     assert table.loc["B", list(INTERVALS)].to_numpy(dtype=float) == pytest.approx(expected, rel=1e-11, nan_ok=True)
-
-
-def test_order_of_rows_does_not_matter():
     rows = scores(np.random.default_rng(0).random(30), volume=1.0)
     centre = pd.Series(["A", "B", "C"] * 10, index=rows["case"])
     expected, shuffled = (summarise(r, {"centre": centre}) for r in (rows, rows.sample(frac=1, random_state=1)))
@@ -166,9 +157,6 @@ def test_worst_strata_by_hand():
     assert by_statistic["best_stratum"].tolist() == ["B"] * 4
     assert by_statistic["worst"].tolist() == pytest.approx([0.3, 0.21, 8.0, 8.5])
     assert by_statistic["gap"].tolist() == pytest.approx([0.6, 0.6, 7.0, 7.5])
-
-
-def test_worst_strata_of_one_stratum_and_of_none_with_a_value():
     alone = worst_strata(summarise(scores([0.5, 0.7]), n_resamples=0))
     assert alone[["worst_stratum", "best_stratum", "gap"]].to_numpy().tolist() == [["all", "all", 0.0]] * 2
     assert worst_strata(summarise(scores([np.nan]), n_resamples=0)).empty
