@@ -66,9 +66,6 @@ def test_chi2_probabilities_go_from_uniform_to_the_hardest_cases():
     three, beta = np.array([0.0, 0.3, 0.8]), 2 * 3 / 0.5  # from twice n over the gap on
     np.testing.assert_allclose(chi2_probabilities(three, beta=beta), [0, 0, 1], atol=1e-15)
     assert chi2_probabilities(three, beta=0.99 * beta)[1] > 0
-
-
-def test_chi2_probabilities_do_not_lose_precision_far_from_zero():
     losses = np.array([0.0, 0.25, 0.5, 1.0])
     np.testing.assert_array_equal(chi2_probabilities(losses + 2.0**40, beta=1.7), chi2_probabilities(losses, beta=1.7))
 
@@ -105,8 +102,4 @@ def test_chi2_robust_loss_goes_from_the_mean_to_the_maximum():
     for beta in (0.0, 5e-324, 1e-200, 1e-40, 1e-15):
         assert chi2_robust_loss(losses, beta=beta) == pytest.approx(0.3, abs=1e-15)
     assert chi2_robust_loss(losses, beta=1e10) == pytest.approx(0.5, abs=1e-9)
-
-
-def test_chi2_robust_loss_adds_a_quarter_of_beta_times_the_variance_while_none_is_clipped():
-    losses = np.array([0.1, 0.5, 0.3])
     assert chi2_robust_loss(losses, beta=2.0) == pytest.approx(0.3 + losses.var() / 2, abs=1e-15)

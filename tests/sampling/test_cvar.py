@@ -135,28 +135,19 @@ def test_doro_never_draws_what_is_set_aside_and_is_cvar_of_the_rest(losses, alph
         np.testing.assert_allclose(np.delete(probabilities, aside), rest, atol=1e-12)
 
 
-def test_doro_always_leaves_a_case():
-    np.testing.assert_array_equal(doro_probabilities(np.array([5.0]), alpha=0.5, epsilon=0.99), [1])
-    almost_all = np.nextafter(1.0, 0)
-    np.testing.assert_array_equal(doro_probabilities(np.array([1.0, 2, 3]), alpha=1.0, epsilon=almost_all), [1, 0, 0])
-
-
-def test_set_aside_names_the_hardest_first():
+def test_set_aside_names_the_hardest_and_always_leaves_a_case():
     losses = np.array([0.1, 0.9, 0.4, 1.7, 0.2])
     assert set_aside(losses, epsilon=0.4).tolist() == [3, 1]
     assert set_aside(losses, epsilon=0.39).tolist() == [3]
     assert set_aside(losses, epsilon=0.0).tolist() == []
-
-
-def test_set_aside_counts_the_share_that_was_meant():
     # 0.29 * 100 is 28.999999999999996.
     assert len(set_aside(np.arange(100.0), epsilon=0.29)) == 29
-
-
-def test_set_aside_names_no_case_that_an_equal_one_could_replace():
     assert set_aside(np.array([2.0, 3.0, 2.0, 1.0, 0.0]), epsilon=0.4).tolist() == [1]
     assert set_aside(np.array([2.0, 3.0, 2.0, 1.0, 0.0]), epsilon=0.6).tolist() == [1, 0, 2]
     assert set_aside(np.ones(5), epsilon=0.8).tolist() == []
+    np.testing.assert_array_equal(doro_probabilities(np.array([5.0]), alpha=0.5, epsilon=0.99), [1])
+    almost_all = np.nextafter(1.0, 0)
+    np.testing.assert_array_equal(doro_probabilities(np.array([1.0, 2, 3]), alpha=1.0, epsilon=almost_all), [1, 0, 0])
 
 
 @given(some_losses, epsilons)

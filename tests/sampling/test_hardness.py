@@ -60,31 +60,27 @@ def test_draw_gives_the_importance_ratio_of_the_paper():
     assert estimate == pytest.approx(softmax(5.0 * fresh) @ gradients, abs=5e-3)
 
 
-def test_unseen_cases_come_first_once_each():
+def test_unseen_cases_come_first_once_each_until_their_loss_is_back():
     table = HardnessTable([f"{i}" for i in range(1500)], beta=100.0)
     rng = np.random.default_rng(0)
     drawn = np.concatenate([table.draw(4, rng=rng).indices for _ in range(375)])
     assert sorted(drawn) == list(range(1500)), "cases drawn but not yet seen are not drawn again while others wait"
     assert np.isnan(table.draw(3, rng=rng).stale_losses).all(), "all are on their way: one of them again"
-
-
-def test_unseen_cases_are_drawn_uniformly():
     first = [
         HardnessTable(list("abcde"), beta=1.0).draw(1, rng=np.random.default_rng(seed)).indices[0]
         for seed in range(2000)
     ]
     assert chisquare(np.bincount(first, minlength=5)).pvalue > 1e-3
-
-
-def test_unseen_cases_are_drawn_until_their_loss_is_back():
     table = HardnessTable(list("abcd"), beta=1.0, exploration=1e-4, replace=True)
-    rng = np.random.default_rng(0)
     table.update([0, 1, 3], [9.0, 9.0, 9.0])
     assert set(table.draw(50, rng=rng).indices) == {2}
     assert table.n_unseen == 1
     table.update([2], [0.0])
     assert table.n_unseen == 0
     assert set(table.draw(200, rng=rng).indices) == {0, 1, 3}
+    table = HardnessTable(list("abcd"), beta=5.0)
+    table.warming_up = True
+    assert sorted(np.concatenate([table.draw(2, rng=rng).indices for _ in range(2)])) == [0, 1, 2, 3]
 
 
 def test_update_keeps_block_sums_exact_after_many_updates():
@@ -128,9 +124,6 @@ def test_a_case_whose_losses_are_all_refused_keeps_the_exploration_floor():
     np.testing.assert_allclose(table.probabilities(), [0.01, 0.495, 0.495])
     counts = draw_counts(table, 20_000)
     assert chisquare(counts, table.probabilities() * counts.sum()).pvalue > 1e-3
-
-
-def test_draw_is_uniform_when_every_loss_was_refused():
     table = HardnessTable(list("abc"), beta=1.0, replace=True)
     table.update([0, 1, 2], [np.nan] * 3)
     assert chisquare(draw_counts(table, 3000)).pvalue > 1e-3
@@ -175,13 +168,6 @@ def test_a_table_that_warms_up_draws_uniformly_and_says_that_no_loss_decided():
     assert table.losses[0] == 0.5, "losses were collected meanwhile"
     np.testing.assert_allclose(table.probabilities().argmax(), 19)
     assert not np.isnan(table.draw(8, rng=np.random.default_rng(0)).stale_losses).any()
-
-
-def test_a_warm_up_begins_with_the_first_visits():
-    table = HardnessTable(list("abcd"), beta=5.0)
-    table.warming_up = True
-    rng = np.random.default_rng(0)
-    assert sorted(np.concatenate([table.draw(2, rng=rng).indices for _ in range(2)])) == [0, 1, 2, 3]
 
 
 def test_estimated_beta_is_one_over_the_standard_deviation_of_the_losses():

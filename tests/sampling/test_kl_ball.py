@@ -58,9 +58,6 @@ def test_limits():
     ties = np.array([1.0, 1.0, 1.0, 0.0])
     np.testing.assert_allclose(kl_probabilities(ties, beta=kl_ball_beta(ties, share=0.25)), [1 / 3, 1 / 3, 1 / 3, 0])
     assert kl_ball_beta(np.array([3.0]), share=0.5) == 0
-
-
-def test_losses_stay_unchanged():
     before = LOSSES.copy()
     kl_ball_beta(LOSSES, share=0.5)
     np.testing.assert_array_equal(LOSSES, before)
@@ -77,9 +74,6 @@ def test_a_table_follows_its_losses():
         draws = table.draw(2, rng=np.random.default_rng(0))
         np.testing.assert_allclose(draws.betas, table.rule.beta)
         np.testing.assert_allclose(draws.shares, table.probabilities()[draws.indices], rtol=1e-9)
-
-
-def test_a_refused_loss_leaves_the_others_their_share():
     table = HardnessTable(["a", "b", "c", "d"], rule=KLBall(0.0, 0.5), exploration=0.0)
     table.update([0, 1, 2, 3], [0.1, 0.5, 0.9, np.inf])
     probabilities = table.probabilities()
@@ -109,24 +103,21 @@ HOPELESS = np.concatenate([np.full(5, 0.1), OTHERS])
 FOLLOWING = np.concatenate([np.full(5, -0.5), OTHERS])
 
 
-def test_hopeless_cases_earn_nothing_and_those_that_follow_earn_the_share():
+def test_those_that_follow_earn_the_share_and_hopeless_cases_nothing():
     assert earned_share(FIRST, HOPELESS, share=0.5) == 1.0
     assert earned_share(FIRST, FOLLOWING, share=0.5) == pytest.approx(0.5)
     between = np.concatenate([np.full(5, -0.24), OTHERS])
     assert 0.6 < earned_share(FIRST, between, share=0.5) < 0.9
-
-
-def test_nothing_is_earned_before_anything_is_learnt():
     assert earned_share(FIRST, FIRST, share=0.5) == 1.0
     assert earned_share(FIRST, FOLLOWING / 100, share=0.5) == 1.0
     assert earned_share(np.zeros(1), np.ones(1), share=0.5) == 1.0
-
-
-def test_what_is_earned_does_not_depend_on_the_order_of_the_cases():
     order = np.random.default_rng(0).permutation(20)
     assert earned_share(FIRST[order], FOLLOWING[order], share=0.3) == pytest.approx(
         earned_share(FIRST, FOLLOWING, share=0.3)
     )
+    rule = EarnedBall(0.0, 0.5, first=np.append(FIRST, np.nan))
+    assert rule.following(np.append(FOLLOWING, np.nan)).beta == pytest.approx(kl_ball_beta(FOLLOWING, share=0.5))
+    assert rule.following(np.full(21, np.nan)).beta == 0
 
 
 def trained(losses, **options):
@@ -161,9 +152,3 @@ def test_a_table_restored_with_other_cases_begins_to_compare_anew(n_kept):
     for _ in range(2):
         other.update([0], [0.5])
     np.testing.assert_allclose(other.probabilities(), 1 / len(cases))
-
-
-def test_a_refused_loss_takes_no_part_in_what_is_earned():
-    rule = EarnedBall(0.0, 0.5, first=np.append(FIRST, np.nan))
-    assert rule.following(np.append(FOLLOWING, np.nan)).beta == pytest.approx(kl_ball_beta(FOLLOWING, share=0.5))
-    assert rule.following(np.full(21, np.nan)).beta == 0
