@@ -51,6 +51,13 @@ def test_without_words_it_shows_what_one_does_in_the_order_of_a_project(run):
     assert result.exit_code == 0
     steps = [result.stdout.index(step) for step in ("doctor", "nnUNetv2_train", "evaluate ", "compare ", "share ")]
     assert steps == sorted(steps)
+    result = run("trainers", "--check", "nnUNetTrainerDRO_beta10")
+    assert result.exit_code == 0
+    assert "beta10: Robustness" in result.stdout
+    wrong = run("trainers", "--check", "nnUNetTrainerDR0")
+    assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
+    folder = Path(run("trainers", "--path").stdout.strip())
+    assert [path.name for path in folder.glob("*.py")] == ["nnUNetTrainer_nnunet_dro.py"]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +93,11 @@ def test_help_groups_the_commands_and_names_each_once(run):
     listed = re.findall(r"^(\w+):$|^  ([a-z]\w+) ", run("--help").stdout, flags=re.MULTILINE)
     assert [group for group, _ in listed if group] == ["Options", "Train", "Evaluate", "Claims", "Share"]
     assert sorted(name for _, name in listed if name) == sorted(typer.main.get_command(app).commands)
+    text = run("evaluate", "--help").stdout
+    first = text[text.index("\nOptions:") : text.index("\nStrata:")]
+    assert re.findall(r"^  (?:-\w, )?(--\w+)", first, flags=re.MULTILINE) == [
+        *("--output", "--by", "--metrics", "--cases", "--overwrite", "--help"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,14 +144,6 @@ def test_an_error_leaves_columns_and_arguments_their_names():
     message = "`from` must be a model of `fold`, and column `from` be a number."
     assert with_flags(message, commands["finetune"]) == message.replace("`from`", "`--from`", 1)
     assert with_flags(message, commands["evaluate"]) == message
-
-
-def test_a_name_is_checked(run):
-    result = run("trainers", "--check", "nnUNetTrainerDRO_beta10")
-    assert result.exit_code == 0
-    assert "beta10: Robustness" in result.stdout
-    wrong = run("trainers", "--check", "nnUNetTrainerDR0")
-    assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -206,14 +210,6 @@ def test_a_command_takes_the_fields_of_a_dataclass():
     assert refused.stderr == "nnunet-dro: `--size` must be at least 1, got 0. Give --size.\n"
 
 
-def test_the_first_panel_of_evaluate_has_what_everybody_uses(run):
-    text = run("evaluate", "--help").stdout
-    first = text[text.index("\nOptions:") : text.index("\nStrata:")]
-    assert re.findall(r"^  (?:-\w, )?(--\w+)", first, flags=re.MULTILINE) == [
-        *("--output", "--by", "--metrics", "--cases", "--overwrite", "--help"),
-    ]
-
-
 def test_progress_on_a_terminal_shows_what_is_going_on():
     console = Console(force_terminal=True, width=100, file=StringIO())
     with progress_bar("Tuning", console=console) as progress:
@@ -235,11 +231,6 @@ def without(blocked, *arguments, then="from nnunet_dro.cli import main; main()")
 def test_version_is_the_packages():
     result = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True)
     assert result.stdout.strip() == f"nnunet-dro {__version__}"
-
-
-def test_trainers_path_holds_the_module_for_nnunet(run):
-    folder = Path(run("trainers", "--path").stdout.strip())
-    assert [path.name for path in folder.glob("*.py")] == ["nnUNetTrainer_nnunet_dro.py"]
 
 
 @pytest.mark.parametrize(

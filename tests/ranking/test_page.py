@@ -44,7 +44,7 @@ def test_distances_without_a_voxel_size_are_in_pixels(size, unit):
     assert ("HD95 (mm)" in page) == (unit == "mm")
 
 
-def test_names_with_markup_are_shown_as_they_are(odd):
+def test_files_hold_what_they_say_and_names_as_they_are(odd):
     files = ranking_files(odd)
     assert "<b>bold" not in files["report.html"]
     assert "&lt;b&gt;bold" in files["report.html"]
@@ -54,10 +54,6 @@ def test_names_with_markup_are_shown_as_they_are(odd):
     printed = terminal(odd)
     assert "<b>bold</b> & [red]x[/]" in printed
     assert "\x1b" not in printed
-
-
-def test_files_hold_what_they_say(odd):
-    files = ranking_files(odd)
     summary = json.loads(files["summary.json"], parse_constant=lambda name: pytest.fail(name))
     assert summary["format"] == "nnunet-dro ranking 1"
     assert sorted(summary["teams"]) == sorted(ODD_NAMES)
@@ -69,17 +65,19 @@ def test_files_hold_what_they_say(odd):
         *("ranks.csv", "agreement.csv", "bootstrap.csv", "kendall_tau.csv", "tests.csv", "cases.csv"),
         *("summary.json", "report.md", "report.html"),
     }
+    table = wins_table(odd)
+    won = odd.tests[odd.tests["significant"]].groupby(["better", "worse"]).size()
+    for team, row in zip(odd.teams, table.rows, strict=True):
+        others = [str(won.get((team, other), 0)) if other != team else "" for other in odd.teams]
+        assert [cell.text for cell in row] == [f"{odd.teams.index(team) + 1}. {team}", *others]
 
 
-def test_twenty_teams_fit_in_80_columns(twenty):
+def test_twenty_teams_fit_and_aggregate_only_names_no_case(twenty, odd):
     lines = terminal(twenty).splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) < 35
     rows = [line for line in lines if re.match(r" *\d+  team", line)]
     assert len(rows) == 20
-
-
-def test_aggregate_only_names_no_case_and_draws_none(odd, twenty):
     for content in ranking_files(twenty).values():
         assert "case_0" not in content
         assert 'class="dot' not in content
@@ -97,7 +95,7 @@ def test_without_samples_there_is_no_stability():
     assert "first in" not in terminal(ranking)
 
 
-def test_the_bump_chart_draws_equal_teams_one_below_the_other():
+def test_charts_of_ranks_and_blobs():
     stops = [Stop("all", "n = 4", np.array([1.0, 2, 2])), Stop("A", "n = 2", np.array([2.0, 1, 2]))]
     svg = str(bump_chart(["a", "b", "c"], stops, label="ranks").drawing)
     heights = [[point.split(",")[1] for point in points.split()] for points in re.findall(r'points="([^"]+)"', svg)]
@@ -105,26 +103,12 @@ def test_the_bump_chart_draws_equal_teams_one_below_the_other():
     assert len({way[0] for way in heights}) == len({way[1] for way in heights}) == 3
     assert heights[2][0] == heights[1][1]
     assert svg.count(", rank 2</title>") == 4
-
-
-def test_a_team_without_a_rank_has_no_mark():
     stops = [Stop("all", "", np.array([1.0, 2])), Stop("A", "", np.array([np.nan, np.nan]))]
     svg = str(bump_chart(["a", "b"], stops, label="ranks").drawing)
     assert svg.count("<circle") == 2
-
-
-def test_the_area_of_a_blob_is_its_share():
     figure = blob_plot(["a", "b"], np.array([[0.75, 0.25], [0.25, 0.75]]), [(1, 1, 2), (1, 2, 2)], label="blobs")
     radii = [float(r) for r in re.findall(r' r="([\d.]+)"', str(figure.drawing))]
     assert radii[0] ** 2 / radii[1] ** 2 == pytest.approx(3, rel=0.01)
-
-
-def test_the_table_counts_the_tasks_that_the_row_wins(odd):
-    table = wins_table(odd)
-    won = odd.tests[odd.tests["significant"]].groupby(["better", "worse"]).size()
-    for team, row in zip(odd.teams, table.rows, strict=True):
-        others = [str(won.get((team, other), 0)) if other != team else "" for other in odd.teams]
-        assert [cell.text for cell in row] == [f"{odd.teams.index(team) + 1}. {team}", *others]
 
 
 @pytest.mark.parametrize("aggregate_only", [False, True])

@@ -42,6 +42,8 @@ def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
     agreement = ranking.agreement.set_index(["scheme", "kind", "stratum"])["kendall_tau"]
     assert agreement["mean", "without", "A"] == pytest.approx(-2 / np.sqrt(2 * 3))
     assert agreement["mean", "without", "B"] == pytest.approx(2 / np.sqrt(2 * 3))
+    row = ranking.cases.set_index("case").loc["case_003"]
+    assert row[["dice_best", "dice_median", "dice_worst", "centre"]].tolist() == [0.9, 0.8, 0.5, "B"]
 
 
 def test_smaller_distances_are_better():
@@ -108,7 +110,7 @@ def test_the_overall_rank_is_that_of_the_mean_rank_over_metrics_and_labels():
     assert len(ranking.tests) == 4 * 5 * 4
 
 
-def test_the_tables_do_not_depend_on_the_order_of_the_teams():
+def test_tables_depend_on_the_seed_and_not_on_the_order_of_the_teams():
     teams = random_evaluations(4, 12)
     one = rank_evaluations(teams, by=["centre"], n_resamples=50)
     other = rank_evaluations(dict(reversed(teams.items())), by=["centre"], n_resamples=50)
@@ -116,13 +118,15 @@ def test_the_tables_do_not_depend_on_the_order_of_the_teams():
     for name, columns in (("ranks", key), ("bootstrap", ["scheme", "team"]), ("tests", ["better", "worse"])):
         tables = [getattr(r, name).sort_values(columns).reset_index(drop=True) for r in (one, other)]
         pd.testing.assert_frame_equal(*tables)
-
-
-def test_the_seed_decides_the_samples():
-    teams = random_evaluations(4, 12)
     one, same, other = (rank_evaluations(teams, n_resamples=50, seed=seed).bootstrap for seed in (1, 1, 2))
     assert one.equals(same)
     assert not one.equals(other)
+    teams = random_evaluations(3, 12)
+    full = rank_evaluations(teams, by=["centre"], n_resamples=20)
+    aggregate = rank_evaluations(teams, by=["centre"], n_resamples=20, aggregate_only=True)
+    assert (aggregate.cases, aggregate.values, aggregate.case_names) == (None, None, ())
+    assert aggregate.ranks.equals(full.ranks)
+    assert full.cases["case"].nunique() == 12
 
 
 def test_patients_of_the_evaluations_are_drawn_and_tested():
@@ -132,21 +136,6 @@ def test_patients_of_the_evaluations_are_drawn_and_tested():
     assert by_patient.tests["n"].max() == 12
     assert any("24 cases are of 12 patients" in note for note in by_patient.notes)
     assert ranks(by_case) == ranks(by_patient)
-
-
-def test_aggregate_only_holds_no_case():
-    teams = random_evaluations(3, 12)
-    full = rank_evaluations(teams, by=["centre"], n_resamples=20)
-    aggregate = rank_evaluations(teams, by=["centre"], n_resamples=20, aggregate_only=True)
-    assert (aggregate.cases, aggregate.values, aggregate.case_names) == (None, None, ())
-    assert aggregate.ranks.equals(full.ranks)
-    assert full.cases["case"].nunique() == 12
-
-
-def test_the_table_of_cases_names_the_best_and_the_worst_value():
-    ranking = rank_evaluations(three_teams(), by=["centre"], n_resamples=0)
-    row = ranking.cases.set_index("case").loc["case_003"]
-    assert row[["dice_best", "dice_median", "dice_worst", "centre"]].tolist() == [0.9, 0.8, 0.5, "B"]
 
 
 def test_evaluations_that_cannot_be_ranked_together_are_refused():

@@ -48,18 +48,12 @@ def test_test_based_ranking_counts_significant_wins():
     assert ranks([v[:5] for v in values], TEST) == [1, 1, 1]
 
 
-def test_equal_teams_share_the_smallest_rank():
+def test_equal_teams_share_a_rank_and_those_without_a_value_are_last():
     assert ranks_of(np.array([0.5, 0.9, 0.5, 0.1, np.nan])).tolist()[:4] == [2, 1, 2, 4]
     assert np.isnan(ranks_of(np.array([0.5, np.nan]))[1])
     assert ranks_of(np.array([0.1 + 0.2, 0.3])).tolist() == [1, 1]
-
-
-def test_a_team_without_a_value_is_last_in_the_case():
     contest = contest_of([[-np.inf, 0.9], [0.0, 0.1], [0.5, 0.5]])
     assert contest.case_ranks[0].T.tolist() == [[3, 2, 1], [1, 3, 2]]
-
-
-def test_a_case_without_any_value_does_not_count():
     values = [[0.1, np.nan, 0.5], [0.2, np.nan, 0.3]]
     for scheme in RankingScheme:
         expected = task_scores(contest_of([[0.1, 0.5], [0.2, 0.3]]), scheme)

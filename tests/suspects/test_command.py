@@ -146,12 +146,9 @@ def test_bad_input_is_one_line_and_writes_nothing(nowhere, files, options, words
     assert [path.name for path in folder.iterdir()] == list(files)
 
 
-def test_what_ranks_is_checked_in_python_too(nowhere):
+def test_what_ranks_is_checked_in_python_too(nowhere, monkeypatch):
     with pytest.raises(ValueError, match="`by` must be loss, weight or dice, got 'size'"):
         find_suspects(fold_folder(nowhere), by="size")
-
-
-def test_output_that_is_a_file_or_may_not_be_written_is_refused(nowhere, monkeypatch):
     folder = fold_folder(nowhere)
     write_log(folder, "hardness.csv", [{"a": 1.0}])
     (nowhere / "file").touch()

@@ -51,7 +51,7 @@ def model(tmp_path, monkeypatch):
     return folder.parent
 
 
-def test_folds_of_a_model_are_in_one_table(model):
+def test_folds_of_a_model_are_in_one_table_with_their_mean_ranks(model):
     result = done(model)
     assert result.stdout.splitlines()[-1] == str(model / "suspects.html")
     assert "loss stays highest (epochs 4 to 11, 5 folds)" in result.stdout
@@ -67,18 +67,12 @@ def test_folds_of_a_model_are_in_one_table(model):
     page = (model / "suspects.html").read_text()
     assert "<dt>Folds</dt><dd>0, 1, 2, 3, 4" in page
     assert "ranked one by one" in page
-
-
-def test_score_is_the_mean_of_the_folds_ranks(model):
     together = find_suspects(model).table.set_index("case")
     apart = [find_suspects(fold.folder).table.set_index("case")["score"] for fold in folds_of([model])]
 
     pd.testing.assert_series_equal(
         pd.concat(apart, axis=1).mean(axis=1).sort_index(), together["score"].sort_index(), check_names=False
     )
-
-
-def test_several_folds_can_be_named_and_the_others_are_left_alone(model):
     result = done(model / "fold_3", model / "fold_1", model / "fold_1", "-o", model / "out")
     assert "2 folds" in result.stdout
     table = read(model / "out").set_index("case")
@@ -104,9 +98,6 @@ def test_validation_dice_is_a_further_signal(model):
     assert table["score"].iloc[0] == pytest.approx(0.2)
     assert table["loss"].notna().all()
     assert "A low Dice marks a case to look at" in " ".join(result.stdout.split())
-
-
-def test_validated_cases_of_one_fold_come_without_a_rank(model):
     run(model / "fold_1")
 
     table = read(model / "fold_1")
@@ -173,11 +164,6 @@ def test_trusted_cases_are_marked_and_no_suspects(model):
     page = (model / "suspects.html").read_text()
     assert "<b>case_3</b>" in page
     assert ", trusted</figcaption>" in page.replace("\n", "")
-
-
-def test_case_table_that_cannot_be_read_is_said_so(model):
-    dataset = model.parents[2] / "nnUNet_raw" / "Dataset123_Made"
-    dataset.mkdir(parents=True)
     (dataset / "cases.csv").write_text("x\n1\n")
 
     assert "The case table is not used: `cases` must have a column `case`" in " ".join(run(model).stdout.split())

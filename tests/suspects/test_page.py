@@ -28,9 +28,6 @@ def test_curve_lies_above_the_median_where_the_loss_does():
     figure = Curves(log_of(LOSSES, [[3, 1, 1.2], [2, 1, 1.5], [0.5, 1, 1.5]]), ["c0"]).figure("c0")
     case, median = heights(figure, "curve s1"), heights(figure, "curve s6")
     assert [c < m for c, m in zip(case, median, strict=True)] == [True, True, False]
-
-
-def test_many_epochs_are_drawn_as_means_weighted_by_the_times_seen():
     values, times = np.zeros((240, 2)), np.ones((240, 2))
     values[0::2], times[0::2] = 1.0, 3
     curves = Curves(log_of(WEIGHTS, values, times), ["c0"])

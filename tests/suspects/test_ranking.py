@@ -31,9 +31,6 @@ def test_score_of_losses_is_the_mean_share_of_easier_cases(tmp_path):
     assert table.loc["b", "score"] == pytest.approx((0.75 + 0) / 2)
     assert table.loc["c", "score"] == pytest.approx((0.75 + 1) / 2)
     assert table["loss"].to_dict() == pytest.approx({"a": 2.0, "b": 2.0, "c": 3.5})
-
-
-def test_a_case_that_was_hard_once_is_no_suspect(tmp_path):
     epochs = [{"steady": 0.6, "once": 100.0 if n == 15 else 0.1, "x": 0.3, "y": 0.2} for n in range(20)]
     table = rank(tmp_path, "hardness.csv", epochs)
     assert table["case"].tolist() == ["steady", "x", "y", "once"]

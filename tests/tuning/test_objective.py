@@ -53,9 +53,23 @@ def test_distances_and_spreads_are_minimised(text):
     assert not parse_objective(text).maximise
 
 
-def test_no_value_at_all_is_an_error():
+def test_values_and_columns_must_be_there(tmp_path):
     with pytest.raises(ValueError, match="must be computed from cases with a value, got none"):
         parse_objective("mean").value(strata({("A", "organ"): (np.nan,)}, by=None))
+    table = tmp_path / "cases.csv"
+    table.write_text("case,centre\na,A\nb,B\nnobody,C\n")
+
+    check_objective(parse_objective("mean by centre worst"), table, ["a", "b"])
+    check_objective(parse_objective("mean"), None, ["a", "b"])
+
+    with pytest.raises(
+        ValueError, match=r"`by` must be a column of the case table, got 'scanner'\. Choose from: centre"
+    ):
+        check_objective(parse_objective("mean by scanner worst"), table, ["a", "b"])
+    with pytest.raises(ValueError, match="for `by centre`, got none"):
+        check_objective(parse_objective("mean by centre worst"), None, ["a", "b"])
+    with pytest.raises(ValueError, match="got none for c"):
+        check_objective(parse_objective("mean by centre worst"), table, ["a", "c"])
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
@@ -86,20 +100,3 @@ def test_what_is_no_objective_is_refused_in_one_line(text, message):
 
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_column_is_checked_before_anything_is_trained(tmp_path):
-    table = tmp_path / "cases.csv"
-    table.write_text("case,centre\na,A\nb,B\nnobody,C\n")
-
-    check_objective(parse_objective("mean by centre worst"), table, ["a", "b"])
-    check_objective(parse_objective("mean"), None, ["a", "b"])
-
-    with pytest.raises(
-        ValueError, match=r"`by` must be a column of the case table, got 'scanner'\. Choose from: centre"
-    ):
-        check_objective(parse_objective("mean by scanner worst"), table, ["a", "b"])
-    with pytest.raises(ValueError, match="for `by centre`, got none"):
-        check_objective(parse_objective("mean by centre worst"), None, ["a", "b"])
-    with pytest.raises(ValueError, match="got none for c"):
-        check_objective(parse_objective("mean by centre worst"), table, ["a", "c"])

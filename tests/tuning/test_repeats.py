@@ -127,9 +127,6 @@ def test_mean_and_spread_are_those_of_the_further_trainings():
     assert [one.trainer for one in found] == ["T2", "T0"]
     assert found[0].mean == pytest.approx(0.77)
     assert found[0].spread == pytest.approx(0.04 / 2**0.5)
-
-
-def test_best_value_decides_until_all_of_the_best_are_repeated():
     values = [0.9, 0.5, 0.8, 0.7]
     assert chosen_trial(made(values, {0: [0.1], 2: [0.8]})).number == 0
     assert chosen_trial(made(values, {0: [0.1], 2: [0.8], 3: [0.7]})).number == 2

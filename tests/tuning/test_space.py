@@ -22,18 +22,20 @@ def test_name_is_the_one_nnunet_finds():
     assert trainer_class(name).options == HWSOptions(
         beta=12.3, importance_sampling=False, momentum=0.25, warmup=2, subvolumes=(2, 2, 1), epochs=20, iterations=50
     )
-
-
-def test_values_at_their_defaults_are_left_out_of_the_name():
     made = space("nnUNetTrainerHWS", "beta:1:200", "warmup:0:5", "chi2", epochs=None)
 
     assert made.trainer_name({"beta": 100.0, "warmup": 0, "chi2": OFF}) == "nnUNetTrainerHWS"
-
-
-def test_group_trainer_keeps_its_column():
     made = space("GroupDRO_site", "nu:0.001:1:log")
 
     assert made.trainer_name({"nu": 0.1}) == "nnUNetTrainerGroupDRO_site_nu0.1_20epochs"
+    made = space("HWS", "beta:0:100", "warmup:0:5", "chi2", "noIS")
+
+    with pytest.raises(ValueError, match="`noIS` has no effect with `chi2`"):
+        made.trainer_name({"chi2": "chi2", "noIS": "noIS"})
+    # doro is refused without cvar, beta 0 is refused with warmup.
+    space("HWS", "doro:0:0.3", "cvar:0.1:0.5")
+    space("HWS", "doro:0.1:0.3", "cvar0.2")
+    space("HWS", "beta:0:100", "warmup:0:5")
 
 
 def test_sampled_numbers_have_three_digits_and_stay_in_the_range():
@@ -57,16 +59,10 @@ def test_sampled_numbers_have_three_digits_and_stay_in_the_range():
     assert sum(values["beta"] < 350 for values in seen) == pytest.approx(25, abs=12), (
         "half of them below, on a log scale"
     )
-
-
-def test_rounding_does_not_leave_the_range():
     made = space("HWS", "beta:1.2345:1.2389")
     trial = SimpleNamespace(suggest_float=lambda name, low, high, log: 1.2346)
 
     assert made.suggest(trial) == {"beta": 1.2345}
-
-
-def test_words_of_one_option_exclude_each_other():
     made = space("HWS", "hardCE", "hardPresent", "clip0.5to2")
     trial = SimpleNamespace(suggest_categorical=lambda name, choices: choices[-1])
 
@@ -75,20 +71,6 @@ def test_words_of_one_option_exclude_each_other():
     assert made.names == ["hardCE|hardPresent", "clip0.5to2"]
     assert values == {"hardCE|hardPresent": "hardPresent", "clip0.5to2": "clip0.5to2"}
     assert made.trainer_name(values) == "nnUNetTrainerHWS_clip0.5to2_hardPresent_20epochs"
-
-
-def test_combination_that_the_options_refuse_is_an_error_of_that_combination():
-    made = space("HWS", "beta:0:100", "warmup:0:5", "chi2", "noIS")
-
-    with pytest.raises(ValueError, match="`noIS` has no effect with `chi2`"):
-        made.trainer_name({"chi2": "chi2", "noIS": "noIS"})
-
-
-def test_ends_that_need_another_option_are_tried_with_it():
-    # doro is refused without cvar, beta 0 is refused with warmup.
-    space("HWS", "doro:0:0.3", "cvar:0.1:0.5")
-    space("HWS", "doro:0.1:0.3", "cvar0.2")
-    space("HWS", "beta:0:100", "warmup:0:5")
 
 
 @pytest.mark.parametrize(

@@ -117,15 +117,12 @@ def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
     assert not fake.calls
 
 
-def test_file_that_is_no_study_is_refused(fake, tune):
+def test_file_or_url_that_is_no_study_is_refused_without_its_password(fake, tune):
     folder = fake.results / "tuning" / "HWS_4epochs__nnUNetPlans__2d__fold_0"
     folder.mkdir(parents=True)
     (folder / "study.db").write_text("This is a diary, and no database of anything at all.")
 
     refused(tune(*BETA, code=2), "file is not a database")
-
-
-def test_url_that_leads_nowhere_is_refused_without_its_password(fake, tune):
     result = tune(*BETA, "--storage", "nodatabase://me:secret@host/db", code=2)
 
     refused(result, "nodatabase")
