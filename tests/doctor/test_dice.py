@@ -22,8 +22,5 @@ def test_dice_of_labels_regions_and_what_to_ignore_by_hand():
     assert ignored["whole"] == pytest.approx(8 / 9)
     assert ignored["core"] == pytest.approx(4 / 5)
     assert math.isnan(ignored["none"])
-
-
-def test_other_shapes_are_refused():
     with pytest.raises(ValueError, match=r"the prediction must have the shape of the reference, \(2, 4\)"):
         scores(REFERENCE, PREDICTION[:1], Labels({"one": (1,)}))

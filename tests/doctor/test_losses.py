@@ -16,15 +16,9 @@ def test_spread_of_losses_with_known_parts():
     assert spread.between == pytest.approx(0.3, rel=0.05)
     assert spread.within == pytest.approx(0.2, rel=0.05)
     assert spread.share_between == pytest.approx(0.09 / 0.13, rel=0.1)
-
-
-def test_single_losses_say_nothing_of_the_noise():
     spread = loss_spread([[0.0], [2.0]])
     assert spread.between == 1
     assert math.isnan(spread.within)
-
-
-def test_losses_that_are_not_finite_are_left_out():
     assert loss_spread([[0.0, math.nan], [1.0, 1.0], [math.inf, 0.5]]).within == 0
 
 

@@ -51,7 +51,7 @@ def test_every_finding_has_its_words(tmp_path, heading):
     assert f"<h2>{heading}</h2>" in doctor_html(answer)
 
 
-def test_hard_strata_come_with_the_command_and_their_share_of_the_draws(tmp_path):
+def test_hard_strata_come_with_the_command_and_what_it_would_draw(tmp_path):
     answer = answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path)
     text = printed(answer)
     assert answer.trainer == "nnUNetTrainerDRO"
@@ -60,17 +60,15 @@ def test_hard_strata_come_with_the_command_and_their_share_of_the_draws(tmp_path
     assert of_cases == pytest.approx(8 / 68)
     assert of_draws > 2 * of_cases
     assert f"The stratum rare (site) gets {100 * of_draws:.0f} % of these draws, with 12 % of the cases." in text
-
-
-def test_without_a_finite_loss_the_trainer_is_named_and_nothing_of_its_draws(tmp_path):
     answer = answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path, noise=np.nan)
     lines = printed(answer).splitlines()
     assert lines[2] == "Robust training is worth a try: nnUNetTrainerDRO."
     assert "-tr nnUNetTrainerDRO" in lines[3]
     assert "No finite loss was measured" in doctor_html(answer)
-
-
-def test_suspects_are_named_where_a_log_can_rank_them(tmp_path):
+    text = printed(answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path, n_epochs=4))
+    assert text.startswith("Hard to learn")
+    assert "Note: The training is short: 1,000 iterations" in text
+    assert "nnUNetTrainerDRO_4epochs" in text
     answer = answer_of(TABLES["A few outliers"], tmp_path)
     assert "nnunet-dro suspects" not in printed(answer)
     (answer.fold.folder / "hardness.csv").write_text("epoch,case,loss,probability,draws\n")
@@ -102,13 +100,6 @@ def test_a_training_that_cannot_tell_says_why_and_to_train_longer(tmp_path, dice
     )
     assert lines[2].startswith("Train longer")
     assert not any("stay as it is" in line or line.startswith("Note: The training is short") for line in lines)
-
-
-def test_what_fails_in_a_short_training_is_said_with_a_note(tmp_path):
-    text = printed(answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path, n_epochs=4))
-    assert text.startswith("Hard to learn")
-    assert "Note: The training is short: 1,000 iterations" in text
-    assert "nnUNetTrainerDRO_4epochs" in text
 
 
 def test_a_stratum_that_is_a_little_lower_is_named(tmp_path):
