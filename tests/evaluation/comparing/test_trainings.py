@@ -88,6 +88,10 @@ def test_what_the_trainings_of_a_pair_share_cancels():
 def test_pairs_are_by_position_or_all():
     assert training_pairs(3, 3) == [(0, 0), (1, 1), (2, 2)]
     assert training_pairs(2, 1) == [(0, 0), (1, 0)]
+    with pytest.raises(ValueError, match=r"name every method once, got 'a, training 2' twice"):
+        compare({"a, training 2": trainings(0.5), "a": trainings(0.5, 0.6)})
+    with pytest.raises(ValueError, match="one or more of each method, got none of 'b'"):
+        compare({"a": trainings(0.5), "b": []})
 
 
 def trainings(*means, n=60):
@@ -170,13 +174,6 @@ def test_patients_are_what_is_independent_with_trainings_too():
     assert widths[0] > 1.5 * widths[1]
 
 
-def test_methods_with_the_names_of_trainings_are_refused():
-    with pytest.raises(ValueError, match=r"name every method once, got 'a, training 2' twice"):
-        compare({"a, training 2": trainings(0.5), "a": trainings(0.5, 0.6)})
-    with pytest.raises(ValueError, match="one or more of each method, got none of 'b'"):
-        compare({"a": trainings(0.5), "b": []})
-
-
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """Evaluations erm0 to erm2 and dro0 to dro2."""
@@ -203,6 +200,14 @@ def test_the_command_takes_trainings_with_commas(study, tmp_path):
         assert "trainings +3.1 to +9.4" in text
         assert "other cases and other trainings" in text
     assert "+3.1 to +9.4" in result.stdout
+    (study / "lr=1").mkdir(exist_ok=True)
+    for file in (study / "erm0").iterdir():
+        (study / "lr=1" / file.name).write_bytes(file.read_bytes())
+
+    result = run("compare", f"A={study / 'lr=1'}", f"B={study / 'dro0'}", "-o", tmp_path / "one", "--bootstrap", 0)
+
+    assert result.exit_code == 0, result.output
+    assert isinstance(read_csv(tmp_path / "one" / "comparison.csv"), pd.DataFrame)
 
 
 @pytest.mark.parametrize(
@@ -222,14 +227,3 @@ def test_unclear_folders_are_refused_in_one_line(study, tmp_path, entry, words):
     result = run("compare", f"ERM={folders}", f"DRO={study / 'dro0'}", "-o", tmp_path / "out")
 
     check_refused(result, tmp_path, words.format(root=study))
-
-
-def test_an_equals_sign_in_a_folder_is_no_riddle(study, tmp_path):
-    (study / "lr=1").mkdir(exist_ok=True)
-    for file in (study / "erm0").iterdir():
-        (study / "lr=1" / file.name).write_bytes(file.read_bytes())
-
-    result = run("compare", f"A={study / 'lr=1'}", f"B={study / 'dro0'}", "-o", tmp_path / "out", "--bootstrap", 0)
-
-    assert result.exit_code == 0, result.output
-    assert isinstance(read_csv(tmp_path / "out" / "comparison.csv"), pd.DataFrame)
