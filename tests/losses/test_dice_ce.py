@@ -224,11 +224,6 @@ def expected_of_one(made, logits, target):
     return float(voxelwise / max(int(takes_part.sum()), 1) - (sum(dice) / len(dice) if dice else 1))
 
 
-def test_presence_is_not_looked_for_unless_asked():
-    made = Configuration()
-    assert per_case_loss(made.loss())(*made.batch()).is_predicted is None
-
-
 # Precision
 
 
@@ -282,6 +277,8 @@ def test_options_of_the_known_loss_are_refused_with_another(name, options, words
 def test_missing_shares_are_refused():
     with pytest.raises(ValueError, match="`shares`"):
         per_case_loss(Configuration(deep_supervision=True).loss(), HWSOptions(logit_adjustment=1.0))
+    made = Configuration()
+    assert per_case_loss(made.loss())(*made.batch()).is_predicted is None
 
 
 @pytest.mark.parametrize(

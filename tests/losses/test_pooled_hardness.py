@@ -24,6 +24,12 @@ def test_without_memory_it_is_the_loss_of_a_patch_that_has_all_classes():
     pooled = PooledHardness(5, memory=0.0)
     for _ in range(2):
         torch.testing.assert_close(pooled(torch.tensor([3, 1]), cases), cases.hardness)
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 2, 6, 6, generator=generator)
+    target = torch.randint(0, 2, (2, 3, 6, 6), generator=generator)
+    loss = loss_of(regions=True, do_bg=True, ignore_label=1)
+    cases = loss(logits, target)
+    torch.testing.assert_close(PooledHardness(2, memory=0.5)(torch.arange(2), cases), cases.hardness)
 
 
 @pytest.mark.parametrize("batch_dice", [False, True])
@@ -63,9 +69,6 @@ def test_a_case_without_any_class_is_as_hard_as_its_cross_entropy():
     cases = loss_of()(batch(1)[0], empty)
     hardness = PooledHardness(1, memory=0.9)(torch.tensor([0]), cases)
     torch.testing.assert_close(hardness, cases.cross_entropy[0] / 64 - 1)
-
-
-def test_a_class_of_another_patch_counts_and_an_absent_one_does_not():
     labels = torch.zeros(1, 1, 8, 8, dtype=torch.int64)
     labels[..., :3] = 1
     logits, _ = batch(1)
@@ -73,15 +76,6 @@ def test_a_class_of_another_patch_counts_and_an_absent_one_does_not():
     (dice,) = (2 * cases.intersection[0, 0, :1] + 1e-5) / (cases.predicted + cases.reference + 1e-5)[0, 0, :1]
     hardness = PooledHardness(1, memory=0.9)(torch.tensor([0]), cases)
     torch.testing.assert_close(hardness, cases.cross_entropy[0] / 64 - dice)
-
-
-def test_regions_and_an_ignore_label():
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(2, 2, 6, 6, generator=generator)
-    target = torch.randint(0, 2, (2, 3, 6, 6), generator=generator)
-    loss = loss_of(regions=True, do_bg=True, ignore_label=1)
-    cases = loss(logits, target)
-    torch.testing.assert_close(PooledHardness(2, memory=0.5)(torch.arange(2), cases), cases.hardness)
 
 
 def test_a_case_that_comes_twice_in_a_batch_counts_with_both_patches():
