@@ -1,21 +1,37 @@
-"""What a divided raw dataset has beside its images: the tables of its cases and its description."""
+"""What a made or divided raw dataset has beside its images: the tables of its cases and its description."""
 
 import json
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
 
-def finish_dataset(partial: Path, folder: Path, table: pd.DataFrame, *, source: Path) -> None:
+def begin_dataset(folder: Path) -> Path:
+    """The empty folders of a dataset under another name, which `finish_dataset` changes once it is complete."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
+        (partial / name).mkdir(parents=True)
+    return partial
+
+
+def finish_dataset(partial: Path, folder: Path, table: pd.DataFrame, description: Mapping[str, object]) -> None:
     """Write ``cases.csv``, ``test_cases.csv`` and ``dataset.json``, and give the folder its name: it is complete then.
 
-    The table has the columns ``case``, that of the strata, and ``split``; ``source`` is the dataset that was divided.
+    The table has the columns ``case``, that of the strata, and ``split``; the description is that of the dataset.json.
     """
     table = table.sort_values("case")
     of_test = table["split"] == "test"
     table[~of_test].to_csv(partial / "cases.csv", index=False)
     table[of_test].to_csv(partial / "test_cases.csv", index=False)
-    description = json.loads((source / "dataset.json").read_text(encoding="utf-8"))
-    description["numTraining"] = int((~of_test).sum())
-    (partial / "dataset.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+    content = {**description, "numTraining": int((~of_test).sum())}
+    (partial / "dataset.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     partial.rename(folder)
+
+
+def description_of(dataset: Path) -> dict[str, object]:
+    """The dataset.json of a raw dataset."""
+    found: dict[str, object] = json.loads((dataset / "dataset.json").read_text(encoding="utf-8"))
+    return found

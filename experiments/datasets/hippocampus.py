@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.datasets.division import finish_dataset
+from experiments.datasets.division import begin_dataset, finish_dataset
 from nnunet_dro.demo.division import strata_by
 from nnunet_dro.evaluation import Labels
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
@@ -69,14 +69,12 @@ def write_hippocampus(
         rows += [(str(case), stratum, "test") for case in test]
     drawn = iter(rng.permutation(sorted(data.ranges.index[data.ranges == "raw"])))
     rows += [(str(next(drawn)), "raw", split) for split, n_cases in common.items() for _ in range(n_cases)]
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
-        (partial / name).mkdir(parents=True)
+    partial = begin_dataset(folder)
     for case, _, split in rows:
         suffix = "Ts" if split == "test" else "Tr"
         for image in data.dataset.images(case):
             shutil.copyfile(image, partial / f"images{suffix}" / image.name)
         label_map = data.dataset.label_map(case)
         shutil.copyfile(label_map, partial / f"labels{suffix}" / label_map.name)
-    finish_dataset(partial, folder, pd.DataFrame(rows, columns=["case", "range", "split"]), source=data.dataset.folder)
+    table = pd.DataFrame(rows, columns=["case", "range", "split"])
+    finish_dataset(partial, folder, table, data.dataset.description)

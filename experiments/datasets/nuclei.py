@@ -5,7 +5,6 @@ The data are the 2018 Data Science Bowl's (BBBC038, Caicedo et al. 2019), as RGB
 tiles, so a field is used on one side only.
 """
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from experiments.datasets.division import finish_dataset
+from experiments.datasets.division import begin_dataset, description_of, finish_dataset
 
 #: Training images of each modality: bright nuclei on dark, then three kinds of dark nuclei on bright.
 N_TRAIN = {"fluorescence": 300, "purple": 6, "purple_white": 6, "gray_smear": 4}
@@ -106,19 +105,17 @@ def write_nuclei(
     common = of[of["modality"] == next(iter(N_TRAIN))]
     used = set(of.loc[split["train"] + split["test"], "field"])
     split["validation"] = common.index[~common["field"].isin(used)][:2].tolist()
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    partial = begin_dataset(folder)
     rows = []
     for side, cases in split.items():
         suffix = "Ts" if side == "test" else "Tr"
         for case in cases:
             for source, name in zip(_paths(data, case, str(of.loc[case, "split"])), ("images", "labels"), strict=True):
                 target = partial / f"{name}{suffix}" / source.name
-                target.parent.mkdir(parents=True, exist_ok=True)
                 image = SimpleITK.ReadImage(str(source))
                 SimpleITK.WriteImage(_middle(image) if side == "test" else image, str(target))
             rows.append((case, of.loc[case, "modality"], side))
-    finish_dataset(partial, folder, pd.DataFrame(rows, columns=["case", "modality", "split"]), source=data)
+    finish_dataset(partial, folder, pd.DataFrame(rows, columns=["case", "modality", "split"]), description_of(data))
 
 
 def _middle(image: Any) -> Any:

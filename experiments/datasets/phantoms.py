@@ -12,8 +12,6 @@ pathology decides the anatomy:
 The images say nothing else of the pathology, and the training does not see it.
 """
 
-import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.ndimage import gaussian_filter, zoom
+
+from experiments.datasets.division import begin_dataset, finish_dataset
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -188,10 +188,7 @@ def write_drawn(
     """
     import SimpleITK
 
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    for name in ("imagesTr", "labelsTr", "imagesTs", "labelsTs"):
-        (partial / name).mkdir(parents=True)
+    partial = begin_dataset(folder)
     # The names must not say the stratum, nor the order.
     numbers = rng.permutation(len(drawn))
     rows = []
@@ -202,17 +199,6 @@ def write_drawn(
         SimpleITK.WriteImage(image, str(partial / f"images{suffix}" / f"{case}_0000.nii.gz"))
         SimpleITK.WriteImage(label_map, str(partial / f"labels{suffix}" / f"{case}.nii.gz"))
         rows.append({"case": case, by: stratum, **phantom.known, "split": split})
-    table = pd.DataFrame(rows).sort_values("case")
-    of_test = table["split"] == "test"
-    table[~of_test].to_csv(partial / "cases.csv", index=False)
-    table[of_test].to_csv(partial / "test_cases.csv", index=False)
-    dataset = {
-        "channel_names": {"0": "phantom"},
-        "labels": dict(labels),
-        "numTraining": int((~of_test).sum()),
-        "file_ending": ".nii.gz",
-        "description": description,
-    }
-    (partial / "dataset.json").write_text(json.dumps(dataset, indent=2) + "\n", encoding="utf-8")
-    partial.rename(folder)
+    fixed = {"channel_names": {"0": "phantom"}, "labels": dict(labels), "file_ending": ".nii.gz"}
+    finish_dataset(partial, folder, pd.DataFrame(rows), {**fixed, "description": description})
     return folder

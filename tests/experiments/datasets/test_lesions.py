@@ -22,22 +22,16 @@ def known(phantoms, what):
     return np.array([phantom.known[what] for phantom in phantoms])
 
 
-def test_volume_and_contrast_spread_over_a_factor_of_forty(drawn):
+def test_lesions_spread_alike_in_rare_centres_and_are_faint_in_b(drawn):
     assert VOLUME[1] / VOLUME[0] == CONTRAST[1] / CONTRAST[0] == pytest.approx(40)
     for phantoms in drawn.values():
         for what in ("volume", "contrast"):
             low, high = np.quantile(known(phantoms, what), (0.05, 0.95))
             assert high / low > 15
-
-
-def test_rare_centres_have_the_lesions_of_a_and_b_has_faint_ones(drawn):
     for what in ("volume", "contrast"):
         for rare in ("c", "d"):
             assert ks_2samp(known(drawn[rare], what), known(drawn["a"], what)).pvalue > 1e-3
     assert np.median(known(drawn["b"], "contrast")) < np.median(known(drawn["a"], "contrast")) / 2
-
-
-def test_a_lesion_is_as_bright_as_its_contrast_says(drawn):
     for phantom in drawn["a"]:
         if phantom.known["contrast"] > 0.3 and phantom.known["volume"] > 100:
             lesion = phantom.labels == 1
@@ -49,9 +43,6 @@ def test_a_wrong_label_is_on_the_other_side():
     np.testing.assert_array_equal(right.image, wrong.image)
     np.testing.assert_array_equal(right.labels[:, :, ::-1], wrong.labels)
     assert (right.known["wrong"], wrong.known["wrong"]) == ("no", "yes")
-
-
-def test_an_unknown_centre_is_named():
     with pytest.raises(ValueError, match=r"must be one of a, b, c, d, got 'e'"):
         make_lesion_phantom("e", rng=np.random.default_rng(0))
 

