@@ -150,60 +150,31 @@ def trainer_names(text):
 
 
 @every_page
-def test_links_and_anchors_resolve(page):
-    assert broken_links(page, page.read_text("utf-8")) == []
-
-
-@every_page
-def test_commands_in_code_blocks_parse(page):
-    problems = [(words, why) for words in calls(page.read_text("utf-8")) if (why := refusal(words))]
-    assert problems == []
-
-
-@every_page
-def test_commands_and_options_in_the_text_exist(page):
+def test_what_a_page_names_is_there(page):
     text = page.read_text("utf-8")
+    assert broken_links(page, text) == []
+    problems = [(words, why) for words in calls(text) if (why := refusal(words))]
+    assert problems == []
     # Released versions had what their sections of the changelog name.
     assert unknown_in_inline_code(text.partition("\n## [0.")[0] if page.name == "CHANGELOG.md" else text) == []
-
-
-@every_page
-def test_names_of_trainers_parse(page):
-    for name in trainer_names(page.read_text("utf-8")):
+    for name in trainer_names(text):
         trainer_class(name)
-
-
-@every_page
-def test_what_is_tuned_parses(page):
-    for words in calls(page.read_text("utf-8")):
+    for words in calls(text):
         if words[0] == "tune":
             given = COMMANDS.commands["tune"].make_context("tune", words[1:]).params
             lengths = {"epochs": given["epochs"], "iterations": given["iterations"]}
             parse_space(given["trainer"], given["option"], **lengths)
             parse_objective(given["objective"])
-
-
-@every_page
-def test_what_python_code_imports_is_there(page):
-    for block in code_blocks(page.read_text("utf-8"), "python"):
+    for block in code_blocks(text, "python"):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom) and node.module.startswith("nnunet_dro"):
                 module = importlib.import_module(node.module)
                 assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
-
-
-@every_page
-def test_dotted_names_in_the_text_are_there(page):
-    for name in inline_code(page.read_text("utf-8")):
+    for name in inline_code(text):
         if re.fullmatch(r"nnunet_dro(\.\w+)+", name):
             module, _, attribute = name.rpartition(".")
             if not hasattr(importlib.import_module(module), attribute):
                 importlib.import_module(name)
-
-
-@every_page
-def test_targets_of_make_modules_and_extras_are_there(page):
-    text = page.read_text("utf-8")
     code = "\n".join([*shell_commands(text), *inline_code(text)])
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert set(re.findall(r"\bmake ([\w-]+)", code)) <= targets

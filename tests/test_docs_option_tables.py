@@ -40,21 +40,15 @@ def test_every_trainer_and_every_option_has_a_row(tables):
     assert tables.options_table(text_of(tables, "options")).count("\n") == 2 + len(OPTIONS)
 
 
-def test_a_changed_table_is_made_anew(tables):
+def test_a_changed_table_is_made_anew_and_a_section_or_a_place_must_be_there(tables):
     page = text_of(tables, "options")
     assert tables.with_table(edited(page), "options") == page
-
-
-def test_an_option_without_a_section_is_an_error(tables):
-    page = text_of(tables, "options").replace("### `momentum<m>`", "### History")
-    with pytest.raises(ValueError, match="momentum<m>"):
-        tables.with_table(page, "options")
-
-
-def test_a_page_without_the_place_of_a_table_is_an_error(tables):
-    page = text_of(tables, "options").replace("<!-- end options -->", "")
-    with pytest.raises(ValueError, match="end options"):
-        tables.with_table(page, "options")
+    for old, new, message in (
+        ("### `momentum<m>`", "### History", "momentum<m>"),
+        ("<!-- end options -->", "", "end options"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tables.with_table(page.replace(old, new), "options")
 
 
 @pytest.mark.parametrize("edit", [lambda page: page, edited], ids=["same", "edited"])
