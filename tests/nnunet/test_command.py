@@ -61,7 +61,7 @@ def test_output_and_command_are_in_the_log(tmp_path):
     assert run(tmp_path, "print('second')").count("$ ") == 2, "logs are appended"
 
 
-def test_failure_shows_the_last_lines_and_the_log(tmp_path):
+def test_failure_shows_the_last_lines_and_the_log_and_can_be_pickled(tmp_path):
     with pytest.raises(CommandError) as error:
         run(tmp_path, "import sys; [print('line', n) for n in range(100)]; sys.exit(3)")
 
@@ -73,9 +73,6 @@ def test_failure_shows_the_last_lines_and_the_log(tmp_path):
     assert error.value.exit_code == 3
     assert error.value.lines == [f"line {n}" for n in range(85, 100)]
     assert error.value.log == tmp_path / "logs" / "a.txt"
-
-
-def test_failure_comes_back_from_another_process(tmp_path):
     error = CommandError("nnUNetv2_train", 3, ["a line", "another"], tmp_path / "a.txt")
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
@@ -207,22 +204,16 @@ def test_safe_stop_waits_for_the_next_look_at_the_command(tmp_path, number):
     assert gone(pids_in(log))
 
 
-def test_request_to_stop_waits_for_the_check():
+def test_request_to_stop_waits_for_the_check_but_not_the_second():
     with SafeStop() as safe_stop:
         safe_stop.check()
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             safe_stop.check()
-
-
-def test_second_request_does_not_wait():
     with SafeStop():
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-
-
-def test_handlers_are_as_before_afterwards():
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
 
@@ -230,9 +221,6 @@ def test_handlers_are_as_before_afterwards():
         assert [signal.getsignal(number) for number in numbers] != before
 
     assert [signal.getsignal(number) for number in numbers] == before
-
-
-def test_other_threads_which_receive_no_signals_may_use_it():
     passed = []
 
     def use():

@@ -64,6 +64,8 @@ def test_dataset_that_cannot_be_found_is_refused(tmp_path, monkeypatch):
         find_raw_dataset("7")
     with pytest.raises(FileNotFoundError, match=r"a folder with a dataset\.json"):
         find_raw_dataset(str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="Dataset001_Not"):
+        read_raw_dataset(tmp_path / "Dataset001_Not")
 
 
 def test_images_and_label_maps_of_a_case_are_found(raw):
@@ -73,6 +75,10 @@ def test_images_and_label_maps_of_a_case_are_found(raw):
     assert dataset.label_map("A00Ts").parent.name == "labelsTs"
     assert dataset.label_map("A00Tr").is_file()
     assert dataset.number == 7
+    folder = raw({"A": 3}, name="Dataset008_Tiny")
+    with (folder / "cases.csv").open("a") as table:
+        table.write("stranger,A\n")
+    assert "stranger" in set(read_raw_dataset(folder).table["case"])
 
 
 @pytest.mark.parametrize("name", ["Tiny", "Dataset7_Tiny", "Dataset007", "Dataset007_"])
@@ -104,18 +110,6 @@ def test_damaged_dataset_is_refused_by_what_is_wrong(raw, name, text, message):
 
     with pytest.raises((FileNotFoundError, ValueError), match=message):
         read_raw_dataset(folder)
-
-
-def test_table_may_have_rows_of_other_cases(raw):
-    folder = raw({"A": 3})
-    with (folder / "cases.csv").open("a") as table:
-        table.write("stranger,A\n")
-    assert "stranger" in set(read_raw_dataset(folder).table["case"])
-
-
-def test_missing_folder_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="Dataset001_Not"):
-        read_raw_dataset(tmp_path / "Dataset001_Not")
 
 
 def test_case_table_is_found_from_any_folder_of_the_dataset(raw, tmp_path, monkeypatch):
