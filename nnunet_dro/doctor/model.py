@@ -213,8 +213,7 @@ def _class_of(name: str, inputs: Inputs) -> Any:
 
 def _load(kind: Any, inputs: Inputs, device: torch.device) -> Any:
     plans = {**inputs.plans, "continue_training": False}
-    fold = inputs.fold.folder.name.removeprefix("fold_")
-    number = fold if fold == "all" else int(fold)
+    number = inputs.fold.number if inputs.fold.number == "all" else int(inputs.fold.number)
     trainer = kind(plans, inputs.fold.configuration, number, dict(inputs.dataset), device)
     trainer.initialize()
     try:

@@ -196,10 +196,7 @@ def _cost(answer: Answer) -> list[tuple[str, str]]:
     patches, prediction = float(cases["seconds_patches"].mean()), float(cases["seconds_prediction"].mean())
     total = float(cases["seconds_patches"].sum() + cases["seconds_prediction"].sum())
     rows = [
-        (
-            f"{answer.n_patches} patch{'' if answer.n_patches == 1 else 'es'} of a case",
-            f"{patches:.2g} s",
-        ),
+        (f"{answer.n_patches} patch{'' if answer.n_patches == 1 else 'es'} of a case", f"{patches:.2g} s"),
         ("Prediction of a case, without mirroring", f"{prediction:.2g} s"),
         ("All measurements", duration(total)),
     ]
@@ -248,16 +245,8 @@ def _methods(answer: Answer) -> list[Block]:
 
 
 def _about(answer: Answer) -> dict[str, str]:
-    fold = answer.fold
-    return {
-        "Dataset": fold.dataset,
-        "Trainer": fold.trainer,
-        "Plans": fold.plans,
-        "Configuration": fold.configuration,
-        "Fold": fold.folder.name.removeprefix("fold_"),
-        "Strata": f"{', '.join(answer.by)} of {answer.strata_from}" if answer.by else "none",
-        "Losses": answer.spread_from,
-    }
+    strata = f"{', '.join(answer.by)} of {answer.strata_from}" if answer.by else "none"
+    return {**answer.fold.about, "Fold": answer.fold.number, "Strata": strata, "Losses": answer.spread_from}
 
 
 def _case_table(answer: Answer) -> SortableTable:

@@ -168,6 +168,17 @@ class Fold:
             raise ValueError(f"`fold_folder` must be {form} in nnUNet_results, got {str(path)!r}. {cure}")
         return cls(path, path.parent.parent.name, *parts)
 
+    @property
+    def about(self) -> dict[str, str]:
+        """What the model is trained with, and on what, under headings."""
+        of_model = {"Trainer": self.trainer, "Plans": self.plans, "Configuration": self.configuration}
+        return {"Dataset": self.dataset, **of_model}
+
+    @property
+    def number(self) -> str:
+        """Its number, or ``all``."""
+        return self.folder.name.removeprefix("fold_")
+
     def dataset_folder(self, variable: str) -> Path | None:
         """The dataset's folder below nnUNet_raw or nnUNet_preprocessed; None if there is none.
 

@@ -133,15 +133,10 @@ def _methods(suspects: Suspects) -> list[Block]:
 
 
 def _about(suspects: Suspects) -> dict[str, str]:
-    fold, log = suspects.fold, suspects.log
+    log, folds = suspects.log, suspects.folds
     return {
-        "Dataset": fold.dataset,
-        "Trainer": fold.trainer,
-        "Plans": fold.plans,
-        "Configuration": fold.configuration,
-        "Folds" if len(suspects.folds) > 1 else "Fold": ", ".join(
-            one.folder.name.removeprefix("fold_") for one in suspects.folds
-        ),
+        **suspects.fold.about,
+        "Folds" if len(folds) > 1 else "Fold": ", ".join(fold.number for fold in folds),
         "Log": f"{log.kind.file}, {count(len(log.epochs), 'epoch')}" if log else "none",
     }
 

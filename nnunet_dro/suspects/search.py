@@ -92,7 +92,12 @@ def find_suspects(
     log = mean_log([log for log, _ in logs]) if logs else None
     ranked_by = log.kind.value if log and by != DICE else DICE
     if ranked_by == DICE:
-        _check_validated(dice, folds)
+        if dice.empty:
+            where = str(folds[0].folder.parent if len(folds) > 1 else folds[0].folder)
+            cure = "Wait for nnU-Net's validation, or leave it out. Fold all has none that is out of fold."
+            raise FileNotFoundError(
+                f"`by` must be known, got 'dice' but no validation/summary.json in {where!r}. {cure}"
+            )
         table = rank_by_dice(dice, rank_folds(logs) if logs else None)
     else:
         table = rank_folds(logs)
@@ -124,14 +129,6 @@ def _logs(folds: Sequence[Fold], by: str | None, notes: list[str]) -> list[tuple
     if there and (lacking := [fold.folder.name for fold in folds if fold not in there]):
         notes.append(f"Left out because they have no {kind.file}: {name_some(lacking)}.")
     return [read_logs(fold.folder, by=kind.value) for fold in there]
-
-
-def _check_validated(dice: pd.Series, folds: Sequence[Fold]) -> None:
-    if not dice.empty:
-        return
-    where = str(folds[0].folder.parent if len(folds) > 1 else folds[0].folder)
-    cure = "Wait for nnU-Net's validation, or leave it out. Fold all has none that is out of fold."
-    raise FileNotFoundError(f"`by` must be known, got 'dice' but no validation/summary.json in {where!r}. {cure}")
 
 
 def _with_signals(table: pd.DataFrame, dice: pd.Series) -> pd.DataFrame:

@@ -27,13 +27,8 @@ _MEAN_WEIGHT_MEMORY = 0.99
 class HardnessWeightedLoss(nn.Module):
     """A loss that weights its cases while `drawn` is active; otherwise, as in validation, it is nnU-Net's own loss.
 
-    Args:
-        plain: The loss as nnU-Net built it.
-        per_case: The same loss, case by case.
-        importance: The importance weights, or None if all weights are 1.
-        normalised: Whether importance weights are divided by their running mean, over all ranks.
-        max_cases: The largest number of cases that a rank has in its batch.
-        is_ddp: Whether to exchange the losses with the other ranks.
+    ``per_case`` is the loss that nnU-Net built, case by case. Without importance weights all weights are 1;
+    ``normalised`` ones are divided by their running mean over all ranks, which have up to ``max_cases`` in their batch.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """A study as a table, a file of trials and a page of plots."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -151,16 +150,6 @@ def write_trials(study: optuna.Study, settings: Settings) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class _Plot:
-    """A plot of the page."""
-
-    title: str
-    about: str
-    figure: Callable[[], Any]
-    lacks: str
-
-
 def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
     """Write study.html into the study's folder: the plots in one file that loads nothing else."""
     frame = _in_order(trials_frame(study, settings), settings)
@@ -226,19 +215,19 @@ def _drawn(study: optuna.Study, settings: Settings) -> Iterator[Block]:
 
     plots: list[Block] = []
     left_out = []
-    for plot in _plots(study, settings):
-        if plot.lacks:
-            left_out.append(f"{plot.title}: left out because it needs {plot.lacks}.")
+    for title, about, lacks, plot in _plots(study, settings):
+        if lacks:
+            left_out.append(f"{title}: left out because it needs {lacks}.")
             continue
         try:
-            drawn = plot.figure().update_layout(title=None, template="plotly_white", margin={"t": 30})
+            drawn = plot().update_layout(title=None, template="plotly_white", margin={"t": 30})
         except (ValueError, RuntimeError) as error:
             # Days of training must not end without a table because of a plot.
-            left_out.append(f"{plot.title}: left out because Optuna cannot draw it ({error}).")
+            left_out.append(f"{title}: left out because Optuna cannot draw it ({error}).")
             continue
         html = drawn.to_html(include_plotlyjs=False, full_html=False, config={"displaylogo": False})
-        anchor = plot.title.lower().replace(" ", "-")
-        plots += [Heading(plot.title, anchor=anchor, short=plot.title), Prose(plot.about), Figure(drawing=Markup(html))]
+        heading = Heading(title, anchor=title.lower().replace(" ", "-"), short=title)
+        plots += [heading, Prose(about), Figure(drawing=Markup(html))]
     if plots:
         # Only its own end tag ends a script element, and plotly.js holds none.
         yield Figure(drawing=Markup(f"<script>{get_plotlyjs()}</script>"))
@@ -258,7 +247,8 @@ def _counts(frame: pd.DataFrame) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in _STATES.values() if state in counts.index)
 
 
-def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
+def _plots(study: optuna.Study, settings: Settings) -> list[tuple[str, str, str, Callable[[], Any]]]:
+    """The title of each plot, what it shows, what is lacking for it (empty if nothing), and how it is made."""
     from optuna import visualization
 
     # Repetitions are no part of the search, and the defaults may lie outside of the ranges.
@@ -273,37 +263,37 @@ def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
     pairs = enough or ("" if n_tuned > 1 and varied > 1 else "two options that vary")
     training = "" if any(trial.intermediate_values for trial in study.get_trials(deepcopy=False)) else "an epoch's end"
     return [
-        _Plot(
+        (
             "History",
             "Every complete trial, and the best value so far.",
-            lambda: visualization.plot_optimization_history(searched, target_name=text),
             some,
+            lambda: visualization.plot_optimization_history(searched, target_name=text),
         ),
-        _Plot(
+        (
             "Importance",
             "The share of the objective's variation that each option explains, by PED-ANOVA.",
-            lambda: visualization.plot_param_importances(drawn, target_name=text),
             enough,
+            lambda: visualization.plot_param_importances(drawn, target_name=text),
         ),
-        _Plot(
+        (
             "Options",
             "The objective against each option; darker trials are later.",
-            lambda: visualization.plot_slice(drawn, target_name=text),
             some,
+            lambda: visualization.plot_slice(drawn, target_name=text),
         ),
-        _Plot(
+        (
             "Pairs of options",
             "Interpolated between the trials (dots); with few trials, the landscape between them is a guess.",
-            lambda: visualization.plot_contour(drawn, target_name=text).update_layout(height=200 + 150 * n_tuned),
             pairs,
+            lambda: visualization.plot_contour(drawn, target_name=text).update_layout(height=200 + 150 * n_tuned),
         ),
-        _Plot(
+        (
             "Trainings",
             "The running mean of nnU-Net's pseudo Dice after each epoch, of pruned trainings too"
             + ("." if settings.objective.maximise else ", negated because lower is better here."),
+            training,
             lambda: visualization.plot_intermediate_values(searched).update_layout(
                 xaxis_title="epoch", yaxis_title="pseudo Dice"
             ),
-            training,
         ),
     ]

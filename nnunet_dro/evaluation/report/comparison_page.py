@@ -1,11 +1,12 @@
 """The page of a comparison."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.report.distribution import MOST_DOTS
 from nnunet_dro.evaluation.report.figures import Difference, forest, paired
 from nnunet_dro.evaluation.report.findings import comparison_notes
@@ -44,14 +45,11 @@ from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Pros
 from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import SortableTable
 
-if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparing.comparison import Comparison
-
 #: Number of cases in each short list, of those that gained and of those that lost; the case table has them all.
 _MOST_CHANGED = 10
 
 
-def comparison_html(comparison: "Comparison") -> str:
+def comparison_html(comparison: Comparison) -> str:
     """The page of a comparison, the same for the same input; all names from files are escaped."""
     metrics = [metric_named(str(name), comparison.scores) for name in comparison.table["metric"].unique()]
     every_pair = Pairs.of(comparison.scores, metrics, comparison.methods)
@@ -76,7 +74,7 @@ def comparison_html(comparison: "Comparison") -> str:
     )
 
 
-def _findings(comparison: "Comparison") -> Iterator[Block]:
+def _findings(comparison: Comparison) -> Iterator[Block]:
     found = verdicts(comparison)
     if not found:
         yield Prose("No stratum has a value for both methods, so there is nothing to compare.", kind="")
@@ -87,7 +85,7 @@ def _findings(comparison: "Comparison") -> Iterator[Block]:
         yield from verdict.findings
 
 
-def _attribute(comparison: "Comparison", attribute: str, place: int) -> Iterator[Block]:
+def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[Block]:
     table, strata = (frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata))
     n_rows = max(len(comparison.table), len(comparison.strata))
     labels, left_out = most_changed_labels(comparison.table, attribute, n_rows=n_rows, most_rows=MOST_STRATA_ROWS)
@@ -135,7 +133,7 @@ def _differences(rows: pd.DataFrame, metric: Metric, statistic: str) -> list[Dif
     return found
 
 
-def _paired(comparison: "Comparison", pairs: Pairs, table: SortableTable, metrics: Sequence[Metric]) -> Iterator[Block]:
+def _paired(comparison: Comparison, pairs: Pairs, table: SortableTable, metrics: Sequence[Metric]) -> Iterator[Block]:
     """A section for each method: every case by the first metric, the method against the baseline."""
     if not metrics:
         return
@@ -171,7 +169,7 @@ def _paired(comparison: "Comparison", pairs: Pairs, table: SortableTable, metric
             yield Figure(charts, legend)
 
 
-def _changed(comparison: "Comparison", metrics: Sequence[Metric]) -> Iterator[Block]:
+def _changed(comparison: Comparison, metrics: Sequence[Metric]) -> Iterator[Block]:
     """The cases that gained and that lost most by the first metric, the largest change first."""
     yield Heading("The cases that changed most", anchor="changed", short="Changed cases")
     rows = comparison.changed
@@ -189,7 +187,7 @@ def _changed(comparison: "Comparison", metrics: Sequence[Metric]) -> Iterator[Bl
             yield Table.of(title, _changed_columns(comparison, metric), inside.to_dict("records"))
 
 
-def _changed_columns(comparison: "Comparison", metric: Metric) -> list[tuple[Column, Any]]:
+def _changed_columns(comparison: Comparison, metric: Metric) -> list[tuple[Column, Any]]:
     """The case first, then what happened to it, then its attributes."""
 
     def entry(name: str) -> Any:

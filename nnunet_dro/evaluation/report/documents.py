@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from rich.console import RenderableType
 
+from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
@@ -22,9 +23,6 @@ from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.latex import latex
 from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.terminal import printed
-
-if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 #: With more methods, the baseline among them, the terminal counts the differences: nobody reads hundreds of rows.
 _MOST_METHODS = 5
@@ -52,7 +50,7 @@ def evaluation_reports(
     }
 
 
-def comparison_reports(comparison: "Comparison") -> dict[str, str]:
+def comparison_reports(comparison: Comparison) -> dict[str, str]:
     """The reports of a comparison: name to content; as `evaluation_reports`."""
     return {
         "report.html": comparison_html(comparison),
@@ -69,7 +67,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
     return markdown([*blocks, *lesion_tables(evaluation.lesion_sizes)])
 
 
-def comparison_markdown(comparison: "Comparison") -> str:
+def comparison_markdown(comparison: Comparison) -> str:
     """The verdicts, the differences and the strata tables of a comparison; as `evaluation_markdown`."""
     blocks: list[Block] = [Heading(against_baseline(comparison.methods), 1)]
     for verdict in verdicts(comparison):
@@ -90,7 +88,7 @@ def evaluation_latex(evaluation: Evaluation) -> str:
     return _latex([*tables, *lesion_tables(evaluation.lesion_sizes)], evaluation.about)
 
 
-def comparison_latex(comparison: "Comparison") -> str:
+def comparison_latex(comparison: Comparison) -> str:
     """A table per attribute and metric, with the rows of every method; as `evaluation_latex`.
 
     Numbers that improve on every other method by 5 percentage points or more are in bold.
@@ -127,7 +125,7 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     return printed([*blocks, *map(Note, all_notes(evaluation.notes, evaluation.strata))])
 
 
-def comparison_table(comparison: "Comparison") -> RenderableType:
+def comparison_table(comparison: Comparison) -> RenderableType:
     """A table of differences per attribute, metric, statistic and method, and the verdicts, for rich's console."""
     table = comparison.table
     notes = [Note(text) for text in comparison_notes(comparison)]
@@ -145,7 +143,7 @@ def comparison_table(comparison: "Comparison") -> RenderableType:
     return printed([*blocks, *notes])
 
 
-def _differences(comparison: "Comparison", rows: pd.DataFrame, *, by_statistic: bool) -> Iterator[Table]:
+def _differences(comparison: Comparison, rows: pd.DataFrame, *, by_statistic: bool) -> Iterator[Table]:
     """The tables of one attribute; a narrow terminal has room for one statistic in a table only."""
     for name in rows["metric"].unique():
         metric = metric_named(str(name), comparison.scores)
@@ -163,7 +161,7 @@ def _told(found: list[Note], n_rows: int) -> list[Block]:
     return [*found[:n_told], *others]
 
 
-def _many_methods(comparison: "Comparison") -> Iterator[Block]:
+def _many_methods(comparison: Comparison) -> Iterator[Block]:
     """A row per method: how many of its means are better, worse and undecided."""
     for name, of_metric in comparison.table.groupby("metric", sort=False):
         metric = metric_named(str(name))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from nnunet_dro.evaluation.report.figures import against_volume
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table, lesion_tables
+from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.report.page_parts import (
     MOST_STRATA_ROWS,
     CaseRows,
@@ -45,13 +46,10 @@ from nnunet_dro.pages.html import gallery, page
 from nnunet_dro.pages.pictures import Picture
 from nnunet_dro.pages.sortable_table import SortableTable
 
-if TYPE_CHECKING:
-    from nnunet_dro.evaluation.report.gallery import GalleryEntry
-
 
 def evaluation_html(
     evaluation: Evaluation,
-    entries: "Sequence[GalleryEntry]" = (),
+    entries: Sequence[GalleryEntry] = (),
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
 ) -> str:
     """The page of an evaluation, the same for the same input; all names from files are escaped.
@@ -226,7 +224,7 @@ def _volumes(figures: _Figures) -> list[Block]:
     return [heading, Prose(f"{about} per voxel.{limited}"), Figure(charts, legend)] if charts else []
 
 
-def _pictures(entries: "Sequence[GalleryEntry]", links: Mapping[tuple[str, str], str]) -> Iterator[Block]:
+def _pictures(entries: Sequence[GalleryEntry], links: Mapping[tuple[str, str], str]) -> Iterator[Block]:
     """The pictures of the worst cases, with the way to the viewer."""
     flat = len(entries[0].planes) == 1
     about = "Cut out around the label."

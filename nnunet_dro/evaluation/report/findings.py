@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.formatting import (
     at_start,
@@ -25,9 +26,6 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percen
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Note
 from nnunet_dro.pages.wording import count
-
-if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparing.comparison import Comparison
 
 
 def findings(evaluation: Evaluation) -> list[Note]:
@@ -101,7 +99,7 @@ def all_notes(given: Sequence[str], strata: pd.DataFrame) -> list[str]:
     return [*others, *percentile_notes(strata[n_values(strata) > MOST_LISTED])]
 
 
-def comparison_notes(comparison: "Comparison") -> list[str]:
+def comparison_notes(comparison: Comparison) -> list[str]:
     """As `all_notes`, and what one training of each method cannot tell."""
     notes = all_notes(comparison.notes, comparison.strata)
     if comparison.trainings is not None:

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.judging.outcomes import Outcome
 from nnunet_dro.evaluation.judging.verdicts import BETTER, CANNOT_TELL, MET, NOT_MET, NOT_WORSE, WORSE
 from nnunet_dro.evaluation.report.findings import finding_of, share_in_words
@@ -27,10 +28,6 @@ from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STAT
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Note
 from nnunet_dro.pages.wording import NO_VALUE, count
-
-if TYPE_CHECKING:
-    from nnunet_dro.evaluation.comparing.comparison import Comparison
-
 
 #: The most strata and labels that a sentence names.
 _MOST_NAMED = 6
@@ -67,7 +64,7 @@ class _Change:
         return self.best < 0
 
 
-def verdicts(comparison: "Comparison") -> list[Verdict]:
+def verdicts(comparison: Comparison) -> list[Verdict]:
     """A verdict per method beside the baseline, by the first metric, over the differences of its mean and its tail.
 
     Differences of a tail that rests on too few cases are left out.
@@ -86,7 +83,7 @@ def verdicts(comparison: "Comparison") -> list[Verdict]:
     return found
 
 
-def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, comparison: "Comparison") -> Iterator[str]:
+def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, comparison: Comparison) -> Iterator[str]:
     """What the intervals of the means say about the margin, in a sentence, if there is one."""
     margin = comparison.about.get("options", {}).get("margin")
     if margin is None:
@@ -213,7 +210,7 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     return finding_of(attribute, title, sentence, value, caption, tone=tone)
 
 
-def requirement_sentences(comparison: "Comparison", method: str) -> Iterator[str]:
+def requirement_sentences(comparison: Comparison, method: str) -> Iterator[str]:
     """Which requirements on the differences of a method are met, which are not, and of which one cannot tell.
 
     They are up to three sentences, such as "As required: rare +8.0 (surely from +3.0 to +13.0), common not worse by
@@ -235,7 +232,7 @@ def requirement_sentences(comparison: "Comparison", method: str) -> Iterator[str
         yield f"Cannot tell if as required: {_listed([_changed(one[0], comparison) for one in unclear], _WHERE)}."
 
 
-def _told(rows: Sequence[Sequence[Outcome]], comparison: "Comparison") -> Iterator[str]:
+def _told(rows: Sequence[Sequence[Outcome]], comparison: Comparison) -> Iterator[str]:
     """Rows that have to gain with their numbers, then those that may lose something, by how much."""
     tolerated: dict[str, list[str]] = {}
     for outcomes in rows:
@@ -265,7 +262,7 @@ def _statistic(outcome: Outcome) -> str:
     return outcome.statistic.partition("_difference")[0]
 
 
-def _place(outcome: Outcome, comparison: "Comparison") -> str:
+def _place(outcome: Outcome, comparison: Comparison) -> str:
     """The stratum, with the label, metric and statistic where there are several."""
     table, statistic = comparison.table, _statistic(outcome)
     words = [] if statistic == "mean" else [STATISTICS[statistic].title]
@@ -275,7 +272,7 @@ def _place(outcome: Outcome, comparison: "Comparison") -> str:
     return f"{' '.join(words)} in {stratum}" if words else stratum
 
 
-def _changed(outcome: Outcome, comparison: "Comparison") -> str:
+def _changed(outcome: Outcome, comparison: Comparison) -> str:
     """The place with its difference and interval."""
     table, statistic = comparison.table, _statistic(outcome)
     metric = metric_named(outcome.metric, comparison.scores)

@@ -27,10 +27,7 @@ class PerturbationLog(EpochLog):
     (standard deviations, for most of nnU-Net's normalisations), mean and maximum over cases; the mean over cases of
     the root mean square of ||z - z_0|| over voxels; the means of l at the original images and of
     l - gamma/2 ||z - z_0||^2 at the generated ones; the share of the steps that were taken back; and the number of
-    cases for which a loss, feature or gradient was not finite.
-
-    Args:
-        steps: T, number of steps of the inner maximisation.
+    cases for which a loss, feature or gradient was not finite. ``steps`` is T of the inner maximisation.
     """
 
     what, file = "perturbations", "perturbations.csv"

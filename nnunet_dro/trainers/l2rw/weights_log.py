@@ -24,11 +24,7 @@ class WeightsLog(EpochLog):
     """Adds up the weights of the cases in an epoch, and writes their means.
 
     Weights are relative: the weight in the weighted mean times the number of cases in the batch, so that plain training
-    has a weight of 1 for every case.
-
-    Args:
-        cases: Names of the training cases, unique, in the order of the indices.
-        trusted: Those that the weights are learnt from; they have a colour of their own in the picture.
+    has a weight of 1 for every case. Trusted cases have a colour of their own in the picture.
 
     Source of the weights: Ren et al. 2018, Learning to Reweight Examples for Robust Deep Learning, Algorithm 1.
     """
