@@ -31,8 +31,8 @@ from rich.console import Console
 from rich.table import Table
 
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles, score_pair
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 WORKERS = 2
 TOLERANCE_MM = 1.0

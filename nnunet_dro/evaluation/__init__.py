@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
     from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, LabelMap, Labels, read_label_map
     from nnunet_dro.evaluation.scoring.metrics import METRICS
-    from nnunet_dro.evaluation.scoring.score_arrays import Scoring, score_case
+    from nnunet_dro.evaluation.scoring.score_arrays import score_case
+    from nnunet_dro.evaluation.scoring.scoring import Scoring
     from nnunet_dro.evaluation.statistics.columns import STATISTICS
     from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
     from nnunet_dro.evaluation.stratifying.splits import make_splits
@@ -67,7 +68,8 @@ _NAMES_OF = {
     "evaluation.scoring.instances": ("Instances", "parse_match"),
     "evaluation.scoring.label_maps": ("LABEL_MAP_ENDINGS", "LabelMap", "Labels", "read_label_map"),
     "evaluation.scoring.metrics": ("METRICS",),
-    "evaluation.scoring.score_arrays": ("Scoring", "score_case"),
+    "evaluation.scoring.score_arrays": ("score_case",),
+    "evaluation.scoring.scoring": ("Scoring",),
     "evaluation.statistics.columns": ("STATISTICS",),
     "evaluation.statistics.stratum_statistics": ("summarise", "worst_strata"),
     "evaluation.stratifying.splits": ("make_splits",),

@@ -16,8 +16,8 @@ from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
 from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps, read_labels
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 from nnunet_dro.evaluation.scoring.score_files import ScoredPairs, score_pairs, sha256_of
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
 from nnunet_dro.evaluation.statistics.patients import note_on_patients, note_on_repeated_patients
 from nnunet_dro.evaluation.statistics.stratum_statistics import (

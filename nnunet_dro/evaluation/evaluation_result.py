@@ -16,8 +16,8 @@ from nnunet_dro.choices import EmptyRule
 from nnunet_dro.evaluation.inputs import Inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.scoring.score_arrays import NUMBERS, Scoring
 from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
+from nnunet_dro.evaluation.scoring.scoring import NUMBERS, Scoring
 
 _OF_CASE_TABLE = " (case table)"
 

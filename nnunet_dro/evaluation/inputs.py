@@ -11,8 +11,8 @@ import pandas as pd
 from nnunet_dro.choices import MissingRule
 from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, Labels, list_label_maps
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.scoring.score_arrays import COUNTS, Scoring
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
+from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.nnunet.folders import FOLD_NAME

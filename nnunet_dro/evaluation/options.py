@@ -12,7 +12,7 @@ from nnunet_dro.choices import EmptyRule, MissingRule, choice_of
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.failures import Failure
     from nnunet_dro.evaluation.scoring.instances import Instances
-    from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+    from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 # The panels of the help, beside the one with what everybody uses.
 STRATA, SCORES, LESIONS, REQUIREMENTS, RUNNING = "Strata", "Scores", "Lesions", "Requirements", "Running"
@@ -168,7 +168,7 @@ class LockedEvaluation:
         Raises:
             ValueError: If a value is not allowed.
         """
-        from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+        from nnunet_dro.evaluation.scoring.scoring import Scoring
 
         return Scoring(tuple(self.metrics), self.nsd_tolerance_mm, self.empty, self.lesions)
 

@@ -11,7 +11,7 @@ import pandas as pd
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
-from nnunet_dro.evaluation.scoring.score_arrays import NUMBERS
+from nnunet_dro.evaluation.scoring.scoring import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
 from nnunet_dro.files.json_file import json_records, json_text, read_json

@@ -10,7 +10,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.label_maps import Labels, note_on_absent_labels
-from nnunet_dro.evaluation.scoring.score_arrays import Scoring
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog, mean_log, read_logs
 from nnunet_dro.files.case_table import MISSING, case_table_places, dividing_attributes, read_cases
 from nnunet_dro.naming import name_some

@@ -9,7 +9,8 @@ from scipy.spatial.distance import cdist
 
 from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.evaluation.scoring.score_arrays import Scoring, score_case
+from nnunet_dro.evaluation.scoring.score_arrays import score_case
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 METRICS = ("lesion_recall", "lesion_precision", "lesion_f1", "pq", "sq", "rq", "lesion_dice")
 DISTANCES = ("lesion_hd95", "lesion_nsd")

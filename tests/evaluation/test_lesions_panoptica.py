@@ -6,7 +6,8 @@ from scipy import ndimage
 
 from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.evaluation.scoring.score_arrays import Scoring, score_case
+from nnunet_dro.evaluation.scoring.score_arrays import score_case
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 panoptica = pytest.importorskip("panoptica")
 

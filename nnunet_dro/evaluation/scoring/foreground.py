@@ -4,6 +4,7 @@ Most of a label map is background in both. Voxels are looked at eight bytes at a
 skipped, and words that hold one label in both maps are counted at once.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -146,6 +147,13 @@ class Foreground:
             values += [voxels[wanted], rest[rest != 0]]
             first += [begin[wanted.ravel()], n_voxels - len(rest) + np.flatnonzero(rest)]
         return np.concatenate(values), np.concatenate(first)
+
+
+def enclosing(boxes: Iterable[Box]) -> Box:
+    """The smallest box that holds all of these."""
+    return tuple(
+        slice(min(side.start for side in sides), max(side.stop for side in sides)) for sides in zip(*boxes, strict=True)
+    )
 
 
 def _extent(

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 
 from nnunet_dro import __version__
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 from nnunet_dro.evaluation.scoring.score_files import ScoredPair
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 _FORMAT = "nnunet-dro scored cases 1"
 

@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nnunet_dro.evaluation.scoring.components import BoolArray, Match, Matching, match_lesions
-from nnunet_dro.evaluation.scoring.foreground import Box
+from nnunet_dro.evaluation.scoring.foreground import enclosing
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 
 _NAN = float("nan")
 
@@ -24,21 +24,6 @@ LESION_COLUMNS = (
 DISTANCE_COLUMNS = {"hd95": "lesion_hd95", "nsd": "lesion_nsd"}
 
 
-@dataclass(frozen=True)
-class LesionScoring:
-    """How the lesions of a case are scored, see `Scoring`.
-
-    A lesion that is missed or invented has the distance ``penalty_mm``; ``without_lesions`` is the value of each metric
-    where nothing is counted in either of reference and prediction.
-    """
-
-    instances: Instances
-    metrics: tuple[str, ...]
-    nsd_tolerance_mm: float
-    penalty_mm: float
-    without_lesions: Mapping[str, float]
-
-
 def lesion_columns(metrics: Collection[str]) -> list[str]:
     """The columns of lesions.csv where these metrics are computed."""
     return [*LESION_COLUMNS, *(column for column, metric in DISTANCE_COLUMNS.items() if metric in metrics)]
@@ -47,27 +32,30 @@ def lesion_columns(metrics: Collection[str]) -> list[str]:
 def score_lesions(
     reference: BoolArray,
     prediction: BoolArray,
-    scoring: LesionScoring,
+    scoring: Scoring,
+    instances: Instances,
     *,
     spacing: tuple[float, ...],
+    penalty_mm: float,
     flat: tuple[int, ...] = (),
     corner: Sequence[int] = (0, 0, 0),
     has_spacing: bool = True,
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Scores of the lesions of one label."""
+    """Scores of the lesions of one label; those that are missed or invented have the distance ``penalty_mm``."""
     voxel_mm3 = float(np.prod(spacing))
-    matching = match_lesions(reference, prediction, scoring.instances, voxel_mm3=voxel_mm3)
+    matching = match_lesions(reference, prediction, instances, voxel_mm3=voxel_mm3)
     distances = {
         match.lesion: _distances(matching, match, scoring, spacing, flat)
         for match in matching.matches
         if match.predicted and any(metric in scoring.metrics for metric in DISTANCE_COLUMNS.values())
     }
-    rows = _rows(matching, scoring, distances, corner=corner, voxel_mm3=voxel_mm3 if has_spacing else _NAN)
-    return _values(matching, scoring, distances), rows
+    volume = voxel_mm3 if has_spacing else _NAN
+    rows = _rows(matching, scoring, distances, penalty_mm=penalty_mm, corner=corner, voxel_mm3=volume)
+    return _values(matching, scoring, distances, penalty_mm), rows
 
 
 def _values(
-    matching: Matching, scoring: LesionScoring, distances: Mapping[int, Mapping[str, float]]
+    matching: Matching, scoring: Scoring, distances: Mapping[int, Mapping[str, float]], penalty_mm: float
 ) -> dict[str, float]:
     lesions = matching.counted
     found = [match for match in lesions if match.predicted]
@@ -75,7 +63,7 @@ def _values(
     counts = dict(zip(LESION_COUNTS, (len(lesions), len(found), n_right + n_invented, n_invented), strict=True))
     n_all = len(lesions) + n_invented
     if not n_all:
-        return counts | dict(scoring.without_lesions)
+        return counts | scoring.without_lesions()
     recall = len(found) / len(lesions) if lesions else _NAN
     precision = n_right / (n_right + n_invented) if n_right + n_invented else _NAN
     rq = len(found) / (len(found) + (n_invented + len(lesions) - len(found)) / 2)
@@ -91,23 +79,21 @@ def _values(
     }
     for column, metric in DISTANCE_COLUMNS.items():
         if metric in scoring.metrics:
-            penalty = 0.0 if METRICS[metric].more_is_better else scoring.penalty_mm
+            penalty = 0.0 if METRICS[metric].more_is_better else penalty_mm
             of_found = math.fsum(distances[match.lesion][column] for match in found)
             values[metric] = (of_found + penalty * (n_all - len(found))) / n_all
     return counts | {metric: values[metric] for metric in lesion_metrics(scoring.metrics)}
 
 
 def _distances(
-    matching: Matching, match: Match, scoring: LesionScoring, spacing: tuple[float, ...], flat: tuple[int, ...]
+    matching: Matching, match: Match, scoring: Scoring, spacing: tuple[float, ...], flat: tuple[int, ...]
 ) -> dict[str, float]:
     """The distances between a lesion and what it is matched with."""
     from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
 
     boxes = [matching.reference.boxes[match.lesion - 1]]
     boxes += [matching.prediction.boxes[number - 1] for number in match.predicted]
-    around: Box = tuple(
-        slice(min(side.start for side in sides), max(side.stop for side in sides)) for sides in zip(*boxes, strict=True)
-    )
+    around = enclosing(boxes)
     lesion = np.squeeze(matching.reference.numbers[around] == match.lesion, flat)
     predicted = np.squeeze(np.isin(matching.prediction.numbers[around], match.predicted), flat)
     size = tuple(length for axis, length in enumerate(spacing) if axis not in flat)
@@ -120,14 +106,15 @@ def _distances(
 
 def _rows(
     matching: Matching,
-    scoring: LesionScoring,
+    scoring: Scoring,
     distances: Mapping[int, Mapping[str, float]],
     *,
+    penalty_mm: float,
     corner: Sequence[int],
     voxel_mm3: float,
 ) -> list[dict[str, Any]]:
     asked = [column for column, metric in DISTANCE_COLUMNS.items() if metric in scoring.metrics]
-    missed = {"hd95": scoring.penalty_mm, "nsd": 0.0}
+    missed = {"hd95": penalty_mm, "nsd": 0.0}
     rows = []
     for match, centre in zip(matching.matches, matching.reference.centres, strict=True):
         row = {"of": "reference", "lesion": match.lesion, "counted": match.counted, "n_voxels": match.n_voxels}

@@ -15,7 +15,8 @@ from nnunet_dro.evaluation.scoring.foreground import Foreground
 from nnunet_dro.evaluation.scoring.grid import onto
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_label_map
 from nnunet_dro.evaluation.scoring.lesion_scores import lesion_columns
-from nnunet_dro.evaluation.scoring.score_arrays import COUNTS, Scoring, add_lesions, score_volumes
+from nnunet_dro.evaluation.scoring.score_arrays import PairOfMaps, add_lesions, score_volumes
+from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
 from nnunet_dro.naming import name_some
 
 
@@ -74,9 +75,10 @@ def score_pair(pair: PairOfFiles, labels: Labels | None, scoring: Scoring) -> Sc
     scored = labels or Labels.of_values([*found["reference"], *found["prediction"]])
     grid, rows, lesions = reference.grid, [], []
     if scored:
-        scene = (reference.values, values, scored, scoring, grid.spacing)
-        rows = score_volumes(foreground, *scene, voxel_ml=grid.volume_of_voxel)
-        lesions = add_lesions(rows, foreground.boxes, *scene, has_spacing=grid.affine is not None)
+        of_grid = (grid.spacing, grid.volume_of_voxel, grid.affine is not None)
+        maps = PairOfMaps(reference.values, values, foreground, scored, scoring, *of_grid)
+        rows = score_volumes(maps)
+        lesions = add_lesions(rows, maps)
     for row in rows:
         if pair.prediction is None:
             row |= scoring.of_label(row["label"], scoring.worst(grid, row["n_reference"]))

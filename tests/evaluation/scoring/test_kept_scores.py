@@ -10,8 +10,8 @@ from nnunet_dro.evaluation.scoring import kept_scores, score_files
 from nnunet_dro.evaluation.scoring.instances import Instances
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores, keeping
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.evaluation.scoring.score_arrays import Scoring
 from nnunet_dro.evaluation.scoring.score_files import ScoredPair, score_pair
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 from tests.evaluation.made_folders import (
     bars,
     names_in,

@@ -7,7 +7,8 @@ import pytest
 from scipy import ndimage
 
 from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.evaluation.scoring.score_arrays import Scoring, score_case
+from nnunet_dro.evaluation.scoring.score_arrays import score_case
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
 
 ALL_DISTANCES = ("hd95", "hd95_pooled", "hd", "assd", "nsd")

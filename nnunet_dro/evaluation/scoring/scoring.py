@@ -1,0 +1,138 @@
+"""How a pair of label maps is scored: the metrics, and the rules for labels that a map lacks."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnunet_dro.choices import EmptyRule, choice_of
+from nnunet_dro.evaluation.scoring.grid import Grid
+from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS, Instances, lesion_metrics, with_lesion_metrics
+from nnunet_dro.evaluation.scoring.metrics import METRICS, check_metrics
+
+#: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
+BRATS_DISTANCE_MM = 374.0
+
+#: Voxel counts of a row.
+COUNTS = ("n_reference", "n_prediction", "n_intersection")
+
+#: Numbers of a row that are no metrics, and all that may be in one.
+_VOLUMES = ("reference_ml", "prediction_ml")
+NUMBERS = (*METRICS, *COUNTS, *_VOLUMES, *LESION_COUNTS)
+
+_NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How a pair of label maps is scored.
+
+    Attributes:
+        metrics: Names from `METRICS`.
+        nsd_tolerance_mm: Border voxels count as agreeing up to this distance, mm, > 0.
+        empty: How to score a label that a map lacks. ``undefined``: a label in neither map has no value, one in a
+            single map has Dice 0 and no distance. ``one``: a label in neither map has Dice 1 and distance 0. ``brats``:
+            as ``one``, and a label in a single map has distance 374 mm. ``diagonal``: as ``undefined``, and a label in
+            a single map has the length of the image's diagonal as distance.
+        instances: The labels that are compared lesion by lesion, and how; None for none. Where ``metrics`` has none on
+            lesions, some are added.
+
+    Raises:
+        ValueError: If a value is not allowed, or a metric is on lesions and there are no instances.
+    """
+
+    metrics: tuple[str, ...] = ("dice",)
+    nsd_tolerance_mm: float = 1.0
+    empty: EmptyRule | str = EmptyRule.UNDEFINED
+    instances: Instances | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", with_lesion_metrics(check_metrics(self.metrics), self.instances))
+        if not (np.isfinite(self.nsd_tolerance_mm) and self.nsd_tolerance_mm > 0):
+            raise ValueError(f"`nsd_tolerance_mm` must be > 0, got {self.nsd_tolerance_mm!r}. Give millimetres.")
+        object.__setattr__(self, "empty", choice_of(EmptyRule, self.empty, name="empty"))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of a row, after ``case``."""
+        counts = LESION_COUNTS if self.instances else ()
+        return ["label", *self.metrics, *COUNTS, *_VOLUMES, *counts]
+
+    def of_counts(
+        self,
+        n_reference: int,
+        n_prediction: int,
+        n_intersection: int,
+        *,
+        diagonal_mm: float = _NAN,
+        voxel_ml: float = _NAN,
+    ) -> dict[str, float]:
+        """The metrics that follow from counts alone; distances are among them only where a map lacks the label."""
+        of_voxels = [metric for metric in self.metrics if not METRICS[metric].on_lesions]
+        n_both = n_reference + n_prediction
+        if n_both == 0:
+            return self._of_nothing(of_voxels)
+        values = {
+            "dice": 2 * n_intersection / n_both,
+            "iou": n_intersection / (n_both - n_intersection),
+            "sensitivity": n_intersection / n_reference if n_reference else _NAN,
+            "precision": n_intersection / n_prediction if n_prediction else _NAN,
+            "nsd": 0.0,
+            **self.of_volumes(n_reference, n_prediction, voxel_ml),
+        }
+        distances = {EmptyRule.BRATS: BRATS_DISTANCE_MM, EmptyRule.DIAGONAL: diagonal_mm}
+        distance = distances.get(EmptyRule(self.empty), _NAN)
+        return {metric: values.get(metric, distance) for metric in of_voxels}
+
+    def of_volumes(self, n_reference: int, n_prediction: int, voxel_ml: float) -> dict[str, float]:
+        """The metrics on the volumes of a label, from its voxels in reference and prediction."""
+        voxels = n_prediction - n_reference
+        error, relative = voxels * voxel_ml, voxels / n_reference if n_reference else _NAN
+        values = {
+            "volume_error": error,
+            "absolute_volume_error": abs(error),
+            "relative_volume_error": relative,
+            "absolute_relative_volume_error": abs(relative),
+            "false_positive_volume": _NAN if n_reference else error,
+        }
+        return {name: value for name, value in values.items() if name in self.metrics}
+
+    def _of_nothing(self, metrics: Iterable[str]) -> dict[str, float]:
+        """The values where neither map has anything to compare; two volumes of 0 have a difference by every rule."""
+        is_undefined = self.empty in (EmptyRule.UNDEFINED, EmptyRule.DIAGONAL)
+        known = [METRICS[name] for name in metrics]
+        return {m.name: _NAN if is_undefined and m.unit != "ml" else float(m.more_is_better) for m in known}
+
+    def worst(self, grid: Grid, n_reference: int) -> dict[str, float]:
+        """The values of a label of a case without a prediction, also of one that is compared lesion by lesion.
+
+        Its volume is that of the whole image: hardly any prediction could be worse.
+        """
+        distance = BRATS_DISTANCE_MM if self.empty == EmptyRule.BRATS else grid.diagonal_mm
+        of_lesions = self.lesion_penalty_mm(grid.diagonal_mm)
+        values = {}
+        for metric in (METRICS[name] for name in self.metrics):
+            values[metric.name] = 0.0 if metric.more_is_better else of_lesions if metric.on_lesions else distance
+        return values | self.of_volumes(n_reference, math.prod(grid.shape), grid.volume_of_voxel)
+
+    def has_lesions(self, label: str) -> bool:
+        """Whether a label is compared lesion by lesion."""
+        return self.instances is not None and self.instances.covers(label)
+
+    def of_label(self, label: str, values: Mapping[str, float]) -> dict[str, float]:
+        """Those of some values that a label has: without the ones on lesions if its lesions are not compared."""
+        if self.has_lesions(label):
+            return dict(values)
+        on_lesions = {*LESION_COUNTS, *lesion_metrics(self.metrics)}
+        return {name: value for name, value in values.items() if name not in on_lesions}
+
+    def lesion_penalty_mm(self, diagonal_mm: float) -> float:
+        """The distance of a lesion that is missed or invented: that of BraTS, or the image's diagonal if asked for."""
+        return diagonal_mm if self.empty == EmptyRule.DIAGONAL else BRATS_DISTANCE_MM
+
+    def without_lesions(self) -> dict[str, float]:
+        """The metrics on lesions and their counts where neither map has the label."""
+        if self.instances is None:
+            return {}
+        return self._of_nothing(lesion_metrics(self.metrics)) | dict.fromkeys(LESION_COUNTS, 0)
