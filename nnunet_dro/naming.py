@@ -1,8 +1,11 @@
-"""How messages name cases, columns and what to install."""
+"""How messages and pages name cases, columns, numbers of things and what to install."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+
+#: What stands where there is no number.
+NO_VALUE = "–"
 
 
 def name_some(names: Collection[str], *, at_most: int = 5) -> str:
@@ -35,3 +38,26 @@ def nearest_names(name: str, known: Collection[str], *, at_most: int = 20) -> st
 def extra_cure(extra: str) -> str:
     """How to install what an extra of this package brings, from an index and from a clone."""
     return f'Install it: pip install "nnunet-dro[{extra}]", or in a clone pip install ".[{extra}]".'
+
+
+def count(n: int, noun: str) -> str:
+    """A number of things: ``1 case``, ``1,200 cases``; nouns in -um and -y take their plurals."""
+    if n == 1:
+        return f"1 {noun}"
+    plural = {"stratum": "strata"}.get(noun, f"{noun}s")
+    return f"{n:,} {plural}"
+
+
+def share(value: float) -> str:
+    """A share in per cent; never 0 or 100 for what is not."""
+    percent = 100 * value
+    if 0 < percent < 0.5:
+        return "<1 %"
+    if 99.5 <= percent < 100:
+        return ">99 %"
+    return f"{percent:.0f} %"
+
+
+def plain(name: str) -> str:
+    """Text without control characters: a name must not move the cursor."""
+    return "".join(character if character.isprintable() else "�" for character in name)

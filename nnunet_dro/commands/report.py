@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from nnunet_dro.commands.shared import argument, option
-from nnunet_dro.pages.wording import plain
+from nnunet_dro.naming import plain
 from nnunet_dro.progress_bar import progress_bar
 
 

@@ -19,11 +19,11 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.files.case_table import CASE_TABLE_FILE
 from nnunet_dro.files.output_folder import write_files
+from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.nnunet.folders import DATASET_JSON
 from nnunet_dro.nnunet.raw_dataset import RawDataset
 from nnunet_dro.pages.document import Cell, Column, Table
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.pages.wording import NO_VALUE
 
 
 def _metrics(dataset: RawDataset) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ from nnunet_dro.doctor.rules import TRAINING, VALIDATION, State, Stratum
 from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
 from nnunet_dro.evaluation.report.distribution import StratumCases, distribution
 from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages import document
 from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import Column, SortableTable
-from nnunet_dro.pages.wording import NO_VALUE, count
 
 #: More outliers than this are in the table of cases only.
 _MOST_OUTLIERS = 20

@@ -8,10 +8,9 @@ from nnunet_dro.doctor.answer import Answer, duration
 from nnunet_dro.doctor.measurements import VOXELS
 from nnunet_dro.doctor.rules import BEHIND, FEWEST_CASES, FEWEST_ITERATIONS, LOWER, Comparison, Finding, State, Stratum
 from nnunet_dro.evaluation.scoring.label_maps import note_on_absent_labels
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import NO_VALUE, count, name_some
 from nnunet_dro.pages.document import Block, Heading, Note, Prose
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.pages.wording import NO_VALUE, count
 
 #: A finding as a heading, and what to do next where that is always the same.
 _WORDS = {

@@ -27,7 +27,7 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import (
     worst_strata,
 )
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import find_dataset_json
 
 Progress = Callable[[int, int], None]
@@ -241,7 +241,7 @@ def _notes(
         if known.unit != "mm" or known.on_lesions or not (lost := int((one_sided & scores[metric].isna()).sum())):
             continue
         notes.append(
-            f"{METRICS[metric].title} leaves out {lost} row{'' if lost == 1 else 's'} of scores.csv where only "
+            f"{METRICS[metric].title} leaves out {count(lost, 'row')} of scores.csv where only "
             "the reference or only the prediction has the label; Dice counts them as 0."
         )
     units = {METRICS[metric].unit for metric in scoring.metrics}

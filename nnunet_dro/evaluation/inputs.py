@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.choices import MissingRule
-from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, Labels, list_label_maps
+from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS, Labels, case_named, list_label_maps
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
 from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
@@ -183,50 +183,31 @@ def read_summary(path: Path, labels: Labels | None, scoring: Scoring) -> tuple[p
             cure = "Give the dataset.json that the predictions were evaluated with."
             raise ValueError(f"`prediction` must have a score for every label, got {got}. {cure}")
         for name in names:
-            sizes = counts[name].sizes
-            row = {"case": pair.case, "label": name} | scoring.of_counts(*sizes)
-            row |= dict(zip(COUNTS, sizes, strict=True))
+            row = {"case": pair.case, "label": name} | scoring.of_counts(*counts[name])
+            row |= dict(zip(COUNTS, counts[name], strict=True))
             rows.append(row | dict.fromkeys(("reference_ml", "prediction_ml"), float("nan")))
     inputs = Inputs(_method(path), tuple(pair for pair, _ in entries))
     return pd.DataFrame(rows, columns=["case", *scoring.columns]), inputs
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """The voxels of a label in a case, as summary.json has them; the two sums are None in files without them."""
-
-    tp: int
-    fp: int
-    fn: int
-    n_ref: int | None
-    n_pred: int | None
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Voxels of reference, prediction and both."""
-        return self.tp + self.fn, self.tp + self.fp, self.tp
-
-    @property
-    def contradiction(self) -> str:
-        """A sum that does not fit; empty if all do."""
-        for name, n, term, stored in (("FN", self.fn, "n_ref", self.n_ref), ("FP", self.fp, "n_pred", self.n_pred)):
-            if stored not in (None, self.tp + n):
-                return f"TP {self.tp} + {name} {n} and {term} {stored}"
-        return ""
-
-
-def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[str, _Counts]]]:
-    """The files and the counts of every case, sorted by case."""
+def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[str, tuple[int, int, int]]]]:
+    """The files of every case, sorted by case, and its voxels of reference, prediction and both by label."""
+    entries, contradictions = [], []
     try:
-        entries = [
-            (
-                PairOfFiles(
-                    _case_of(entry["prediction_file"]), Path(entry["reference_file"]), Path(entry["prediction_file"])
-                ),
-                _counts(entry["metrics"], labels),
-            )
-            for entry in read_json(path)["metric_per_case"]
-        ]
+        for entry in read_json(path)["metric_per_case"]:
+            reference, prediction = (entry[f"{which}_file"] for which in ("reference", "prediction"))
+            # The file may come from another system.
+            name = re.split(r"[/\\]", prediction)[-1]
+            pair = PairOfFiles(case_named(name) or name, Path(reference), Path(prediction))
+            counts = {}
+            for label, stored in _stored(entry["metrics"], labels).items():
+                tp, fp, fn = (_count(stored[term]) for term in ("TP", "FP", "FN"))
+                counts[label] = (tp + fn, tp + fp, tp)
+                # Files of other versions lack the two sums.
+                for n, of_n, term in ((fn, "FN", "n_ref"), (fp, "FP", "n_pred")):
+                    if term in stored and (total := _count(stored[term])) != tp + n:
+                        contradictions.append(f"TP {tp} + {of_n} {n} and {term} {total} for {label} of {pair.case!r}")
+            entries.append((pair, counts))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"`prediction` must be a file or folder, got {str(path)!r}, which does not exist. Check the path."
@@ -238,36 +219,20 @@ def _entries(path: Path, labels: Labels | None) -> list[tuple[PairOfFiles, dict[
         ) from error
     if not entries:
         raise ValueError(f"`prediction` must have cases, got none in {str(path)!r}. Predict and evaluate again.")
-    for pair, counts in entries:
-        for name, of_label in counts.items():
-            if wrong := of_label.contradiction:
-                got = f"{wrong} for {name} of {pair.case!r} in {str(path)!r}"
-                raise ValueError(f"`prediction` must have counts that fit, got {got}. Let nnU-Net evaluate again.")
+    if contradictions:
+        got = f"{contradictions[0]} in {str(path)!r}"
+        raise ValueError(f"`prediction` must have counts that fit, got {got}. Let nnU-Net evaluate again.")
     return sorted(entries, key=lambda entry: entry[0].case)
 
 
-def _case_of(file: str) -> str:
-    # The file may come from another system.
-    name = re.split(r"[/\\]", file)[-1]
-    ending = next((e for e in LABEL_MAP_ENDINGS if name.lower().endswith(e)), "")
-    return name[: len(name) - len(ending)]
-
-
-def _counts(metrics: Mapping[str, Any], labels: Labels | None) -> dict[str, _Counts]:
-    """The counts of each label that an entry has."""
-    if labels:
-        keys = {name: _keys(values) for name, values in labels.values.items()}
-    else:
+def _stored(metrics: Mapping[str, Any], labels: Labels | None) -> dict[str, Mapping[str, Any]]:
+    """What an entry says of each label that it has."""
+    if labels is None:
         # The file has them in alphabetical order: 10 before 2.
-        keys = {_name(key): [key] for key in sorted(metrics, key=_values)}
-    counts = {}
-    for name, candidates in keys.items():
-        for key in candidates:
-            if key in metrics:
-                stored = metrics[key]
-                sums = (_count(stored[name_of]) if name_of in stored else None for name_of in ("n_ref", "n_pred"))
-                counts[name] = _Counts(*(_count(stored[name_of]) for name_of in ("TP", "FP", "FN")), *sums)
-    return counts
+        return {"+".join(map(str, _values(key))) or key: metrics[key] for key in sorted(metrics, key=_values)}
+    # nnU-Net names a label or region by a tuple of values as text, or by the value.
+    keys = {name: [str(tuple(v)), *([str(v[0])] if len(v) == 1 else [])] for name, v in labels.values.items()}
+    return {name: metrics[key] for name, candidates in keys.items() for key in candidates if key in metrics}
 
 
 def _count(value: Any) -> int:
@@ -276,17 +241,8 @@ def _count(value: Any) -> int:
     return int(value)
 
 
-def _keys(values: Sequence[int]) -> list[str]:
-    """The names that nnU-Net may give a label or region: a value, or a tuple of values, as text."""
-    return [str(tuple(values)), *([str(values[0])] if len(values) == 1 else [])]
-
-
 def _values(key: str) -> list[int]:
     return [int(value) for value in re.findall(r"-?\d+", key)]
-
-
-def _name(key: str) -> str:
-    return "+".join(map(str, _values(key))) or key
 
 
 def labels_by_value(names: Sequence[str]) -> Labels:

@@ -17,8 +17,7 @@ from nnunet_dro.evaluation.stratifying.stratify import ALL, Part, divide, parse_
 from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.files.case_table import MISSING, attributes_of, read_cases_of
-from nnunet_dro.naming import name_some
-from nnunet_dro.pages.wording import count
+from nnunet_dro.naming import count, name_some
 
 #: What `--by auto:size` and the like begin with.
 _COMPUTED = "auto:"

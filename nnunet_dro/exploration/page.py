@@ -14,10 +14,10 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.words import combinations_table, findings, heading, parts_of, size, title
 from nnunet_dro.files.json_file import json_records, json_text
+from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import Column, SortableTable
-from nnunet_dro.pages.wording import NO_VALUE
 
 #: The most strata of an attribute that are named.
 _MOST_STRATA = 30

@@ -7,9 +7,9 @@ from rich.console import RenderableType
 
 from nnunet_dro.evaluation.report.formatting import number, p_value, quantity, unit_sign
 from nnunet_dro.exploration.exploration import Exploration
+from nnunet_dro.naming import count, share
 from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.pages.wording import count, share
 
 
 def parts_of(row: Mapping[Any, Any]) -> list[tuple[str, str]]:

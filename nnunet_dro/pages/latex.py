@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Block, Cell, Table
-from nnunet_dro.pages.wording import NO_VALUE
 
 _SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"} | {
     "\\": r"\textbackslash{}",

@@ -8,8 +8,8 @@ from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from nnunet_dro.naming import NO_VALUE, plain
 from nnunet_dro.pages.document import Block, Cell, Figure, Heading, Note, Prose, Table
-from nnunet_dro.pages.wording import NO_VALUE, plain
 
 #: Words for the looks of a cell or a row to styles.
 _STYLES = {

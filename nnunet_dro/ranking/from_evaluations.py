@@ -19,7 +19,7 @@ from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, m
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
-from nnunet_dro.pages.wording import count
+from nnunet_dro.naming import count
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]

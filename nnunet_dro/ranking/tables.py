@@ -8,11 +8,11 @@ from rich.console import RenderableType
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
+from nnunet_dro.naming import NO_VALUE, count, share
 from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.pages.wording import NO_VALUE, count, share
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
 from nnunet_dro.ranking.words import (

@@ -10,8 +10,7 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, quantity
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import name_some
-from nnunet_dro.pages.wording import NO_VALUE, count, share
+from nnunet_dro.naming import NO_VALUE, count, name_some, share
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
 

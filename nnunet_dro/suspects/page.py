@@ -6,12 +6,12 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import gallery, page
 from nnunet_dro.pages.pictures import Picture, Plane
 from nnunet_dro.pages.sortable_table import Column, SortableTable
 from nnunet_dro.pages.svg import N_COLOURS, legend_line
-from nnunet_dro.pages.wording import count
 from nnunet_dro.suspects.curves import CASE, MEDIAN, Curves
 from nnunet_dro.suspects.images import Slice
 from nnunet_dro.suspects.ranking import FEW

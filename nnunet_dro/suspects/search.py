@@ -13,9 +13,8 @@ from nnunet_dro.evaluation.scoring.label_maps import Labels, note_on_absent_labe
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, EpochLog, mean_log, read_logs
 from nnunet_dro.files.case_table import MISSING, case_table_places, dividing_attributes, read_cases
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import Fold, folds_of
-from nnunet_dro.pages.wording import count
 from nnunet_dro.suspects.images import ImageSource, Slice, find_images, slice_of
 from nnunet_dro.suspects.ranking import FEW, below_most, rank_by_dice, rank_folds
 

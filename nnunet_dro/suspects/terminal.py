@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Cell, Column, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.pages.wording import NO_VALUE
 from nnunet_dro.suspects.ranking import FEW
 from nnunet_dro.suspects.search import DICE, LOSS, WEIGHT, Suspects
 

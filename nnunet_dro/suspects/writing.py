@@ -8,9 +8,8 @@ from rich.console import RenderableType
 
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.files.output_folder import check_output, write_files
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold, folds_of
-from nnunet_dro.pages.wording import count
 from nnunet_dro.suspects.page import suspects_files
 from nnunet_dro.suspects.search import find_suspects
 from nnunet_dro.suspects.terminal import suspects_table

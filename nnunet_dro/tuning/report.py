@@ -12,11 +12,11 @@ from optuna.trial import FrozenTrial, TrialState
 from rich.console import RenderableType
 
 from nnunet_dro.files.atomic import replacing
+from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import CONTENT_SECURITY_POLICY, page
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.pages.wording import NO_VALUE, count
 from nnunet_dro.tuning.study import Settings
 from nnunet_dro.tuning.trials import REPEAT_OF, Repeated, chosen_trial, copied, is_search, repeated
 

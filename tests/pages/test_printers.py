@@ -6,11 +6,11 @@ import re
 import pytest
 from rich.console import Console
 
+from nnunet_dro.naming import NO_VALUE, count, plain
 from nnunet_dro.pages import latex, markdown
 from nnunet_dro.pages.document import Cell, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import breakable, html
 from nnunet_dro.pages.terminal import printed
-from nnunet_dro.pages.wording import NO_VALUE, count, plain
 
 COLUMNS = (
     Column("Site", "name"),

@@ -13,7 +13,7 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import divide, parse_by, stratify
 from nnunet_dro.files.case_table import MISSING
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 
 #: Options that change what a number means.
 _OPTIONS_THAT_MATTER = ("empty", "missing", "nsd_tolerance_mm", "instances")
@@ -77,7 +77,9 @@ def find_common_ground(evaluations: Mapping[str, Evaluation], *, intersect: bool
             cure = "Check that both were evaluated on the same test set."
             raise ValueError(f"`evaluations` must have a case in common, got none: {differing}. {cure}")
         n_left_out = len(set().union(*cases.values())) - len(common_cases)
-        notes.append(f"Compared: {_count(len(common_cases))}; left out: {_count(n_left_out)} ({differing}).")
+        notes.append(
+            f"Compared: {count(len(common_cases), 'case')}; left out: {count(n_left_out, 'case')} ({differing})."
+        )
     first = next(iter(evaluations))
     with_lesions = tuple(labels_with_lesions(evaluations[first].scores))
     expected = set().union(*cases.values(), *(evaluation.absent for evaluation in evaluations.values()))
@@ -245,7 +247,3 @@ def _lacking(names: Mapping[str, Sequence[str]]) -> str:
     every = dict.fromkeys(name for of_method in names.values() for name in of_method)
     lacks = {method: sorted(set(every) - set(of_method)) for method, of_method in names.items()}
     return "; ".join(f"{method} lacks {name_some(missing)}" for method, missing in lacks.items() if missing)
-
-
-def _count(n_cases: int) -> str:
-    return f"{n_cases} case" if n_cases == 1 else f"{n_cases} cases"

@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.judging.requirements import Requirement, refusal
 from nnunet_dro.evaluation.judging.verdicts import MET, NUMBERS, Verdict, is_share, unit_of, verdict_of, whole
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,9 @@ class Outcome:
 
     def _cases(self) -> str:
         """How many cases with a value there are."""
-        cases = f"{self.n} case{'' if self.n == 1 else 's'}"
+        cases = count(self.n, "case")
         of_cases = f"{self.n - self.n_undefined} of {cases} with a value" if self.n_undefined else cases
-        patients = f", {self.n_patients} patient{'' if self.n_patients == 1 else 's'}" if self.n_patients else ""
-        return of_cases + patients
+        return of_cases + (f", {count(self.n_patients, 'patient')}" if self.n_patients else "")
 
     def _shown_statistic(self) -> str:
         if self.requirement.confidence is None:

@@ -17,6 +17,7 @@ from nnunet_dro.evaluation.judging.requirements import COMPARISON_COUNTS, STRATA
 from nnunet_dro.evaluation.scoring.failures import IN_WORDS, KINDS
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, PERCENTILES, STATISTICS, enough_cases
+from nnunet_dro.naming import count
 
 MET, NOT_MET, CANNOT_TELL = "met", "not met", "cannot tell"
 
@@ -126,10 +127,9 @@ def _misses(row: "pd.Series[Any]", requirement: Requirement) -> Iterator[str]:
     metric, allowed = METRICS.get(str(row["metric"])), dict(requirement.allowed)
     for kind in metric.undefined_if if metric else KINDS[:0]:
         if (n_failed := whole(row, f"n_{kind}")) and kind not in allowed:
-            cases = f"{n_failed} case{'' if n_failed == 1 else 's'}"
             distance = ", or give them a distance with --empty diagonal" if unit_of(str(row["metric"])) == "mm" else ""
             cure = f"allow that with n_{kind}<={n_failed}{distance}"
-            yield f"it leaves out {cases} in which the label was {IN_WORDS[kind]} ({cure})"
+            yield f"it leaves out {count(n_failed, 'case')} in which the label was {IN_WORDS[kind]} ({cure})"
 
 
 def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> Iterator[str]:
@@ -149,8 +149,7 @@ def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> It
         yield f"no {noun[:-1]} has a value; {cure}"
     counted = requirement.statistic in NUMBERS or is_share(requirement.statistic)
     if "baseline" in row.index and not counted and (n_lost := whole(row, "n_left_out")):
-        cases = f"{n_lost} case{'' if n_lost == 1 else 's'}"
-        yield f"it leaves out {cases} in which the label was missed or invented; {cure}"
+        yield f"it leaves out {count(n_lost, 'case')} in which the label was missed or invented; {cure}"
     if (n_absent := whole(row, "n_absent")) and requirement.statistic not in ("n", "n_patients"):
         more = f"reference{' has' if n_absent == 1 else 's have'} no prediction"
         if "baseline" in row.index:

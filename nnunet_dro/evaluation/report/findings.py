@@ -24,8 +24,8 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Note
-from nnunet_dro.pages.wording import count
 
 
 def findings(evaluation: Evaluation) -> list[Note]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.pages.wording import NO_VALUE
+from nnunet_dro.naming import NO_VALUE
 
 
 def metric_named(name: str, scores: pd.DataFrame | None = None) -> Metric:

@@ -27,8 +27,8 @@ from nnunet_dro.evaluation.report.strata_tables import FEW, INTERVAL, Record, in
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Cell, Column, Table
-from nnunet_dro.pages.wording import NO_VALUE
 
 #: What the typical difference is; see `typical_value`.
 TYPICAL = "the median of the cases' differences (Hodges and Lehmann), with exact bounds by signed ranks"

@@ -26,8 +26,8 @@ from nnunet_dro.evaluation.report.formatting import (
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages.document import Note
-from nnunet_dro.pages.wording import NO_VALUE, count
 
 #: The most strata and labels that a sentence names.
 _MOST_NAMED = 6

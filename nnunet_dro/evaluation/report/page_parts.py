@@ -19,9 +19,9 @@ from nnunet_dro.evaluation.report.strata_tables import SHADES, SPREAD_SHADES, st
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Block, Figure, Heading, Table
 from nnunet_dro.pages.svg import legend_line, legend_mark
-from nnunet_dro.pages.wording import count
 
 #: The most rows of a page's tables of strata, and of the terminal's.
 MOST_STRATA_ROWS, MOST_PRINTED_ROWS = 3_000, 1_000

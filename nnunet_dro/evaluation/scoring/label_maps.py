@@ -11,7 +11,7 @@ import numpy.typing as npt
 from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.nifti import UnusualNiftiError, read_nifti
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import read_dataset_json
 
 #: The endings of the formats that nnU-Net reads; the first that fits a file's name is cut off to name the case.
@@ -142,16 +142,21 @@ def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
     return rounded.astype(np.int64)
 
 
+def case_named(file: str) -> str | None:
+    """The case that the name of a file stands for, without the ending; None if it is no label map's."""
+    ending = next((e for e in LABEL_MAP_ENDINGS if file.lower().endswith(e)), None)
+    return file[: -len(ending)] if ending else None
+
+
 def list_label_maps(folder: Path) -> dict[str, Path]:
     """Case identifier to file, for the label maps directly in a folder, sorted by case."""
     if not folder.is_dir():
         raise FileNotFoundError(f"`folder` must be a folder of label maps, got {str(folder)!r}. Check the path.")
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
-        ending = next((e for e in LABEL_MAP_ENDINGS if path.name.lower().endswith(e)), None)
-        if ending is None or path.name.startswith("."):
+        case = case_named(path.name)
+        if case is None or path.name.startswith("."):
             continue
-        case = path.name[: -len(ending)]
         if case in files:
             names = f"{files[case].name} and {path.name}"
             raise ValueError(f"`folder` must hold one file per case, got {names} in {str(folder)!r}. Remove one.")
@@ -240,8 +245,7 @@ def note_on_absent_labels(
     for label in next(iter(judged.values())):
         without = [case for case, of_case in n_voxels.items() if of_case[label] == 0]
         if without and sum(of_case[label] > 0 for of_case in judged.values()) >= _MOST * len(judged):
-            n_cases = "1 case" if len(without) == 1 else f"{len(without)} cases"
-            found.append(f"{label} in {n_cases} ({name_some(without)})")
+            found.append(f"{label} in {count(len(without), 'case')} ({name_some(without)})")
     if not found:
         return []
     return [

@@ -13,7 +13,7 @@ import pandas as pd
 from nnunet_dro.evaluation.stratifying.stratify import entries_of, stratify_all
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.files.case_table import read_cases
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
 from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases
 
@@ -156,8 +156,7 @@ def split_notes(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: 
     for stratum, rows in table.groupby("stratum", sort=False):
         without = [str(fold) for fold in rows.loc[rows["n_validation"] == 0, "fold"]]
         if without:
-            n = int(rows["n_validation"].sum())
-            cases = f"{n} case{'' if n == 1 else 's'}"
+            cases = count(int(rows["n_validation"].sum()), "case")
             folds = f"fold {without[0]} validates" if len(without) == 1 else f"folds {name_some(without)} validate"
             notes.append(f"{stratum_of_case.name}={stratum} has {cases}: {folds} on none of them.")
     return notes
