@@ -9,14 +9,7 @@ import typer
 
 from nnunet_dro.commands.shared import RequireFile, takes
 from nnunet_dro.commands.usage import Command
-from nnunet_dro.evaluation.options import (
-    REQUIREMENTS,
-    SECTIONS,
-    Flag,
-    LockedComparison,
-    LockedEvaluation,
-    declared,
-)
+from nnunet_dro.evaluation.options import REQUIREMENTS, SECTIONS, Flag, LockedComparison, LockedEvaluation, declared
 
 commands = typer.Typer(help="Write down, before the results are seen, how they will be judged.")
 
@@ -29,9 +22,7 @@ class _WriteOptions(LockedComparison, LockedEvaluation):
     requirements: Annotated[
         Sequence[str],
         Flag(
-            "Requirement of evaluate or, if it is about a difference, of compare (repeatable).",
-            REQUIREMENTS,
-            "require",
+            "Requirement of evaluate or, if it is about a difference, of compare (repeatable).", REQUIREMENTS, "require"
         ),
     ] = ()
     require_file: RequireFile = None

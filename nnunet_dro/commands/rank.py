@@ -54,8 +54,7 @@ def rank(
     ] = False,
     overwrite: Overwrite = False,
     evaluate: Annotated[
-        Path | None,
-        _own("Score folders of predictions first, with these reference label maps.", metavar="REFERENCE"),
+        Path | None, _own("Score folders of predictions first, with these reference label maps.", metavar="REFERENCE")
     ] = None,
     kept: Annotated[  # errors about `evaluations` mean those of the teams
         Path | None,

@@ -36,13 +36,7 @@ class Inputs:
         return [pair.case for pair in self.pairs if pair.prediction is None]
 
 
-def find_inputs(
-    reference: Path,
-    prediction: Path,
-    *,
-    missing: MissingRule,
-    folds: Sequence[str] = (),
-) -> Inputs:
+def find_inputs(reference: Path, prediction: Path, *, missing: MissingRule, folds: Sequence[str] = ()) -> Inputs:
     """Pair the files of references and predictions; of a model folder those of some folds, or of all."""
     references = list_label_maps(reference)
     if not prediction.is_dir():

@@ -86,10 +86,7 @@ class _FittingTable:
     def _drawn(self, *, without_spare: bool, between: str) -> RichTable:
         table = self.table
         drawn = RichTable(
-            box=None,
-            pad_edge=False,
-            padding=(0, 1, 0, 0) if without_spare else (0, 1),
-            show_header=table.has_head,
+            box=None, pad_edge=False, padding=(0, 1, 0, 0) if without_spare else (0, 1), show_header=table.has_head
         )
         shown = [n for n, column in enumerate(table.columns) if not (without_spare and column.spare == "column")]
         for place in shown:

@@ -229,10 +229,7 @@ def _agreement_table(found: Sequence[_OneRanking]) -> pd.DataFrame:
 
 
 def _bootstrap_table(
-    entries: Entries,
-    samples: Mapping[RankingScheme, Stability],
-    found: Sequence[_OneRanking],
-    order: Sequence[int],
+    entries: Entries, samples: Mapping[RankingScheme, Stability], found: Sequence[_OneRanking], order: Sequence[int]
 ) -> pd.DataFrame:
     full = _of_all(found)
     rows = [

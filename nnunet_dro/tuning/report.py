@@ -72,10 +72,7 @@ def trials_table(study: optuna.Study, settings: Settings) -> RenderableType:
     records = frame[frame["repeat_of"].isna()].to_dict("records")
     columns: list[Any] = [
         (Column("trial"), lambda row: str(row["number"])),
-        (
-            Column(settings.objective.text),
-            lambda row: row["state"] if pd.isna(row["value"]) else f"{row['value']:.4f}",
-        ),
+        (Column(settings.objective.text), lambda row: row["state"] if pd.isna(row["value"]) else f"{row['value']:.4f}"),
         *((Column(name), partial(_tuned, name)) for name in settings.space.names),
         (Column("min"), lambda row: "" if pd.isna(row["minutes"]) else f"{row['minutes']:.1f}"),
     ]

@@ -124,11 +124,7 @@ class Differences:
 
 
 def differences_over_trainings(
-    pairs: Sequence[tuple[FloatArray, FloatArray]],
-    *,
-    bounded: Sequence[bool],
-    n_resamples: int = 2000,
-    seed: int = 0,
+    pairs: Sequence[tuple[FloatArray, FloatArray]], *, bounded: Sequence[bool], n_resamples: int = 2000, seed: int = 0
 ) -> Differences:
     r"""Differences of the `STATISTICS` of repeated trainings, over the same cases.
 

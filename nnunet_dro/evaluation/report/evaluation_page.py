@@ -12,12 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.report.distribution import (
-    MOST_DOTS,
-    cases_by_stratum,
-    distribution,
-    quantile_curves,
-)
+from nnunet_dro.evaluation.report.distribution import MOST_DOTS, cases_by_stratum, distribution, quantile_curves
 from nnunet_dro.evaluation.report.figures import against_volume
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, shown

@@ -101,11 +101,7 @@ def score_text(choice: Choice, evaluation: Evaluation) -> str:
 
 
 def pictures_of(
-    evaluation: Evaluation,
-    images: Path,
-    *,
-    per_stratum: int = 2,
-    progress: Callable[[int, int], None] | None = None,
+    evaluation: Evaluation, images: Path, *, per_stratum: int = 2, progress: Callable[[int, int], None] | None = None
 ) -> list[GalleryEntry]:
     """Pictures of the worst cases of an evaluation whose ``about`` says where label maps and dataset.json are."""
     labels, files, choices = worst_with_files(evaluation, per_stratum)

@@ -147,9 +147,7 @@ _METRICS = (
     ),
     _on_lesions("pq", "Panoptic quality", definition="segmentation quality times recognition quality"),
     _on_lesions(
-        "sq",
-        "Segmentation quality",
-        definition="mean IoU of the lesions that are found; 0 where none is found",
+        "sq", "Segmentation quality", definition="mean IoU of the lesions that are found; 0 where none is found"
     ),
     _on_lesions(
         "rq",

@@ -75,12 +75,7 @@ def difference_intervals(pairs: Sequence[tuple[FloatArray, FloatArray]], *, boun
 
 
 def guaranteed_means(
-    samples: Sequence[FloatArray],
-    *,
-    bounded: Sequence[bool],
-    low: float = 0.0,
-    n_resamples: int = 2000,
-    seed: int = 0,
+    samples: Sequence[FloatArray], *, bounded: Sequence[bool], low: float = 0.0, n_resamples: int = 2000, seed: int = 0
 ) -> FloatArray:
     """95 % bounds of means for verdicts: they assume that the values lie between ``low`` and 1, and nothing else.
 

@@ -6,13 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.scoring.failures import (
-    DEFAULT_FAILURE,
-    BoolArray,
-    Failure,
-    failed_rows,
-    most_failures,
-)
+from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, BoolArray, Failure, failed_rows, most_failures
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, is_bounded
 from nnunet_dro.evaluation.statistics.columns import (

@@ -92,13 +92,7 @@ def _in_any_of(counts: Mapping[int, int], labels: Iterable[int]) -> int:
 
 
 def voxel_counts(
-    dataset: Any,
-    cases: Iterable[str],
-    *,
-    folder: Path,
-    cache: Path,
-    log: Callable[[str], object],
-    jobs: int = 1,
+    dataset: Any, cases: Iterable[str], *, folder: Path, cache: Path, log: Callable[[str], object], jobs: int = 1
 ) -> dict[str, dict[int, int]]:
     """Number of voxels by case and label, as stored: `OUTSIDE` and the ignore label are labels like others.
 

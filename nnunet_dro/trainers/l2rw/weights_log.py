@@ -109,9 +109,7 @@ class WeightsLog(EpochLog):
 
 
 def running_means(
-    means: Mapping[int, NDArray[np.float32]],
-    times_seen: Mapping[int, NDArray[np.int32]],
-    epochs: NDArray[np.int64],
+    means: Mapping[int, NDArray[np.float32]], times_seen: Mapping[int, NDArray[np.int32]], epochs: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Mean weight of every case over all epochs so far, weighted by how often the case was seen.
 
