@@ -20,7 +20,7 @@ from torch import Tensor
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import variables
-from nnunet_dro.nnunet.folders import DATASET_JSON, read_dataset_json, read_if_usable
+from nnunet_dro.nnunet.folders import CHECKPOINT, CHECKPOINTS, DATASET_JSON, read_dataset_json, read_if_usable
 from nnunet_dro.nnunet.training import Target
 from nnunet_dro.trainers.checkpoint import Source, digest_of, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
@@ -29,10 +29,6 @@ from nnunet_dro.trainers.registry import parse_trainer_name
 #: First learning rate and number of epochs, where neither the trainer's name nor the user gives them. How the learning
 #: rate was chosen stands in docs/finetuning.md.
 LEARNING_RATE, EPOCHS = 0.01, 100
-
-#: In the order in which nnU-Net's ``--c`` looks for them.
-_FINAL = "checkpoint_final.pth"
-_CHECKPOINTS = (_FINAL, "checkpoint_latest.pth", "checkpoint_best.pth")
 
 #: Prefixes of the names of weights that distributed training and torch.compile leave.
 _PREFIXES = ("module.", "_orig_mod.")
@@ -87,13 +83,13 @@ def find_source(given: str, target: Target) -> Path:
     path = Path(given) if is_path else target.fold_folder(given)
     if path.is_file():
         return path
-    if (path / _FINAL).is_file():
-        return path / _FINAL
+    if (path / CHECKPOINT).is_file():
+        return path / CHECKPOINT
     if path.is_dir():
         cure = "Finish that training, or name another checkpoint of it."
-        raise FileNotFoundError(f"`from` must be a finished training, got {str(path)!r} without {_FINAL}. {cure}")
+        raise FileNotFoundError(f"`from` must be a finished training, got {str(path)!r} without {CHECKPOINT}. {cure}")
     ending = f"__{target.plans}__{target.configuration}"
-    models = target.results.glob(f"*{ending}/fold_{target.fold}/{_FINAL}")
+    models = target.results.glob(f"*{ending}/fold_{target.fold}/{CHECKPOINT}")
     trained = sorted(model.parents[1].name.removesuffix(ending) for model in models)
     raise FileNotFoundError(
         f"`from` must be a trainer, a fold's folder or a checkpoint, got {given!r}; {str(path)!r} does not exist. "
@@ -202,7 +198,7 @@ def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
     folder = target.fold_folder(trainer)
     if model.path.absolute().parent == folder:
         raise ValueError(f"`from` must be another training than the one to start, got {trainer!r} for both.")
-    path = next((folder / name for name in _CHECKPOINTS if (folder / name).is_file()), None)
+    path = next((folder / name for name in CHECKPOINTS if (folder / name).is_file()), None)
     if path is None:
         return False
     source = Source.in_checkpoint(read_checkpoint(path, cure="Remove it."))
@@ -233,7 +229,7 @@ def write_first_checkpoint(target: Target, trainer: str, model: SourceModel, *, 
         started.inference_allowed_mirroring_axes = model.mirroring_axes
         started.my_init_kwargs["device"] = torch.device(device)
         started.current_epoch = -1  # nnU-Net stores the number of the next one
-        path = Path(started.output_folder) / _CHECKPOINTS[-1]
+        path = Path(started.output_folder) / CHECKPOINTS[-1]
         started.save_checkpoint(str(path))
     return path
 

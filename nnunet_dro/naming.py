@@ -41,10 +41,10 @@ def extra_cure(extra: str) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """A number of things: ``1 case``, ``1,200 cases``; nouns in -um and -y take their plurals."""
+    """A number of things: ``1 case``, ``1,200 cases``, ``2 strata``, ``2 patches``."""
     if n == 1:
         return f"1 {noun}"
-    plural = {"stratum": "strata"}.get(noun, f"{noun}s")
+    plural = "strata" if noun == "stratum" else f"{noun}{'es' if noun.endswith('patch') else 's'}"
     return f"{n:,} {plural}"
 
 

@@ -15,12 +15,12 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.files.output_folder import check_new_file
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import DATASET_JSON, FOLD_NAME, read_if_usable
+from nnunet_dro.nnunet.folders import CHECKPOINT, DATASET_JSON, FOLD_NAME, read_if_usable
 from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.registry import trainer_class, trainer_found_by_nnunet
+from nnunet_dro.trainers.registry import find_trainer
 
-PLANS_JSON, CHECKPOINT = "plans.json", "checkpoint_final.pth"
+PLANS_JSON = "plans.json"
 
 #: What nnU-Net reads to predict, of the plans, of the description of the dataset and of a checkpoint.
 _OF_PLANS = (
@@ -149,10 +149,7 @@ def _dataset_name(model_folder: Path, plans: Mapping[str, Any]) -> str:
 
 def _check_trainer(name: str) -> None:
     """Check that nnU-Net's own trainer builds the network of this one."""
-    try:
-        trainer: type[nnUNetTrainer] | None = trainer_class(name)
-    except AttributeError:
-        trainer = _trainer_elsewhere(name)
+    trainer = find_trainer(name)
     if trainer is None or not issubclass(trainer, HardnessWeighted):
         raise ValueError(
             f"`trainer` must be one of nnunet-dro, or a mix-in of HardnessWeighted that nnU-Net finds, got {name!r}. "
@@ -163,13 +160,6 @@ def _check_trainer(name: str) -> None:
             f"`trainer` must have the network of nnUNetTrainer, got {name!r}, which builds its own: nnU-Net cannot "
             "predict without the trainer. Share it together with its code, with nnUNetv2_export_model_to_zip."
         )
-
-
-def _trainer_elsewhere(name: str) -> type[nnUNetTrainer] | None:
-    try:
-        return trainer_found_by_nnunet(name)
-    except (ImportError, RuntimeError):
-        return None
 
 
 def _training_cases(checkpoint: Mapping[str, Any]) -> set[str]:

@@ -235,15 +235,15 @@ class NotOurs(nnUNetTrainer):
 
 
 def test_trainer_must_be_ours_or_a_mix_in_with_the_network_of_nnunet(model, tmp_path, monkeypatch):
-    assert sharing._trainer_elsewhere("nnUNetTrainer") is nnUNetTrainer
+    assert sharing.find_trainer("nnUNetTrainer") is nnUNetTrainer
     folder, output = model("nnUNetTrainerMine"), tmp_path / "model.zip"
     others = "must be one of nnunet-dro, or a mix-in of HardnessWeighted"
     network = "must have the network of nnUNetTrainer"
     for trainer, message in ((OtherNetwork, network), (NotOurs, others), (None, others)):
-        monkeypatch.setattr(sharing, "_trainer_elsewhere", lambda _, found=trainer: found)
+        monkeypatch.setattr(sharing, "find_trainer", lambda _, found=trainer: found)
         assert message in refused(share(folder, "-o", output))
         assert not output.exists()
-    monkeypatch.setattr(sharing, "_trainer_elsewhere", lambda _: Mine)
+    monkeypatch.setattr(sharing, "find_trainer", lambda _: Mine)
     assert share(folder, "-o", output).exit_code == 0
 
 

@@ -13,6 +13,7 @@ from nnunet_dro.doctor.inputs import Inputs
 from nnunet_dro.doctor.measurements import DICE, HARDNESS, LOSS
 from nnunet_dro.doctor.rules import TRAINING, Diagnosis, diagnose
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
+from nnunet_dro.naming import count
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.nnunet.training import training_seconds
 from nnunet_dro.sampling import KLBall, effective_cases, with_exploration
@@ -152,7 +153,7 @@ def conclude(
     if history is None:
         measured = table.loc[is_training, losses].to_numpy(dtype=np.float64).tolist()
         hardness = table.loc[is_training, HARDNESS].to_numpy(dtype=np.float64)
-        source = f"{len(losses)} augmented patch{'' if len(losses) == 1 else 'es'} of every training case"
+        source = f"{count(len(losses), 'augmented patch')} of every training case"
     else:
         measured = history
         hardness = np.array([of_case[-1] for of_case in history], dtype=np.float64)

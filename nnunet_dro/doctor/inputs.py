@@ -17,9 +17,7 @@ from nnunet_dro.files.case_table import (
     read_cases,
 )
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold, dataset_folder, folder_of
-
-CHECKPOINT = "checkpoint_final.pth"
+from nnunet_dro.nnunet.folders import CHECKPOINT, SPLITS_FILE, Fold, dataset_folder, folder_of
 
 
 @dataclass(frozen=True, eq=False)

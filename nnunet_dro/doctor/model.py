@@ -3,7 +3,6 @@
 import contextlib
 import io
 import tempfile
-import warnings
 import zlib
 from collections.abc import Iterator
 from copy import copy
@@ -24,10 +23,11 @@ from nnunet_dro.evaluation.stratifying.attributes import contrast
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device, variables
+from nnunet_dro.trainers.checkpoint import read_checkpoint
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions
-from nnunet_dro.trainers.registry import trainer_class, trainer_found_by_nnunet
+from nnunet_dro.trainers.registry import find_trainer
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
 
 
@@ -39,9 +39,10 @@ class FinishedModel:
 
     def __init__(self, inputs: Inputs, *, device: str | None) -> None:
         self._labels = inputs.labels
-        name = _trainer_of(inputs.checkpoint)
+        cure = "Copy it again from where the model was trained."
+        name = read_checkpoint(inputs.checkpoint, cure=cure)["trainer_name"]
         with _without_traces() as results, _readable(inputs.preprocessed):
-            self.trainer = _load(_class_of(name, inputs), inputs, torch.device(best_device(device)))
+            self.trainer = _load(name, inputs, torch.device(best_device(device)))
             if self.trainer.is_cascaded:
                 self.trainer.folder_with_segs_from_previous_stage = str(_previous_stage(self.trainer, inputs, results))
             # Cases drawn by hardness would need losses that nobody has measured yet.
@@ -187,31 +188,12 @@ def _without_traces() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _trainer_of(path: Path) -> str:
-    try:
-        # nnU-Net's checkpoints hold numpy's numbers.
-        return str(torch.load(path, map_location="cpu", weights_only=False)["trainer_name"])
-    except Exception as error:  # whatever an unpickled file raises
+def _load(name: str, inputs: Inputs, device: torch.device) -> Any:
+    if (kind := find_trainer(name)) is None:
         raise ValueError(
-            f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}: {type(error).__name__} {error}. Copy it "
-            "again from where the model was trained."
-        ) from error
-
-
-def _class_of(name: str, inputs: Inputs) -> Any:
-    with contextlib.suppress(AttributeError):
-        return trainer_class(name)
-    with contextlib.suppress(ImportError, RuntimeError, FileNotFoundError), warnings.catch_warnings():
-        # nnU-Net imports every trainer that it has, and with them what they warn about.
-        warnings.simplefilter("ignore")
-        return trainer_found_by_nnunet(name)
-    raise ValueError(
-        f"`trainer` must be one that nnU-Net finds, got {name!r} in {str(inputs.checkpoint)!r}. Install it as for the "
-        "training, or name its folder in the environment variable nnUNet_extTrainer."
-    )
-
-
-def _load(kind: Any, inputs: Inputs, device: torch.device) -> Any:
+            f"`trainer` must be one that nnU-Net finds, got {name!r} in {str(inputs.checkpoint)!r}. Install it as for "
+            "the training, or name its folder in the environment variable nnUNet_extTrainer."
+        )
     plans = {**inputs.plans, "continue_training": False}
     number = inputs.fold.number if inputs.fold.number == "all" else int(inputs.fold.number)
     trainer = kind(plans, inputs.fold.configuration, number, dict(inputs.dataset), device)

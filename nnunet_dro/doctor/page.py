@@ -196,7 +196,7 @@ def _cost(answer: Answer) -> list[tuple[str, str]]:
     patches, prediction = float(cases["seconds_patches"].mean()), float(cases["seconds_prediction"].mean())
     total = float(cases["seconds_patches"].sum() + cases["seconds_prediction"].sum())
     rows = [
-        (f"{answer.n_patches} patch{'' if answer.n_patches == 1 else 'es'} of a case", f"{patches:.2g} s"),
+        (f"{count(answer.n_patches, 'patch')} of a case", f"{patches:.2g} s"),
         ("Prediction of a case, without mirroring", f"{prediction:.2g} s"),
         ("All measurements", duration(total)),
     ]

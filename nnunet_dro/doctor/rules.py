@@ -143,6 +143,11 @@ class Diagnosis:
         """The labels with a low median, and the median."""
         return {label: dice for label, dice in self.medians.items() if dice < LOW}
 
+    @property
+    def is_untrained(self) -> bool:
+        """Whether no label has been learnt."""
+        return not any(dice >= LEARNT for dice in self.medians.values())
+
     def those(self, state: State) -> tuple[Stratum, ...]:
         """The strata in a state."""
         return tuple(stratum for stratum in self.strata if stratum.state == state)

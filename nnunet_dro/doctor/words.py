@@ -8,7 +8,7 @@ from nnunet_dro.doctor.answer import Answer, duration
 from nnunet_dro.doctor.measurements import VOXELS
 from nnunet_dro.doctor.rules import BEHIND, FEWEST_CASES, FEWEST_ITERATIONS, LOWER, Comparison, Finding, State, Stratum
 from nnunet_dro.evaluation.scoring.label_maps import note_on_absent_labels
-from nnunet_dro.naming import NO_VALUE, count, name_some
+from nnunet_dro.naming import NO_VALUE, count, name_some, share
 from nnunet_dro.pages.document import Block, Heading, Note, Prose
 from nnunet_dro.pages.terminal import printed
 
@@ -67,7 +67,7 @@ def _cannot_tell(answer: Answer) -> tuple[str, str]:
     if not answer.has_predictions:
         again = "Run the command again without --no-prediction, with another folder for --output."
         return " without predictions", again
-    if _is_untrained(answer):
+    if answer.diagnosis.is_untrained:
         is_known = answer.diagnosis.n_training >= FEWEST_CASES
         reason = ": nothing is learnt yet" if is_known else ", too few cases"
         return reason, "Train longer, or check the data, before anything else."
@@ -88,7 +88,7 @@ def why(answer: Answer) -> list[str]:
             f"The training has {count(diagnosis.n_training, 'case')}. With fewer than {FEWEST_CASES}, a group that is "
             "behind cannot be told from chance."
         )
-    if _is_untrained(answer):
+    if diagnosis.is_untrained:
         sentences.append("No label has a median Dice of 10 or more on the training cases themselves.")
     groups = [_behind(stratum, c) for stratum in diagnosis.those(State.BEHIND) if (c := stratum.training)]
     not_carried_over = diagnosis.those(State.NOT_CARRIED_OVER)
@@ -97,7 +97,7 @@ def why(answer: Answer) -> list[str]:
     sentences += [*single, *groups] if diagnosis.finding == Finding.OUTLIERS else [*groups, *single]
     if diagnosis.finding == Finding.SMALL_OR_FAINT and (explanation := diagnosis.explanation) is not None:
         sentences.append(
-            f"Size and contrast of {explanation.label} explain {_percent(explanation.share)} of how its Dice differs "
+            f"Size and contrast of {explanation.label} explain {share(explanation.share)} of how its Dice differs "
             f"among the training cases: {points(explanation.low)} in the half that is smaller or fainter, "
             f"{points(explanation.high)} in the other. Beyond that, no stratum is behind."
         )
@@ -176,7 +176,8 @@ def _is_unfinished(answer: Answer) -> bool:
     """Whether nothing can be told for no other reason than that the training is short or its Dice is low."""
     diagnosis = answer.diagnosis
     is_told = diagnosis.finding != Finding.CANNOT_TELL or bool(diagnosis.those(State.SUSPICION))
-    return answer.has_predictions and diagnosis.n_training >= FEWEST_CASES and not is_told and not _is_untrained(answer)
+    could_tell = diagnosis.n_training >= FEWEST_CASES and not diagnosis.is_untrained
+    return answer.has_predictions and could_tell and not is_told
 
 
 def _unfinished(answer: Answer) -> list[str]:
@@ -193,10 +194,6 @@ def _unfinished(answer: Answer) -> list[str]:
             f"The median Dice of training cases is low ({listed}): the training is short or the labels are hard."
         )
     return sentences
-
-
-def _is_untrained(answer: Answer) -> bool:
-    return answer.has_predictions and all(not dice >= 0.1 for dice in answer.diagnosis.medians.values())
 
 
 def _behind(stratum: Stratum, c: Comparison) -> str:
@@ -258,7 +255,7 @@ def _robust_training(answer: Answer) -> list[str]:
         of_cases, of_draws = answer.share(members(answer, stratum))
         if of_draws == of_draws:
             sentences.append(
-                f"{_capital(stratum)} gets {_percent(of_draws)} of these draws, with {_percent(of_cases)} of the cases."
+                f"{_capital(stratum)} gets {share(of_draws)} of these draws, with {share(of_cases)} of the cases."
             )
         if of_draws < _BLIND * of_cases:
             sentences.append(
@@ -268,7 +265,7 @@ def _robust_training(answer: Answer) -> list[str]:
     if answer.diagnosis.outliers:
         of_cases, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
         if of_draws >= _BLIND * of_cases:
-            sentences.append(f"Look at the outliers first: up to {_percent(of_draws)} of the draws would go to them.")
+            sentences.append(f"Look at the outliers first: up to {share(of_draws)} of the draws would go to them.")
     return sentences
 
 
@@ -276,7 +273,7 @@ def _look_first(answer: Answer) -> list[str]:
     _, of_draws = answer.share([outlier.case for outlier in answer.diagnosis.outliers])
     sentences = ["Look at these cases before any robust training: most of its rules look at wrong labels most."]
     if of_draws == of_draws:
-        sentences.append(f"Up to {_percent(of_draws)} of the draws of {answer.trainer} would go to them.")
+        sentences.append(f"Up to {share(of_draws)} of the draws of {answer.trainer} would go to them.")
     sentences.append(
         "If their labels are right, they are hard cases: add a column to cases.csv that says what they have in common, "
         "and run this command again."
@@ -289,7 +286,3 @@ def members(answer: Answer, stratum: Stratum) -> list[str]:
     if not stratum.column:
         return [str(case) for case in answer.cases["case"]]
     return [str(case) for case in answer.cases["case"][answer.strata[stratum.column].astype(str) == stratum.name]]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

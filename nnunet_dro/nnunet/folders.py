@@ -16,6 +16,10 @@ DATASET_JSON = "dataset.json"
 #: The file in which nnU-Net looks for the folds of a dataset.
 SPLITS_FILE = "splits_final.json"
 
+#: The checkpoint of a finished training, and all in the order in which nnU-Net's ``--c`` looks for them.
+CHECKPOINT = "checkpoint_final.pth"
+CHECKPOINTS = (CHECKPOINT, "checkpoint_latest.pth", "checkpoint_best.pth")
+
 #: Name of the folder of a fold.
 FOLD_NAME = re.compile(r"fold_(\d+|all)", re.ASCII)
 

@@ -12,6 +12,8 @@ from nnunet_dro.files.output_folder import check_writable
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import CommandError, SafeStop, last_lines, run_command
 from nnunet_dro.nnunet.folders import (
+    CHECKPOINT,
+    CHECKPOINTS,
     SPLITS_FILE,
     dataset_folder,
     find_dataset,
@@ -165,8 +167,6 @@ def _mean(numbers: str) -> float:
 #: How many of the last lines of a log a failure quotes.
 N_LINES = 5
 
-_FINAL, _CHECKPOINTS = "checkpoint_final.pth", ("checkpoint_latest.pth", "checkpoint_best.pth")
-
 
 class TrainingFailedError(RuntimeError):
     """A training failed, for a reason in one line, with the last lines of its output."""
@@ -178,7 +178,7 @@ class TrainingFailedError(RuntimeError):
 
 def is_validated(fold: Path) -> bool:
     """Whether training and validation are complete: nnU-Net writes summary.json last."""
-    return (fold / _FINAL).is_file() and (fold / "validation" / "summary.json").is_file()
+    return (fold / CHECKPOINT).is_file() and (fold / "validation" / "summary.json").is_file()
 
 
 def train(
@@ -203,9 +203,9 @@ def train(
         watch(read_epochs(fold))
         return
     how: list[str] = []
-    if (fold / _FINAL).is_file():
+    if (fold / CHECKPOINT).is_file():
         how = ["--val"]
-    elif any((fold / name).is_file() for name in _CHECKPOINTS):
+    elif any((fold / name).is_file() for name in CHECKPOINTS):
         how = ["--c"]
     # The logs of an earlier training say nothing about one that starts from the beginning.
     old = [] if how else log_files(fold)

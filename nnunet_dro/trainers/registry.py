@@ -2,7 +2,9 @@
 
 import copyreg
 import inspect
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -98,27 +100,27 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
     return base, options_from_name(name, base=base, kind=TRAINERS[base].options_class)
 
 
-def trainer_found_by_nnunet(name: str) -> type[nnUNetTrainer]:
-    """The trainer that ``nnUNetv2_train -tr NAME`` would use.
+def find_trainer(name: str) -> type[nnUNetTrainer] | None:
+    """The trainer that ``nnUNetv2_train -tr NAME`` would use, of this package or not; None if nnU-Net finds none."""
+    with suppress(AttributeError):
+        return trainer_class(name)
+    # nnU-Net imports every trainer that it has, and with them what they warn about.
+    with suppress(ImportError, RuntimeError, FileNotFoundError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if (found := _found_by_nnunet(name)) is not None and issubclass(found, nnUNetTrainer):
+            return found  # type: ignore[no-any-return]
+    return None
 
-    nnU-Net imports all trainers that it has until it finds the name, and what they import.
 
-    Raises:
-        RuntimeError: If nnU-Net does not find it.
-        ImportError: If a trainer on the way cannot be imported.
-    """
+def _found_by_nnunet(name: str) -> Any:
     try:
         from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
     except ImportError:  # nnU-Net 2.6 has another function
         from nnunetv2.utilities.find_class_by_name import recursive_find_python_class
 
         package = nnUNetTrainer.__module__.rpartition(".")[0]
-        found = recursive_find_python_class(str(Path(inspect.getfile(nnUNetTrainer)).parent), name, package)
-    else:
-        found = recursive_find_trainer_class_by_name(name)
-    if found is None or not issubclass(found, nnUNetTrainer):
-        raise RuntimeError(f"nnU-Net finds no trainer {name!r}.")
-    return found  # type: ignore[no-any-return]
+        return recursive_find_python_class(str(Path(inspect.getfile(nnUNetTrainer)).parent), name, package)
+    return recursive_find_trainer_class_by_name(name)
 
 
 def _is_ours(rest: str) -> bool:
