@@ -240,4 +240,4 @@ def test_a_protocol_is_replaced_only_by_force(tmp_path):
     assert path.read_bytes() == written
     assert run("protocol", "write", path, "--seed", 1, "--force").exit_code == 0
     assert path.read_bytes() != written
-    check_refused(run("protocol", "write", tmp_path / "a" / "b.toml"), tmp_path, "in a folder that exists")
+    check_refused(run("protocol", "write", tmp_path / "a" / "b.toml"), tmp_path, "in an existing folder")

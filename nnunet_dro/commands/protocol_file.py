@@ -21,6 +21,7 @@ from nnunet_dro.evaluation.judging.outcomes import metric_meant
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, STRATA, parse_requirement
 from nnunet_dro.evaluation.options import SECTIONS, LockedEvaluation, declared
 from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import check_new_file
 from nnunet_dro.naming import name_some
 
 if sys.version_info >= (3, 11):
@@ -119,10 +120,7 @@ def write_protocol(protocol: Protocol, path: Path, *, force: bool = False) -> No
     for options, subject in ((protocol.evaluate, STRATA), (protocol.compare, COMPARISON)):
         for text in options["require"]:
             metric_meant(parse_requirement(text, subject), list(protocol.evaluate["metrics"]))
-    if path.exists() and not force:
-        raise FileExistsError(f"`protocol` must be a new file, got {str(path)!r}. Name another, or give --force.")
-    if not path.absolute().parent.is_dir():
-        raise NotADirectoryError(f"`protocol` must be in a folder that exists, got {str(path)!r}. Make the folder.")
+    check_new_file(path, overwrite=force, name="protocol", option="--force")
     with replacing(path) as new:
         new.write_text(protocol.text, encoding="utf-8")
 

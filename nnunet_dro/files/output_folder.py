@@ -31,14 +31,14 @@ def check_writable(
         raise PermissionError(f"`{name}` must be writable, got {str(existing)!r}. {cure}")
 
 
-def check_new_file(path: Path, *, overwrite: bool) -> None:
+def check_new_file(path: Path, *, overwrite: bool, name: str = "output", option: str = "--overwrite") -> None:
     """Check, before long work, that a file can be written: it is new or may be replaced, and its folder exists."""
     if path.is_dir() or (path.exists() and not overwrite):
-        cure = "Name another, or give --overwrite to replace a file."
-        raise FileExistsError(f"`output` must be a new file, got {str(path)!r}, which exists. {cure}")
+        cure = f"Name another, or give {option} to replace a file."
+        raise FileExistsError(f"`{name}` must be a new file, got {str(path)!r}, which exists. {cure}")
     if not path.absolute().parent.is_dir():
         cure = "Make the folder, or name another."
-        raise FileNotFoundError(f"`output` must be in an existing folder, got {str(path)!r}. {cure}")
+        raise FileNotFoundError(f"`{name}` must be in an existing folder, got {str(path)!r}. {cure}")
 
 
 def write_files(folder: Path, files: Mapping[str, str], *, outdated: Collection[str] = ()) -> list[str]:

@@ -94,7 +94,8 @@ class _FittingTable:
             is_number = column.kind == "num"
             # Numbers stay whole; long headings and entries, and what is below, may be broken.
             texts = (column.title, *(row[place].text for row in table.rows))
-            breaks = not is_number or any(map(_is_long, texts)) or any(row[place].below for row in table.rows)
+            is_long = any(len(text) > 10 and " " in text for text in texts)
+            breaks = not is_number or is_long or any(row[place].below for row in table.rows)
             head = Text("\n".join(map(plain, filter(None, (column.above, column.title)))))
             drawn.add_column(
                 head,
@@ -112,10 +113,6 @@ class _FittingTable:
                 cells.append(_cell(row[n], beside, between))
             drawn.add_row(*cells, style=style, end_section=is_last and table.n_names > 1)
         return drawn
-
-
-def _is_long(text: str) -> bool:
-    return len(text) > 10 and " " in text
 
 
 def _cell(cell: Cell, beside: Sequence[str], between: str) -> Text:

@@ -102,14 +102,16 @@ def find_suspects(
         table = rank_folds(logs)
     table = _with_signals(table, dice)
     described, about_cases = _described_cases(folds[0])
-    table["trusted"] = table["case"].isin(_trusted_cases(described))
+    described = described.reindex(pd.Index(table["case"]), fill_value=MISSING)
+    trusted = described.pop("trusted").str.lower().to_numpy() == "yes" if "trusted" in described else False
+    table["trusted"] = trusted
     source, note = find_images(folds[0])
     first = table[table["score"].notna()].head(top)["case"].tolist()
     pictures, reasons = _pictures(first, source, progress) if source else ({}, {})
     about_labels = _absent_labels(table["case"].tolist(), list(pictures), source) if source else []
     about = [*_notes(ranked_by, log, table, top), *about_labels, *notes, *about_cases, *([note] if note else [])]
     labels = source.labels if source else None
-    strata = _strata_of_cases(described, table["case"].tolist())
+    strata = {name: described[name].to_dict() for name in dividing_attributes(described)}
     return Suspects(
         tuple(folds), ranked_by, log, table, top, pictures, reasons, labels, strata, (CAVEATS[ranked_by], *about)
     )
@@ -235,14 +237,3 @@ def _described_cases(fold: Fold) -> tuple[pd.DataFrame, list[str]]:
         return (read_cases(path).set_index("case") if path else pd.DataFrame()), []
     except ValueError as error:
         return pd.DataFrame(), [f"The case table is not used: {error}"]
-
-
-def _trusted_cases(table: pd.DataFrame) -> frozenset[str]:
-    """The cases that have ``yes`` in the column ``trusted`` of the case table."""
-    return frozenset(table.index[table["trusted"].str.lower() == "yes"]) if "trusted" in table else frozenset()
-
-
-def _strata_of_cases(table: pd.DataFrame, cases: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Column of the case table that divides the cases, into at most ten strata, to the stratum of each case."""
-    known = table.reindex(pd.Index(cases), fill_value=MISSING).drop(columns="trusted", errors="ignore")
-    return {name: known[name].to_dict() for name in dividing_attributes(known)}

@@ -191,12 +191,8 @@ def draw_options(study: optuna.Study, space: Space, sampler: BaseSampler, *, see
     """
     tried = {_key_of(trial) for trial in study.get_trials(deepcopy=False)} - {None}
     distributions = space.distributions()
-
-    def is_usable(trial: FrozenTrial) -> bool:
-        return trial.params.keys() == distributions.keys()
-
     for proposing, n_attempts in ((sampler, 1), (RandomSampler(seed=seed), N_ATTEMPTS)):
-        copy = copied(study, is_usable, sampler=proposing)
+        copy = copied(study, lambda trial: trial.params.keys() == distributions.keys(), sampler=proposing)
         for _ in range(n_attempts):
             values = space.as_written(copy.ask(distributions).params)
             if _key(space, values) not in tried:
