@@ -58,25 +58,34 @@ def weights_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
 
 
 def _entries(trainer: Any, cases: Sequence[str], column: str) -> "tuple[pd.Series[str], Path]":
-    """The entry of each case in a column of the case table, and the path of the table."""
-    path = find_case_table(*dataset_folders(trainer))
-    if path is None:
-        places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
-        raise FileNotFoundError(
-            f"`{column}` must be a column of a case table, but the dataset has no case table. Write {places} with a "
-            f"column `case` and a column `{column}`."
-        )
-    table = read_cases(path).set_index("case")
-    if column not in table.columns:
-        has = name_some(list(table.columns)) if len(table.columns) else "none"
-        raise ValueError(f"`{column}` must be a column of {path}, which has {has}. Add it, or name another column.")
-    entries = table[column].reindex(list(cases), fill_value=MISSING)
+    """The entry of each training case in a column of the case table, and the path of the table."""
+    column_of_cases, path = table_column(trainer, column)
+    entries = column_of_cases.reindex(list(cases), fill_value=MISSING)
     if without := entries.index[entries == MISSING].tolist():
         raise ValueError(
             f"`{column}` must have an entry for every training case in {path}, got none for {name_some(without)}. "
             "Fill them in."
         )
     return entries, path
+
+
+def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.Series[str], Path]":
+    """A column of the case table of a trainer's dataset by case, and the path of the table.
+
+    ``meaning`` says after a colon what to write into a column that may have no other name.
+    """
+    path = find_case_table(*dataset_folders(trainer))
+    if path is None:
+        places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
+        raise FileNotFoundError(
+            f"`{column}` must be a column of a case table, but the dataset has no case table. Write {places} with a "
+            f"column `case` and a column `{column}`{meaning}."
+        )
+    table = read_cases(path).set_index("case")
+    if column not in table.columns:
+        cure = f"Add it{meaning or ', or name another column'}."
+        raise ValueError(f"`{column}` must be a column of {path}, which has {name_some(list(table))}. {cure}")
+    return table[column], path
 
 
 def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from torch import distributed as dist
 from torch import nn
 
-from nnunet_dro.files.case_table import MISSING, case_table_places, find_case_table, read_cases
+from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
 from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import UNIFORM, HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
-from nnunet_dro.trainers.data.case_groups import dataset_folders
+from nnunet_dro.trainers.data.case_groups import table_column
 from nnunet_dro.trainers.data.dataloading import DrawsByHardness, loader_of
 from nnunet_dro.trainers.l2rw.weights_log import WeightsLog
 from nnunet_dro.trainers.log.epoch_log import EpochLog
@@ -198,21 +198,9 @@ def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
 
     A case without a row or an entry in the table is not trusted.
     """
-    path = find_case_table(*dataset_folders(trainer))
-    if path is None:
-        places = " or ".join(str(place) for place in case_table_places(*dataset_folders(trainer)))
-        raise FileNotFoundError(
-            f"Learning to reweight needs a few trusted cases, but there is no case table. Write {places} with a column "
-            f"`case` and a column `{_COLUMN}`: yes for cases whose label maps you have checked, otherwise no."
-        )
-    table = read_cases(path).set_index("case")
-    if _COLUMN not in table.columns:
-        raise ValueError(
-            f"{path} must have a column `{_COLUMN}`, got {name_some(list(table.columns))}. Add it: yes for "
-            "cases whose label maps you have checked, otherwise no."
-        )
-    entries = table[_COLUMN].astype(str)
-    says = entries.str.strip().str.lower()
+    meaning = ": yes for cases whose label maps you have checked, otherwise no"
+    entries, path = table_column(trainer, _COLUMN, meaning=meaning)
+    says = entries.str.lower()
     if (wrong := ~says.isin(["yes", "no", MISSING.lower()])).any():
         case = entries.index[wrong][0]
         raise ValueError(f"`{_COLUMN}` of {case} in {path} must be yes or no, got {entries[case]!r}. Correct it.")

@@ -60,7 +60,7 @@ def test_trusted_are_the_training_cases_that_say_yes(make, table):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("case,site\n{0},a\n", r"cases.csv must have a column `trusted`, got site. Add it: yes for cases"),
+        ("case,site\n{0},a\n", r"`trusted` must be a column of .*cases.csv, which has site. Add it: yes for cases"),
         ("case,trusted\n{0},maybe\n", r"`trusted` of {0} in .*cases.csv must be yes or no, got 'maybe'. Correct it."),
         ("case,trusted\n{0},1\n", r"`trusted` of {0} in .* must be yes or no, got '1'"),
         ("case,trusted\n{0},no\n", r"must be yes for at least one of the 8 training cases of fold 0, got none. Check"),
@@ -81,7 +81,7 @@ def test_no_case_table_says_what_to_write(make, project):
     trainer = make()
     shutil.move(raw, raw.with_suffix(".away"))
     try:
-        with pytest.raises(FileNotFoundError, match=r"needs a few trusted cases, but there is no case table. Write "):
+        with pytest.raises(FileNotFoundError, match=r"`trusted` must be a column .* has no case table. Write "):
             trainer.on_train_start()
     finally:
         shutil.move(raw.with_suffix(".away"), raw)
