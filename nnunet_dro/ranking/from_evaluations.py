@@ -100,7 +100,7 @@ class Task:
     @property
     def sign(self) -> float:
         """1 where more is better, and otherwise -1."""
-        return 1.0 if METRICS[self.metric].more_is_better else -1.0
+        return METRICS[self.metric].sign
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,6 @@ def read_entries(
 
 def _oriented(values: Mapping[str, MethodValues], metric: str) -> tuple[FloatArray, FloatArray]:
     """``goodness`` and ``filled`` of one metric; see `Contest`."""
-    sign = Task(metric, "").sign
     complete = completed(values, metric, among=list(values))
     every = np.stack(list(complete.values()))  # (n_teams, n_cases, n_labels)
     failed = np.stack([m.failed for m in values.values()])
@@ -167,8 +166,8 @@ def _oriented(values: Mapping[str, MethodValues], metric: str) -> tuple[FloatArr
     worst[np.isnan(worst)] = np.nanmax(worst) if (~np.isnan(worst)).any() else 1.0
     filled = np.where(last, worst, every)
     # Arrays of shape (n_teams, n_cases, n_labels) become (n_labels, n_teams, n_cases); NaN stays where nobody has one.
-    goodness = np.where(last, -np.inf, sign * filled)
-    return goodness.transpose(2, 0, 1), (sign * filled).transpose(2, 0, 1)
+    filled = METRICS[metric].sign * filled.transpose(2, 0, 1)
+    return np.where(last.transpose(2, 0, 1), -np.inf, filled), filled
 
 
 def _members(of_case: "pd.Series[str]", ground: CommonGround) -> tuple[tuple[str, BoolArray], ...]:

@@ -228,7 +228,7 @@ def _changed_cases(compared: Compared) -> pd.DataFrame:
             )
             for position, label in enumerate(ground.labels):
                 differences = after[:, position] - before[:, position]
-                gains = differences if METRICS[metric].more_is_better else -differences
+                gains = METRICS[metric].sign * differences
                 # A stable sort keeps the first of equal changes first.
                 better = [i for i in np.argsort(-gains, kind="stable") if gains[i] > 0][:N_CHANGED]
                 worse = [i for i in np.argsort(gains, kind="stable") if gains[i] < 0][:N_CHANGED]

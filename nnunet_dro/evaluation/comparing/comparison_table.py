@@ -180,7 +180,7 @@ def _counts(pair: _Pair) -> dict[str, Any]:
 def _of_cases(pair: _Pair, with_interval: bool) -> dict[str, Any]:
     """The tests of one training of each method, and the typical difference."""
     (baseline,), (method,) = pair.values
-    sign = 1.0 if METRICS[pair.key["metric"]].more_is_better else -1.0
+    sign = METRICS[pair.key["metric"]].sign
     # A failure without a value has the largest rank, however bad the other method's value is.
     failed = [of_method[0, pair.defined] for of_method in pair.failed]
     ranked = np.select(failed, [sign * np.inf, -sign * np.inf], 0.0)
@@ -196,7 +196,7 @@ def _of_trainings(pair: _Pair, lowest: _FloatArray, highest: _FloatArray) -> dic
     row: dict[str, Any] = {"n_trainings_baseline": len(pair.baseline), "n_trainings_method": len(pair.method)}
     for statistic, *ends in zip(STATISTICS, lowest, highest, strict=True):
         row |= zip((f"{statistic}_difference_lowest", f"{statistic}_difference_highest"), ends, strict=True)
-    sign = 1.0 if METRICS[pair.key["metric"]].more_is_better else -1.0
+    sign = METRICS[pair.key["metric"]].sign
     before, after = pair.values
     nothing = dict.fromkeys(("wilcoxon_p", *TYPICAL), np.nan)
     return row | nothing | _wins(sign * (after.mean(axis=0) - before.mean(axis=0)))

@@ -179,9 +179,8 @@ def _changed(comparison: Comparison, metrics: Sequence[Metric]) -> Iterator[Bloc
         yield Prose("No case changed.", kind="")
         return
     metric = metrics[0]
-    sign = 1 if metric.more_is_better else -1
-    for title, direction in ((f"Gained most, {metric.title}", sign), (f"Lost most, {metric.title}", -sign)):
-        inside = rows[direction * rows["difference"] > 0].head(_MOST_CHANGED)
+    for title, direction in ((f"Gained most, {metric.title}", 1), (f"Lost most, {metric.title}", -1)):
+        inside = rows[direction * metric.sign * rows["difference"] > 0].head(_MOST_CHANGED)
         if len(inside):
             yield Heading(title, 3)
             yield Table.of(title, _changed_columns(comparison, metric), inside.to_dict("records"))

@@ -126,7 +126,7 @@ def _entry(entry: Difference, x: Scale, y: float, metric: Metric) -> list[Markup
     parts = [text(14, y + 4, shortened(entry.stratum, 24), kind="tick")]
     if not math.isfinite(entry.value):
         return [*parts, text(x(0) + 6, y + 4, "not defined", kind="tick")]
-    gain = entry.value if metric.more_is_better else -entry.value
+    gain = metric.sign * entry.value
     kind = "better" if gain > 0 else "worse" if gain < 0 else "same"
     if math.isfinite(entry.low) and math.isfinite(entry.high):
         parts.append(line(x(entry.low), y, x(entry.high), y, f"whisker {kind}"))

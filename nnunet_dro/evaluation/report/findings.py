@@ -21,7 +21,7 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.strata_tables import MOST_LISTED, values_of_few
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases, n_defined
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count
@@ -50,7 +50,7 @@ def findings(evaluation: Evaluation) -> list[Note]:
         by_statistic = {str(record["statistic"]): record for record in group.to_dict("records")}
         tail = by_statistic.get(metric.tail)
         row = of_stratum.get((attribute, str(tail["worst_stratum"]), label)) if tail else None
-        if tail is None or row is None or not enough_cases(metric.tail, _n_defined(row)):
+        if tail is None or row is None or not enough_cases(metric.tail, n_defined(row)):
             tail = by_statistic.get("mean", tail)
         if tail is None or math.isnan(float(tail["worst"])):
             continue
@@ -121,13 +121,13 @@ def _finding(
     low, high = (float(row.get(f"{statistic}_{end}", math.nan)) for end in ("low", "high"))
     words = share_in_words(metric, statistic, value)
     sentence = words[0].upper() + words[1:]
-    n_defined = _n_defined(row) if row else 0
+    n = n_defined(row) if row else 0
     if few := values_of_few(row) if row else []:
         sentence += f" ({', '.join(number(one, metric) for one in few)})"
     elif ends := bounds(low, high, metric):
         sentence += f" (95 % {'interval' if ends.startswith('[') else 'bound'} {ends})"
-    sentence += f", among {count(n_defined, 'case')} with a value."
-    if not enough_cases(metric.tail, n_defined):
+    sentence += f", among {count(n, 'case')} with a value."
+    if not enough_cases(metric.tail, n):
         rare = STATISTICS[metric.tail].share.removeprefix("one ")
         sentence += f" The mean is given because so few cases cannot show the worst {rare}."
     alone = attribute == ALL or str(worst["worst_stratum"]) == str(worst["best_stratum"])
@@ -141,7 +141,3 @@ def _finding(
     title = f"{at_start(label)}, {names[0]}" if alone else f"{at_start(label)} is worst in {names[0]}"
     caption = f"{metric.title}, {STATISTICS[statistic].phrase}"
     return finding_of(attribute, title, sentence, written, caption, tone="worse")
-
-
-def _n_defined(row: "dict[Hashable, Any]") -> int:
-    return int(row["n"]) - int(row["n_undefined"])

@@ -25,7 +25,13 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.report.strata_tables import FEW, INTERVAL, Record, in_order, n_cell, name_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED, GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics.columns import (
+    GUARANTEED,
+    GUARANTEED_DIFFERENCE,
+    STATISTICS,
+    enough_cases,
+    n_defined,
+)
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Cell, Column, Table
@@ -135,8 +141,8 @@ def _side(column: str, metric: Metric, record: Record) -> str:
 def _change(statistic: str, metric: Metric, record: Record) -> Cell:
     value = float(record[f"{statistic}_difference"])
     kind = "better" if notable(value, metric.name) else "worse" if notable(-value, metric.name) else ""
-    n_defined = int(record["n"]) - int(record["n_undefined"])
-    marks = {FEW: ""} if n_defined > 0 and not enough_cases(statistic, n_defined) else {}
+    n = n_defined(record)
+    marks = {FEW: ""} if n > 0 and not enough_cases(statistic, n) else {}
     text = {"better": "▲ ", "worse": "▼ ", "": ""}[kind] + difference(value, metric)
     below = (change_bounds(record, statistic, metric), range_of_trainings(record, statistic, metric))
     return Cell(text, tuple(filter(None, below)), marks, kind, strong=True)

@@ -24,7 +24,7 @@ from nnunet_dro.evaluation.report.formatting import (
     typical_change,
 )
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases
+from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS, enough_cases, n_defined
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages.document import Note
@@ -88,14 +88,18 @@ def _margin_sentences(rows: Sequence[dict[Hashable, Any]], metric: Metric, compa
     margin = comparison.about.get("options", {}).get("margin")
     if margin is None:
         return
-    unit = difference_unit(metric) if float(margin) != 1 else difference_unit(metric).removesuffix("s")
-    no_worse = f"not worse by more than {float(margin):g} {unit}"
+    no_worse = f"not worse by more than {_amount(float(margin), metric)}"
     parts = []
     for verdict, words in ((BETTER, BETTER), (NOT_WORSE, no_worse), (WORSE, WORSE), (CANNOT_TELL, CANNOT_TELL)):
         inside = [_named(row, metric) for row in rows if row["margin"] == verdict]
         if inside:
             parts.append(f"{words}: {_listed(inside)}")
     yield f"Mean {metric.title}, {'; '.join(parts)}."
+
+
+def _amount(shown: float, metric: Metric) -> str:
+    """A difference without its sign: ``1 point``, ``2.5 points``."""
+    return f"{shown:g} {difference_unit(metric)}".removesuffix("s" if f"{shown:g}" == "1" else "")
 
 
 def _listed(names: Sequence[str], where: str = "") -> str:
@@ -111,15 +115,14 @@ def _named(row: dict[Hashable, Any], metric: Metric) -> str:
 
 
 def _changes(rows: Sequence[dict[Hashable, Any]], metric: Metric) -> Iterator[_Change]:
-    sign = 1 if metric.more_is_better else -1
     for row in rows:
         for statistic in ("mean", metric.tail):
             value, low, high = estimate(row, f"{statistic}_difference")
-            if math.isnan(value) or not enough_cases(statistic, int(row["n"]) - int(row["n_undefined"])):
+            if math.isnan(value) or not enough_cases(statistic, n_defined(row)):
                 continue
             # Not sorted: one of the bounds may be missing.
-            worst, best = (low, high) if sign > 0 else (-high, -low)
-            yield _Change(row, statistic, sign * value, worst, best)
+            worst, best = (low, high) if metric.more_is_better else (-high, -low)
+            yield _Change(row, statistic, metric.sign * value, worst, best)
 
 
 def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], metric: Metric) -> str:
@@ -132,8 +135,7 @@ def _summary(changes: Sequence[_Change], rows: Sequence[dict[Hashable, Any]], me
     sentences = []
     if tested:
         clear = [row for row in tested if float(row["holm_p"]) < 0.05]
-        sign = 1 if metric.more_is_better else -1
-        gained = [row for row in clear if sign * float(row["typical_difference"]) > 0]
+        gained = [row for row in clear if metric.sign * float(row["typical_difference"]) > 0]
         sentences.append(
             f"Cases gain in {len(gained)} of {len(tested)} strata × labels and lose in {len(clear) - len(gained)} "
             "(Wilcoxon's paired test, p < 0.05 after Holm's correction)."
@@ -168,8 +170,7 @@ def _extremes(changes: Sequence[_Change], metric: Metric) -> Iterator[Note]:
         yield _finding(least, metric, "loses most")
     # Robust training is for the worst stratum: a gain elsewhere must not hide its change.
     tails = [change for change in changes if change.statistic == metric.tail] or list(changes)
-    sign = 1 if metric.more_is_better else -1
-    weakest = min(tails, key=lambda c: sign * float(c.row[f"{c.statistic}_baseline"]))
+    weakest = min(tails, key=lambda c: metric.sign * float(c.row[f"{c.statistic}_baseline"]))
     if told and weakest not in told:
         yield _finding(weakest, metric, f"was the worst with {weakest.row['baseline']}")
 
@@ -193,8 +194,8 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     sentence = f"With {baseline}, {share_in_words(metric, statistic, before)}; with {method}, {quantity(after, metric)}"
     sentence += f": {value}"
     sentence += f" (95 % interval of the difference {'; '.join(filter(None, ends))})." if ends[0] else "."
-    p, n_defined = float(row["holm_p"]), int(row["n"]) - int(row["n_undefined"])
-    sentence += f" Of {count(n_defined, 'case')} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
+    p, n = float(row["holm_p"]), n_defined(row)
+    sentence += f" Of {count(n, 'case')} {row['wins']} gain, {row['ties']} stay equal and {row['losses']} lose"
     sentence += "." if math.isnan(p) else f" ({'p < 0.001' if p < 0.001 else f'p = {p_value(p)}'})."
     is_open = change.gain and not (change.is_better or change.is_worse)
     if is_open and not p < 0.05:
@@ -206,7 +207,7 @@ def _finding(change: _Change, metric: Metric, verb: str) -> Note:
     stratum = stratum_title(attribute, str(row["stratum"]))
     title = f"{at_start(str(row['label']))} in {stratum} {verb}"
     tone = "better" if change.is_better else "worse" if change.is_worse else ""
-    caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {count(n_defined, 'case')}"
+    caption = f"{metric.title}, {STATISTICS[statistic].phrase}, {count(n, 'case')}"
     return finding_of(attribute, title, sentence, value, caption, tone=tone)
 
 
@@ -242,9 +243,7 @@ def _told(rows: Sequence[Sequence[Outcome]], comparison: Comparison) -> Iterator
         if allowed <= 0:
             yield _changed(strictest, comparison)
             continue
-        amount = f"{scaled(allowed, metric):g}"
-        unit = difference_unit(metric).removesuffix("s") if amount == "1" else difference_unit(metric)
-        words = f"not worse by more than {amount} {unit}"
+        words = f"not worse by more than {_amount(scaled(allowed, metric), metric)}"
         tolerated.setdefault(words, []).append(_place(strictest, comparison))
     for words, places in tolerated.items():
         if (n_others := len(places) - _MOST_NAMED + 1) > 1:
@@ -254,8 +253,7 @@ def _told(rows: Sequence[Sequence[Outcome]], comparison: Comparison) -> Iterator
 
 def _least_gain(outcome: Outcome) -> float:
     """The least gain that a requirement asks for; negative where a loss is allowed."""
-    sign = 1.0 if metric_named(outcome.metric).more_is_better else -1.0
-    return sign * outcome.requirement.bound.value
+    return metric_named(outcome.metric).sign * outcome.requirement.bound.value
 
 
 def _statistic(outcome: Outcome) -> str:

@@ -42,6 +42,11 @@ class Metric:
         return self.unit == "fraction" and not self.of_volumes
 
     @property
+    def sign(self) -> float:
+        """What makes a gain of a difference: 1 where more is better, and otherwise -1."""
+        return 1.0 if self.more_is_better else -1.0
+
+    @property
     def noun(self) -> str:
         """What a value is of which less is better."""
         return "error" if self.of_volumes else "distance"

@@ -1,7 +1,9 @@
 """The statistics of a stratum: what each is called, how it is defined, and how many cases it needs."""
 
 import math
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.naming import name_some
@@ -82,9 +84,14 @@ def confidence_column(statistic: str, end: str, confidence: float) -> str:
     return f"{statistic}_{end}_{confidence:g}"
 
 
-def enough_cases(statistic: str, n_defined: int) -> bool:
+def n_defined(row: Mapping[Hashable, Any]) -> int:
+    """How many cases have a value in a row of strata or of a comparison."""
+    return int(row["n"]) - int(row["n_undefined"])
+
+
+def enough_cases(statistic: str, n: int) -> bool:
     """Whether a statistic rests on enough cases: a percentile has at least one case beyond it."""
     if statistic not in STATISTICS:
         known = name_some(STATISTICS, at_most=len(STATISTICS))
         raise ValueError(f"`statistic` must be among {known}, got {statistic!r}.")
-    return n_defined >= STATISTICS[statistic].n_needed
+    return n >= STATISTICS[statistic].n_needed
