@@ -47,11 +47,9 @@ def test_split_column_is_used(raw):
     assert (division.validation, division.test) == (("A03Tr",), ("A02Tr", "A05Tr"))
 
 
-def test_too_few_cases_are_refused(raw):
+def test_too_few_cases_and_an_absent_column_are_refused(raw):
+    folder = raw({"A": 2, "B": 2})
     with pytest.raises(ValueError, match=r"must have enough cases, got .* to test"):
-        division_of(raw({"A": 2, "B": 2}))
-
-
-def test_absent_column_names_those_there_are(raw):
+        division_of(folder)
     with pytest.raises(ValueError, match=r"got 'scanner'\. Choose one with --by: centre"):
-        strata_by(read_raw_dataset(raw({"A": 3})), "scanner")
+        strata_by(read_raw_dataset(folder), "scanner")

@@ -36,14 +36,11 @@ def test_small_configuration_inherits_and_has_three_stages():
     }
 
 
-def test_small_patch_is_divisible_by_the_strides():
+def test_small_patch_is_divisible_and_a_shallow_network_keeps_its_stages():
     strides = [[1, 1, 1], [1, 2, 2], [2, 2, 2], [2, 2, 2], [1, 2, 2]]
     small = small_plans(plans([7, 30, 48], strides), parent="2d")
 
     assert small["configurations"]["2d_small"]["patch_size"] == [6, 28, 32]
-
-
-def test_shallow_network_keeps_its_stages():
     small = small_plans(plans([16, 16], [[1, 1], [2, 2]], n_stages=2), parent="2d")
 
     assert small["configurations"]["2d_small"]["architecture"]["arch_kwargs"]["n_stages"] == 2

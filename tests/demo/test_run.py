@@ -87,7 +87,7 @@ def demo(out, data, *, device="cpu", **options):
     return table, text.getvalue()
 
 
-def test_demo_compares_both_methods_per_label_and_stratum(tmp_path, data, nnunet):
+def test_demo_compares_both_methods_on_held_out_cases_and_reports_it(tmp_path, data, nnunet):
     table, text = demo(tmp_path / "out", data)
 
     means = table.set_index(["method", "label", "stratum"])["mean"].to_dict()
@@ -97,74 +97,11 @@ def test_demo_compares_both_methods_per_label_and_stratum(tmp_path, data, nnunet
     assert table["attribute"].unique() == ["centre"]
     for heading in ("Mean", "Median", "IQR", "P25", "P10", "P5", "centre"):
         assert heading in text
-
-
-def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, data, nnunet):
-    demo(tmp_path / "out", data, trainer="nnUNetTrainerHWS_beta7", epochs=2, iterations=3, device="cuda")
-
-    programs = ["nnUNetv2_plan_and_preprocess", *["nnUNetv2_train"] * 2, *["nnUNetv2_predict"] * 2]
-    assert [command[0] for command in nnunet.commands] == programs
-    trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
-    assert trainers[:2] == trainers[2:]
-    assert trainers[:2] == ["nnUNetTrainerDRO_beta0_2epochs_3iters", "nnUNetTrainerHWS_beta7_2epochs_3iters"]
-    assert all("cuda" in command for command in nnunet.commands[1:])
-
-
-@pytest.mark.parametrize(
-    ("n_cores", "device", "n_at_once"),
-    [
-        (2, "cpu", [1, 2, 1, 1]),
-        (16, "cpu", [1, 2, 1, 1]),
-        (1, "cpu", [1] * 5),
-        (2, "cuda", [1] * 5),
-        (2, "mps", [1] * 5),
-    ],
-)
-def test_both_methods_are_trained_at_the_same_time_on_two_cores(
-    tmp_path, data, nnunet, monkeypatch, n_cores, device, n_at_once
-):
-    monkeypatch.setattr(run, "cpu_count", lambda: n_cores)
-
-    _, text = demo(tmp_path / "out", data, device=device)
-
-    assert nnunet.n_at_once == n_at_once
-    lines = [line for line in text.splitlines() if "Train" in line]
-    begin, end = [f"{n}/6 Train {method} (" for n, method in ((3, "ERM"), (4, "DRO"))], (" ...", " s")
-    order = [(0, 0), (1, 0), (0, 1), (1, 1)] if 2 in n_at_once else [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert len(lines) == len(order)
-    for line, (of_method, is_end) in zip(lines, order, strict=True):
-        assert line.startswith(begin[of_method])
-        assert line.endswith(end[is_end])
-
-
-@pytest.mark.parametrize(
-    ("device", "wished", "n_threads"), [("cpu", None, "1"), ("cpu", "3", "3"), ("cuda", None, None)]
-)
-def test_trainings_on_a_cpu_take_one_thread(tmp_path, data, nnunet, monkeypatch, device, wished, n_threads):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if wished:
-        monkeypatch.setenv("OMP_NUM_THREADS", wished)
-
-    demo(tmp_path / "out", data, device=device)
-
-    found = [environment.get("OMP_NUM_THREADS") for environment in nnunet.environments]
-    assert found == [None, n_threads, n_threads, None, None]
-    assert (tmp_path / "out" / "commands.sh").read_text().count("OMP_NUM_THREADS=") == (2 if n_threads else 0)
-
-
-def test_held_out_cases_are_in_no_part_of_the_training(tmp_path, data, nnunet):
-    demo(tmp_path / "out", data)
-
     (split,) = json.loads(next((tmp_path / "out").rglob("splits_final.json")).read_text())
     held_out = {path.stem for path in (tmp_path / "out" / "test" / "labels").iterdir()}
     assert len(held_out) == 5
     assert not held_out & {*split["train"], *split["val"]}
     assert not set(split["train"]) & set(split["val"])
-
-
-def test_demo_ends_with_evaluations_a_comparison_and_their_reports(tmp_path, data, nnunet):
-    table, text = demo(tmp_path / "out", data)
-
     comparison = pd.read_csv(tmp_path / "out" / "comparison" / "comparison.csv")
     dice = comparison[(comparison["metric"] == "dice") & (comparison["stratum"] == "B")].set_index("label")
     assert dice.loc["white_matter", "mean_difference"] == 1
@@ -180,6 +117,50 @@ def test_demo_ends_with_evaluations_a_comparison_and_their_reports(tmp_path, dat
     worst = (tmp_path / "out" / "evaluation" / "ERM" / "report.html").read_text()
     assert "data:image/" in worst, "the worst cases are pictured"
     assert len(table) == 8
+
+
+def test_demo_runs_nnunets_commands_for_two_trainings_of_equal_length(tmp_path, data, nnunet):
+    demo(tmp_path / "out", data, trainer="nnUNetTrainerHWS_beta7", epochs=2, iterations=3, device="cuda")
+
+    programs = ["nnUNetv2_plan_and_preprocess", *["nnUNetv2_train"] * 2, *["nnUNetv2_predict"] * 2]
+    assert [command[0] for command in nnunet.commands] == programs
+    trainers = [command[command.index("-tr") + 1] for command in nnunet.commands[1:]]
+    assert trainers[:2] == trainers[2:]
+    assert trainers[:2] == ["nnUNetTrainerDRO_beta0_2epochs_3iters", "nnUNetTrainerHWS_beta7_2epochs_3iters"]
+    assert all("cuda" in command for command in nnunet.commands[1:])
+
+
+@pytest.mark.parametrize(
+    ("n_cores", "device", "wished", "n_at_once", "n_threads"),
+    [
+        (2, "cpu", None, [1, 2, 1, 1], "1"),
+        (16, "cpu", "3", [1, 2, 1, 1], "3"),
+        (1, "cpu", None, [1] * 5, "1"),
+        (2, "cuda", None, [1] * 5, None),
+        (2, "mps", None, [1] * 5, None),
+    ],
+)
+def test_two_trainings_at_once_of_one_thread_each_on_a_cpu_of_two_cores(
+    tmp_path, data, nnunet, monkeypatch, n_cores, device, wished, n_at_once, n_threads
+):
+    monkeypatch.setattr(run, "cpu_count", lambda: n_cores)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if wished:
+        monkeypatch.setenv("OMP_NUM_THREADS", wished)
+
+    _, text = demo(tmp_path / "out", data, device=device)
+
+    found = [environment.get("OMP_NUM_THREADS") for environment in nnunet.environments]
+    assert found == [None, n_threads, n_threads, None, None]
+    assert (tmp_path / "out" / "commands.sh").read_text().count("OMP_NUM_THREADS=") == (2 if n_threads else 0)
+    assert nnunet.n_at_once == n_at_once
+    lines = [line for line in text.splitlines() if "Train" in line]
+    begin, end = [f"{n}/6 Train {method} (" for n, method in ((3, "ERM"), (4, "DRO"))], (" ...", " s")
+    order = [(0, 0), (1, 0), (0, 1), (1, 1)] if 2 in n_at_once else [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert len(lines) == len(order)
+    for line, (of_method, is_end) in zip(lines, order, strict=True):
+        assert line.startswith(begin[of_method])
+        assert line.endswith(end[is_end])
 
 
 def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, data, nnunet):
@@ -233,16 +214,13 @@ def test_training_that_was_stopped_is_continued(tmp_path, data, nnunet):
     assert [command[-1] == "--c" for command in nnunet.commands[:2]] == [False, True]
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"by": "other"}, {"trainer": "nnUNetTrainerHWS"}, {"epochs": 3}])
-def test_folder_of_other_settings_is_refused(tmp_path, data, nnunet, change):
+def test_folder_of_other_settings_or_files_is_refused(tmp_path, data, nnunet):
     (data / "cases.csv").write_text((data / "cases.csv").read_text().replace("\n", ",x\n").replace(",x", ",other", 1))
     demo(tmp_path / "out", data)
 
-    with pytest.raises(ValueError, match=f"which holds a run with {next(iter(change))} .*Choose another with --out"):
-        demo(tmp_path / "out", data, **change)
-
-
-def test_folder_with_other_files_is_refused(tmp_path, data, nnunet):
+    for name, value in {"seed": 1, "by": "other", "trainer": "nnUNetTrainerHWS", "epochs": 3}.items():
+        with pytest.raises(ValueError, match=f"which holds a run with {name} .*Choose another with --out"):
+            demo(tmp_path / "out", data, **{name: value})
     with pytest.raises(ValueError, match="must be empty or hold an earlier demo"):
         demo(data, data)
     with pytest.raises(ValueError, match="must be a folder, got the file"):
