@@ -21,33 +21,23 @@ def shown(folder, *, most_mb, cases=CASES, **options):
     return shown_cases(choices, folder / "images", files, LABELS, most_mb=most_mb, **options)
 
 
-def test_all_cases_and_channels_where_there_is_room(folder):
+def test_channels_then_the_least_urgent_cases_go_until_it_fits(folder):
     seen = []
     found = shown(folder, most_mb=10, progress=lambda *n: seen.append(n))
     assert list(found.volumes) == list(CASES)
     assert [found.n_channels(case) for case in CASES] == [2, 2, 2]
     assert (found.left_out, found.only_first_channel) == ([], False)
     assert seen == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_further_channels_go_before_cases(folder):
     room = shown(folder, most_mb=10).n_bytes / MB
     found = shown(folder, most_mb=0.75 * room)
     assert list(found.volumes) == list(CASES)
     assert found.only_first_channel
     assert [found.n_channels(case) for case in CASES] == [1, 1, 1]
     assert found.n_bytes <= 0.75 * room * MB
-
-
-def test_the_least_urgent_cases_are_left_out(folder):
-    room = shown(folder, most_mb=10).n_bytes / MB
     found = shown(folder, most_mb=0.4 * room + 1, frame_bytes=MB, cases=CASES[::-1])
     assert list(found.volumes) == ["case_02", "case_01"]
     assert found.left_out == ["case_00"]
     assert found.n_bytes <= 0.4 * room * MB
-
-
-def test_the_first_case_is_cut_until_it_fits(folder):
     found = shown(folder, most_mb=0.03)
     assert [(case, volumes.is_cut) for case, volumes in found.volumes.items()] == [("case_00", True)]
     assert found.n_bytes <= 0.03 * MB

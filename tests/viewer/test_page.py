@@ -52,7 +52,7 @@ def page(folder):
     return viewer_page(read_evaluation(folder / "out"), folder / "images")
 
 
-def test_every_stratum_s_worst_cases_are_there(page):
+def test_the_worst_cases_of_every_stratum_are_there_with_their_volumes(page):
     data = payload(page.html)
     reasons = {reason for step in data["steps"] for reason in step["strata"]}
     assert reasons == {"among the worst of all cases", "site: A", "site: B"}
@@ -62,14 +62,17 @@ def test_every_stratum_s_worst_cases_are_there(page):
     assert set(data["cases"]) == {step["case"] for step in data["steps"]}
     assert data["cases"]["case_03"]["channels"] == ["T1", "FLAIR"]
     assert list(data["cases"]["case_03"]["labels"]) in (["organ", "tumour"], ["tumour", "organ"])
-
-
-def test_every_case_has_its_volumes_in_the_page(page):
     parts = Parts(page.html)
     blocks = {attributes["id"] for attributes, text in parts.scripts if attributes.get("type") == "text/plain" and text}
     for case in payload(page.html)["cases"].values():
         kinds = ("reference", "prediction", "channel-0", "channel-1")
         assert {f"{case['id']}-{kind}" for kind in kinds} <= blocks
+    assert set(page.links) == {(case, label) for case, of in data["cases"].items() for label in of["labels"]}
+    assert page.links["case_03", "tumour"] == "cases.html#case=case_03&label=tumour"
+    stated = re.fullmatch(r"4 cases in (\S+) MB of at most 100 MB", page.summary)
+    assert float(stated[1]) == pytest.approx(len(page.html.encode()) / 1e6, abs=0.06)
+    assert page.summary in page.html
+    assert page.notes == ()
 
 
 def test_policy_allows_these_scripts_and_no_network(page):
@@ -87,19 +90,6 @@ def test_policy_allows_these_scripts_and_no_network(page):
     # Nothing in the page is styled or run in a way that the policy refuses.
     assert not [a for _, a in parts.tags if any(name == "style" or name.startswith("on") for name in a)]
     assert not [a for _, a in parts.tags if "src" in a]
-
-
-def test_page_tells_its_size_and_its_bound(page):
-    stated = re.fullmatch(r"4 cases in (\S+) MB of at most 100 MB", page.summary)
-    assert float(stated[1]) == pytest.approx(len(page.html.encode()) / 1e6, abs=0.06)
-    assert page.summary in page.html
-    assert page.notes == ()
-
-
-def test_links_lead_to_cases_of_the_page(page):
-    data = payload(page.html)
-    assert set(page.links) == {(case, label) for case, of in data["cases"].items() for label in of["labels"]}
-    assert page.links["case_03", "tumour"] == "cases.html#case=case_03&label=tumour"
 
 
 def test_what_is_left_out_is_said(folder):
@@ -128,7 +118,7 @@ def test_names_with_markup_are_text(tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_command_writes_the_page_and_links_to_it(folder):
+def test_command_writes_links_packs_and_deletes_the_page(folder):
     result = report(folder, "--viewer")
 
     assert result.exit_code == 0, result.output
@@ -141,17 +131,11 @@ def test_command_writes_the_page_and_links_to_it(folder):
     links = payload(html)["links"]
     assert len(links) == 8
     assert "cases.html#case=case_03&label=tumour" in links.values()
-
-
-def test_command_says_on_stderr_what_has_no_room(folder):
     whole = (folder / "out" / "cases.html").stat().st_size / 1e6
     result = report(folder, "--viewer", "--viewer-mb", f"{whole - 0.35:.3f}")
     assert result.exit_code == 0, result.output
     assert "had no room in" in result.stderr
     assert (folder / "out" / "cases.html").stat().st_size <= (whole - 0.35) * 1e6
-
-
-def test_report_without_the_viewer_deletes_an_earlier_one(folder):
     assert report(folder, "--viewer").exit_code == 0
     result = report(folder)
     assert result.exit_code == 0, result.output
@@ -159,9 +143,6 @@ def test_report_without_the_viewer_deletes_an_earlier_one(folder):
     assert "cases.html of an earlier run was deleted. Give --viewer" in result.stderr
     assert "cases.html" not in (folder / "out" / "report.html").read_text()
     assert report(folder, "--viewer").exit_code == 0
-
-
-def test_pack_has_the_viewer_too(folder):
     result = report(folder, "--viewer", "--pack", folder / "pack")
     assert result.exit_code == 0, result.output
     assert (folder / "pack" / "cases.html").is_file()
