@@ -26,16 +26,13 @@ def evaluation():
     return made(30)
 
 
-def test_the_attributes_of_the_evaluation_are_combined(evaluation):
+def test_attributes_of_the_evaluation_and_columns_are_combined(evaluation, tmp_path):
     attributes, notes = find_attributes(evaluation, cases_of(evaluation))
     assert names_of(attributes) == {name: tuple(strata) for name, strata in STRATA.items()}
     assert notes == []
     of_case = evaluation.scores.set_index("case")["scanner"]
     scanner = next(a for a in attributes if a.name == "scanner")
     assert [scanner.strata[code] for code in scanner.codes] == of_case.loc[cases_of(evaluation)].tolist()
-
-
-def test_columns_of_a_table_are_added_and_many_numbers_cut_into_thirds(evaluation, tmp_path):
     table = write_table(tmp_path / "t.csv", evaluation, age=range(30), grade=[1, 2] * 15, centre="other", dose=5)
     attributes, notes = find_attributes(evaluation, cases_of(evaluation), table=table)
     found = names_of(attributes)
@@ -47,9 +44,6 @@ def test_columns_of_a_table_are_added_and_many_numbers_cut_into_thirds(evaluatio
         "age is cut into thirds of the cases: q1: 0 to 9; q2: 10 to 19; q3: 20 to 29.",
         "Left out, because it is the same in all cases: dose.",
     ]
-
-
-def test_columns_that_are_named_are_the_only_ones_and_cut_as_they_say(evaluation, tmp_path):
     table = write_table(tmp_path / "t.csv", evaluation, age=range(30), dose=[1, 2, 3] * 10)
     attributes, notes = find_attributes(evaluation, cases_of(evaluation), by=["age:0,10,29", "sex"], table=table)
     assert names_of(attributes) == {"age": ("0 to 10", "10 to 29"), "sex": ("f", "m")}
@@ -89,9 +83,6 @@ def test_strata_that_are_too_small_to_be_looked_at_are_named(evaluation, tmp_pat
     table = write_table(tmp_path / "t.csv", evaluation, camera=cameras)
     _, notes = find_attributes(evaluation, cases_of(evaluation), table=table, by=["camera"], min_cases=10)
     assert notes == ["Too few cases to be looked at, fewer than 10: rare (4) of camera."]
-
-
-def test_identifiers_are_left_out(evaluation, tmp_path):
     table = write_table(tmp_path / "t.csv", evaluation, series=[f"uid.{n}" for n in range(30)])
     attributes, notes = find_attributes(evaluation, cases_of(evaluation), table=table, min_cases=6)
     assert "series" not in names_of(attributes)

@@ -100,9 +100,6 @@ def test_bad_input_is_one_line(results, tmp_path):
     check_refused(run_explore(results, tmp_path / "out", name="absent"), tmp_path, "summary.json")
     run_explore(results, tmp_path / "first", name="nothing")
     check_refused(run("explore", tmp_path / "first", "-o", tmp_path / "out"), tmp_path, "must hold a summary.json")
-
-
-def test_an_evaluation_by_nothing_is_refused(tmp_path):
     from tests.ranking.made import evaluation_of
 
     write_files(tmp_path / "dro", evaluation_files(evaluation_of("dro", {"dice": {"liver": [0.5, 0.6]}})))

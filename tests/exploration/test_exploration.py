@@ -51,9 +51,6 @@ def test_numbers_are_those_of_the_half_they_name():
         assert row[f"mean_rest_{name}"] == pytest.approx(of_half.loc[~inside, "value"].mean())
     assert (cases["combination"] == 1).sum() == row["n_search"] + row["n_test"]
     assert exploration.n_searched == (cases["half"] == "searched").sum() == 100
-
-
-def test_each_next_combination_leaves_out_the_cases_of_those_before():
     exploration = explored(300, effect=0.15, n_candidates=3)
     assert len(exploration.table) == 3
     for place, row in enumerate(exploration.table.to_dict("records"), start=1):
@@ -121,9 +118,6 @@ def test_labels_that_neither_has_do_not_count():
     scores.loc[absent, "dice"] = np.nan
     exploration = explore_evaluation(evaluation, min_cases=3)
     assert "10 scores without a value for another reason do not count." in exploration.notes
-
-
-def test_scores_that_cannot_be_used_name_the_case():
     evaluation = made(40)
     evaluation.scores.loc[3, "dice"] = np.inf
     with pytest.raises(ValueError, match=r"must be finite, got an infinite one for 'case_003', 'liver'"):
@@ -141,9 +135,6 @@ def test_all_labels_are_one_family_and_one_can_be_chosen():
     assert len(both.table) <= 3
     assert both.n_combinations == 2 * one.n_combinations
     assert set(one.table["label"]) <= {"spleen"}
-
-
-def test_labels_without_any_value_are_left_out():
     evaluation = made(80, labels=("liver", "spleen"))
     evaluation.scores.loc[evaluation.scores["label"] == "spleen", "dice"] = np.nan
     assert explore_evaluation(evaluation).labels == ("liver",)
@@ -175,9 +166,6 @@ def test_the_seed_decides():
     first, again, other = (explored(160, effect=0.1, seed=seed) for seed in (1, 1, 2))
     pd.testing.assert_frame_equal(first.table, again.table)
     assert (first.cases["half"].to_numpy() != other.cases["half"].to_numpy()).any()
-
-
-def test_progress_reaches_the_sets_of_all_searches():
     seen = []
     explored(160, effect=0.15, progress=lambda n_done, n_all: seen.append((n_done, n_all)))
     assert seen[0] == (1, 10 * 3)

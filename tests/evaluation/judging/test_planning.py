@@ -70,17 +70,11 @@ def test_a_bound_that_does_not_exist_says_how_many_cases_it_needs():
     assert outcome.line == (
         "label=tumour: p5's lower 95 % bound (undefined) is not >= 0.70 (58 cases); there is a bound from 59 cases on"
     )
-
-
-def test_distances_have_to_stay_below_an_upper_bound():
     values = [1.0] * 10 + [5.0]
 
     assert outcome_of(values[:10] * 2, "metric=hd95 p75<=4@95").passed
     failed = outcome_of(values, "metric=hd95 p75<=4@95")
     assert failed.line.startswith("label=tumour metric=hd95: p75's upper 95 % bound 5.000 mm is not <= 4 (11 cases)")
-
-
-def test_confidence_counts_patients():
     patients = pd.Series(np.repeat(np.arange(59), 2).astype(str), index=[f"c{n}" for n in range(118)])
     scores = pd.DataFrame({"case": patients.index, "label": "tumour", "dice": dice(0, 118)})
     for count, passed in ((118, True), (116, False)):
@@ -108,9 +102,6 @@ def test_bounds_that_were_asked_for_are_columns(pilot):
 
     assert table.loc[("A", "tumour"), "p25_low_95"] == 1
     assert table.columns[-2:].tolist() == ["p25_low_95", "p5_low_95"]
-
-
-def test_plan_says_how_many_cases_and_the_chance_per_stratum(pilot):
     result = run("plan", "label=tumour p5>=0.70@95", "--pilot", pilot, "--n", 40)
 
     assert result.exit_code == 0, result.output

@@ -167,9 +167,6 @@ def test_the_share_of_failures_can_be_bounded():
     assert all(o.passed for o in check("n_failed<=0", strata))
     unknown = check("n_failed<=0", strata.assign(n_failed=np.nan))[0]
     assert (unknown.verdict.word, unknown.line.split("; ")[1]) == ("cannot tell", "it is not known of this metric")
-
-
-def test_the_share_of_failures_is_no_distance():
     strata = FEW.assign(metric="hd95", n_failed=1, n_missed=1, n_left_out=1, failure_high=0.216)
 
     (outcome,) = check("metric=hd95 failure_high<=40%", strata.tail(1))
@@ -231,9 +228,6 @@ def test_distances_are_in_mm_with_or_without_the_unit():
         (outcome,) = check(f"metric=hd95 pathology=spina_bifida label=cerebellum {text}", distances)
         assert outcome.passed
         assert "p75 3.500 mm is <= 4" in outcome.line
-
-
-def test_pixels_are_no_mm():
     distances = STRATA.assign(metric="hd95", mean=3.5)
     requirements = [parse_requirement(f"pathology=spina_bifida label=cerebellum mean<=4{unit}") for unit in ("", "mm")]
 
@@ -341,6 +335,11 @@ def test_file_has_a_requirement_a_line(tmp_path):
 
     assert (first.text, first.statistic, first.label) == ("mean>=0.8", "mean", None)
     assert (second.label, second.stratum) == ("stem #2", "a#1")
+    with pytest.raises(FileNotFoundError, match=r"wanted\.txt"):
+        read_requirements(tmp_path / "wanted.txt")
+    (tmp_path / "wanted.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="UTF-8"):
+        read_requirements(tmp_path / "wanted.txt")
 
 
 @pytest.mark.parametrize(
@@ -354,14 +353,6 @@ def test_file_has_a_requirement_a_line(tmp_path):
 def test_unusable_file_is_refused(tmp_path, text, message):
     (tmp_path / "wanted.txt").write_text(text)
     with pytest.raises(ValueError, match=message):
-        read_requirements(tmp_path / "wanted.txt")
-
-
-def test_absent_or_binary_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"wanted\.txt"):
-        read_requirements(tmp_path / "wanted.txt")
-    (tmp_path / "wanted.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="UTF-8"):
         read_requirements(tmp_path / "wanted.txt")
 
 

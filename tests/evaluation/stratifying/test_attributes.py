@@ -36,9 +36,6 @@ def test_attributes_of_the_reference_by_hand():
     # Voxels of 2 mm3.
     assert found == {"size": pytest.approx(0.018), "components": 3, "spacing": 4, "volume": pytest.approx(0.8)}
     assert without == {"size": pytest.approx(0.016), "components": 2}
-
-
-def test_without_a_voxel_size_there_are_no_volumes():
     found = measure(label_map(np.ones((1, 3, 3)), None), None, ["size", "components", "spacing", "volume"])
 
     assert {name for name, value in found.items() if math.isnan(value)} == {"size", "spacing", "volume"}
@@ -89,10 +86,13 @@ def test_noise_does_not_depend_on_the_scale():
     assert math.isnan(noise(grey[:, :2], Grid((1, 2, 40))))
 
 
-def test_names_of_attributes():
+def test_names_of_attributes(tmp_path):
     assert auto_names(["centre,auto:size", "auto:noise:q4", "auto:size:0,1,2", "age:0,18"]) == ["size", "noise"]
     with pytest.raises(ValueError, match=r"got 'auto:colour'\. Choose from: auto:size, auto:components"):
         auto_names(["auto:colour"])
+    assert with_columns([], "centre") == (None, ["centre"], [])
+    with pytest.raises(ValueError, match=r"must come with images for auto:noise, got none\. Add --images"):
+        with_columns([], "auto:noise")
 
 
 def references(folder, sizes):
@@ -118,9 +118,3 @@ def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
     assert specs == ["auto:size:q3", "auto:components", "auto:size:0,3,6"]
     assert notes[0].endswith("in ml; it is cut into thirds of the cases, unless --by says otherwise.")
     assert "cut" not in notes[1]
-
-
-def test_specs_without_attributes_stay(tmp_path):
-    assert with_columns([], "centre") == (None, ["centre"], [])
-    with pytest.raises(ValueError, match=r"must come with images for auto:noise, got none\. Add --images"):
-        with_columns([], "auto:noise")

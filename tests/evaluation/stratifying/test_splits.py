@@ -118,7 +118,7 @@ def test_rare_strata_are_dealt_out_and_noted(raw):
     assert re.fullmatch(r"centre=C has 1 case: folds \d, \d, \d, \d validate on none of them\.", second)
 
 
-def test_note_names_the_folds_that_lack_a_stratum():
+def test_note_names_the_folds_that_lack_a_stratum(raw):
     strata = pd.Series(["A", "A", "B", "B"], index=list("abcd"), name="centre")
     splits = [{"train": ["c", "d"], "val": ["a", "b"]}, {"train": ["a", "b"], "val": ["c", "d"]}]
 
@@ -126,6 +126,12 @@ def test_note_names_the_folds_that_lack_a_stratum():
         "centre=A has 2 cases: fold 1 validates on none of them.",
         "centre=B has 2 cases: fold 0 validates on none of them.",
     ]
+    splits = [{"train": ["a", "b"], "val": ["c"]}, {"train": ["c"], "val": ["a", "b"]}]
+    strata = stratify_all(table(["a", "b", "c"], site=["s10", "s10", "s2"]), ["site"], ["a", "b", "c"])["site"]
+
+    expected = [(0, "s2", 0, 1), (0, "s10", 2, 0), (1, "s2", 1, 0), (1, "s10", 0, 2)]
+    assert list(fold_table(splits, strata).itertuples(index=False, name=None)) == expected
+    assert fold_table(splits, strata).columns.tolist() == ["fold", "stratum", "n_training", "n_validation"]
 
 
 @pytest.mark.parametrize("group", [None, "patient"])
@@ -165,15 +171,6 @@ def test_five_thousand_cases(raw):
 
     check_form(splits, cases)
     assert all(990 <= len(split["val"]) <= 1010 for split in splits)
-
-
-def test_fold_table_counts_every_stratum_of_every_fold(raw):
-    splits = [{"train": ["a", "b"], "val": ["c"]}, {"train": ["c"], "val": ["a", "b"]}]
-    strata = stratify_all(table(["a", "b", "c"], site=["s10", "s10", "s2"]), ["site"], ["a", "b", "c"])["site"]
-
-    expected = [(0, "s2", 0, 1), (0, "s10", 2, 0), (1, "s2", 1, 0), (1, "s10", 0, 2)]
-    assert list(fold_table(splits, strata).itertuples(index=False, name=None)) == expected
-    assert fold_table(splits, strata).columns.tolist() == ["fold", "stratum", "n_training", "n_validation"]
 
 
 @pytest.mark.parametrize(
