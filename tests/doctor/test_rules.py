@@ -37,6 +37,7 @@ def test_a_stratum_that_is_low_on_training_cases_is_hard_to_learn():
     assert rare.training.difference == pytest.approx(0.7)
     # All 80 x 6 pairs have the rare case below.
     assert rare.training.probability == pytest.approx(rare.training.smallest)
+    assert finding(table, n_iterations=1_000) == Finding.HARD, "a short training can tell what fails"
 
 
 def with_size_and_contrast(table: pd.DataFrame, *, follows: bool):
@@ -72,13 +73,30 @@ def test_a_rare_stratum_of_small_organs_alone_explains_nothing():
     assert finding(table) == Finding.HARD
 
 
-def test_a_stratum_that_is_low_in_validation_only_is_not_carried_over():
-    table = cases(
-        a={"training": around(0.9, 40), "validation": around(0.88, 10)},
-        rare={"training": around(0.9, 6), "validation": around(0.3, 5)},
-    )
-    assert finding(table) == Finding.NOT_CARRIED_OVER
-    assert stratum(table, "rare").state == State.NOT_CARRIED_OVER
+@pytest.mark.parametrize(
+    ("expected", "state", "usual", "rare"),
+    [
+        # Low in validation only.
+        (
+            Finding.NOT_CARRIED_OVER,
+            State.NOT_CARRIED_OVER,
+            {"training": around(0.9, 40), "validation": around(0.88, 10)},
+            {"training": around(0.9, 6), "validation": around(0.3, 5)},
+        ),
+        # Chance may explain the difference.
+        (Finding.CANNOT_TELL, State.SUSPICION, {"training": around(0.9, 22)}, {"training": [0.2, 0.3]}),
+        # So few cases cannot tell, and decide nothing.
+        (Finding.NOTHING_FAILS, State.TOO_FEW, {"training": around(0.9, 15)}, {"training": [0.6]}),
+        # 3 points are less than what counts as behind; with p = 0.002 they are not nothing.
+        (Finding.NOTHING_FAILS, State.LOWER, {"training": around(0.9, 40)}, {"training": around(0.87, 15)}),
+    ],
+)
+def test_a_rare_stratum_has_a_state_and_decides_the_finding(expected, state, usual, rare):
+    table = cases(a=usual, rare=rare)
+    assert finding(table) == expected
+    assert stratum(table, "rare").state == state
+    if state == State.LOWER:
+        assert stratum(table, "a").state == State.LEVEL
 
 
 def test_a_network_that_fails_all_validation_cases_has_not_carried_over():
@@ -132,32 +150,10 @@ def test_cases_without_the_label_do_not_count():
     assert stratum(table, "b").training.n == 8
 
 
-def test_a_difference_that_chance_may_explain_is_a_suspicion():
-    table = cases(a={"training": around(0.9, 22)}, rare={"training": [0.2, 0.3]})
-    assert finding(table) == Finding.CANNOT_TELL
-    assert stratum(table, "rare").state == State.SUSPICION
-
-
-def test_a_group_whose_size_cannot_tell_is_named_and_decides_nothing():
-    table = cases(a={"training": around(0.9, 15)}, rare={"training": [0.6]})
-    assert stratum(table, "rare").state == State.TOO_FEW
-    assert finding(table) == Finding.NOTHING_FAILS
-
-
 @pytest.mark.parametrize(("difference", "state"), [(0.09, State.LOWER), (0.11, State.BEHIND)])
 def test_the_threshold_is_ten_points(difference, state):
     table = cases(a={"training": around(0.9, 60, width=0.02)}, b={"training": around(0.9 - difference, 20, width=0.02)})
     assert stratum(table, "b").state == state
-
-
-def test_a_stratum_that_is_lower_beyond_chance_is_not_no_worse():
-    """3 points are less than what counts as behind; with p = 0.002 they are not nothing."""
-    table = cases(a={"training": around(0.9, 40)}, b={"training": around(0.87, 15)})
-    found = stratum(table, "b")
-    assert found.training.probability < 0.01
-    assert found.state == State.LOWER
-    assert stratum(table, "a").state == State.LEVEL
-    assert finding(table) == Finding.NOTHING_FAILS
 
 
 def test_the_comparison_that_is_shown_is_the_one_that_decides():
@@ -179,11 +175,6 @@ def test_a_short_or_low_training_cannot_tell_that_nothing_fails(n_iterations, di
     assert diagnosis.is_short == (n_iterations < 5_000)
     assert list(diagnosis.low) == (["organ"] if dice < 0.6 else [])
     assert finding(table.assign(dice_organ=0.9), n_iterations=5_000) == Finding.NOTHING_FAILS
-
-
-def test_a_short_training_can_tell_what_fails():
-    table = cases(a={"training": around(0.9, 80)}, rare={"training": around(0.2, 6)})
-    assert finding(table, n_iterations=1_000) == Finding.HARD
 
 
 @pytest.mark.slow
