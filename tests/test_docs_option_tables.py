@@ -40,7 +40,7 @@ def test_every_trainer_and_every_option_has_a_row(tables):
     assert tables.options_table(text_of(tables, "options")).count("\n") == 2 + len(OPTIONS)
 
 
-def test_a_changed_table_is_made_anew_and_a_section_or_a_place_must_be_there(tables):
+def test_a_changed_table_is_made_anew_and_its_place_must_be_there(tables):
     page = text_of(tables, "options")
     assert tables.with_table(edited(page), "options") == page
     for old, new, message in (

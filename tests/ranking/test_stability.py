@@ -21,11 +21,15 @@ def test_tau_is_that_of_scipy():
     assert np.isnan(kendall_tau(np.ones((1, 7)), reference)).all()
 
 
-def test_samples_draw_as_many_units():
+def test_samples_draw_as_many_units_and_patients_whole():
     counts = draw_units(7, 100, np.random.default_rng(0))
     assert counts.shape == (100, 7)
     assert (counts.sum(axis=1) == 7).all()
     assert (counts == draw_units(7, 100, np.random.default_rng(0))).all()
+    contest = contest_of(np.random.default_rng(0).random((2, 6)), units=[0, 0, 1, 1, 2, 2])
+    assert contest.n_units == 3
+    found = bootstrap_ranks(contest, RankingScheme.MEAN, draw_units(3, 50, np.random.default_rng(0)))
+    np.testing.assert_allclose(found.shares.sum(axis=1), 1)
 
 
 def test_shares_are_the_exact_chances_of_two_cases():
@@ -44,13 +48,6 @@ def test_a_clear_ranking_is_stable(scheme):
     found = bootstrap_ranks(contest_of(values), scheme, draw_units(40, 100, np.random.default_rng(0)))
     assert found.shares.tolist() == np.eye(3).tolist()
     assert (found.low.tolist(), found.high.tolist()) == ([1, 2, 3], [1, 2, 3])
-
-
-def test_patients_are_drawn_whole():
-    contest = contest_of(np.random.default_rng(0).random((2, 6)), units=[0, 0, 1, 1, 2, 2])
-    assert contest.n_units == 3
-    found = bootstrap_ranks(contest, RankingScheme.MEAN, draw_units(3, 50, np.random.default_rng(0)))
-    np.testing.assert_allclose(found.shares.sum(axis=1), 1)
 
 
 def test_a_sample_without_any_value_is_left_out():

@@ -74,18 +74,13 @@ def test_a_small_page_shows_all(large):
     assert "A row per case and label, worst first. Choose" in page
 
 
-def test_a_large_page_shows_the_worst_and_says_so(large, small_limits):
+def test_a_large_page_shows_the_worst_and_every_dot_finds_its_case(large, small_limits):
     page = evaluation_html(large).replace("<wbr>", "")
 
     assert "Of 10 labels, the 3 are shown" in page
     tables = re.findall(r'<table class="strata">.*?</table>', page, re.DOTALL)
     assert set(re.findall(r"label_\d", " ".join(tables))) == set(LABELS[-3:])
     assert "of 300 rows those that the figures show and the worst of the others" in page
-
-
-def test_every_dot_finds_its_case(large, small_limits):
-    page = evaluation_html(large)
-
     cases, labels, _, dice, *_ = payload(page)["columns"]
     n_rows = len(cases["codes"])
     assert n_rows == 100
