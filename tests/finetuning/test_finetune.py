@@ -94,7 +94,7 @@ def test_it_starts_with_all_weights_the_heads_included_and_the_schedule_of_its_n
     assert trainer.my_init_kwargs["configuration"] == "2d_small"
 
 
-def test_one_pass_fills_the_stale_losses_and_changes_nothing_else(target, source):
+def test_one_pass_fills_the_stale_losses_unless_training_is_plain(target, source):
     write_first_checkpoint(target, TRAINER, read_source(source), device="cpu")
     trainer = continued(target, TRAINER)
     before = digest_of(trainer.network.state_dict())
@@ -110,9 +110,6 @@ def test_one_pass_fills_the_stale_losses_and_changes_nothing_else(target, source
     assert table.probabilities() @ table.losses > table.losses.mean(), "hard cases come first, from the first batch on"
     assert f"This training was started from {KEPT.name} after 2 epochs" in log_of(trainer)
     assert "One pass without gradient gives the 8 cases their stale losses." in log_of(trainer)
-
-
-def test_plain_training_needs_no_pass(target, source):
     trainer = "nnUNetTrainerDRO_beta0_lr0.002_3epochs_3iters"
     write_first_checkpoint(target, trainer, read_source(source), device="cpu")
     started = continued(target, trainer)
@@ -253,9 +250,6 @@ def test_the_source_says_which_cases_it_may_have_seen(target, source):
     assert not read_source(source).has_seen_validation_cases_of(target)
     edit(source, lambda content: content["init_args"].update(fold=1))
     assert read_source(source).has_seen_validation_cases_of(target)
-
-
-def test_names_of_weights_lose_the_prefixes_of_wrappers(target, source):
     plain = read_source(source)
 
     def wrap(content):
