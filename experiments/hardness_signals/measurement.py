@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from experiments.device import device_name
-from experiments.nnunet_runs.hardness import harder
 from experiments.nnunet_runs.plans import CONFIGURATION, PARENT, PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE
+from experiments.spoilt_labels.separation import harder
 from nnunet_dro.demo.plans import small_plans
 
 #: Signal of hardness of one patch (the trainer's option) to the name the loss has for it.

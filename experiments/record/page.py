@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 import nnunet_dro
-from experiments.record.duration import shown_duration
+from experiments.record.runs import shown_duration
 from experiments.record.templates import render
 from nnunet_dro.files.atomic import replacing
 

@@ -17,7 +17,6 @@ from joblib import Parallel, cpu_count, delayed, parallel_config
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from experiments.record.duration import shown_duration
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.nnunet.command import CommandError, termination_as_exit
 
@@ -70,6 +69,15 @@ def make_runs(
                 failures[name] = failure
     made = {name: path for name, path in paths.items() if name not in failures}
     return {name: json.loads(path.read_text(encoding="utf-8"))["result"] for name, path in made.items()}, failures
+
+
+def shown_duration(seconds: float) -> str:
+    """A duration as it is shown: "2 h 5 min", "3 min 12 s" or "4.2 s"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
 
 
 def _digest(key: Mapping[str, Any]) -> str:

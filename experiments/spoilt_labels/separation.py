@@ -1,8 +1,8 @@
 """How well trainings separate wrong labels from right ones."""
 
 import pandas as pd
+from scipy.stats import mannwhitneyu
 
-from experiments.nnunet_runs.hardness import harder
 from experiments.spoilt_labels.spoiling import KINDS
 
 #: Number of cases at the top of a ranking that are examined.
@@ -60,3 +60,10 @@ def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
 def _by_seed(counts: "pd.Series[float]") -> str:
     known = counts.dropna().astype(int)
     return ", ".join(map(str, known)) if len(known) else "–"
+
+
+def harder(some: "pd.Series[float]", others: "pd.Series[float]") -> float:
+    """The probability that one of some values is larger than one of the others; equal ones count half, NaN for none."""
+    if not (len(some) and len(others)):
+        return float("nan")
+    return float(mannwhitneyu(some, others).statistic) / (len(some) * len(others))

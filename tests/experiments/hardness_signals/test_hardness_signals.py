@@ -76,16 +76,10 @@ def test_variance_is_split_between_and_within_cases():
     between, within = variance_parts(values, cases)
     assert between == pytest.approx(0.09, rel=0.15)
     assert within == pytest.approx(0.64, rel=0.05)
-
-
-def test_variance_of_a_balanced_table_by_hand():
     # Means 1 and 3, mean squares between 8 and within 2 / 3.
     between, within = variance_parts(np.array([0.5, 1.5, 1.0, 2.0, 4.0, 3.0]), np.array([7, 7, 7, 2, 2, 2]))
     assert within == pytest.approx((0.25 + 0.25 + 1 + 1) / 4)
     assert between == pytest.approx((3 * 2 * 1**2 - within) / 3)
-
-
-def test_no_difference_between_cases_is_not_less_than_none():
     assert variance_parts(np.array([0.0, 2.0, 0.0, 2.0]), np.array([0, 0, 1, 1]))[0] == 0
 
 

@@ -12,9 +12,6 @@ def test_small_configuration_inherits_from_the_planned_one():
     assert (kwargs["n_conv_per_stage"], kwargs["n_conv_per_stage_decoder"]) == ([1, 1, 1], [1, 1])
     assert plans["plans_name"] == PLANS_NAME
     assert "3d_fullres_small" not in PLANS["configurations"], "the plans given stay as they are"
-
-
-def test_a_study_may_have_a_network_of_its_own():
     plans = experiment_plans(PLANS, features=(4, 8), n_convolutions=2)
     kwargs = plans["configurations"][CONFIGURATION]["architecture"]["arch_kwargs"]
     planned = PLANS["configurations"]["3d_fullres"]["architecture"]["arch_kwargs"]

@@ -16,7 +16,7 @@ def trained(nnunet):
     return [command for command in nnunet.commands if "--times" in command]
 
 
-def test_training_uses_one_thread_and_no_workers_and_the_planner_gets_some(start, nnunet):
+def test_training_uses_one_thread_the_split_and_a_folder_of_its_data(start, nnunet, tmp_path):
     start(seeds=(0,))
 
     plan, *others = nnunet.environments
@@ -24,13 +24,11 @@ def test_training_uses_one_thread_and_no_workers_and_the_planner_gets_some(start
     assert all(environment["nnUNet_n_proc_DA"] == "0" for environment in others)
     assert all(environment["OMP_NUM_THREADS"] == "1" for environment in nnunet.environments)
 
-
-def test_split_is_that_of_the_case_table(start, tmp_path):
-    start(seeds=(0,))
-
     (path,) = tmp_path.glob("tiny-*/seed0/nnUNet_preprocessed/Dataset912_Tiny/splits_final.json")
     (split,) = json.loads(path.read_text())
     assert split == {"train": ["rare0Tr", "usual1Tr", "usual2Tr", "usual3Tr"], "val": ["usual0Tr"]}
+    start(seeds=(0,), settings={"n": 2})
+    assert len(list(tmp_path.glob("tiny-*"))) == 2
 
 
 def test_method_with_a_source_starts_from_its_model_and_is_trained_for_its_share(start, nnunet, tmp_path):
@@ -86,12 +84,6 @@ def test_a_run_that_was_interrupted_starts_anew_on_the_same_data(nnunet, tmp_pat
     assert sum(command[0] == "nnUNetv2_plan_and_preprocess" for command in nnunet.commands) == 1
 
 
-def test_other_settings_of_the_data_have_another_folder(start, tmp_path):
-    start(seeds=(0,))
-    start(seeds=(0,), settings={"n": 2})
-    assert len(list(tmp_path.glob("tiny-*"))) == 2
-
-
 def test_rows_are_the_statistics_of_hand_computed_dice(start, nnunet):
     # One case of two is found worse in the rare stratum: Dice 2/3 with seed 0 (5 of 10 voxels), and 0 with seed 1.
     nnunet.n_stem = {("nnUNetTrainerHWS_beta0", "rare0Ts", seed): found for seed, found in ((0, 5), (1, 0))}
@@ -116,9 +108,6 @@ def test_training_that_has_not_learnt_a_label_in_any_stratum_is_named():
     rows = [("ERM", 0, "stem", "rare", 0.0), ("ERM", 0, "stem", "usual", 0.5), ("beta10", 1, "stem", "usual", 0.004)]
     scores = pd.DataFrame(rows, columns=["method", "seed", "label", "stratum", "mean"])
     assert not_learnt(scores, tiny_study()) == ["beta10, seed 1 (stem)"]
-
-
-def test_the_time_of_a_study_is_that_of_its_iterations_and_tests():
     study = tiny_study(factors={"IW": 3.0}, seconds={"beta10": 12.0}, minutes_around=2.0)
     assert study.minutes("ERM") == pytest.approx(2 + 10 * 0.1 / 60)
     assert study.minutes("beta10") == pytest.approx(2 + 10 * 12 / 60)

@@ -25,13 +25,7 @@ def test_markdown_table_aligns_and_rounds_by_column():
     assert rows[3] == ["c", "5.0", "-9.99e-05", "250", "2", "0.500", "False"]
     assert [cell.endswith(":") for cell in rows[1]] == [False, True, True, True, True, True, False]
     assert len({len(line) for line in lines}) == 1
-
-
-def test_markdown_table_never_shows_minus_zero():
     assert "-0" not in markdown_table(pd.DataFrame({"gain": [-0.01, 20.0]})).splitlines()[2]
-
-
-def test_markdown_table_keeps_missing_integers_and_infinities():
     table = pd.DataFrame({"n": pd.array([1, None], dtype="Int64"), "bound": [np.inf, 2.0]})
     assert [line.split() for line in markdown_table(table).splitlines()[2:]] == [
         ["|", "1", "|", "inf", "|"],

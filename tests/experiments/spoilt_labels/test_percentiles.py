@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from experiments.spoilt_labels.percentiles import bound_table, gaps
+from experiments.spoilt_labels.separation import harder
 
 LOSSES = [0.0] * 9 + [1.0]
 
@@ -23,3 +24,9 @@ def test_gap_has_a_star_where_the_bound_is_above_all_losses():
     shown = gaps(table).set_index("beta").loc["1000"]
     assert shown["1 %"].endswith("*")
     assert float(shown["10 %"].rstrip("*")) == pytest.approx(1 / np.std(LOSSES), abs=0.01)
+
+
+def test_harder_is_the_chance_of_a_larger_value():
+    assert harder(pd.Series([3.0, 1.0]), pd.Series([0.0, 2.0])) == 0.75
+    assert harder(pd.Series([1.0]), pd.Series([1.0])) == 0.5
+    assert np.isnan(harder(pd.Series([], dtype=float), pd.Series([1.0])))

@@ -39,9 +39,6 @@ def test_swapping_twice_changes_nothing(ball):
     assert (once > 0).sum() == (ball > 0).sum()
     assert mean_dice(ball, once) == 0
     np.testing.assert_array_equal(swapped(once, pair=(1, 2)), ball)
-
-
-def test_swapping_leaves_other_labels_alone():
     assert swapped(np.array([0, 1, 2, 3], np.uint8), pair=(1, 2)).tolist() == [0, 2, 1, 3]
 
 
@@ -54,15 +51,9 @@ def test_shift_keeps_the_volumes_and_is_as_small_as_does(ball):
     np.testing.assert_allclose(abs(offset), distance)
     less = np.roll(ball, tuple(((distance - 1) * np.sign(offset)).astype(int)), axis=(0, 1, 2))
     assert mean_dice(ball, less) >= 0.5
-
-
-def test_shift_goes_along_every_diagonal(ball):
     rng = np.random.default_rng(0)
     found = {tuple(np.sign(np.argwhere(shifted(ball, rng=rng) > 0).mean(axis=0) - 9.5)) for _ in range(60)}
     assert len(found) == 8
-
-
-def test_label_that_fills_the_image_cannot_be_shifted():
     with pytest.raises(ValueError, match=r"`labels` must be small enough in the image .* got 64 of 64 voxels"):
         shifted(np.ones((4, 4, 4), np.uint8), rng=np.random.default_rng(0))
 
@@ -78,21 +69,15 @@ def test_eroded_is_the_inner_third_of_each_label(ball):
     inner = ball == 2
     assert distance[left == 2].mean() < distance[inner & (left == 0)].mean()
     assert distance[left == 2].max() < distance[inner].max()
-
-
-def test_erosion_of_a_line_by_hand():
     line = np.array([0, 1, 1, 1, 1, 1, 1, 0, 2], np.uint8)
     # Depths 1 2 3 3 2 1; the image's end is an edge, too, and the last voxel of a label stays.
     assert eroded(line).tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 2]
 
 
-def test_mean_dice_by_hand():
+def test_mean_dice_by_hand(ball):
     # Label 1: 2 * 1 / (2 + 1); label 2: 2 * 2 / (2 + 3); background does not count.
     reference, prediction = np.array([0, 0, 1, 1, 2, 2], np.uint8), np.array([0, 0, 1, 2, 2, 2], np.uint8)
     assert mean_dice(reference, prediction) == pytest.approx((2 / 3 + 4 / 5) / 2)
-
-
-def test_kinds_are_those_there_are(ball):
     for kind in KINDS:
         assert mean_dice(ball, spoil(ball, kind, pair=(1, 2), rng=np.random.default_rng(0))) < 0.51
     with pytest.raises(ValueError, match="`kind` must be one of swapped, shifted, eroded, got 'blurred'"):
@@ -117,9 +102,6 @@ def test_draw_depends_on_the_seed_and_not_on_the_order():
     )
     pd.testing.assert_frame_equal(first, again)
     assert not first.equals(other)
-
-
-def test_too_few_cases_are_refused():
     with pytest.raises(ValueError, match=r"`cases` must be enough for 5 trusted and 3 or more spoilt ones, got 8"):
         draw_noise([f"case{i}" for i in range(8)], rng=np.random.default_rng(0))
 
