@@ -28,30 +28,19 @@ RIM, POOL = 2, 3
 
 @dataclass(frozen=True)
 class Run:
-    """Trainings that go side by side, one for each beta, and everything that determines them.
+    """Trainings that go side by side, one for each beta, and everything that determines them."""
 
-    Attributes:
-        share: Share of the rare digit's training images that is kept, in (0, largest_share].
-        betas: Robustness of each training, 1/loss units; 0 is ERM, by the same code.
-        seed: Seed of the split, the first weights and the draws. All of them are the same for each beta.
-        epochs: Number of epochs, each of as many draws as there are training images.
-        largest_share: Largest share that is compared, in (0, 1]. Images of the rare digit beyond it are test images,
-            whatever the share, so that all shares have the same test images.
-        n_train: Training images per digit, before the cut.
-        n_test: Test images per digit; the rare one has more.
-        batch: Images per iteration.
-        learning_rate: Learning rate of SGD.
-    """
-
-    share: float
-    betas: tuple[float, ...]
-    seed: int
-    epochs: int
+    share: float  # Share of the rare digit's training images that is kept, in (0, largest_share].
+    betas: tuple[float, ...]  # Robustness of each training, 1/loss units; 0 is ERM, by the same code.
+    seed: int  # Seed of the split, the first weights and the draws. All of them are the same for each beta.
+    epochs: int  # Number of epochs, each of as many draws as there are training images.
+    # Largest share that is compared, in (0, 1]. Images of the rare digit beyond it are test images, whatever the share,
+    # so that all shares have the same test images.
     largest_share: float = max(EPOCHS)
-    n_train: int = 400
-    n_test: int = 100
-    batch: int = 8
-    learning_rate: float = 0.01
+    n_train: int = 400  # Training images per digit, before the cut.
+    n_test: int = 100  # Test images per digit; the rare one has more.
+    batch: int = 8  # Images per iteration.
+    learning_rate: float = 0.01  # Learning rate of SGD.
 
     @property
     def n_rare(self) -> int:

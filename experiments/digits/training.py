@@ -21,44 +21,26 @@ _CHUNK = 64
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is measured after an epoch of a training. Losses are cross-entropies.
+    """What is measured after an epoch of a training. Losses are cross-entropies."""
 
-    Attributes:
-        epoch: Number of the epoch, from 1 on.
-        rare: Accuracy on the test images of the rare digit, in per cent.
-        overall: Mean over the digits of the accuracy on their test images, in per cent.
-        drawn: Share of the rare digit in the draws of the epoch, in per cent.
-        distinct: Share of distinct images in a batch, in per cent; the mean of the epoch.
-        loss: Mean loss of all training images after the epoch, in evaluation mode.
-        loss_sd: Their standard deviation.
-        rare_loss: Mean of those of the rare digit.
-        stale_loss: Mean over all training images of the loss when they were last drawn, in training mode.
-        stale_sd: Their standard deviation.
-    """
-
-    epoch: int
-    rare: float
-    overall: float
-    drawn: float
-    distinct: float
-    loss: float
-    loss_sd: float
-    rare_loss: float
-    stale_loss: float
-    stale_sd: float
+    epoch: int  # Number of the epoch, from 1 on.
+    rare: float  # Accuracy on the test images of the rare digit, in per cent.
+    overall: float  # Mean over the digits of the accuracy on their test images, in per cent.
+    drawn: float  # Share of the rare digit in the draws of the epoch, in per cent.
+    distinct: float  # Share of distinct images in a batch, in per cent; the mean of the epoch.
+    loss: float  # Mean loss of all training images after the epoch, in evaluation mode.
+    loss_sd: float  # Their standard deviation.
+    rare_loss: float  # Mean of those of the rare digit.
+    stale_loss: float  # Mean over all training images of the loss when they were last drawn, in training mode.
+    stale_sd: float  # Their standard deviation.
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of a run.
+    """What came out of a run."""
 
-    Attributes:
-        epochs: For each beta, what was measured, in the order of the epochs.
-        seconds: Processor time of the run.
-    """
-
-    epochs: list[list[Epoch]]
-    seconds: float
+    epochs: list[list[Epoch]]  # For each beta, what was measured, in the order of the epochs.
+    seconds: float  # Processor time of the run.
 
 
 def train(run: Run, split: Split) -> Result:
@@ -78,6 +60,7 @@ def trained_epochs(run: Run, split: Split) -> Iterator[list[Epoch]]:
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.
         networks = side_by_side(wide_resnet(), len(run.betas)).to(memory_format=torch.channels_last)
+    labels = split.train_labels.numpy(), split.test_labels.numpy()
     networks, split = networks.to(device_name()), split.to(device_name())
     optimiser = torch.optim.SGD(networks.parameters(), lr=run.learning_rate)
     n = len(split.train_labels)
@@ -100,16 +83,21 @@ def trained_epochs(run: Run, split: Split) -> Iterator[list[Epoch]]:
             batches.append(cases)
         stale = np.stack([table.losses for table in tables])
         measured = run.measures(epoch)
-        yield _measured(networks, split, epoch, batches=np.stack(batches, axis=1), stale=stale) if measured else []
+        yield _measured(networks, split, labels, epoch, np.stack(batches, axis=1), stale) if measured else []
 
 
 def _measured(
-    networks: nn.Module, split: Split, epoch: int, *, batches: NDArray[np.int64], stale: NDArray[np.float64]
+    networks: nn.Module,
+    split: Split,
+    labels: tuple[NDArray[np.int64], NDArray[np.int64]],
+    epoch: int,
+    batches: NDArray[np.int64],
+    stale: NDArray[np.float64],
 ) -> list[Epoch]:
     """What is measured of each network, from its batches, shape (networks, batches, b), and stale losses."""
     networks.eval()
     n_networks, n_train = stale.shape
-    is_rare, digits = (split.train_labels == RARE).cpu().numpy(), split.test_labels.cpu().numpy()
+    is_rare, digits = labels[0] == RARE, labels[1]
     of_training = _logits(networks, split.train_images, n_networks)
     losses = _losses(of_training, split.train_labels.expand(n_networks, n_train)).double().cpu().numpy()
     predicted = _by_network(_logits(networks, split.test_images, n_networks), n_networks).argmax(2)

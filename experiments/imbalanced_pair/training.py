@@ -22,33 +22,21 @@ N_TRUSTED = 5
 
 @dataclass(frozen=True)
 class Run:
-    """One training and everything that determines it.
+    """One training and everything that determines it."""
 
-    Attributes:
-        method: One of `METHODS`.
-        ratio: 9s for each 4 in training, >= 1.
-        seed: Seed of split, first weights and draws. Runs that differ in ``method`` alone share all of them.
-        learning_rate: Learning rate of SGD, without momentum.
-        n_train: Training images of both digits, whatever the ratio.
-        n_test: Test images per digit.
-        batch: Images per step.
-        steps: Steps of SGD.
-        momentum: Momentum of SGD.
-        made: Whether the training images are made of the digits that are there by small affine transforms, as many as
-            are wanted. The trusted images are then no training images.
-        test_every: Steps between two tests, of which the last quarter is averaged; 0 for a test at the end alone.
-    """
-
-    method: str
-    ratio: int
-    seed: int
-    learning_rate: float
-    n_train: int = 425
-    n_test: int = 80
-    batch: int = 100
-    steps: int = 320
-    momentum: float = 0.0
+    method: str  # One of `METHODS`.
+    ratio: int  # 9s for each 4 in training, >= 1.
+    seed: int  # Seed of split, first weights and draws. Runs that differ in ``method`` alone share all of them.
+    learning_rate: float  # Learning rate of SGD, without momentum.
+    n_train: int = 425  # Training images of both digits, whatever the ratio.
+    n_test: int = 80  # Test images per digit.
+    batch: int = 100  # Images per step.
+    steps: int = 320  # Steps of SGD.
+    momentum: float = 0.0  # Momentum of SGD.
+    # Whether the training images are made of the digits that are there by small affine transforms, as many as are
+    # wanted. The trusted images are then no training images.
     made: bool = False
+    # Steps between two tests, of which the last quarter is averaged; 0 for a test at the end alone.
     test_every: int = 0
 
     def __post_init__(self) -> None:
@@ -88,23 +76,14 @@ class Split:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run, in per cent where not said otherwise.
+    """The result of a run, in per cent where not said otherwise."""
 
-    Attributes:
-        rare: Test 4s taken for 9s, at the end, or the mean of the last quarter of the tests.
-        common: Test 9s taken for 4s, likewise.
-        halfway: Test images wrong after half of the steps.
-        weight: Share of the 4s in the weights of all examples in all steps.
-        effective: Examples that count in a step, not in per cent: (sum w)^2 / sum w^2, the mean over the steps.
-        seconds: Processor time of the run.
-    """
-
-    rare: float
-    common: float
-    halfway: float
-    weight: float
-    effective: float
-    seconds: float
+    rare: float  # Test 4s taken for 9s, at the end, or the mean of the last quarter of the tests.
+    common: float  # Test 9s taken for 4s, likewise.
+    halfway: float  # Test images wrong after half of the steps.
+    weight: float  # Share of the 4s in the weights of all examples in all steps.
+    effective: float  # Examples that count in a step, not in per cent: (sum w)^2 / sum w^2, the mean over the steps.
+    seconds: float  # Processor time of the run.
 
 
 def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run) -> Split:
@@ -220,7 +199,7 @@ def train(run: Run, split: Split) -> Outcome:
             optimiser.zero_grad()
             torch.autograd.backward((weights * losses).sum())
         optimiser.step()
-        of_rare += float(weights[labels == 1].sum())
+        of_rare += float((weights * labels).sum())
         of_all += (total := float(weights.sum()))
         # No example has a weight where none of a batch would help the trusted ones.
         effective += total**2 / float((weights**2).sum()) if total else 0.0
@@ -247,5 +226,6 @@ def _wrong(network: nn.Module, split: Split) -> tuple[float, float]:
     """Per cent of the test images that are wrong, of the 4s and of the 9s."""
     with torch.no_grad():
         wrong = (network(split.test_images).argmax(1) != split.test_labels).float()
-    rare, common = (100 * float(wrong[split.test_labels == label].mean()) for label in (1, 0))
+    is_rare = split.test_labels
+    rare, common = (100 * float((wrong * of_digit).sum() / of_digit.sum()) for of_digit in (is_rare, 1 - is_rare))
     return rare, common
