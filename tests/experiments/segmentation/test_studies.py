@@ -3,23 +3,15 @@ from nnunet_dro.finetuning import LEARNING_RATE, finetuning_trainer
 from nnunet_dro.trainers.registry import trainer_class
 
 
-def test_every_method_is_a_trainer_that_nnunet_finds():
+def test_the_study_is_of_trainers_that_nnunet_finds_on_the_said_counts():
     study = finetuning_study(quick=False)
     for method in study.trainers:
         cls = trainer_class(study.trainer(method))
         assert cls.__name__ == study.trainer(method)
-
-
-def test_phantoms_have_the_counts_that_the_study_says():
-    study = finetuning_study(quick=False)
     train = study.settings["train"]
     assert sum(train.values()) == 600
     assert 0.03 <= train["rare"] / 600 <= 0.1
     assert study.strata == ("rare", "common", "control")
-
-
-def test_finetuning_takes_a_tenth_of_the_training_and_the_default_learning_rate():
-    study = finetuning_study(quick=False)
     trainers = {method: study.trainer(method) for method in study.trainers}
     assert trainers["ERM"] == "nnUNetTrainerHWS_beta0_10epochs_100iters"
     for method in SOURCES:
