@@ -14,19 +14,16 @@ def test_a_name_is_explained_option_by_option():
     assert "noIS: Turns the importance weights" in text
     assert "20epochs: Number of epochs." in text
     assert text.endswith("-tr nnUNetTrainerHWS_beta10_noIS_20epochs")
-
-
-def defaults_of(name):
-    line = next(line for line in explain(name) if line.startswith("What it leaves out"))
-    return line.removesuffix(".").split(": ")[1].split(", ")
-
-
-def test_defaults_are_named_if_they_have_an_effect():
     assert {"earned0.5", "memory0.9", "1000epochs"} <= set(defaults_of("nnUNetTrainerDRO"))
     assert "share0.5" not in defaults_of("nnUNetTrainerDRO_beta10"), "a fixed beta takes the place of the share"
     assert "memory0.9" not in defaults_of("nnUNetTrainerHWS"), "its hardness is the loss of one patch"
     assert "clip0.1to10" in defaults_of("nnUNetTrainerDRO_IS")
     assert "clip0.1to10" not in defaults_of("nnUNetTrainerDRO"), "it has no weights to clip"
+
+
+def defaults_of(name):
+    line = next(line for line in explain(name) if line.startswith("What it leaves out"))
+    return line.removesuffix(".").split(": ")[1].split(", ")
 
 
 @pytest.mark.parametrize("name", TRAINERS)
@@ -59,6 +56,12 @@ def words(incomplete):
 def test_the_shell_completes_the_trainers():
     assert words("") == sorted(TRAINERS)
     assert words("nnUNetTrainerGr") == ["nnUNetTrainerGroupDRO"]
+    assert "nnUNetTrainerDRO_beta10_share" not in words("nnUNetTrainerDRO_beta10_"), "the order of names is fixed"
+    assert words("nnUNetTrainerDRO_beta10_20") == [
+        "nnUNetTrainerDRO_beta10_20epochs",
+        "nnUNetTrainerDRO_beta10_20iters",
+    ]
+    assert words("nnUNetTrainerIW_") == [], "the column is not known"
 
 
 @pytest.mark.parametrize("name", TRAINERS)
@@ -67,15 +70,6 @@ def test_the_shell_offers_the_options_of_the_trainer_and_no_others(name):
     start = f"{name}_centre_" if issubclass(kind, GroupOptions) else f"{name}_"
     offered = [word.removeprefix(start) for word in words(start)]
     assert offered == [option.form.partition("<")[0] for option in kind.known_options() if option.form[0] != "<"]
-
-
-def test_the_shell_offers_what_may_follow():
-    assert "nnUNetTrainerDRO_beta10_share" not in words("nnUNetTrainerDRO_beta10_"), "the order of names is fixed"
-    assert words("nnUNetTrainerDRO_beta10_20") == [
-        "nnUNetTrainerDRO_beta10_20epochs",
-        "nnUNetTrainerDRO_beta10_20iters",
-    ]
-    assert words("nnUNetTrainerIW_") == [], "the column is not known"
 
 
 def test_the_shell_completes_columns(tmp_path):

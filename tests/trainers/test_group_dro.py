@@ -74,7 +74,7 @@ def test_what_is_drawn_by_group_or_weight_counts_the_same_in_the_loss(started, o
     check_that_a_step_weights(trainer, batch, torch.ones(2))
 
 
-def test_one_step_moves_the_weights_by_the_losses_of_its_batch_alone(started):
+def test_one_step_moves_the_weights_by_its_losses_and_the_csv_has_them(started):
     trainer = started("nnUNetTrainerGroupDRO_site_nu0.5")
     table, batch = trainer.hardness_log.table, next(trainer.dataloader_train)
     site = np.array(trainer.groups(table.cases))
@@ -87,10 +87,6 @@ def test_one_step_moves_the_weights_by_the_losses_of_its_batch_alone(started):
     ]
     expected = np.exp(0.5 * np.array(means))
     np.testing.assert_allclose(table.rule.weights, expected / expected.sum(), rtol=1e-5)
-
-
-def test_training_csv_has_the_weights(started):
-    trainer = started("nnUNetTrainerGroupDRO_site_nu0.5")
     for _ in range(2):
         loss = trainer.train_step(next(trainer.dataloader_train))
     trainer.on_train_epoch_end([loss])

@@ -10,7 +10,6 @@ from nnunet_dro.trainers.options import (
     NNUNET_EPOCHS,
     NNUNET_ITERATIONS,
     NNUNET_VALIDATION_ITERATIONS,
-    OPTIONS,
     DROOptions,
     GILSOptions,
     GroupDROOptions,
@@ -236,37 +235,15 @@ def test_the_default_trainer_draws_by_the_share_unless_another_option_decides(su
     assert options.history.hardness == "pooled"
 
 
-def test_every_option_says_what_it_does_in_sentences():
-    for option in OPTIONS:
-        assert option.help[0].isupper(), option.form
-        assert option.help.endswith("."), option.form
-
-
-def test_validation_iterations_are_in_nnunets_proportion():
+def test_validation_iterations_are_in_nnunets_proportion(make_trainer):
     assert HWSOptions().validation_iterations == NNUNET_VALIDATION_ITERATIONS
     assert HWSOptions(iterations=100).validation_iterations == 20
     assert HWSOptions(iterations=1).validation_iterations == 1
-
-
-def test_default_length_is_nnunets(make_trainer):
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
     plain = make_trainer(nnUNetTrainer)
     lengths = (plain.num_epochs, plain.num_iterations_per_epoch, plain.num_val_iterations_per_epoch)
     assert lengths == (NNUNET_EPOCHS, NNUNET_ITERATIONS, NNUNET_VALIDATION_ITERATIONS)
-
-
-@pytest.mark.parametrize(
-    ("options", "rule"),
-    [
-        ({}, KL(100)),
-        ({"beta": 3, "chi2": True}, Chi2(3)),
-        ({"cvar": 0.2}, CVaR(0.2)),
-        ({"cvar": 0.2, "doro": 0.1}, CVaR(0.2, 0.1)),
-    ],
-)
-def test_options_say_the_rule(options, rule):
-    assert HWSOptions(**options).rule() == rule
 
 
 @pytest.mark.parametrize(

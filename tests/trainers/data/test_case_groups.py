@@ -23,12 +23,14 @@ def preprocessed_table(project):
 CASES = [f"case_{i:02d}" for i in range(4)]
 
 
-def test_groups_come_from_the_raw_folder_and_before_it_from_the_preprocessed_one(trainer, project, preprocessed_table):
+def test_groups_and_weights_are_those_of_the_preprocessed_or_raw_table(trainer, project, preprocessed_table):
     assert find_case_table(*dataset_folders(trainer)) == project("labels").raw / "cases.csv"
     assert groups_of(trainer, CASES, column="site") == ["a", "b", "b", "a"]
     preprocessed_table.write_text("case;site\n" + "".join(f"{case};{case[-1]}\n" for case in reversed(CASES)))
     assert find_case_table(*dataset_folders(trainer)) == preprocessed_table
     assert groups_of(trainer, CASES, column="site") == ["0", "1", "2", "3"]
+    pd.DataFrame({"case": CASES[::-1], "site": ["1e3", "0", ".5", "7"]}).to_csv(preprocessed_table, index=False)
+    assert [float(weight) for weight in weights_of(trainer, CASES, column="site")] == [7, 0.5, 0, 1000]
 
 
 @pytest.mark.parametrize(
@@ -67,11 +69,6 @@ def test_a_column_that_has_no_weights_is_refused(trainer, preprocessed_table, we
     pd.DataFrame({"case": CASES, "site": weights}).to_csv(preprocessed_table, index=False)
     with pytest.raises(ValueError, match=message):
         weights_of(trainer, CASES, column="site")
-
-
-def test_weights_are_numbers_of_the_column_in_the_order_of_the_cases(trainer, preprocessed_table):
-    pd.DataFrame({"case": CASES[::-1], "site": ["1e3", "0", ".5", "7"]}).to_csv(preprocessed_table, index=False)
-    assert [float(weight) for weight in weights_of(trainer, CASES, column="site")] == [7, 0.5, 0, 1000]
 
 
 def test_a_case_of_weight_0_is_never_drawn_even_where_a_batch_has_room(make_trainer, preprocessed_table):

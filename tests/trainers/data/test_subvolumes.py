@@ -18,7 +18,7 @@ grids = st.tuples(*[st.integers(1, 5)] * 3)
 
 
 @given(shapes, grids)
-def test_cells_partition_the_volume(shape, grid):
+def test_cells_partition_the_volume_evenly(shape, grid):
     """Every voxel is in one cell, whatever does not divide."""
     subvolumes = Subvolumes(("a",), grid)
     count = np.zeros(shape, dtype=int)
@@ -34,13 +34,14 @@ def test_cells_partition_the_volume(shape, grid):
         else:
             assert (stop - start).min() == 1
     assert (count == 1).all()
-
-
-@given(shapes, grids)
-def test_cells_differ_in_size_by_at_most_one_voxel_per_axis(shape, grid):
-    subvolumes = Subvolumes(("a",), grid)
     sizes = np.array([np.subtract(*subvolumes.bounds(item, shape)[::-1]) for item in range(len(subvolumes))])
     assert (np.ptp(sizes, axis=0) <= 1).all()
+    voxels = np.array(list(np.ndindex(shape)))
+    cells = cells_of_voxels(voxels, shape, grid)
+    items = np.ravel_multi_index(tuple(cells.T), grid)
+    for voxel, item in zip(voxels, items, strict=True):
+        start, stop = subvolumes.bounds(item, shape)
+        assert ((start <= voxel) & (voxel < stop)).all()
 
 
 def test_cells_of_an_axis_by_hand():
@@ -53,29 +54,21 @@ def test_cells_of_an_axis_by_hand():
     assert {(start[2], stop[2]) for start, stop in bounds} == {(0, 7)}
 
 
-@given(shapes, grids)
-def test_cells_of_voxels_are_those_whose_bounds_hold_them(shape, grid):
-    subvolumes = Subvolumes(("a",), grid)
-    voxels = np.array(list(np.ndindex(shape)))
-    cells = cells_of_voxels(voxels, shape, grid)
-    items = np.ravel_multi_index(tuple(cells.T), grid)
-    for voxel, item in zip(voxels, items, strict=True):
-        start, stop = subvolumes.bounds(item, shape)
-        assert ((start <= voxel) & (voxel < stop)).all()
-
-
 def test_items_are_every_cell_of_every_case_in_order():
     subvolumes = Subvolumes(("x", "y"), (1, 2, 2))
     assert subvolumes.names == ["x@0,0,0", "x@0,0,1", "x@0,1,0", "x@0,1,1", "y@0,0,0", "y@0,0,1", "y@0,1,0", "y@0,1,1"]
     assert subvolumes.case_of.tolist() == [0] * 4 + [1] * 4
     assert subvolumes.cell_of.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1]] * 2
     assert len(subvolumes) == 8
-
-
-def test_items_of_a_grid_of_one_are_the_cases():
     subvolumes = Subvolumes(("x", "y@0,0,0"), (1, 1, 1))
     assert subvolumes.names == ["x", "y@0,0,0"]
     assert subvolumes.case_of.tolist() == [0, 1]
+    allowed = np.zeros((3, 2, 1, 2), dtype=bool)
+    allowed[0, 1, 0, 0] = allowed[2, 0, 0, 1] = allowed[2, 1, 0, 1] = True
+    subvolumes = Subvolumes(("x", "y", "z"), (2, 1, 2), allowed)
+    assert subvolumes.names == ["x@1,0,0", "z@0,0,1", "z@1,0,1"]
+    assert subvolumes.case_of.tolist() == [0, 2, 2]
+    assert [b.tolist() for b in subvolumes.bounds(2, (6, 4, 4))] == [[3, 0, 2], [6, 4, 4]]
 
 
 @given(st.lists(st.text(alphabet="a@,01.", min_size=1, max_size=6), min_size=1, max_size=5, unique=True), grids)
@@ -87,15 +80,6 @@ def test_names_are_unique_and_tell_case_and_cell(cases, grid):
     if np.prod(grid) > 1:
         for name, case, cell in zip(names, subvolumes.case_of, subvolumes.cell_of.tolist(), strict=True):
             assert name.rpartition("@")[::2] == (cases[case], ",".join(map(str, cell)))
-
-
-def test_only_allowed_cells_are_items():
-    allowed = np.zeros((3, 2, 1, 2), dtype=bool)
-    allowed[0, 1, 0, 0] = allowed[2, 0, 0, 1] = allowed[2, 1, 0, 1] = True
-    subvolumes = Subvolumes(("x", "y", "z"), (2, 1, 2), allowed)
-    assert subvolumes.names == ["x@1,0,0", "z@0,0,1", "z@1,0,1"]
-    assert subvolumes.case_of.tolist() == [0, 2, 2]
-    assert [b.tolist() for b in subvolumes.bounds(2, (6, 4, 4))] == [[3, 0, 2], [6, 4, 4]]
 
 
 @pytest.mark.parametrize(
@@ -153,33 +137,25 @@ def test_nothing_is_read_where_all_cells_are_items(has_ignore, grid):
     assert subvolumes_of(loader, grid).names == Subvolumes(("a", "b"), grid).names
 
 
-def test_cells_without_annotated_voxels_are_no_items():
+def test_cells_and_cases_without_annotated_voxels_are_no_items():
     lines = []
     annotated = {"a": [(0, 0, 0), (5, 3, 3), (5, 3, 2)], "b": [(2, 2, 1), (3, 1, 1)]}
     subvolumes = subvolumes_of(loader_of(annotated), (2, 2, 2), report=lines.append)
     assert subvolumes.names == ["a@0,0,0", "a@1,1,1", "b@0,1,0", "b@1,0,0"]
     assert lines == ["Sub-volumes: 4 of 16 have annotated voxels and are drawn."]
-
-
-def test_cases_without_annotated_voxels_are_named_and_never_drawn():
-    lines = []
+    lines.clear()
     annotated = {"a": [(0, 0, 0)], "b": [], "c": [(0, 0, 0)], "d": []}
     subvolumes = subvolumes_of(loader_of(annotated), (2, 1, 1), report=lines.append)
     assert subvolumes.names == ["a@0,0,0", "c@0,0,0"]
     assert [subvolumes.cases[i] for i in subvolumes.case_of] == ["a", "c"]
     assert len(lines) == 1
     assert "2 of 4 cases have no annotated voxel and will never be drawn: b, d." in lines[0]
-
-
-def test_all_cells_are_items_where_nothing_is_annotated():
-    lines = []
+    lines.clear()
     subvolumes = subvolumes_of(loader_of({"a": [], "b": []}), (2, 1, 1), report=lines.append)
     assert len(subvolumes) == 4
     assert len(lines) == 1
     assert lines[0].startswith("WARNING: no training case has annotated voxels")
 
-
-def test_a_case_preprocessed_without_the_ignore_label_is_an_error_that_names_it():
     def load(case):
         return np.zeros((1, *SHAPE)), None, None, {"class_locations": {1: []}}
 

@@ -37,6 +37,10 @@ def test_csv_has_the_mean_weight_of_each_case(tmp_path):
     assert rows["epoch"].tolist() == [7] * 4
     assert rows["times_seen"].tolist() == [2, 1, 0, 3]
     np.testing.assert_allclose(rows["weight"], [0.75, 2.0, np.nan, 2.5 / 3], rtol=1e-5)
+    means = {0: np.array([1.0, np.nan], np.float32), 2: np.array([4.0, 2.0], np.float32)}
+    times = {0: np.array([1, 0]), 2: np.array([2, 5])}
+    running = running_means(means, times, np.array([0, 2]))
+    np.testing.assert_allclose(running, [[1.0, np.nan], [3.0, 2.0]])
 
 
 def test_summary_counts_steps_and_zero_weights(tmp_path):
@@ -50,24 +54,11 @@ def test_summary_counts_steps_and_zero_weights(tmp_path):
     assert line.startswith(
         "Weights: 2 of 3 iterations made a step, zero weights 50.0 %, lowest so far: case, one (0.000)"
     )
-
-
-def test_an_epoch_counts_from_its_start(tmp_path):
-    log = WeightsLog(CASES, trusted=[])
-    log.record(step([0, 1], [0.0, 2.0]))
-    log.end_epoch(0, tmp_path)
     log.end_epoch(1, tmp_path)
     assert (log.rows[-1]["n_steps"], log.rows[-1]["n_without_step"]) == (0, 0)
     assert np.isnan(log.rows[-1]["zero_share"])
-    assert read(tmp_path)["times_seen"].tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
+    assert read(tmp_path)["times_seen"].tolist() == [2, 2, 0, 2, 0, 0, 0, 0]
     assert log.lowest()[0] == ("case, one", 0.0), "over all epochs so far"
-
-
-def test_running_mean_is_weighted_by_the_times_seen():
-    means = {0: np.array([1.0, np.nan], np.float32), 2: np.array([4.0, 2.0], np.float32)}
-    times = {0: np.array([1, 0]), 2: np.array([2, 5])}
-    running = running_means(means, times, np.array([0, 2]))
-    np.testing.assert_allclose(running, [[1.0, np.nan], [3.0, 2.0]])
 
 
 def test_a_changed_case_list_keeps_the_weights_by_name(tmp_path):

@@ -21,6 +21,10 @@ def test_few_effective_cases_are_said_once_each_time_they_begin():
     assert "9.9 of 100 cases are effective" in warning
     assert "`share<s>`" in warning
     assert "`explore<e>`" in warning
+    rows = epochs([1.0])
+    rows[0]["mean_staleness"] = np.nan
+    assert not concentration_warnings(rows, 501)
+    assert concentration_warnings([], 100) == []
 
 
 @pytest.mark.parametrize(
@@ -39,28 +43,15 @@ def test_the_cure_for_few_effective_cases_is_one_of_the_rule(rule, cure):
     assert bool(concentration_warnings(rows, 100, rule=rule)) == (not rule.needs_losses), "it does not wait for visits"
 
 
-def test_few_cases_that_are_still_to_be_seen_are_no_concentration():
-    rows = epochs([1.0])
-    rows[0]["mean_staleness"] = np.nan
-    assert not concentration_warnings(rows, 501)
-
-
-def test_a_mean_loss_that_rises_for_ten_epochs_while_the_sampler_concentrates_is_said():
+def test_a_rising_mean_loss_is_said_only_while_the_sampler_concentrates():
     rising = [0.1 * epoch for epoch in range(12)]
     rows = epochs([100.0 - epoch for epoch in range(12)], rising)
     said = [concentration_warnings(rows[: n + 1], 100) for n in range(12)]
     assert [len(warnings) for warnings in said] == [0] * 10 + [1, 0]
     assert "has risen for 10 epochs" in said[10][0]
-
-
-def test_a_mean_loss_that_rises_while_draws_spread_or_falls_once_is_not():
     rising = [0.1 * epoch for epoch in range(11)]
     assert not concentration_warnings(epochs([50.0 + epoch for epoch in range(11)], rising), 100)
     assert not concentration_warnings(epochs([100.0 - epoch for epoch in range(11)], [*rising[:-1], 0.5]), 100)
-
-
-def test_without_any_epoch_nothing_is_said():
-    assert concentration_warnings([], 100) == []
 
 
 def falling(hopeless, *, drawn_more, n_epochs=40):
@@ -71,22 +62,16 @@ def falling(hopeless, *, drawn_more, n_epochs=40):
     return losses, dict.fromkeys(range(n_epochs), draws)
 
 
-def test_falls_are_those_of_the_cases_drawn_more_often_and_of_the_others():
+def test_falls_are_of_the_cases_drawn_more_often_and_of_the_others():
     losses, draws = falling(hopeless=True, drawn_more=True)
     assert falls(losses, draws) == {"fall_of_drawn": pytest.approx(0), "fall_of_others": pytest.approx(0.37)}
     losses, draws = falling(hopeless=False, drawn_more=True)
     assert falls(losses, draws) == {"fall_of_drawn": pytest.approx(0.74), "fall_of_others": pytest.approx(0.37)}
-
-
-def test_falls_begin_when_every_case_has_a_loss_and_need_ten_epochs():
     losses, draws = falling(hopeless=True, drawn_more=True, n_epochs=15)
     losses |= {epoch: np.full(20, np.nan, dtype=np.float32) for epoch in range(5)}
     assert falls(losses, draws)["fall_of_others"] == pytest.approx(0.07)
     losses[5][3] = np.nan
     assert falls(losses, draws) == {}
-
-
-def test_without_cases_that_are_drawn_more_often_there_are_no_falls():
     assert falls(*falling(hopeless=True, drawn_more=False)) == {}
 
 
@@ -118,9 +103,6 @@ def test_draws_taken_from_a_small_group_are_said_once_with_what_to_use():
     (warning,) = said
     assert "centre=C (5.0 % of the cases, 2.6 % of the draws)" in warning
     assert "nnUNetTrainerIW_centre" in warning
-
-
-def test_a_small_group_with_its_share_or_few_draws_is_not_said():
     shares = {"draws[centre=C]": 0.05}
     assert not warnings_of_a_group(0.045, shares=shares)
     assert not warnings_of_a_group(0.026, n_draws=8, shares=shares)
