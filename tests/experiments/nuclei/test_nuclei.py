@@ -53,9 +53,6 @@ def test_dice_of_nothing_is_one_and_of_a_perfect_prediction_too():
     assert dice_of(Right(), image) == 1
     image.labels[:] = 1
     assert dice_of(Right(), image) == pytest.approx(2 * 16 / (16 + 64))
-
-
-def test_the_network_predicts_images_of_any_size():
     torch.manual_seed(0)
     assert UNet().predict(torch.randn(3, 37, 50)).shape == (37, 50)
 
@@ -103,7 +100,7 @@ def made_scores(mean):
     return scores_of(ScoredRun.of(name, run, result, label="nucleus") for name, (run, result) in made.items())
 
 
-def test_differences_are_those_of_the_same_seed():
+def test_differences_are_of_the_same_seed_and_no_share_of_no_gain():
     scores = made_scores(lambda method, moment, modality: 0.5 + 0.1 * (method != PLAIN))
     assert len(scores) == 2 * len(METHODS) * 3 * len(N_TRAIN)
     found = differences(scores, ROLES)
@@ -111,6 +108,10 @@ def test_differences_are_those_of_the_same_seed():
     np.testing.assert_allclose(others["difference"], 10)
     np.testing.assert_allclose(others[["low", "high"]], 10, atol=1e-6)
     assert found.loc[found["method"] == PLAIN, "difference"].isna().all()
+    scores = made_scores(lambda method, moment, modality: 0.0 if moment == 1 else 0.5)
+    rows = decision(scores, ROLES)
+    assert rows[["gain", "gain_low", "gain_early"]].isna().all(axis=None)
+    assert rows["passes"].all()
 
 
 def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
@@ -135,16 +136,13 @@ def test_the_rule_asks_for_the_worst_modality_and_for_the_way():
     assert decision(made_scores(mean), ROLES, wrong_labels=True)["passes"].all()
 
 
-def test_the_rule_judges_tails_apart_and_a_single_moment():
+def test_the_rule_judges_tails_apart_and_shares_over_the_seeds():
     scores = made_scores(lambda method, moment, modality: 0.5)
     scores = scores[scores["iteration"] == scores["iteration"].max()]
     scores.loc[(scores["method"] == TOLD) & (scores["stratum"] == "purple"), "p10"] -= 0.02
     rows = decision(scores, ROLES).set_index("method")
     assert rows.loc[TOLD, ["passes", "passes_p10"]].tolist() == [True, False]
     assert rows["worst_on_the_way"].isna().all()
-
-
-def test_the_share_of_the_gain_has_an_interval_over_the_seeds():
     scores = made_scores(lambda method, moment, modality: {PLAIN: 0.2, TOLD: 0.6}.get(method, 0.4))
     scores.loc[(scores["method"] == "share0.5") & (scores["seed"] == 1), "mean"] += 0.2
     rows = decision(scores, ROLES).set_index("method")
@@ -153,11 +151,17 @@ def test_the_share_of_the_gain_has_an_interval_over_the_seeds():
     assert rows.loc[[PLAIN, TOLD], ["gain_low", "gain_high"]].isna().all(axis=None)
 
 
-def test_where_nothing_is_gained_there_is_no_share_of_it():
-    scores = made_scores(lambda method, moment, modality: 0.0 if moment == 1 else 0.5)
-    rows = decision(scores, ROLES)
-    assert rows[["gain", "gain_low", "gain_early"]].isna().all(axis=None)
-    assert rows["passes"].all()
+def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
+    images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
+    network, run = new_network(0), Run("nnUNetTrainerDRO", seed=0, iterations=1)
+    before = {name: values.clone() for name, values in network.state_dict().items()}
+    sampler = Sampler(run.trainer, images)
+    fill_stale_losses(sampler, network, DiceCELoss(batch_dice=True, do_bg=False), images, np.random.default_rng(0))
+    assert sampler.table.n_unseen == 0
+    assert np.isfinite(sampler.table.losses).all()
+    assert sampler.draws.sum() == 0, "these are no draws of the training"
+    for name, values in network.state_dict().items():
+        torch.testing.assert_close(values, before[name], rtol=0, atol=0)
 
 
 def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path):
@@ -173,19 +177,6 @@ def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tm
     assert set(table["method"]) == set(METHODS)
     assert set(pd.read_csv(tmp_path / "nuclei-rule.csv")["method"]) == set(METHODS)
     assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "work", len(METHODS))
-
-
-def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
-    images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
-    network, run = new_network(0), Run("nnUNetTrainerDRO", seed=0, iterations=1)
-    before = {name: values.clone() for name, values in network.state_dict().items()}
-    sampler = Sampler(run.trainer, images)
-    fill_stale_losses(sampler, network, DiceCELoss(batch_dice=True, do_bg=False), images, np.random.default_rng(0))
-    assert sampler.table.n_unseen == 0
-    assert np.isfinite(sampler.table.losses).all()
-    assert sampler.draws.sum() == 0, "these are no draws of the training"
-    for name, values in network.state_dict().items():
-        torch.testing.assert_close(values, before[name], rtol=0, atol=0)
 
 
 def test_finetuning_runs_from_images_to_page(tmp_path):

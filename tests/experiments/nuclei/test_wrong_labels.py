@@ -32,7 +32,7 @@ def made_run(method, iterations=10, seed=0):
     return planned_runs([seed], iterations)[f"{method}-seed{seed}"]
 
 
-def test_three_of_ten_images_have_wrong_labels_and_no_rare_or_trusted_one():
+def test_three_of_ten_images_have_wrong_labels_and_no_rare_or_trusted():
     right = made_images()
     images = spoilt_images(right, right[:3], rng=np.random.default_rng(0))
     assert pd.Series(images.kinds).value_counts()[list(KINDS)].tolist() == [10, 10, 10]
@@ -46,10 +46,6 @@ def test_three_of_ten_images_have_wrong_labels_and_no_rare_or_trusted_one():
     assert images.test == tuple(right[:3])
     again = spoilt_images(right, right[:3], rng=np.random.default_rng(0))
     assert (again.kinds, again.trusted) == (images.kinds, images.trusted)
-
-
-def test_right_labels_only_leaves_the_wrong_ones_out():
-    images = spoilt_images(made_images(), [], rng=np.random.default_rng(0))
     kept = images.with_right_labels_only()
     assert set(kept.kinds) == {RIGHT_KIND}
     assert len(kept.train) == len(kept.kinds) == len(kept.trusted) == 70
@@ -173,9 +169,6 @@ def test_the_page_says_what_the_numbers_say():
     assert "on right labels only was 85.0 at the end. From" in text
     assert "To leave them out changes fluorescence by +25.0 [+25.0, +25.0] points" in text
     assert f"in place of `{FINETUNED}` changes fluorescence by +21.0" in text
-
-
-def test_the_page_says_if_the_trainings_are_too_short():
     scores, *of_cases = made_tables(lambda method, modality: 0.7)
     text = page_text(scores, *of_cases, n_seeds=3)
     assert "No: the lowest Dice of fluorescence" in text
