@@ -31,7 +31,7 @@ def demo(
 ) -> None:
     """Train plain nnU-Net and hardness weighted sampling on small real images, and compare them per centre.
 
-    The share is fixed, because an earned one begins after ten visits of each case, where these trainings end.
+    The share is fixed, because an earned one begins when the hardest cases are learnt in part, late in these trainings.
     """
     from nnunet_dro.demo import Settings, run_demo
 

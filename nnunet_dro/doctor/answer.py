@@ -16,7 +16,7 @@ from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
 from nnunet_dro.naming import count
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.nnunet.training import training_seconds
-from nnunet_dro.sampling import KLBall, effective_cases, with_exploration
+from nnunet_dro.sampling import EarnedBall, effective_cases, with_exploration
 from nnunet_dro.sampling.spread import Spread
 
 FloatArray = npt.NDArray[np.float64]
@@ -54,10 +54,10 @@ def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
 
 @dataclass(frozen=True)
 class Draws:
-    """The draws of `nnUNetTrainerDRO` from the network that was examined, where the hardest cases get better."""
+    """The draws of `nnUNetTrainerDRO` from the network that was examined."""
 
     probabilities: FloatArray  # of each case in one draw
-    beta: float  # at which the trainer's share of the cases is effective, 1/loss units
+    beta: float  # 1/loss units; 0 where the hardest are not learnt, and draws are uniform
 
     @property
     def effective(self) -> float:
@@ -71,7 +71,7 @@ def expected_draws(hardness: FloatArray) -> Draws:
 
     options, is_known = DROOptions(), np.isfinite(hardness)
     known = np.where(is_known, hardness, hardness[is_known].mean())
-    ball = KLBall(0.0, options.earned).following(known)
+    ball = EarnedBall(0.0, options.earned).following(known)
     return Draws(with_exploration(ball.probabilities(known), epsilon=options.exploration), ball.beta)
 
 

@@ -228,8 +228,7 @@ def _methods(answer: Answer) -> list[Block]:
     }
     definitions = {
         "Draws": "Share of the draws of the default trainer from the network as it is, by the pooled hardness of the "
-        "measured patches, where the hardest cases get better; uniform where they do not. They change as the network "
-        "trains.",
+        "measured patches: uniform where next to nothing is found of the hardest. They change as the network trains.",
         "Effective cases": "exp(entropy) of the probabilities: the number of cases that equally likely draws would be "
         "spread over.",
         "Dice": "2 TP / (2 TP + FP + FN) of the preprocessed case; undefined where neither reference nor prediction "

@@ -19,8 +19,9 @@ _WORDS = {
     Finding.SMALL_OR_FAINT: (
         "What is hard is small or faint",
         "Drawing hard cases more often would rather harm: the small and faint ones do not get better by it, and it "
-        "takes draws from cases that teach. nnUNetTrainerDRO notices that and draws nearly uniformly, which gains "
-        "nothing. If a group of cases matters to you, nnUNetTrainerIW_<column> draws every group equally often.",
+        "takes draws from cases that teach. nnUNetTrainerDRO draws nearly uniformly while next to nothing is found of "
+        "them, and gains nothing. If a group of cases matters to you, nnUNetTrainerIW_<column> draws every group "
+        "equally often.",
     ),
     Finding.NOT_CARRIED_OVER: (
         "Learnt, but not carried over",
@@ -250,7 +251,7 @@ def _robust_training(answer: Answer) -> list[str]:
     sentences = [f"Robust training is worth a try: {answer.trainer}."]
     if answer.draws is not None:
         effective = f"{answer.draws.effective:.0f} effective cases of {answer.diagnosis.n_training}"
-        sentences[0] += f" Where the hardest cases get better, its draws are spread over {effective}."
+        sentences[0] += f" From this network, its draws would be spread over {effective}."
     for stratum in answer.diagnosis.those(State.BEHIND):
         of_cases, of_draws = answer.share(members(answer, stratum))
         if of_draws == of_draws:

@@ -14,14 +14,13 @@ from nnunet_dro.sampling.divergences import (
 from nnunet_dro.sampling.draws import Draws, expected_draws
 from nnunet_dro.sampling.group_rules import Balanced, BalancedBall, GroupDRO, GroupRule
 from nnunet_dro.sampling.hardness import EXPLORATION, HardnessTable
-from nnunet_dro.sampling.rules import KL, UNIFORM, VISITS, ByWeight, Chi2, CVaR, EarnedBall, KLBall, Rule, RuleWithBeta
+from nnunet_dro.sampling.rules import KL, UNIFORM, ByWeight, Chi2, CVaR, EarnedBall, KLBall, Rule, RuleWithBeta
 from nnunet_dro.sampling.uncertainty_sets import earned_share, kl_ball_beta
 
 __all__ = [
     "EXPLORATION",
     "KL",
     "UNIFORM",
-    "VISITS",
     "Balanced",
     "BalancedBall",
     "ByWeight",

@@ -305,8 +305,6 @@ class HardnessTable:
         self._blocks.has_gaps = bool((shared.seen & np.isnan(shared.losses)).any())
         if state["rule"]:
             self._rule.load_state_dict(state["rule"])
-        if tuple(state["cases"]) != self._cases:
-            self._rule = self._rule.for_other_cases()
         self._follow()
         self._blocks.count(self._blocks.all())
         self._blocks.refresh(self._blocks.all())

@@ -1,7 +1,7 @@
 """Rules that decide how likely each case is to be drawn: one class per rule, with its parameters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,9 +24,6 @@ from nnunet_dro.sampling.uncertainty_sets import (
     kl_ball_beta,
     set_aside,
 )
-
-#: Visits per case after which `EarnedBall` begins to compare.
-VISITS = 10
 
 
 class Rule:
@@ -86,10 +83,6 @@ class Rule:
 
     def following(self, losses: FloatArray) -> "Rule":
         """The rule with those of its numbers that follow from the losses of all cases; itself if there are none."""
-        return self
-
-    def for_other_cases(self) -> "Rule":
-        """The rule for other cases than those of its state: without what it knows of single ones."""
         return self
 
     def state_dict(self) -> dict[str, Any]:
@@ -209,48 +202,20 @@ class KLBall(KL):
 
 @dataclass(frozen=True)
 class EarnedBall(KLBall):
-    """`KLBall` that draws the hardest cases more often only as far as they get better; see `earned_share`.
+    """`KLBall` that draws the hardest cases more often only as far as they are learnt; see `earned_share`.
 
-    All networks learn to leave the background out, which says nothing of the cases. So the losses are compared with
-    those after `VISITS` visits per case, and draws are uniform until then.
-
-    Attributes:
-        first: The losses of the cases after these visits, shape (n,); None before.
-        n_visits: Number of losses so far.
+    Its losses are negative Dice plus cross-entropy, about 0 where nothing of a case is found.
     """
 
-    first: FloatArray | None = field(default=None, compare=False, repr=False)
-    n_visits: int = field(default=0, compare=False, repr=False)
-
     def __str__(self) -> str:
-        return f"{super().__str__()}, as far as the hardest get better"
-
-    def learn(self, indices: NDArray[np.int64], losses: FloatArray) -> None:
-        """Count the visits."""
-        object.__setattr__(self, "n_visits", self.n_visits + len(indices))
+        return f"{super().__str__()}, as far as the hardest are learnt"
 
     def following(self, losses: FloatArray) -> "EarnedBall":
-        """The rule with the beta that these losses have earned."""
-        if self.first is None:
-            return self if self.n_visits < VISITS * len(losses) else replace(self, first=losses.copy())
-        known = ~np.isnan(losses) & ~np.isnan(self.first)
-        if not known.any():
+        """The rule with the beta that these losses have earned; before any case has a loss, beta stays as it is."""
+        known = losses[~np.isnan(losses)]
+        if not len(known):
             return self
-        share = earned_share(self.first[known], losses[known], share=self.share)
-        return replace(self, beta=kl_ball_beta(losses[known], share=share))
-
-    def for_other_cases(self) -> "EarnedBall":
-        """The rule that begins to compare anew."""
-        return replace(self, beta=0.0, first=None, n_visits=0)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The first losses, and the number of visits."""
-        return {"first": self.first, "n_visits": self.n_visits}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state of `state_dict`."""
-        for name, value in state.items():
-            object.__setattr__(self, name, value)
+        return replace(self, beta=kl_ball_beta(known, share=earned_share(known, share=self.share)))
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from nnunet_dro.sampling.divergences import FloatArray, checked_losses, effectiv
 _LARGEST_EXPONENT = 1e6
 #: Bisections in log(beta), which leave a relative error of about 1e-9.
 _N_BISECTIONS = 50
-#: Falls of the hardest cases, relative to the others, at which they earn nothing and all of the concentration.
-_EARNS_NOTHING, _EARNS_ALL = 0.1, 0.5
-#: Before the loss of the others has fallen by this much, nothing can be told.
-_LEAST_FALL = 0.05
+#: How far the hardest are learnt, relative to the others, where they earn nothing and all of the concentration.
+_EARNS_NOTHING, _EARNS_ALL = 0.1, 0.3
+#: Before the others are learnt this far, nothing can be told.
+_LEAST_LEARNT = 0.05
 
 
 def cvar_probabilities(losses: FloatArray, *, alpha: float) -> FloatArray:
@@ -174,40 +174,40 @@ def kl_ball_beta(losses: FloatArray, *, share: float) -> float:
     return math.exp(low)
 
 
-def earned_share(first: FloatArray, losses: FloatArray, *, share: float) -> float:
-    """The share of effective cases that the hardest cases have earned by getting better.
+def earned_share(losses: FloatArray, *, share: float) -> float:
+    """The share of effective cases that the hardest cases have earned by being learnt.
 
-    With the probabilities q that ``share`` gives, the cases with q_i > 1 / n are those that would be drawn more often
-    than others. Let d be the mean fall of their losses, weighted by q_i - 1 / n, and o that of the others, weighted
-    likewise by 1 / n - q_i. Then
+    A loss of Dice and cross-entropy is about 0 where nothing of a case is found, and -1 where all is. With the
+    probabilities q that ``share`` gives, the cases with q_i > 1 / n are those that would be drawn more often than
+    others. Let h be the mean of their losses, weighted by q_i - 1 / n, and o that of the others, weighted likewise by
+    1 / n - q_i. Then
 
-        1 - (1 - share) min(1, max(0, (d / o - low) / (high - low)))
+        1 - (1 - share) min(1, max(0, (h / o - low) / (high - low)))
 
-    is 1, uniform sampling, where what is hard does not get better while the rest does (it is too small or faint, or its
-    label is wrong), or where nothing is learnt yet; and ``share`` where the hardest cases follow the others.
+    is 1, uniform sampling, where next to nothing is found of what is hard (its label is wrong, it is too small or
+    faint, or it is too early), and ``share`` where three tenths are as of the others. Drawing a wrong label
+    more often makes its loss fall, too, at the expense of the others, but not far below 0.
 
     Args:
-        first: Losses of the cases early in the training, shape (n,), finite.
-        losses: Their losses now, shape (n,), finite.
+        losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.
         share: The least share, in (0, 1].
 
     Returns:
         A share from ``share`` to 1.
 
     Example:
-        >>> first, rare = np.zeros(10), np.arange(10) == 0
-        >>> earned_share(first, np.where(rare, -0.4, -0.8), share=0.5)
+        >>> rare = np.arange(10) == 0
+        >>> earned_share(np.where(rare, -0.4, -0.8), share=0.5)
         0.5
-        >>> earned_share(first, np.where(rare, 0.1, -0.8), share=0.5)
+        >>> earned_share(np.where(rare, 0.1, -0.8), share=0.5)
         1.0
     """
     tilt = kl_probabilities(losses, beta=kl_ball_beta(losses, share=share)) - 1 / len(losses)
     more, less = np.maximum(tilt, 0), np.maximum(-tilt, 0)
     if not more.any() or not less.any():
         return 1.0
-    fall = first - losses
-    hardest, others = float(more @ fall / more.sum()), float(less @ fall / less.sum())
-    if others < _LEAST_FALL:
+    hardest, others = float(more @ losses / more.sum()), float(less @ losses / less.sum())
+    if others > -_LEAST_LEARNT:
         return 1.0
     strength = (hardest / others - _EARNS_NOTHING) / (_EARNS_ALL - _EARNS_NOTHING)
     return 1 - (1 - share) * min(1.0, max(0.0, strength))

@@ -15,7 +15,7 @@ from torch import nn
 
 from nnunet_dro.files.atomic import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, PooledHardness
-from nnunet_dro.sampling import UNIFORM, VISITS, ByWeight, EarnedBall, HardnessTable, Rule, positions_in_common
+from nnunet_dro.sampling import UNIFORM, ByWeight, EarnedBall, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.checkpoint import CheckpointedLogger, Source, check_resumed, recorded_options
 from nnunet_dro.trainers.data.case_groups import watched_groups
@@ -159,7 +159,6 @@ class HardnessWeighted(_Trainer):
             log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
         if self.hardness_log is not None:
             self.print_to_log_file(self._how_cases_are_drawn(self.hardness_log.table))
-            self._warn_of_too_few_visits(self.hardness_log.table)
 
     def start_from(self, source: Source, weights: Mapping[str, torch.Tensor]) -> None:
         """Begin with the weights of another training, as this one's checkpoints will say; after `initialize`."""
@@ -224,14 +223,6 @@ class HardnessWeighted(_Trainer):
             f"share of uniform draws {table.exploration:g}"
         )
 
-    def _warn_of_too_few_visits(self, table: HardnessTable) -> None:
-        n_draws = self.num_epochs * self.num_iterations_per_epoch * self.configuration_manager.batch_size
-        if isinstance(table.rule, EarnedBall) and n_draws < 2 * VISITS * len(table):
-            self.print_to_log_file(
-                f"WARNING: the training draws each case {n_draws / len(table):.1f} times on average, and hardness "
-                f"counts from {VISITS} on only. Train longer, or give a fixed share, as in nnUNetTrainerDRO_share0.5."
-            )
-
     @property
     def _warms_up(self) -> bool:
         return self.current_epoch < self.options.history.warmup
@@ -280,6 +271,19 @@ class HardnessWeighted(_Trainer):
                 self.print_to_log_file(line)
         if self.hardness_log is not None:
             self._log_elsewhere(self.hardness_log.rows[-1])
+
+    def on_train_end(self) -> None:
+        """nnU-Net's end of a training; the log names the cases for which an earned share has come to nothing."""
+        super().on_train_end()
+        table = None if self.hardness_log is None else self.hardness_log.table
+        if self.local_rank != 0 or table is None or not isinstance(table.rule, EarnedBall) or table.rule.beta:
+            return
+        hardest = np.argsort(-np.nan_to_num(table.losses, nan=-np.inf))[:3]
+        self.print_to_log_file(
+            "In the end cases were drawn uniformly, because next to nothing is found of the hardest ones: "
+            f"{', '.join(f'{table.cases[i]} (loss {table.losses[i]:.2f})' for i in hardest)}. They may be too small or "
+            "faint to be learnt, or wrongly labelled: look at them with `nnunet-dro suspects`."
+        )
 
     def _log_elsewhere(self, row: Row) -> None:
         """Send the scalars to nnU-Net's other loggers (Weights & Biases); its local logger takes no new keys."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.doctor.answer import expected_draws, loss_spread, stale_losses, trainer_name
-from nnunet_dro.sampling import HardnessTable, KLBall
+from nnunet_dro.sampling import EarnedBall, HardnessTable
 
 
 def test_spread_of_losses_with_known_parts():
@@ -23,14 +23,13 @@ def test_spread_of_losses_with_known_parts():
 
 
 def test_draws_are_those_of_the_default_trainer():
-    """As nnUNetTrainerDRO would draw, once every case has its stale hardness and the hardest get better."""
+    """As nnUNetTrainerDRO would draw, once every case has its stale hardness."""
     from nnunet_dro.trainers.options import DROOptions
 
     hardness = np.random.default_rng(0).normal(-0.8, 0.1, 50)
     options = DROOptions()
-    table = HardnessTable(
-        [str(n) for n in range(50)], rule=KLBall(0.0, options.earned), exploration=options.exploration
-    )
+    rule = EarnedBall(0.0, options.earned)
+    table = HardnessTable([str(n) for n in range(50)], rule=rule, exploration=options.exploration)
     for _ in range(50):
         table.update(np.arange(50), hardness)
     draws = expected_draws(hardness)
@@ -40,7 +39,8 @@ def test_draws_are_those_of_the_default_trainer():
 
 def test_draws_of_equal_or_unknown_hardness_are_uniform():
     assert expected_draws(np.array([0.5, 0.5, math.nan])).probabilities == pytest.approx(1 / 3)
-    harder = expected_draws(np.array([0.0, 1.0, math.nan])).probabilities
+    assert expected_draws(np.array([0.1, -0.9, -0.8])).probabilities == pytest.approx(1 / 3), "nothing is found of one"
+    harder = expected_draws(np.array([-0.8, -0.4, math.nan])).probabilities
     assert harder[0] < harder[2] < harder[1]
 
 

@@ -108,7 +108,6 @@ def test_it_trains_with_each_option_draws_as_it_says_and_goes_on(start, make_tra
         ("nnUNetTrainerHWS_beta0", "Cases are drawn uniformly: 8 cases"),
         ("nnUNetTrainerHWS_beta3", "Hardness weighted sampling: 8 cases (8 never seen), beta 3, importance weights cl"),
         ("nnUNetTrainerHWS_betaauto", "Hardness weighted sampling: 8 cases"),
-        ("nnUNetTrainerDRO_3epochs_5iters", "WARNING: the training draws each case 3.8 times on average"),
         ("nnUNetTrainerIW_site", "Cases are drawn by group: 8 cases (8 never seen), each of 2 groups equally often"),
         (
             "nnUNetTrainerIW_site_share0.5",
@@ -187,9 +186,19 @@ def test_normalised_weights_keep_the_size_of_the_step(start):
     assert trainer.loss.mean_weight == pytest.approx(4 + 0.01 * (float(weights.mean()) - 4), rel=1e-5)
 
 
+@pytest.mark.parametrize(("loss", "is_named"), [(0.31, True), (-0.5, False)])
+def test_at_the_end_the_log_names_what_was_too_hard_to_be_drawn_more(make_trainer, loss, is_named):
+    trainer = make_trainer("nnUNetTrainerDRO_1epochs_1iters")
+    trainer.on_train_start()
+    table = trainer.hardness_log.table
+    table.update(np.arange(8), np.append(np.full(7, -0.8), loss))
+    trainer.on_train_end()
+    assert (f"{table.cases[7]} (loss 0.31)" in log_of(trainer)) == is_named
+
+
 @pytest.mark.parametrize("share", ["", "_share0.5"])
 def test_the_default_trainer_pools_the_hardness_of_its_cases(start, share):
-    """After a second visit the stale loss is that of both patches, as on the KL ball; an earned share waits longer."""
+    """After a second visit the stale loss is that of both patches; an earned share waits until cases are learnt."""
     trainer, loader = start(f"nnUNetTrainerDRO{share}")
     table, pooled = trainer.hardness_log.table, PooledHardness(8, memory=0.9)
     for _ in range(6):

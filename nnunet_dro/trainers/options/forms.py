@@ -70,12 +70,12 @@ def _switch(word: str, help: str, *, field: str = "", value: Any = True, source:
 OPTIONS = (
     _number(
         "earned<s>",
-        "Draws by hardness only as far as the hardest cases get better: uniformly at first, and at most as if from a "
+        "Draws by hardness only as far as the hardest cases are learnt: uniformly at first, and at most as if from a "
         "share s of the cases; 0 < s < 1.",
     ),
     _number(
         "share<s>",
-        "Draws as if from a share s of the cases, whether the hardest get better or not; 0 < s < 1. share0.5 was the "
+        "Draws as if from a share s of the cases, whether the hardest are learnt or not; 0 < s < 1. share0.5 was the "
         "default of version 0.2. With IW it is the share of the cases of each group.",
         source="Hu and Hong 2013",
     ),

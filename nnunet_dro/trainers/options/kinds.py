@@ -116,7 +116,7 @@ class HWSOptions(HardnessOptions):
 class DROOptions(HWSOptions):
     """Options of `nnUNetTrainerDRO`: those of the paper, with other defaults, and a share in place of beta.
 
-    ``earned`` is the least share of the cases, which is reached as far as the hardest get better, and ``share`` a fixed
+    ``earned`` is the least share of the cases, which is reached as far as the hardest are learnt, and ``share`` a fixed
     one in its place.
 
     Example:
