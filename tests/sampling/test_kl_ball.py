@@ -120,6 +120,12 @@ def test_wrong_labels_earn_nothing_when_their_loss_falls():
         assert earned_share(np.where(np.arange(10) < 3, wrong, right), share=0.5) == 1.0
 
 
+def test_one_hopeless_case_in_a_hundred_keeps_the_draws_uniform():
+    losses = np.random.default_rng(0).normal(-0.8, 0.1, 100)
+    assert earned_share(losses, share=0.5) == pytest.approx(0.5)
+    assert earned_share(np.append(losses[:99], 0.3), share=0.5) == 1.0
+
+
 def test_a_table_stays_uniform_for_hopeless_cases_and_draws_those_that_follow():
     table = HardnessTable([f"case_{i}" for i in range(20)], rule=EarnedBall(0.0, 0.5), exploration=0.0)
     table.update(np.arange(20), HOPELESS)
