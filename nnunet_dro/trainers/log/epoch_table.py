@@ -17,6 +17,7 @@ from nnunet_dro.sampling import (
     UNIFORM,
     Balanced,
     ByWeight,
+    GroupDRO,
     GroupRule,
     HardnessTable,
     Rule,
@@ -46,6 +47,7 @@ _CURE = (
 #: What to do instead where the rule has other numbers.
 _CURES: dict[type[Rule], str] = {
     Balanced: "Draw less by group or hardness: a smaller `power<x>`, or a larger `share<s>`, in the trainer's name.",
+    GroupDRO: "Put small groups of the column together, or train nnUNetTrainerIW_<column> with a `power<x>` below 1.",
     ByWeight: "Draw less by weight: take the square roots of the weights, for example.",
 }
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nnunet_dro.sampling import Balanced, BalancedBall, ByWeight
+from nnunet_dro.sampling import Balanced, BalancedBall, ByWeight, GroupDRO
 from nnunet_dro.trainers.log.epoch_table import concentration_warnings, falls, saved_row
 
 
@@ -32,6 +32,7 @@ def test_few_effective_cases_are_said_once_each_time_they_begin():
     [
         (Balanced(["a", "b"]), "a smaller `power<x>`"),
         (BalancedBall(["a", "b"]), "a larger `share<s>`"),
+        (GroupDRO(["a", "b"], nu=0.1), "Put small groups"),
         (ByWeight([1, 2]), "square roots"),
     ],
     ids=str,
