@@ -52,6 +52,7 @@ OTHER_EXAMPLES = {
         ("nnUNetTrainerDRO", form): f"beta10_IS_{word}"
         for form, word in (("exactIS", "exactIS"), ("normIS", "normIS"), ("clip<lo>to<hi>", "clip0.5to2"))
     },
+    ("nnUNetTrainerDRO", "hardCE"): "share0.5_hardCE",
     ("nnUNetTrainerHWS", "memory<m>"): "hardPooled_memory0.5",
     ("nnUNetTrainerGroupDRO", "memory<m>"): "hardPooled_memory0.5",
 }

@@ -151,6 +151,7 @@ REFUSED = [
     ("DRO_hardLoss_memory0.5", "`memory` has no effect without the pooled hardness"),
     ("DRO_memory1", r"`memory` must be a number in \[0, 1\)"),
     ("DRO_earned0.3_share0.4", "`earned` has no effect with `share`"),
+    ("DRO_hardCE", "`hardCE` has no effect with `earned`"),
     ("DRO_earned0.5", "must be written `nnUNetTrainerDRO`"),
     ("DRO_exactIS", "`exactIS` has no effect without `IS`, which turns importance weights on"),
     ("DRO_cvar0.5_IS", "`IS` has no effect with `cvar`: only KL has weights"),

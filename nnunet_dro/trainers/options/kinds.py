@@ -144,6 +144,8 @@ class DROOptions(HWSOptions):
             return f"`{of_share[0].word}` has no effect with `{other}`, which decides instead."
         if len(of_share) == 2:
             return "`earned` has no effect with `share`, which is fixed."
+        if self.hardness == "ce" and self.share is None and other is None:
+            return "`hardCE` has no effect with `earned`, being never below 0: give a share, as in `share0.5_hardCE`."
         return super()._without_effect()
 
     def rule(self, groups: Sequence[str] = ()) -> Rule:
