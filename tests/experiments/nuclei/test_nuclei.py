@@ -1,15 +1,11 @@
-import re
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
-from experiments.__main__ import main
 from experiments.curves import ScoredRun, decision, differences, scores_of
 from experiments.datasets.nuclei import N_TRAIN, Image
-from experiments.nuclei.finetuning import METHODS_IN_ORDER
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.network import UNet
 from experiments.nuclei.training import (
@@ -23,7 +19,6 @@ from experiments.nuclei.training import (
     new_network,
 )
 from nnunet_dro.losses import DiceCELoss
-from tests.experiments.made_nuclei import assert_goes_on_where_it_stopped, write_nuclei_dataset
 
 
 def made_image(name="one", size=80, seed=0):
@@ -162,33 +157,3 @@ def test_a_finetuning_starts_from_the_plain_network_and_its_losses(tmp_path):
     assert sampler.draws.sum() == 0, "these are no draws of the training"
     for name, values in network.state_dict().items():
         torch.testing.assert_close(values, before[name], rtol=0, atol=0)
-
-
-def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path):
-    write_nuclei_dataset(tmp_path / "data")
-    words = ["nuclei", "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
-    words += ["--out", str(tmp_path)]
-    main(words)
-    page = (tmp_path / "nuclei.md").read_text()
-    assert "Smoke run" in page
-    assert "| share0.5 | " in page
-    assert (tmp_path / "nuclei.png").stat().st_size > 10_000
-    table = pd.read_csv(tmp_path / "nuclei-all.csv")
-    assert set(table["method"]) == set(METHODS)
-    assert set(pd.read_csv(tmp_path / "nuclei-rule.csv")["method"]) == set(METHODS)
-    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "work", len(METHODS))
-
-
-def test_finetuning_runs_from_images_to_page(tmp_path):
-    write_nuclei_dataset(tmp_path / "data")
-    words = ["nuclei-finetuning", "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
-    words += ["--out", str(tmp_path)]
-    main(words)
-    page = (tmp_path / "finetuning.md").read_text()
-    assert re.search(r"\| share0.5, from plain +\| +1 \|", page)
-    assert (tmp_path / "nuclei-finetuning.png").stat().st_size > 10_000
-    scores = pd.read_csv(tmp_path / "nuclei-finetuning-all.csv")
-    lengths = scores.groupby("method", sort=False)["iteration"].first().to_dict()
-    assert list(lengths) == list(METHODS_IN_ORDER)
-    assert lengths == {method: 10 if method in (PLAIN, "share0.5") else 1 for method in METHODS_IN_ORDER}
-    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "work", len(METHODS_IN_ORDER))

@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -9,7 +8,6 @@ from experiments.nuclei.training import BATCH, PATCH, new_network
 from experiments.nuclei.unseen import (
     MEAN,
     METHODS,
-    PLAIN,
     RANDOM,
     TWICE,
     WORST,
@@ -32,16 +30,9 @@ from experiments.nuclei.unseen_data import (
 from experiments.nuclei.unseen_styles import StyleSpace, random_styles, worst_styles
 from experiments.nuclei.unseen_training import Method, UnseenRun, change_of, generate, train
 from nnunet_dro.losses import DiceCELoss, cross_entropies
-from tests.experiments.made_nuclei import assert_goes_on_where_it_stopped, write_nuclei_dataset
+from tests.experiments.made_nuclei import write_domains
 
 LOSS = DiceCELoss(batch_dice=True, do_bg=False)
-
-
-def write_domains(folder):
-    """Made-up images whose strata are those of the experiment."""
-    table = write_nuclei_dataset(folder)
-    strata = table["modality"].map({"fluorescence": "fluo_small", "purple": "fluo_640x512"}).fillna("other")
-    table.assign(stratum=strata).to_csv(folder / "cases.csv", index=False)
 
 
 def made_batch(size=16):
@@ -229,23 +220,6 @@ def test_the_page_says_what_the_numbers_say(gain):
     text = page_text(made_scores(mean), n_seeds=3)
     assert ("They are worth building" in text) == (gain > 0)
     assert "It has not converged: " in text
-
-
-def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.nuclei.experiment.QUICK_ITERATIONS", 2)
-    write_domains(tmp_path / "data")
-    words = ["nuclei-unseen", "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
-    words += ["--out", str(tmp_path)]
-    main(words)
-    page = (tmp_path / "nuclei-unseen.md").read_text()
-    assert "Smoke run" in page
-    assert "There is no verdict without several seeds." in page
-    assert (tmp_path / "nuclei-unseen.png").stat().st_size > 10_000
-    scores = pd.read_csv(tmp_path / "nuclei-unseen-all.csv")
-    assert list(dict.fromkeys(scores["method"])) == list(METHODS)
-    assert set(scores["stratum"]) == {SEEN, *UNSEEN}
-    assert scores.groupby("method")["iteration"].max()[[PLAIN, TWICE]].tolist() == [2, 4]
-    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "work", len(METHODS))
 
 
 def test_a_table_without_the_column_of_the_domains_is_one_line(tmp_path, capsys):

@@ -3,7 +3,6 @@ import pandas as pd
 import pytest
 import torch
 
-from experiments.__main__ import main
 from experiments.datasets.nuclei import Image
 from experiments.nuclei.training import BATCH, draw_patches, new_network
 from experiments.nuclei.wrong_labels import page_text
@@ -25,7 +24,7 @@ from experiments.spoilt_labels.percentiles import bound_table
 from experiments.spoilt_labels.separation import separation_table
 from experiments.spoilt_labels.spoiling import KINDS
 from nnunet_dro.losses import DiceCELoss
-from tests.experiments.made_nuclei import assert_goes_on_where_it_stopped, made_images, write_nuclei_dataset
+from tests.experiments.made_nuclei import made_images
 
 
 def made_run(method, iterations=10, seed=0):
@@ -173,23 +172,3 @@ def test_the_page_says_what_the_numbers_say():
     text = page_text(scores, *of_cases, n_seeds=3)
     assert "No: the lowest Dice of fluorescence" in text
     assert "what follows holds for trainings that have not converged" in text
-
-
-@pytest.mark.slow
-def test_the_experiment_runs_from_images_to_page_and_goes_on_where_it_stopped(tmp_path):
-    write_nuclei_dataset(tmp_path / "data")
-    words = ["nuclei-wrong-labels", "--quick", "--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
-    words += ["--out", str(tmp_path)]
-    main(words)
-    page = (tmp_path / "nuclei-wrong-labels.md").read_text()
-    assert "Smoke run" in page
-    assert f"| {FINETUNED} " in page
-    for name in ("nuclei-wrong-labels.png", "nuclei-wrong-labels-cases.png"):
-        assert (tmp_path / name).stat().st_size > 10_000
-    scores = pd.read_csv(tmp_path / "nuclei-wrong-labels-all.csv")
-    assert set(scores["method"]) == set(METHODS)
-    assert scores["mean"].between(0, 1).all()
-    assert scores[scores["method"] == FINETUNED]["iteration"].unique().tolist() == [10]
-    separation = pd.read_csv(tmp_path / "nuclei-wrong-labels-separation.csv")
-    assert set(separation["method"]) == set(METHODS) - {RIGHT, FINETUNED}
-    assert_goes_on_where_it_stopped(lambda: main(words), tmp_path / "work", len(TRAININGS))
