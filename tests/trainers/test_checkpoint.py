@@ -42,26 +42,18 @@ def plain(make_trainer):
     return trainer, path
 
 
-def test_checkpoint_is_nnunets_for_nnunet(trained, plain):
+def test_checkpoints_are_nnunets_and_keep_the_table(trained, plain, make_trainer):
     trainer, path = trained(1)
     trainer.save_checkpoint(path)
     mine, theirs = (torch.load(p, weights_only=False) for p in (path, plain[1]))
     assert mine.keys() == theirs.keys()
     assert mine["trainer_name"] == NAME
     assert set(mine["logging"]) - set(theirs["logging"]) == {"nnunet_dro"}
-
-
-def test_a_checkpoint_of_plain_nnunet_starts_with_an_empty_table(make_trainer, plain):
     resumed = make_trainer(NAME)
     resumed.load_checkpoint(plain[1])
     resumed.get_dataloaders()
     assert resumed.hardness_log.table.n_unseen == 8
-
-
-def test_validation_of_a_resumed_training_keeps_the_table(make_trainer, trained):
-    """`--val` never makes data loaders; saving again must not lose what was loaded."""
-    trainer, path = trained()
-    trainer.save_checkpoint(path)
+    # `--val` never makes data loaders; saving again must not lose what was loaded.
     resumed = make_trainer(NAME)
     resumed.load_checkpoint(path)
     resumed.save_checkpoint(path)
@@ -91,19 +83,15 @@ def test_full_disk_keeps_the_checkpoint_before_and_says_so(trained, limit):
     )
 
 
-def test_disabled_checkpointing_writes_nothing(trained):
+def test_neither_other_ranks_nor_disabled_checkpointing_write(trained):
     trainer, path = trained(1)
     trainer.disable_checkpointing = True
     trainer.save_checkpoint(path)
     assert os.listdir(trainer.output_folder) == [os.path.basename(trainer.log_file)]
-
-
-def test_other_ranks_leave_the_file_that_the_first_is_writing(trained):
-    trainer, path = trained(1)
     partial = path.replace(".pth", ".partial.pth")
     with open(partial, "w") as file:
         file.write("half a checkpoint")
-    trainer.local_rank = 1
+    trainer.disable_checkpointing, trainer.local_rank = False, 1
     trainer.save_checkpoint(path)
     assert os.path.exists(partial)
     assert not os.path.exists(path)

@@ -82,7 +82,7 @@ def test_an_augmenter_gets_another_loader(n_workers):
         augmenter._finish()
 
 
-def test_loader_takes_over_everything_that_nnunet_set_up(make_trainer):
+def test_a_loader_takes_over_what_nnunet_set_up_or_is_refused(make_trainer):
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
     trainer = make_trainer(nnUNetTrainer)
@@ -93,14 +93,17 @@ def test_loader_takes_over_everything_that_nnunet_set_up(make_trainer):
         assert name == "get_do_oversample" or getattr(loader, name) is value
     assert loader.get_do_oversample.__self__ is loader
 
-
-def test_a_loader_we_know_nothing_of_is_refused():
     class Theirs(nnUNetDataLoader):
         def __init__(self):
             pass
 
     with pytest.raises(TypeError, match=r"class MyLoader\(DrawsByHardness, Theirs\)"):
         HardnessDataLoader.taking_over(Theirs(), HardnessTable(["a"], beta=1.0))
+    plain = nnunet_loader(InMemory([(8, 8, 8)]), (4, 4, 4))
+    subvolumes = Subvolumes(("case_0",), (2, 1, 1))
+    for names in (["case_0"], subvolumes.names[::-1]):
+        with pytest.raises(ValueError, match=r"`table` must have the 2 sub-volumes"):
+            HardnessDataLoader.taking_over(plain, HardnessTable(names, beta=1.0), subvolumes)
 
 
 def test_siblings_do_not_draw_the_same(make_trainer):
@@ -312,7 +315,7 @@ class RarestClassByHardness(DrawsByHardness, RarestClass):
     pass
 
 
-def test_a_loader_with_its_own_choice_of_patches_chooses_within_the_cell():
+def test_a_loader_with_its_own_choice_of_patches_keeps_it_within_cells():
     data = InMemory([(12, 12, 12)])
     plain = nnunet_loader(data, (4, 4, 4), oversample=1.0, batch_size=100, cls=RarestClass)
     plain.asked = []
@@ -326,9 +329,6 @@ def test_a_loader_with_its_own_choice_of_patches_chooses_within_the_cell():
     assert (with_class_2 == (items == 7)).all(), "class 2 is in the last cell, and there it is always preferred"
     assert with_class_2.any()
     assert not with_class_2.all()
-
-
-def test_without_subvolumes_a_loader_with_its_own_choice_of_patches_is_left_alone():
     data = InMemory([(12, 12, 12)])
     plain = nnunet_loader(data, (4, 4, 4), oversample=1.0, batch_size=20, cls=RarestClass)
     plain.asked = []
@@ -358,14 +358,6 @@ def test_a_loader_that_does_not_choose_once_per_sample_is_refused_with_subvolume
     loader = with_subvolumes(plain, Subvolumes(("case_0",), (2, 1, 1)), OddByHardness)
     with pytest.raises(RuntimeError, match=r"`OddByHardness.generate_train_batch` must call get_bbox once per sample"):
         loader.generate_train_batch()
-
-
-def test_a_table_of_other_items_than_the_subvolumes_is_refused():
-    plain = nnunet_loader(InMemory([(8, 8, 8)]), (4, 4, 4))
-    subvolumes = Subvolumes(("case_0",), (2, 1, 1))
-    for names in (["case_0"], subvolumes.names[::-1]):
-        with pytest.raises(ValueError, match=r"`table` must have the 2 sub-volumes"):
-            HardnessDataLoader.taking_over(plain, HardnessTable(names, beta=1.0), subvolumes)
 
 
 @pytest.mark.parametrize("has_ignore", [False, True])

@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-from collections import Counter
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -79,7 +78,7 @@ def nnunets_target(segmentation, labels):
     return (target & takes_part).double(), takes_part
 
 
-def test_a_second_training_reads_no_case_and_another_fold_only_its_own(make_trainer, monkeypatch):
+def test_a_second_training_reads_no_case_and_another_fold_its_own(make_trainer, monkeypatch):
     counted = []
     load_case = nnUNetDatasetBlosc2.load_case
     monkeypatch.setattr(
@@ -99,34 +98,15 @@ def test_a_second_training_reads_no_case_and_another_fold_only_its_own(make_trai
     assert len(counted) == 2 + len(training), "another configuration has its own counts"
 
 
-def test_nnunet_still_recognises_its_dataset_beside_the_counts(make_trainer):
+def test_cascades_and_ranks_have_the_same_shares(make_trainer):
     trainer = make_trainer(nnUNetTrainer)
-    voxel_shares(trainer)
+    expected = voxel_shares(trainer)
     folder = Path(trainer.preprocessed_dataset_folder)
     assert infer_dataset_class(str(folder)) is nnUNetDatasetBlosc2
     assert [path.name for path in folder.parent.glob("*voxel_counts*")] == [f"{folder.name}_voxel_counts.json"]
-
-
-def test_a_cascade_does_not_need_its_first_stage(make_trainer):
-    trainer = make_trainer(nnUNetTrainer)
-    expected = voxel_shares(trainer)
     next(Path(trainer.preprocessed_dataset_folder_base).glob("*_voxel_counts.json")).unlink()
     trainer.folder_with_segs_from_previous_stage = "/nowhere"
     assert voxel_shares(trainer) == expected
-
-
-def test_log_says_what_is_counted_once(make_trainer):
-    lines = []
-    trainer = make_trainer(nnUNetTrainer)
-    for _ in range(2):
-        voxel_shares(trainer, log=lines.append)
-    (line,) = lines
-    assert line.startswith("Counting the voxels of each label in 8 of 8 training cases, to keep in ")
-
-
-def test_ranks_share_the_processors(make_trainer, monkeypatch):
-    trainer = make_trainer(nnUNetTrainer)
-    expected = voxel_shares(trainer)
     torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
     try:
         trainer.is_ddp = True
@@ -138,23 +118,17 @@ def test_ranks_share_the_processors(make_trainer, monkeypatch):
 # Shares by hand
 
 
-def test_label_shares_by_hand():
+def test_shares_of_labels_and_regions_by_hand():
     """Outside of the mask is background; the ignore label and unknown ones do not count; each label has one more."""
     counts = {-1: 10, 0: 29, 1: 6, 3: 1000, 9: 5}
     assert label_shares(counts, [0, 1, 2]) == pytest.approx((40 / 48, 7 / 48, 1 / 48))
     assert label_shares({}, [0, 1]) == (0.5, 0.5)
-
-
-def test_region_shares_by_hand():
     counts = {-1: 10, 0: 29, 1: 6, 2: 3, 4: 1000}
     shares = region_shares(counts, [(1, 2), 2, (3,), (0, 1)], ignore_label=4)
     assert shares == pytest.approx((10 / 50, 4 / 50, 1 / 50, 46 / 50))
     assert region_shares({}, [1], ignore_label=None) == (0.5,)
     assert min(region_shares({1: 10**15}, [1, 2], ignore_label=None)) > 0
     assert max(region_shares({1: 10**15}, [1, 2], ignore_label=None)) < 1
-
-
-def test_shares_follow_the_order_of_the_channels():
     labels = LabelManager({"background": 0, "inner": [2], "outer": [1, 2], "ignore": 3}, regions_class_order=[2, 1])
     assert labels.has_regions
     shares = region_shares({0: 60, 1: 30, 2: 10, 3: 50}, labels.foreground_regions, ignore_label=labels.ignore_label)
@@ -265,13 +239,29 @@ def test_large_segmentations_are_read_in_parts(folder, monkeypatch):
 # What is kept
 
 
-def test_counts_are_kept_by_case_and_label(folder):
+def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
     expected = made_dataset(folder, nnUNetDatasetBlosc2)
-    counted(nnUNetDatasetBlosc2(str(folder)), folder)
-    kept = json.loads(folder.with_name("counts.json").read_text())
+    lines = []
+    for _ in range(2):
+        counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append)
+    cache = folder.with_name("counts.json")
+    assert lines == [f"Counting the voxels of each label in 3 of 3 training cases, to keep in {cache}"]
+    kept = json.loads(cache.read_text())
     assert {case: {int(label): n for label, n in entry["voxels"].items()} for case, entry in kept.items()} == expected
     assert kept["a"]["bytes"] == (folder / "a_seg.b2nd").stat().st_size
     assert sorted(path.name for path in folder.parent.iterdir()) == ["counts.json", folder.name]
+    cache.unlink()
+    write_text = Path.write_text
+
+    def refuse(path, *arguments, **settings):
+        if path.parent == folder.parent:
+            raise PermissionError(13, "Permission denied", str(path))
+        return write_text(path, *arguments, **settings)
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append) == expected
+    assert lines[-1].startswith("WARNING: could not keep the numbers of voxels ([Errno 13]")
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 def test_a_case_that_was_preprocessed_again_is_counted_again(folder):
@@ -315,22 +305,6 @@ def test_a_file_of_counts_that_is_not_understood_is_made_anew(folder, content):
     assert dataset.n_loaded == len(CASES)
 
 
-def test_a_folder_that_cannot_be_written_costs_a_line_in_the_log(folder, monkeypatch):
-    expected = made_dataset(folder, nnUNetDatasetBlosc2)
-    write_text = Path.write_text
-
-    def refuse(path, *arguments, **settings):
-        if path.parent == folder.parent:
-            raise PermissionError(13, "Permission denied", str(path))
-        return write_text(path, *arguments, **settings)
-
-    monkeypatch.setattr(Path, "write_text", refuse)
-    lines = []
-    assert counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append) == expected
-    assert lines[-1].startswith("WARNING: could not keep the numbers of voxels ([Errno 13]")
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-
-
 def test_many_may_count_and_write_at_the_same_time(folder):
     """As the ranks of a training and the folds of a dataset do."""
     cases = tuple("abcdefgh")
@@ -371,38 +345,22 @@ def test_cases_of_another_format_are_counted_each_time(folder):
 # What is refused
 
 
-def test_a_case_that_is_not_there_is_named(folder):
+def test_a_segmentation_that_is_missing_or_broken_is_named(folder):
     made_dataset(folder, nnUNetDatasetBlosc2)
     (folder / "b_seg.b2nd").unlink()
     with pytest.raises(
         FileNotFoundError, match=r"^Training case 'b' must be preprocessed.*Run nnUNetv2_preprocess again"
     ):
         counted(nnUNetDatasetBlosc2(str(folder)), folder)
-
-
-def test_a_segmentation_that_is_broken_is_named(folder):
     made_dataset(folder, nnUNetDatasetBlosc2)
     path = folder / "b_seg.b2nd"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(ValueError, match=r"^The segmentation of training case 'b' in .* must be readable"):
         counted(nnUNetDatasetBlosc2(str(folder)), folder)
 
-
-def test_what_a_reader_says_of_a_broken_file_is_passed_on(folder):
     class Broken:
         def load_case(self, case):
             raise BadZipFile("File is not a zip file")
 
     with pytest.raises(ValueError, match=r"case 'a' .* must be readable: File is not a zip file. Run nnUNetv2_prep"):
         counted(Broken(), folder)
-
-
-def test_totals_of_all_cases_make_the_shares(make_trainer):
-    """From the counts that were kept, by hand."""
-    trainer = make_trainer(nnUNetTrainer, "3d_small", "ignore")
-    shares = voxel_shares(trainer)
-    kept = json.loads(next(Path(trainer.preprocessed_dataset_folder_base).glob("*_voxel_counts.json")).read_text())
-    total = sum((Counter(entry["voxels"]) for entry in kept.values()), Counter())
-    assert total["3"] > 0, "there are voxels to ignore"
-    n = [total["0"] + total["-1"] + 1, total["1"] + 1, total["2"] + 1]
-    assert shares == pytest.approx([each / sum(n) for each in n])
