@@ -127,6 +127,11 @@ class Answer:
         """Whether each case is a training case."""
         return self.cases["set"] == TRAINING
 
+    @property
+    def would_draw_uniformly(self) -> bool:
+        """Whether the default trainer would draw uniformly, because next to nothing is found of the hardest cases."""
+        return self.draws is not None and self.draws.beta == 0
+
     def share(self, cases: Sequence[str]) -> tuple[float, float]:
         """Share of some cases among the training cases, and of the expected draws (NaN without losses)."""
         members = self.cases["case"].isin(list(cases)) & self.is_training

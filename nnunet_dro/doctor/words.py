@@ -126,9 +126,10 @@ def advice(answer: Answer) -> list[str]:
 def command(answer: Answer) -> str:
     """The command to run next; empty if there is none."""
     fold = answer.fold
-    if answer.diagnosis.finding == Finding.OUTLIERS and answer.has_hardness_log:
-        return f"nnunet-dro suspects {shlex.quote(str(fold.folder))}"
-    if answer.diagnosis.finding == Finding.HARD:
+    is_hard = answer.diagnosis.finding == Finding.HARD
+    if answer.diagnosis.finding == Finding.OUTLIERS or (is_hard and answer.would_draw_uniformly):
+        return f"nnunet-dro suspects {shlex.quote(str(fold.folder))}" if answer.has_hardness_log else ""
+    if is_hard:
         plans = "" if fold.plans == "nnUNetPlans" else f" -p {fold.plans}"
         number = fold.folder.name.removeprefix("fold_")
         return f"nnUNetv2_train {fold.dataset} {fold.configuration} {number} -tr {answer.trainer}{plans}"
@@ -248,6 +249,14 @@ def _lower(stratum: Stratum) -> str:
 
 
 def _robust_training(answer: Answer) -> list[str]:
+    if answer.would_draw_uniformly:
+        columns = dict.fromkeys(stratum.column for stratum in answer.diagnosis.those(State.BEHIND))
+        return [
+            f"{answer.trainer} would draw uniformly from this network, because next to nothing is found of the hardest "
+            "cases, and gain nothing while that is so. Look at them first: they may be too small or faint to be "
+            "learnt, or wrongly labelled.",
+            *(f"nnUNetTrainerIW_{column} draws every group equally often." for column in columns),
+        ]
     sentences = [f"Robust training is worth a try: {answer.trainer}."]
     if answer.draws is not None:
         effective = f"{answer.draws.effective:.0f} effective cases of {answer.diagnosis.n_training}"

@@ -185,8 +185,8 @@ def earned_share(losses: FloatArray, *, share: float) -> float:
         1 - (1 - share) min(1, max(0, (h / o - low) / (high - low)))
 
     is 1, uniform sampling, where next to nothing is found of what is hard (its label is wrong, it is too small or
-    faint, or it is too early), and ``share`` where three tenths are as of the others. Drawing a wrong label
-    more often makes its loss fall, too, at the expense of the others, but not far below 0.
+    faint, or it is too early), and ``share`` where the hardest are at least three tenths as low as the others. Drawing
+    a wrong label more often makes its loss fall, too, at the expense of the others, but not far below 0.
 
     Args:
         losses: Negative Dice plus cross-entropy of the cases, shape (n,), finite.

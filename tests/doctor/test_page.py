@@ -75,6 +75,19 @@ def test_hard_strata_come_with_the_command_and_what_it_would_draw(tmp_path):
     assert "nnunet-dro suspects" in printed(answer_of(TABLES["A few outliers"], tmp_path))
 
 
+def test_where_the_default_would_draw_uniformly_it_is_not_recommended(tmp_path):
+    table = cases(a=LEVEL, rare={"training": around(0.05, 8)})
+    answer = answer_of(table, tmp_path)
+    text = printed(answer)
+    assert text.startswith("Hard to learn")
+    assert "nnUNetTrainerDRO would draw uniformly from this network" in text
+    assert "nnUNetTrainerIW_site draws every group equally often." in text
+    assert "worth a try" not in text
+    assert "-tr nnUNetTrainerDRO" not in text
+    (answer.fold.folder / "hardness.csv").write_text("epoch,case,loss,probability,draws\n")
+    assert "nnunet-dro suspects" in printed(answer_of(table, tmp_path))
+
+
 def test_a_stratum_that_losses_do_not_show_is_to_be_told(tmp_path):
     """Hardness weighted sampling cannot draw what has no higher loss."""
     table = TABLES["Hard to learn, still losing on training cases"]
