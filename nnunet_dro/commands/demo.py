@@ -31,7 +31,7 @@ def demo(
 ) -> None:
     """Train plain nnU-Net and hardness weighted sampling on small real images, and compare them per centre.
 
-    The share is fixed, because an earned one begins when the hardest cases are learnt in part, late in these trainings.
+    The share is fixed, because an earned one does not begin where, as here, nothing is found of the hardest cases.
     """
     from nnunet_dro.demo import Settings, run_demo
 

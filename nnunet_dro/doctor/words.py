@@ -254,7 +254,8 @@ def _robust_training(answer: Answer) -> list[str]:
         return [
             f"{answer.trainer} would draw uniformly from this network, because next to nothing is found of the hardest "
             "cases, and gain nothing while that is so. Look at them first: they may be too small or faint to be "
-            "learnt, or wrongly labelled.",
+            "learnt, or wrongly labelled. If they are neither, nnUNetTrainerDRO_share0.5 draws them more "
+            "often all the same.",
             *(f"nnUNetTrainerIW_{column} draws every group equally often." for column in columns),
         ]
     sentences = [f"Robust training is worth a try: {answer.trainer}."]

@@ -282,7 +282,8 @@ class HardnessWeighted(_Trainer):
         self.print_to_log_file(
             "In the end cases were drawn uniformly, because next to nothing is found of the hardest ones: "
             f"{', '.join(f'{table.cases[i]} (loss {table.losses[i]:.2f})' for i in hardest)}. They may be too small or "
-            "faint to be learnt, or wrongly labelled: look at them with `nnunet-dro suspects`."
+            "faint to be learnt, or wrongly labelled: look at them with `nnunet-dro suspects`. If they are neither, "
+            "nnUNetTrainerDRO_share0.5 draws them more often all the same."
         )
 
     def _log_elsewhere(self, row: Row) -> None:

@@ -83,6 +83,7 @@ def test_where_the_default_would_draw_uniformly_it_is_not_recommended(tmp_path):
     assert "nnUNetTrainerDRO would draw uniformly from this network" in text
     assert "nnUNetTrainerIW_site draws every group equally often." in text
     assert "worth a try" not in text
+    assert "If they are neither, nnUNetTrainerDRO_share0.5 draws them" in text
     assert "-tr nnUNetTrainerDRO" not in text
     (answer.fold.folder / "hardness.csv").write_text("epoch,case,loss,probability,draws\n")
     assert "nnunet-dro suspects" in printed(answer_of(table, tmp_path))
