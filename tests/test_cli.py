@@ -103,7 +103,8 @@ def test_help_groups_the_commands_and_names_each_once(run):
 @pytest.mark.parametrize(
     ("command", "choices"),
     [
-        *((command, ()) for command in ("evaluate", "compare", "rank", "finetune", "protocol write")),
+        *((command, ()) for command in ("compare", "report", "splits", "rank", "finetune", "protocol write")),
+        ("evaluate", ["undefined|one|brats", "error|worst"]),
         ("demo", ["cpu|cuda|mps"]),
         ("tune", ["cpu|cuda|mps", "gp|tpe"]),
         ("suspects", ["loss|weight|dice"]),

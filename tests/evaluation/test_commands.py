@@ -274,26 +274,6 @@ def test_splits_finds_the_case_table_which_may_have_test_cases(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (
-            "evaluate",
-            ["--nsd-tolerance-mm", "--require-file", "undefined|one|brats", "error|worst"],
-        ),
-        ("compare", ["--intersect", "NAME=FOLDER"]),
-        ("report", ["--images", "--per-stratum"]),
-        ("splits", ["--leave-out", "--stratify", "--group", "--force"]),
-    ],
-)
-def test_help_names_the_options_and_their_choices(command, words, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    result = run(command, "--help")
-    assert result.exit_code == 0
-    for word in words:
-        assert word in result.stdout
-
-
 def test_program_is_quiet_and_tells_bad_input_in_one_line(study):
     def program(out):
         command = (PROGRAM, "evaluate", "reference", "prediction", "-o", out, "--bootstrap", "10")

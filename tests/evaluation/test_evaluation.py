@@ -207,15 +207,6 @@ def test_every_metric_of_a_bar_moved_by_one_voxel(tmp_path):
     assert "tolerance 0.5 mm" in summary_of(tmp_path / "out")["definitions"]["nsd"]
 
 
-def test_progress_counts_every_case(study):
-    seen = []
-    options = {"n_resamples": 0, "jobs": 2, "progress": lambda n_done, n_all: seen.append((n_done, n_all))}
-
-    evaluate(str(study / "reference"), str(study / "prediction"), cases=None, **options)
-
-    assert seen == [(1, 2), (2, 2)]
-
-
 def test_cases_are_sorted_and_labels_in_the_order_of_dataset_json(tmp_path):
     for n in (3, 1, 2, 0):
         write_map(tmp_path / "reference" / f"{n}.png", [[1, 2], [0, 3]])

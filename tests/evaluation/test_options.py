@@ -35,3 +35,9 @@ def test_what_an_evaluation_does_not_record_has_its_default():
     assert EvaluateOptions.of({"seed": 3, "of_later_versions": 1}) == EvaluateOptions(metrics=(), seed=3)
     options = EvaluateOptions(by="centre", metrics="dice", instances="tumour")
     assert (options.by, options.metrics, options.instances) == (("centre",), ("dice",), ("tumour",))
+
+
+def test_a_name_that_is_none_is_no_attribute():
+    import nnunet_dro.evaluation
+
+    assert not hasattr(nnunet_dro.evaluation, "evalute")

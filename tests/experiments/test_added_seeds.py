@@ -3,7 +3,6 @@
 from dataclasses import fields
 
 import numpy as np
-import pytest
 
 from experiments.__main__ import main
 from experiments.convergence import experiment as convergence
@@ -75,10 +74,3 @@ def test_digits(tmp_path, monkeypatch):
 
     monkeypatch.setattr(digits, "train", made)
     assert_added(["digits", "--quick", "--jobs", "1", "--work", str(tmp_path / "work")], tmp_path)
-
-
-@pytest.mark.slow
-def test_wrong_labels_among_nuclei(tmp_path):
-    write_nuclei_dataset(tmp_path / "data")
-    words = ["nuclei-wrong-labels", "--quick", "--jobs", "1", "--data", str(tmp_path / "data")]
-    assert_added([*words, "--work", str(tmp_path / "work")], tmp_path)

@@ -227,14 +227,6 @@ def test_the_default_is_torchs_cross_entropy_to_the_last_bit():
     assert torch.equal(VoxelLoss(regions=True)(logits, target), expected)
 
 
-@pytest.mark.parametrize("adjustment", ADJUSTMENTS, ids=str)
-@pytest.mark.parametrize(("regions", "ignore"), [*itertools.product((False, True), repeat=2)])
-def test_gradients_are_those_of_finite_differences(regions, ignore, adjustment):
-    logits, target, _ = made_batch(regions, ignore, 2)
-    loss = VoxelLoss(regions=regions, shares=SHARES, **adjustment)
-    assert torch.autograd.gradcheck(lambda x: loss(x, target, 3 if ignore else None), logits)
-
-
 @pytest.mark.parametrize("regions", [False, True])
 def test_the_best_prediction_is_the_smoothed_label(regions):
     logits, target, _ = made_batch(regions, False, 2)

@@ -157,22 +157,6 @@ def test_short_trainings_are_not_pruned_by_default(fake, tune, monkeypatch, opti
     assert [settings.prune for settings in seen] == [prunes]
 
 
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_gaussian_process_of_optuna_learns_nothing_from_pruned_trials():
-    """Why short trainings are not pruned; should Optuna change this, the default can be thought over."""
-    space = parse_space("HWS", ["beta:10:100"], epochs=30, iterations=None).distributions()
-    drawn = []
-    for pruned_at in (None, 15.0, 95.0):
-        study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=0, n_startup_trials=2))
-        for beta in (20.0, 60.0, 90.0):
-            study.add_trial(create_trial(params={"beta": beta}, distributions=space, value=(beta - 55) ** 2))
-        if pruned_at is not None:
-            ended = {"state": TrialState.PRUNED, "intermediate_values": {3: 0.2}}
-            study.add_trial(create_trial(params={"beta": pruned_at}, distributions=space, **ended))
-        drawn.append(study.ask(space).params["beta"])
-    assert drawn[0] == drawn[1] == drawn[2]
-
-
 def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
     folder = fake.results / "tuning" / NAME
     folder.mkdir(parents=True)

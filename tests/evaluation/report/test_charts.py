@@ -91,14 +91,6 @@ def test_forest_marks_better_worse_and_undefined():
     assert not forest(rows[2:], DICE, statistic="mean")
 
 
-def test_names_in_figures_are_escaped():
-    hostile = "<script>'\"&"
-    svg = distribution([stratum([1.0], title=hostile)], DICE, label=hostile, column=0)
-    svg += forest([Difference(hostile, hostile, 1, 0, 2)], DICE, statistic="mean")
-    assert "<script" not in svg
-    assert "&lt;script&gt;&#39;&#34;&amp;" in svg
-
-
 def test_strata_hold_every_case_once_worst_first():
     scores, strata = scores_of(30, labels=("one", "two"))
     evaluation = evaluation_of(scores, strata)

@@ -14,7 +14,6 @@ from experiments.nuclei.unseen import (
     compared,
     gaps,
     page_table,
-    page_text,
     rises_of_plain,
 )
 from experiments.nuclei.unseen_data import (
@@ -209,17 +208,6 @@ def test_trainings_of_other_lengths_are_compared_at_their_ends():
     table = page_table(scores).set_index("method")
     assert table.loc[TWICE, "time over plain"] == pytest.approx(2)
     assert table.loc[WORST, f"{MEAN} - {TWICE}"].startswith("-10.0 [")
-
-
-@pytest.mark.parametrize("gain", [0.1, -0.1, 0.0])
-def test_the_page_says_what_the_numbers_say(gain):
-    def mean(method, domain, seed):
-        noise = 0.01 * (seed - 1) * (method == WORST)
-        return 0.5 + gain * (method == WORST) + noise
-
-    text = page_text(made_scores(mean), n_seeds=3)
-    assert ("They are worth building" in text) == (gain > 0)
-    assert "It has not converged: " in text
 
 
 def test_a_table_without_the_column_of_the_domains_is_one_line(tmp_path, capsys):

@@ -5,22 +5,17 @@ import torch
 
 from experiments.datasets.nuclei import Image
 from experiments.nuclei.training import BATCH, draw_patches, new_network
-from experiments.nuclei.wrong_labels import page_text
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, RIGHT_KIND, spoilt_images
 from experiments.nuclei.wrong_labels_methods import (
     DORO,
-    FINETUNED,
     L2RW,
-    METHODS,
     PLAIN,
     RANDOM,
-    RIGHT,
     TRAININGS,
     planned_runs,
 )
-from experiments.nuclei.wrong_labels_results import all_cases, all_scores, case_table
+from experiments.nuclei.wrong_labels_results import case_table
 from experiments.nuclei.wrong_labels_training import LearningSampler, RandomSampler, WatchedSampler
-from experiments.spoilt_labels.percentiles import bound_table
 from experiments.spoilt_labels.separation import separation_table
 from experiments.spoilt_labels.spoiling import KINDS
 from nnunet_dro.losses import DiceCELoss
@@ -141,34 +136,3 @@ def test_suspects_have_high_losses_or_low_weights():
     assert (loss["auc"], weight["auc"]) == (pytest.approx(2 / 3), 1)
     assert loss["auc_rare"] == 1
     assert loss["found_rare"] == 1
-
-
-def made_tables(dice_of):
-    runs, made = planned_runs([0, 1, 2], 10), {}
-    for name, run in runs.items():
-        method = name.rsplit("-", 1)[0]
-        dice = {modality: dice_of(method, modality) + 0.01 * run.seed for modality in (COMMON, RARE)}
-        finetuned = 0.5 if method == PLAIN else None
-        made[name] = made_content(dice, cases=made_cases(), finetuned=finetuned)
-    finished = {name: (run, made[name]) for name, run in runs.items()}
-    cases = all_cases(finished)
-    return all_scores(finished), separation_table(cases), bound_table(cases)
-
-
-def test_the_page_says_what_the_numbers_say():
-    def dice_of(method, modality):
-        if method == RIGHT:
-            return 0.85
-        return 0.6 + 0.1 * (method == L2RW) - 0.2 * (method == DORO and modality == RARE)
-
-    scores, *of_cases = made_tables(dice_of)
-    assert set(scores["method"]) == set(METHODS)
-    text = page_text(scores, *of_cases, n_seeds=3)
-    assert "**Long enough?** Yes: the lowest Dice of fluorescence" in text
-    assert "on right labels only was 85.0 at the end. From" in text
-    assert "To leave them out changes fluorescence by +25.0 [+25.0, +25.0] points" in text
-    assert f"in place of `{FINETUNED}` changes fluorescence by +21.0" in text
-    scores, *of_cases = made_tables(lambda method, modality: 0.7)
-    text = page_text(scores, *of_cases, n_seeds=3)
-    assert "No: the lowest Dice of fluorescence" in text
-    assert "what follows holds for trainings that have not converged" in text

@@ -15,18 +15,7 @@ from nnunet_dro.trainers.gils.perturbation import Perturbed, ascend
 from nnunet_dro.trainers.gils.perturbation_log import Example, PerturbationLog, draw_example, make_example
 from nnunet_dro.trainers.log.case_curves import save_picture
 from nnunet_dro.trainers.nnUNetTrainerLS import nnUNetTrainerLS
-from nnunet_dro.trainers.registry import trainer_class
 from tests.trainers.draws import draws_of
-
-
-def started(make_trainer, cls, configuration="2d_small", kind="labels"):
-    torch.manual_seed(0)
-    np.random.seed(0)
-    trainer = make_trainer(cls, configuration, kind)
-    trainer.initialize()
-    trainer.network.train()
-    loader, _ = trainer.get_dataloaders()
-    return trainer, loader
 
 
 def same_weights(mine, other):
@@ -48,8 +37,8 @@ def cross_entropies_of(trainer, batch):
         )
 
 
-def test_label_smoothing_is_in_the_training_loss_and_not_in_the_validation_loss(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerLS_alpha0.3"))
+def test_label_smoothing_is_in_the_training_loss_and_not_in_the_validation_loss(start):
+    trainer, loader = start("nnUNetTrainerLS_alpha0.3", "2d_small")
     assert trainer.loss.per_case.voxel_loss.smoothing == 0.3
     batch = next(loader)
     output = [level.detach() for level in trainer.network(batch["data"])]
@@ -67,9 +56,9 @@ def test_label_smoothing_is_in_the_training_loss_and_not_in_the_validation_loss(
     assert float(smoothed - hard) > 1e-4
 
 
-def test_no_smoothing_is_nnunet(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerLS_alpha0"))
-    plain = started(make_trainer, nnUNetTrainer)[0]
+def test_no_smoothing_is_nnunet(start):
+    trainer, loader = start("nnUNetTrainerLS_alpha0", "2d_small")
+    plain = start(nnUNetTrainer, "2d_small")[0]
     plain.network.load_state_dict(trainer.network.state_dict())
     for _ in range(3):
         batch = next(loader)
@@ -79,9 +68,9 @@ def test_no_smoothing_is_nnunet(make_trainer):
 
 
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
-def test_without_ascent_it_is_label_smoothing_twice(make_trainer, monkeypatch, configuration):
-    gils, loader = started(make_trainer, trainer_class("nnUNetTrainerGILS_alpha0.2"), configuration)
-    smoothed = started(make_trainer, trainer_class("nnUNetTrainerLS_alpha0.2"), configuration)[0]
+def test_without_ascent_it_is_label_smoothing_twice(start, monkeypatch, configuration):
+    gils, loader = start("nnUNetTrainerGILS_alpha0.2", configuration)
+    smoothed = start("nnUNetTrainerLS_alpha0.2", configuration)[0]
     smoothed.network.load_state_dict(gils.network.state_dict())
     monkeypatch.setattr(
         f"{nnUNetTrainerGILS.__module__}.ascend", lambda *given, steps, **more: ascend(*given, steps=0, **more)
@@ -94,9 +83,9 @@ def test_without_ascent_it_is_label_smoothing_twice(make_trainer, monkeypatch, c
     assert same_weights(gils, smoothed)
 
 
-def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerGILS_T3_eta0.3"))
-    other = started(make_trainer, nnUNetTrainerLS)[0]
+def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(start):
+    trainer, loader = start("nnUNetTrainerGILS_T3_eta0.3", "2d_small")
+    other = start(nnUNetTrainerLS, "2d_small")[0]
     other.network.load_state_dict(trainer.network.state_dict())
     batch = next(loader)
     generated = trainer._perturb(batch["data"], batch["target"])
@@ -118,18 +107,18 @@ def test_first_a_step_on_the_generated_batch_and_then_one_on_the_original(make_t
     assert trainer.hardness_log._draws.sum() == len(batch["data"]), "a case counts once"
 
 
-def test_voxels_without_a_label_do_not_count(make_trainer):
-    trainer, loader = started(make_trainer, nnUNetTrainerGILS, "3d_small", "ignore")
+def test_voxels_without_a_label_do_not_count(start):
+    trainer, loader = start(nnUNetTrainerGILS, "3d_small", "ignore")
     batch = next(loader)
     counts = trainer._n_annotated(batch["target"])
     expected = [int((target != 3).sum()) for target in batch["target"][0]]
     assert counts.tolist() == expected
     assert min(expected) < 32**3
     assert trainer._perturb(batch["data"], batch["target"]).data.isfinite().all()
-    regions, loader = started(make_trainer, nnUNetTrainerGILS, "3d_small", "regions_ignore")
+    regions, loader = start(nnUNetTrainerGILS, "3d_small", "regions_ignore")
     target = next(loader)["target"]
     assert regions._n_annotated(target).tolist() == [int((mark == 0).sum()) for mark in target[0][:, -1]]
-    assert started(make_trainer, nnUNetTrainerGILS)[0]._n_annotated(target) is None
+    assert start(nnUNetTrainerGILS, "2d_small")[0]._n_annotated(target) is None
 
 
 def test_the_labels_of_the_stage_before_stay(make_trainer):
@@ -152,8 +141,8 @@ class WithoutDeepSupervision(nnUNetTrainerGILS):
         self.enable_deep_supervision = False
 
 
-def test_it_trains_without_deep_supervision(make_trainer):
-    trainer, loader = started(make_trainer, WithoutDeepSupervision)
+def test_it_trains_without_deep_supervision(start):
+    trainer, loader = start(WithoutDeepSupervision, "2d_small")
     batch = next(loader)
     assert isinstance(batch["target"], torch.Tensor)
     before = trainer._perturb(batch["data"], batch["target"])
@@ -182,14 +171,14 @@ class OwnNetworkNamed(OwnNetwork):
     features_module = "head"
 
 
-def test_a_network_of_ones_own_changes_alike_in_patches_of_any_size(make_trainer):
+def test_a_network_of_ones_own_changes_alike_in_patches_of_any_size(start, make_trainer):
     with pytest.raises(
         ValueError, match=r"`features_module` .* Headless has no `decoder.seg_layers`, as .* body, head, dec"
     ):
         make_trainer(OwnNetwork, "2d_small").initialize()
-    trainer, loader = started(make_trainer, OwnNetworkNamed)
+    trainer, loader = start(OwnNetworkNamed, "2d_small")
     assert np.isfinite(trainer.train_step(next(loader))["loss"])
-    trainer = started(make_trainer, OwnNetworkNamed)[0]
+    trainer = start(OwnNetworkNamed, "2d_small")[0]
     with torch.no_grad():
         trainer.network.head.weight.mul_(10)
     changes = []
@@ -205,8 +194,8 @@ def test_a_network_of_ones_own_changes_alike_in_patches_of_any_size(make_trainer
     assert min(changes) > 0.01
 
 
-def test_the_change_of_the_images_is_bounded_on_request(make_trainer):
-    trainer, loader = started(make_trainer, trainer_class("nnUNetTrainerGILS_T2_eta10_rms0.05"))
+def test_the_change_of_the_images_is_bounded_on_request(start):
+    trainer, loader = start("nnUNetTrainerGILS_T2_eta10_rms0.05", "2d_small")
     batch = next(loader)
     done = trainer._perturb(batch["data"], batch["target"])
     deviation = batch["data"].flatten(1).std(1, correction=0)
@@ -214,9 +203,9 @@ def test_the_change_of_the_images_is_bounded_on_request(make_trainer):
     assert (done.change > 0.02 * deviation).all()
 
 
-def test_a_warm_up_is_label_smoothing(make_trainer):
-    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerGILS_T1_warmup1_2epochs"))
-    other = started(make_trainer, nnUNetTrainerLS)[0]
+def test_a_warm_up_is_label_smoothing(start):
+    trainer, _ = start("nnUNetTrainerGILS_T1_warmup1_2epochs", "2d_small")
+    other = start(nnUNetTrainerLS, "2d_small")[0]
     other.network.load_state_dict(trainer.network.state_dict())
     trainer.on_train_start()
     trainer.on_train_epoch_start()
@@ -249,8 +238,8 @@ def rows_of(folder):
 
 @pytest.mark.parametrize("kind", ["labels", "regions_ignore"])
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
-def test_an_epoch_leaves_a_row_a_picture_and_a_line(make_trainer, configuration, kind):
-    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerGILS_T2_eta0.1"), configuration, kind)
+def test_an_epoch_leaves_a_row_a_picture_and_a_line(start, make_trainer, configuration, kind):
+    trainer, _ = start("nnUNetTrainerGILS_T2_eta0.1", configuration, kind)
     trainer.on_train_start()
     folder, loader = Path(trainer.output_folder), trainer.dataloader_train
     pictures = []
@@ -269,7 +258,7 @@ def test_an_epoch_leaves_a_row_a_picture_and_a_line(make_trainer, configuration,
     log = Path(trainer.log_file).read_text()
     assert log.count("Perturbation: root mean square change of the images") == 2
 
-    resumed = make_trainer(trainer_class("nnUNetTrainerGILS_T2_eta0.1"), configuration, kind)
+    resumed = make_trainer("nnUNetTrainerGILS_T2_eta0.1", configuration, kind)
     resumed.initialize()
     resumed.current_epoch = 1
     resumed.on_train_start()
@@ -280,8 +269,8 @@ def test_an_epoch_leaves_a_row_a_picture_and_a_line(make_trainer, configuration,
     assert [row["epoch"] for row in again] == ["0", "1"]
 
 
-def test_a_full_disk_does_not_stop_the_training(make_trainer, monkeypatch):
-    trainer, _ = started(make_trainer, trainer_class("nnUNetTrainerGILS_T1"))
+def test_a_full_disk_does_not_stop_the_training(start, monkeypatch):
+    trainer, _ = start("nnUNetTrainerGILS_T1", "2d_small")
     trainer.on_train_start()
 
     def full(*_):

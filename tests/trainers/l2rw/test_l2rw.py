@@ -4,38 +4,12 @@ import csv
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from nnunet_dro.trainers.l2rw.nnUNetTrainerL2RW import trusted_batch_size, trusted_cases
-from nnunet_dro.trainers.registry import trainer_class
 
-
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
-    np.random.seed(0)
-
-
-@pytest.fixture
-def make(make_trainer):
-    def make(configuration="3d_small", kind="labels", options="", fold=0):
-        return make_trainer(trainer_class(f"nnUNetTrainerL2RW{options}"), configuration, kind, fold)
-
-    return make
-
-
-@pytest.fixture
-def started(make):
-    def start(*args, **named):
-        trainer = make(*args, **named)
-        trainer.initialize()
-        trainer.network.train()
-        loader, _ = trainer.get_dataloaders()
-        return trainer, loader
-
-    return start
+NAME = "nnUNetTrainerL2RW"
 
 
 @pytest.fixture
@@ -50,8 +24,8 @@ def cases_of(trainer):
     return [str(case) for case in trainer.do_split()[0]]
 
 
-def test_trusted_are_the_training_cases_that_say_yes(make, table):
-    trainer = make()
+def test_trusted_are_the_training_cases_that_say_yes(make_trainer, table):
+    trainer = make_trainer(NAME)
     cases = cases_of(trainer)
     table.write_text(f"case,trusted\n{cases[2]}, Yes \n{cases[0]},yes\n{cases[1]},no\n{cases[3]},\n")
     assert trusted_cases(trainer, cases) == [cases[0], cases[2]], "no row and no entry are no trust"
@@ -67,8 +41,8 @@ def test_trusted_are_the_training_cases_that_say_yes(make, table):
         ("case,trusted\n{validation},yes\n", r"training cases of fold 0, got yes only for other cases \({validation}"),
     ],
 )
-def test_a_table_without_trusted_cases_stops_before_anything_is_trained(make, table, text, message):
-    trainer = make()
+def test_a_table_without_trusted_cases_stops_before_anything_is_trained(make_trainer, table, text, message):
+    trainer = make_trainer(NAME)
     training, validation = trainer.do_split()
     names = {"validation": validation[0]}
     table.write_text(text.format(training[0], **names))
@@ -76,9 +50,9 @@ def test_a_table_without_trusted_cases_stops_before_anything_is_trained(make, ta
         trainer._check_before_training()
 
 
-def test_no_case_table_says_what_to_write(make, project):
+def test_no_case_table_says_what_to_write(make_trainer, project):
     raw = project("labels").raw / "cases.csv"
-    trainer = make()
+    trainer = make_trainer(NAME)
     shutil.move(raw, raw.with_suffix(".away"))
     try:
         with pytest.raises(FileNotFoundError, match=r"`trusted` must be a column .* has no case table. Write "):
@@ -92,8 +66,8 @@ def test_a_large_batch_has_few_trusted_cases():
 
 
 @pytest.mark.parametrize(("configuration", "n_trusted"), [("2d_small", 4), ("3d_small", 2)])
-def test_the_trusted_batches_have_trusted_cases_alone(started, configuration, n_trusted):
-    trainer, loader = started(configuration)
+def test_the_trusted_batches_have_trusted_cases_alone(start, configuration, n_trusted):
+    trainer, loader = start(NAME, configuration)
     names = loader.generator.table.cases if hasattr(loader, "generator") else loader.data_loader.table.cases
     own = trainer.dataloader_trusted
     trusted = getattr(own, "generator", None) or own.data_loader
@@ -111,11 +85,11 @@ def one_step(trainer, batch, trusted):
     return trainer.train_step(batch)
 
 
-def test_a_step_is_nnunets_step_on_the_weighted_losses(started):
-    trainer, loader = started("3d_small")
+def test_a_step_is_nnunets_step_on_the_weighted_losses(start):
+    trainer, loader = start(NAME)
     batch, trusted = next(loader), next(trainer.dataloader_trusted)
     found = trainer._learning().gradient((batch["data"], batch["target"]), (trusted["data"], trusted["target"]))
-    other = started("3d_small")[0]
+    other = start(NAME)[0]
     other.network.load_state_dict(trainer.network.state_dict())
     losses = other.loss.per_case(other.network(batch["data"]), batch["target"]).losses
     (found.weights * losses).sum().backward()
@@ -128,8 +102,8 @@ def test_a_step_is_nnunets_step_on_the_weighted_losses(started):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
-def test_both_ways_to_the_weights_make_the_same_step(started):
-    trainers, loaders = zip(*(started("2d_small") for _ in range(2)), strict=True)
+def test_both_ways_to_the_weights_make_the_same_step(start):
+    trainers, loaders = zip(*(start(NAME, "2d_small") for _ in range(2)), strict=True)
     trainers[1].network.load_state_dict(trainers[0].network.state_dict())
     batch, trusted = next(loaders[0]), next(trainers[0].dataloader_trusted)
     for trainer, at_once in zip(trainers, (False, True), strict=True):
@@ -146,8 +120,8 @@ def against(batch):
     return {**batch, "target": [(target + 1) % 3 for target in batch["target"]]}
 
 
-def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(started, tmp_path):
-    trainer, loader = started("3d_small")
+def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(start, tmp_path):
+    trainer, loader = start(NAME)
     trainer.train_step(next(loader))  # momentum
     trusted = next(trainer.dataloader_trusted)
     for _ in range(20):  # the network learns what the trusted cases say, so that their opposite is against it
@@ -164,7 +138,7 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(started, tmp_pa
     )
     trainer.weights_log.end_epoch(0, tmp_path)
     assert trainer.weights_log.rows[-1]["n_without_step"] == 1
-    trainer, loader = started("2d_small")
+    trainer, loader = start(NAME, "2d_small")
     for _ in range(5):
         trainer.train_step(next(loader))
     assert trainer._fastest_way is None
@@ -172,9 +146,9 @@ def test_a_batch_that_does_not_help_makes_no_step_and_is_counted(started, tmp_pa
         assert "weights are computed " in file.read()
 
 
-def test_wrong_references_weigh_less_than_right_ones(started):
+def test_wrong_references_weigh_less_than_right_ones(start):
     """The claim of Ren et al. 2018, on one batch: what contradicts the trusted cases is not learnt from."""
-    trainer, loader = started("3d_small")
+    trainer, loader = start(NAME)
     trusted = next(trainer.dataloader_trusted)
     for _ in range(10):
         found = trainer._learning().gradient((trusted["data"], trusted["target"]), (trusted["data"], trusted["target"]))
@@ -191,8 +165,8 @@ def test_wrong_references_weigh_less_than_right_ones(started):
     assert found.weights[:n].mean() > 3 * found.weights[n:].mean()
 
 
-def test_an_overflow_in_half_precision_skips_the_step_and_lowers_the_scale(started):
-    trainer, loader = started("3d_small")
+def test_an_overflow_in_half_precision_skips_the_step_and_lowers_the_scale(start):
+    trainer, loader = start(NAME)
     trainer.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
     before = [parameter.clone() for parameter in trainer.network.parameters()]
     trainer.train_step(next(loader))
@@ -204,12 +178,12 @@ def test_an_overflow_in_half_precision_skips_the_step_and_lowers_the_scale(start
     assert not all(map(torch.equal, before, trainer.network.parameters()))
 
 
-def test_the_scale_of_half_precision_cancels(started):
-    trainer, loader = started("3d_small")
+def test_the_scale_of_half_precision_cancels(start):
+    trainer, loader = start(NAME)
     batch, trusted = next(loader), next(trainer.dataloader_trusted)
     state = {name: value.clone() for name, value in trainer.network.state_dict().items()}
     one_step(trainer, batch, trusted)
-    scaled = started("3d_small")[0]
+    scaled = start(NAME)[0]
     scaled.network.load_state_dict(state)
     scaled.grad_scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
     one_step(scaled, batch, trusted)
@@ -217,8 +191,8 @@ def test_the_scale_of_half_precision_cancels(started):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
-def test_the_weights_are_written_and_go_on_after_a_restart(make):
-    trainer = make("3d_small", options="_3epochs_2iters")
+def test_the_weights_are_written_and_go_on_after_a_restart(make_trainer):
+    trainer = make_trainer(f"{NAME}_3epochs_2iters")
     trainer.on_train_start()
     folder = Path(trainer.output_folder)
     for epoch in range(2):
@@ -244,15 +218,15 @@ def test_the_weights_are_written_and_go_on_after_a_restart(make):
     assert mean == pytest.approx(1, abs=1e-4), "relative weights have the mean 1"
     assert (folder / "weights.png").stat().st_size > 10_000
 
-    resumed = make("3d_small", options="_3epochs_2iters")
+    resumed = make_trainer(f"{NAME}_3epochs_2iters")
     resumed.load_checkpoint(str(folder / "checkpoint_latest.pth"))
     resumed.on_train_start()
     assert [row["epoch"] for row in resumed.weights_log.rows] == list(range(resumed.current_epoch))
     assert len(list(csv.DictReader((folder / "weights.csv").read_text().splitlines()))) == 8 * resumed.current_epoch
 
 
-def test_batch_norm_over_several_gpus_is_refused(make):
-    trainer = make()
+def test_batch_norm_over_several_gpus_is_refused(make_trainer):
+    trainer = make_trainer(NAME)
     trainer.is_ddp = True
     trainer.network = torch.nn.Module()
     trainer.network.module = torch.nn.Sequential(torch.nn.SyncBatchNorm(3))
