@@ -41,7 +41,7 @@ def test_intervals_to_read_hold_where_failures_are_in_the_sample():
     assert rare[20] < 0.5
 
 
-def test_the_correction_for_skewness_is_no_worse_than_what_else_was_considered():
+def test_the_correction_for_skewness_is_no_worse_than_the_alternatives():
     chosen, t, drawn = (
         rows(kind, "mean").set_index(["shape", "n"])["coverage"] for kind in ("to read", "Student's t", "bootstrap-t")
     )
@@ -64,7 +64,7 @@ def test_the_table_of_the_docs_is_that_of_the_study():
     assert with_table(page, STUDY) == page, "Run: python benchmarks/coverage.py --docs"
 
 
-def test_printed_intervals_of_several_trainings_cover_93_percent_and_others_do_not():
+def test_printed_intervals_of_several_trainings_cover_93_percent():
     trainings = pd.read_csv(RESULTS / "coverage_trainings.csv", keep_default_na=False, na_values=[""])
     least = trainings[trainings["samples"] > 0].groupby(["method", "statistic"])["coverage"].min()
 

@@ -65,7 +65,7 @@ def uncounted(tmp_path):
 EVERY_LESION_METRIC = [name for name, metric in METRICS.items() if metric.on_lesions]
 
 
-def test_without_instances_there_is_nothing_on_lesions_also_of_an_earlier_run(study):
+def test_without_instances_nothing_is_on_lesions_nor_left_of_earlier_runs(study):
     assert run_evaluate(study, "--instances", "tumour").exit_code == 0
     (study / "out" / "cases.html").write_text("A viewer of the earlier scores.")
     (study / "out" / "notes.txt").write_text("mine")

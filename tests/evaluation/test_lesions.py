@@ -74,7 +74,7 @@ def test_one_to_one_takes_the_pair_with_the_largest_iou_first():
     assert row["lesion_dice"] == pytest.approx(2 * 3 / (3 + 6) / 2)
 
 
-def test_overlap_compares_a_lesion_with_all_its_parts_and_a_part_with_all_its_lesions():
+def test_overlap_compares_a_lesion_with_all_its_parts_and_vice_versa():
     row = scored(line(1, 1, 1, 1, 1, 0, 0, 1, 0), line(1, 0, 1, 0, 1, 1, 1, 1, 0), match="overlap")
 
     # The first lesion meets three predicted ones of 1, 1 and 4 voxels; the second only the last of them.

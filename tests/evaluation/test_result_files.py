@@ -133,7 +133,7 @@ def test_nothing_defined_is_still_evaluated_compared_and_reported(tmp_path):
     assert run("compare", *twice, "-o", tmp_path / "both", "--bootstrap", 10).exit_code == 0
 
 
-def test_report_is_made_again_and_shows_the_worst_cases_from_another_folder(tmp_path, monkeypatch):
+def test_report_is_made_again_with_the_worst_cases_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_study(tmp_path, shifts=(0, 3))
     for n in range(2):

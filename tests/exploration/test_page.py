@@ -50,7 +50,7 @@ def test_the_terminal_has_eighty_columns(found):
     assert max(map(len, terminal(found).splitlines())) <= 80
 
 
-def test_the_picture_shows_the_tested_half_of_each_combination_and_its_rest(found, open_page):
+def test_the_picture_shows_the_tested_half_of_a_combination_and_its_rest(found, open_page):
     page = open_page(exploration_files(found)["report.html"])
     assert page.errors() == []
     assert page.requests() == []

@@ -59,7 +59,7 @@ def test_it_is_brute_force(max_attributes, n_patients):
     assert len(steps) == search.n_sets
 
 
-def test_of_the_same_cases_the_combination_with_the_fewest_attributes_counts_and_the_others_are_named():
+def test_of_the_same_cases_the_shortest_combination_counts():
     codes = np.tile([0, 0, 1, 1], 10)
     others = np.tile([0, 1, 0, 1], 10)
     attributes = [

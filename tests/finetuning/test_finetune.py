@@ -78,7 +78,7 @@ def edit(checkpoint, change):
     torch.save(content, checkpoint)
 
 
-def test_it_starts_with_all_weights_the_heads_included_and_the_schedule_of_its_name(target, source):
+def test_it_starts_with_all_weights_and_the_schedule_of_its_name(target, source):
     model = read_source(find_source(KEPT.name, target))
 
     path = write_first_checkpoint(target, TRAINER, model, device="cpu")
@@ -120,7 +120,7 @@ def test_one_pass_fills_the_stale_losses_unless_training_is_plain(target, source
     assert "One pass" not in log_of(started)
 
 
-def test_a_stopped_finetuning_goes_on_with_its_losses_and_its_learning_rate(target, source):
+def test_a_stopped_finetuning_goes_on_with_its_losses_and_learning_rate(target, source):
     write_first_checkpoint(target, TRAINER, read_source(source), device="cpu")
     trainer = continued(target, TRAINER)
     start = trainer.on_epoch_start

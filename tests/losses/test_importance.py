@@ -110,7 +110,7 @@ def test_the_exact_weight_is_what_an_update_does_to_the_probability(momentum, ho
 
 @MOMENTA
 @pytest.mark.parametrize("seed", range(5))
-def test_the_weight_is_what_an_update_does_to_the_odds_against_another_case(momentum, seed):
+def test_the_weight_is_what_an_update_does_to_the_odds_against_another(momentum, seed):
     draws, fresh, before, after = change_of_probabilities(momentum, seed)
     (case,) = draws.indices
     other = (case + 1) % len(before)

@@ -154,7 +154,7 @@ def test_no_case_that_helps_is_no_step(at_once):
 
 
 @WAYS
-def test_the_scale_of_the_loss_cancels_in_the_weights_and_stays_in_the_gradient(at_once):
+def test_the_scale_of_the_loss_cancels_in_the_weights_alone(at_once):
     network, loss = unet(2), LOSSES["labels"]
     cases, trusted = batch(3, 2), batch(2, 2)
     plain = learned(network, loss, at_once=at_once).gradient(cases, trusted)
@@ -247,7 +247,7 @@ def test_at_once_works_with_any_loss():
     torch.testing.assert_close(both[0].gradient, both[1].gradient, rtol=1e-4, atol=1e-6)
 
 
-def test_a_network_without_forward_derivatives_is_gone_through_case_by_case():
+def test_a_network_without_forward_derivatives_is_seen_case_by_case():
     class NoForwardDerivative(torch.autograd.Function):
         @staticmethod
         def forward(ctx, values):

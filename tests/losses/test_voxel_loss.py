@@ -119,7 +119,7 @@ def separated_margins(weights, *, until, **adjustment):
     return rare, common
 
 
-def test_only_the_multiplicative_adjustment_moves_the_boundary_of_separated_data():
+def test_only_the_multiplicative_adjustment_moves_a_separated_boundary():
     """Kini et al. 2021: the margins of separated classes end in the ratio of the scales; shifts and weights fade."""
     ratio = (0.9 / 0.1) ** 0.5
     rare, common = separated_margins((1.0, 1.0), until=75, shares=(0.1,), gamma=0.5)

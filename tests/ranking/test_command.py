@@ -123,7 +123,7 @@ def test_what_changed_is_scored_again(challenge, monkeypatch, change):
         assert pd.read_csv(kept.with_name("scores.csv"))["dice"][0] == 0
 
 
-def test_a_missing_prediction_stops_before_anything_is_scored_or_is_the_worst(challenge):
+def test_a_missing_prediction_stops_before_scoring_or_is_the_worst(challenge):
     (challenge / "submissions" / "good" / "case_00.nii.gz").unlink()
 
     check_refused(run_rank(challenge), challenge, "case_00", "The team is 'good'", "--missing worst")

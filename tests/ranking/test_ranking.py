@@ -58,7 +58,7 @@ def test_smaller_distances_are_better():
     assert scores.set_index("team")["score"].to_dict() == {"near": 1.5, "far": 3.5}
 
 
-def test_a_missed_label_is_last_in_its_case_and_the_largest_distance_in_the_mean():
+def test_a_missed_label_is_last_and_the_largest_distance_in_the_mean():
     teams = {
         "misses": evaluation_of("misses", {"hd95": {"liver": [np.nan, 1.0]}}, missed=[0]),
         "far": evaluation_of("far", {"hd95": {"liver": [9.0, 3.0]}}),

@@ -47,7 +47,7 @@ def weights_of(trainer, batch):
 
 
 @pytest.mark.parametrize("configuration", ["2d_small", "3d_small"])
-def test_the_weights_at_the_step_are_in_the_loss_and_not_in_the_reported_one(started, configuration):
+def test_the_weights_at_the_step_are_not_in_the_reported_loss(started, configuration):
     trainer = started("nnUNetTrainerGroupDRO_site_nu0.5", configuration)
     table, batch = trainer.hardness_log.table, next(trainer.dataloader_train)
     site = np.array(trainer.groups(table.cases))

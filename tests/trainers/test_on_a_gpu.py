@@ -112,7 +112,7 @@ def test_learning_to_reweight_waits_no_oftener_in_either_way(on_gpu, at_once):
 
 
 @pytest.mark.parametrize("name", ["nnUNetTrainerDRO", "nnUNetTrainerL2RW", "nnUNetTrainerGILS"])
-def test_an_overflow_in_half_precision_skips_the_optimiser_and_not_the_losses(on_gpu, name):
+def test_an_overflow_in_half_precision_skips_the_optimiser_alone(on_gpu, name):
     gpu, trainer, batch = on_gpu(name)
     steps = []
     trainer.optimizer.register_step_post_hook(lambda *_: steps.append("step"))

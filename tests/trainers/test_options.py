@@ -230,7 +230,7 @@ def test_a_switch_that_is_on_anyway_is_no_option_of_a_trainer():
         ("_beta0", UNIFORM),
     ],
 )
-def test_the_default_trainer_draws_by_the_share_unless_another_option_decides(suffix, rule):
+def test_the_default_draws_by_the_share_unless_another_option_decides(suffix, rule):
     options = options_from_name(f"nnUNetTrainerDRO{suffix}", base="nnUNetTrainerDRO", kind=DROOptions)
     assert options.rule() == rule
     assert options.history.hardness == "pooled"

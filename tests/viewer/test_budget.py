@@ -43,7 +43,7 @@ def test_channels_then_the_least_urgent_cases_go_until_it_fits(folder):
     assert found.n_bytes <= 0.03 * MB
 
 
-def test_no_room_for_any_case_or_a_missing_image_is_refused_before_any_is_read(folder):
+def test_no_room_or_a_missing_image_is_refused_before_any_is_read(folder):
     with pytest.raises(ValueError, match=r"`viewer_mb` must be at least 1\.1 to .* case, 'case_00', got 1\. Raise"):
         shown(folder, most_mb=1, frame_bytes=MB)
     seen = []

@@ -87,7 +87,7 @@ def test_intervals_are_those_of_the_complete_pairs():
     assert (row["n"], row["n_undefined"]) == (20, 3)
 
 
-def test_pairs_with_a_value_in_one_method_for_an_unknown_reason_are_noted_and_left_out_of_the_strata():
+def test_pairs_with_one_value_for_an_unknown_reason_are_left_out_and_noted():
     comparison = compare(two([NAN, 0.5, NAN], [0.0, 0.6, NAN]), n_resamples=0)
 
     assert len(comparison.notes) == 1

@@ -55,7 +55,7 @@ def test_the_interval_of_the_mean_puts_two_intervals_of_scipy_together(n_baselin
 
 
 @pytest.mark.parametrize("training", [0.0, 0.05])
-def test_the_interval_covers_a_known_difference_where_that_of_the_cases_does_not(training):
+def test_the_interval_covers_what_that_of_the_cases_alone_does_not(training):
     # The spread of cases makes an error of 0.07 / sqrt(60) = 0.009, that of trainings one of 0.05 / sqrt(3) = 0.029.
     rng = np.random.default_rng(2)
     pairs = []

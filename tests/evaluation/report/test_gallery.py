@@ -131,7 +131,7 @@ def test_a_label_or_a_case_without_files_is_named(dataset):
         gallery_entries(evaluation(), images, files, labels=LABELS)
 
 
-def test_image_of_another_shape_is_refused_and_of_a_slightly_other_header_shown(dataset):
+def test_image_of_another_shape_is_refused_and_of_nearly_its_header_shown(dataset):
     images, files = dataset
     write(images / "case_0000_0000.nii.gz", np.zeros((10, 20, 24), dtype=np.float32), spacing=(1, 2, 5.5))
     assert gallery_entries(evaluation(), images, files, labels=LABELS)

@@ -55,7 +55,7 @@ def small_limits(monkeypatch):
     monkeypatch.setattr(documents, "_MOST_FINDINGS", 2)
 
 
-def test_the_worst_labels_fill_the_room_in_their_order_and_the_others_are_named(large):
+def test_the_worst_labels_fill_the_room_and_the_others_are_counted(large):
     assert worst_labels(large.strata, large.worst, "centre", most_rows=20) == (LABELS, "")
     labels, left_out = worst_labels(large.strata, large.worst, "centre", most_rows=7)
     assert labels == LABELS[-3:]

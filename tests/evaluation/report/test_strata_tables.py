@@ -79,7 +79,7 @@ def test_failures_are_counted_and_bounded_by_what_so_few_cases_show():
     assert "< 50" not in entries(tables(evaluation)[0])
 
 
-def test_columns_of_missed_and_invented_labels_are_there_where_there_are_any():
+def test_missed_and_invented_labels_have_columns_where_there_are_any():
     evaluation = evaluation_of(*scores_of(60))
     missed = replace(evaluation, strata=evaluation.strata.assign(n_missed=1, n_invented=0, n_left_out=1))
     row = entries(tables(missed)[0])
@@ -88,7 +88,7 @@ def test_columns_of_missed_and_invented_labels_are_there_where_there_are_any():
     assert "missed" not in entries(tables(evaluation)[0])
 
 
-def test_stratum_without_values_is_not_called_small_and_none_needs_intervals():
+def test_stratum_without_values_is_not_small_and_none_needs_intervals():
     scores, strata = scores_of(3, labels=("one",))
     scores["dice"] = math.nan
     table = tables(evaluation_of(scores, strata))[0]

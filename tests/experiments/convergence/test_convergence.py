@@ -86,7 +86,7 @@ def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
 
 
 @pytest.mark.slow
-def test_the_experiment_runs_two_trainings_at_the_same_time_and_goes_on_where_it_stopped(tmp_path):
+def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
     words = ["convergence-slices", "--quick", "--jobs", "2", "--methods", "DRO"]
     words += ["--work", str(tmp_path / "work"), "--out", str(tmp_path)]
     main(words)

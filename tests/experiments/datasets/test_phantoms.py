@@ -41,7 +41,7 @@ def test_rare_cerebellum_is_small_low_faint_and_varies(drawn):
     assert len({phantom.labels.tobytes() for phantom in drawn["rare"]}) == N_DRAWN
 
 
-def test_both_pathologies_have_wide_ventricles_and_the_common_one_the_usual_cerebellum(drawn):
+def test_both_have_wide_ventricles_and_the_common_one_the_usual_cerebellum(drawn):
     def white_matter(phantom_list):
         return np.array([(phantom.labels == LABELS["white_matter"]).sum() for phantom in phantom_list])
 

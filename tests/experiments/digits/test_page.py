@@ -20,7 +20,7 @@ RUN = planned_runs([0], quick=False)[0]
         ([float("nan")] * 4, True, "single"),
     ],
 )
-def test_verdict_asks_for_the_interval_of_the_last_quarter_and_for_erms_plateau(lows, reached, expected):
+def test_verdict_asks_for_the_last_quarters_interval_and_erms_plateau(lows, reached, expected):
     rows = pd.DataFrame({"low": lows, "high": [low + 5 for low in lows]})
     assert verdict(rows, reached=reached) == expected
     assert expected in VERDICTS

@@ -44,7 +44,7 @@ def test_split_cuts_the_rare_digit_averages_pixels_and_depends_on_the_seed(made_
     assert not torch.equal(split.train_images, other.train_images)
 
 
-def test_split_has_the_same_test_images_and_more_of_the_same_3s_for_a_larger_share(made_digits):
+def test_a_larger_share_has_the_same_test_images_and_more_of_the_same_3s(made_digits):
     images, labels = made_digits
     # Each image of one value of its own, which survives the averaging and the standardisation of its own training set.
     images = np.repeat(np.arange(250.0)[:, None], 784, axis=1)

@@ -53,7 +53,7 @@ def test_quarters_are_those_of_the_epochs_also_from_the_file():
     pd.testing.assert_frame_equal(trainings_table(epochs), trainings_table(again))
 
 
-def test_gains_are_differences_to_erm_of_the_same_seed_with_a_t_interval_over_the_seeds():
+def test_gains_are_differences_to_erm_by_seed_with_a_t_interval():
     gained = {0: 1.0, 1: 2.0, 2: 6.0}
 
     def rare(method, seed, epoch):
@@ -83,7 +83,7 @@ def test_a_plateau_asks_for_less_than_a_point_and_for_3s_that_are_fitted():
     assert found["rare_loss"].tolist() == pytest.approx([0.04, 0.04, 0.06])
 
 
-def test_falls_are_counted_in_the_first_quarter_with_what_the_training_loss_does_there():
+def test_falls_are_counted_in_the_first_quarter_with_the_loss_there():
     # The first quarter has five epochs; the fall of the sixth is none of its.
     overall = [60, 57, 57.5, 56.8, 55.8, 10]
     loss = [1.0, 1.1, 1.3, 1.2, 1.1, 9]
@@ -112,7 +112,7 @@ def test_falls_of_a_stable_training_are_none():
     assert (fall_differences(fallen)["difference"].dropna() == 0).all()
 
 
-def test_level_is_reached_when_five_epochs_have_what_erm_has_in_its_last_quarter():
+def test_level_is_reached_when_five_epochs_have_what_erm_has_at_its_end():
     def rare(method, seed, epoch):
         if method == "ERM":
             return 40.0 if epoch > 12 else 0.0

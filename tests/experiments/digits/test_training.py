@@ -32,7 +32,7 @@ def test_betas_side_by_side_are_as_alone(made_digits):
         assert curve(alone, name) == pytest.approx(curve(together, name, 1), abs=0.02)
 
 
-def test_large_beta_draws_the_rare_digit_more_often_once_every_image_was_seen(made_digits):
+def test_large_beta_draws_the_rare_digit_more_once_every_image_was_seen(made_digits):
     result = train(replace(TINY, betas=(0.0, 100.0)), split_digits(*made_digits, TINY))
     drawn, distinct = ([curve(result, name, i) for i in (0, 1)] for name in ("drawn", "distinct"))
     # 2 of 182 images are rare; the first epoch shows each image once, whatever beta.

@@ -50,7 +50,7 @@ class Spy(LearnedWeights):
         return found
 
 
-def test_l2rw_weights_are_the_rectified_products_of_gradients_with_the_trusted_one(made_digits, monkeypatch):
+def test_l2rw_weights_are_rectified_products_with_the_trusted_gradient(made_digits, monkeypatch):
     monkeypatch.setattr(Spy, "seen", [])
     monkeypatch.setattr(training, "LearnedWeights", Spy)
     split = split_pair(*made_digits, TINY)
@@ -133,7 +133,7 @@ def test_resample_draws_half_of_a_batch_from_each_digit_others_all_alike():
         np.testing.assert_array_equal(draw_batch(run, labels, np.random.default_rng(0)), many)
 
 
-def test_proportion_and_plain_are_the_same_training_where_the_digits_are_balanced(made_digits):
+def test_proportion_is_plain_training_where_the_digits_are_balanced(made_digits):
     runs = [replace(TINY, method=method, ratio=1) for method in ("plain", "proportion", "random")]
     plain, proportion, control = (train(run, split_pair(*made_digits, run)) for run in runs)
     assert replace(proportion, seconds=plain.seconds) == plain

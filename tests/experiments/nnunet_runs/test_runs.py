@@ -31,7 +31,7 @@ def test_training_uses_one_thread_the_split_and_a_folder_of_its_data(start, nnun
     assert len(list(tmp_path.glob("tiny-*"))) == 2
 
 
-def test_method_with_a_source_starts_from_its_model_and_is_trained_for_its_share(start, nnunet, tmp_path):
+def test_method_with_a_source_starts_from_its_model_for_its_share(start, nnunet, tmp_path):
     start(methods=("ERM", "beta10"), seeds=(1,), sources={"beta10": "ERM"}, factors={"beta10": 0.4})
 
     plain, finetuned = trained(nnunet)

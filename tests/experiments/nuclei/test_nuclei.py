@@ -63,7 +63,7 @@ def test_a_sampler_draws_as_the_trainer_of_its_name(trainer):
     assert sampler.draws.sum() == BATCH
 
 
-def test_group_dro_lets_the_harder_modality_count_more_and_others_count_the_same():
+def test_group_dro_alone_lets_the_harder_modality_count_more():
     images = [made_image(f"image_{i}") for i in range(2 * BATCH)]
     images = [replace(image, modality="purple" if i % 2 else "gray_smear") for i, image in enumerate(images)]
     groups, told = (Sampler(METHODS[name], images) for name in ("GroupDRO", TOLD))

@@ -72,7 +72,7 @@ def test_the_worst_of_a_linear_loss_is_the_corner_of_the_space():
     assert not found.requires_grad
 
 
-def test_the_ascent_never_makes_a_loss_smaller_and_leaves_the_network_alone():
+def test_the_ascent_makes_no_loss_smaller_and_leaves_the_network_alone():
     network, (images, labels) = new_network(0), made_batch()
     before = {name: values.clone() for name, values in network.state_dict().items()}
     space, start = StyleSpace(), random_styles(StyleSpace(), images, rng=np.random.default_rng(0))

@@ -22,7 +22,7 @@ def six():
     return images, np.array([1.0, 1, 1, 1, 1, -1]), np.array([0, 0, 0, 0, 0, 1])
 
 
-def test_squared_loss_ends_at_the_smallest_interpolating_weights_for_every_method(six):
+def test_squared_loss_ends_at_the_smallest_interpolating_weights(six):
     images, targets, _ = six
     trajectory = descend(*six, Setting("", "squared loss", 5000))
     smallest = np.linalg.pinv(images) @ targets
@@ -124,7 +124,7 @@ def test_polynomial_tail_ends_at_directions_that_depend_on_the_weights(six, loss
     assert distances(trajectory, directions=True)[-1, 1] == pytest.approx(apart, rel=0.1)
 
 
-def test_group_weights_converge_where_the_losses_vanish_quickly_or_become_equal(six):
+def test_group_weights_converge_where_losses_vanish_or_become_equal(six):
     fitted = descend(*six, Setting("", "squared loss", 10_000)).group_weights[:, 2, 1]
     assert np.ptp(fitted) > 1e-4
     assert np.ptp(fitted[-20:]) < 1e-12

@@ -32,7 +32,7 @@ def test_eq_19_has_the_values_and_slopes_of_its_pieces():
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0])
-def test_eq_19_is_continuous_but_neither_differentiable_nor_convex_at_its_joint(beta):
+def test_eq_19_is_continuous_but_not_differentiable_or_convex_at_its_joint(beta):
     step = 1e-6
     below, joint, above = polynomial_loss(beta + np.array([[-step, 0, step]]), np.ones(3), beta=beta)[0][0]
     assert abs(below - above) < 3 * step

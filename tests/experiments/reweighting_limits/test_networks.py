@@ -51,7 +51,7 @@ def test_training_is_gradient_descent_on_all_weights(examples, loss, mu):
         assert np.linalg.norm(found.trajectory.weights[0, method]) == pytest.approx(moved, rel=1e-9)
 
 
-def test_training_depends_on_nothing_but_its_seed_and_leaves_its_input_alone(examples):
+def test_training_depends_on_its_seed_alone_and_leaves_its_input_alone(examples):
     before = [part.copy() for part in examples]
     first, same, other = (train_network(*examples, Network(8, seed, 5)).outputs for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, same)

@@ -125,7 +125,7 @@ def write_balls(folder, ball, n_train=20):
     pd.DataFrame(rows, columns=["case", "split"]).to_csv(folder / "cases.csv", index=False)
 
 
-def test_dataset_is_spoilt_as_its_own_file_says_and_the_trainers_do_not_see_it(ball, tmp_path):
+def test_dataset_is_spoilt_as_its_file_says_and_no_trainer_sees_it(ball, tmp_path):
     import SimpleITK
 
     write_balls(tmp_path, ball)

@@ -340,7 +340,7 @@ def test_a_loader_with_its_own_choice_of_patches_keeps_it_within_cells():
 
 
 @pytest.mark.parametrize("n_calls", [0, 2])
-def test_a_loader_that_does_not_choose_once_per_sample_is_refused_with_subvolumes(n_calls):
+def test_a_loader_that_does_not_choose_once_per_sample_is_refused(n_calls):
     class Odd(nnUNetDataLoader):
         def generate_train_batch(self):
             names = self.get_indices()

@@ -180,7 +180,7 @@ def test_many_cases_are_read_at_once_with_progress():
 
 
 @pytest.mark.parametrize("kind", ["ignore", "regions_ignore"])
-def test_cells_of_a_preprocessed_dataset_are_those_where_the_label_map_is_annotated(make_trainer, kind):
+def test_cells_of_a_preprocessed_dataset_are_the_annotated_ones(make_trainer, kind):
     """The label map of these cases is `ignore`, label 3, in the first 8 slices of the first axis."""
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 

@@ -37,7 +37,7 @@ def cross_entropies_of(trainer, batch):
         )
 
 
-def test_label_smoothing_is_in_the_training_loss_and_not_in_the_validation_loss(start):
+def test_label_smoothing_is_in_the_training_loss_alone(start):
     trainer, loader = start("nnUNetTrainerLS_alpha0.3", "2d_small")
     assert trainer.loss.per_case.voxel_loss.smoothing == 0.3
     batch = next(loader)
@@ -307,7 +307,7 @@ def test_the_numbers_of_an_epoch(tmp_path):
     assert np.isnan(log.rows[-1]["mean_change"]), "nothing is left of the epoch before"
 
 
-def test_the_example_is_the_slice_with_most_foreground_nearest_to_the_middle():
+def test_the_example_is_the_slice_with_most_foreground_near_the_middle():
     original = torch.arange(2 * 2 * 9 * 3 * 3, dtype=torch.float32).reshape(2, 2, 9, 3, 3)
     target = torch.zeros(2, 1, 9, 3, 3)
     target[0, 0, 0] = 5

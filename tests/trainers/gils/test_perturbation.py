@@ -93,7 +93,7 @@ def test_the_ascent_increases_the_surrogate_with_every_step(eta, gamma, cap):
 
 @pytest.mark.parametrize("gamma", [0.5, 5.0, 50.0])
 @pytest.mark.parametrize(("eta", "steps"), [(1.0, 5), (0.2, 300)])
-def test_features_of_a_linear_model_move_by_three_lipschitz_constants_over_gamma_at_most(eta, steps, gamma):
+def test_linear_features_move_by_three_lipschitz_constants_over_gamma(eta, steps, gamma):
     network, (data, target) = linear_network(), batch(2)
     # The gradient of a voxel's cross-entropy by its features is W^T (p - y), and ||p - y|| <= sqrt(2).
     lipschitz = 2**0.5 * float(torch.linalg.matrix_norm(network[1].weight.detach()[:, :, 0, 0], 2))
