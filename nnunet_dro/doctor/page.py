@@ -13,7 +13,7 @@ from nnunet_dro.doctor.answer import Answer, duration
 from nnunet_dro.doctor.measurements import CASES_FILE, DICE, LOSS
 from nnunet_dro.doctor.rules import TRAINING, VALIDATION, State, Stratum
 from nnunet_dro.doctor.words import advice, command, heading, members, notes, points, probability, why
-from nnunet_dro.evaluation.report.distribution import StratumCases, distribution
+from nnunet_dro.evaluation.report.figures import StratumCases, distribution
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages import document

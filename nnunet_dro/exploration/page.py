@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.report.distribution import StratumCases, distribution
+from nnunet_dro.evaluation.report.figures import StratumCases, distribution
 from nnunet_dro.evaluation.report.formatting import metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration

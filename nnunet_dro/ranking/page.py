@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.evaluation.report.distribution import StratumCases, distribution
+from nnunet_dro.evaluation.report.figures import StratumCases, distribution
 from nnunet_dro.evaluation.report.formatting import attribute_title, metric_title, scaled, stratum_title
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.files.json_file import json_records, json_text

@@ -7,19 +7,9 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
-from nnunet_dro.evaluation.report.distribution import MOST_DOTS
-from nnunet_dro.evaluation.report.figures import Difference, forest, paired
+from nnunet_dro.evaluation.report.figures import MOST_DOTS, forest, paired
 from nnunet_dro.evaluation.report.findings import comparison_notes
-from nnunet_dro.evaluation.report.formatting import (
-    against_baseline,
-    difference,
-    difference_unit,
-    estimate,
-    metric_named,
-    number,
-    scaled,
-    stratum_title,
-)
+from nnunet_dro.evaluation.report.formatting import against_baseline, difference, difference_unit, metric_named, number
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, difference_table
 from nnunet_dro.evaluation.report.gains import verdicts
 from nnunet_dro.evaluation.report.page_parts import (
@@ -38,9 +28,7 @@ from nnunet_dro.evaluation.report.page_parts import (
     stratum_index,
 )
 from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
-from nnunet_dro.evaluation.report.strata_tables import in_order
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import SortableTable
@@ -61,11 +49,14 @@ def comparison_html(comparison: Comparison) -> str:
     for place, attribute in enumerate(comparison.table["attribute"].unique()):
         blocks += _attribute(comparison, str(attribute), place)
     blocks += [*_paired(comparison, pairs, table, metrics), *_changed(comparison, metrics)]
+    n_shown, n_rows = len(pairs.rows), len(every_pair.rows)
+    limited = f" Of {n_rows:,} rows, the {n_shown:,} that changed most are here; scores.csv of each method has all."
+    about_cases = "A row per case and label with every method, the case that lost most first."
     return page(
         blocks,
         methods(metrics, comparison.about),
         about=readable(comparison.about),
-        cases={"about": _cases_about(len(pairs.rows), len(every_pair.rows))},
+        cases={"about": about_cases + (limited if n_shown < n_rows else "")},
         payload=table.payload({}),
         kind="nnunet-dro · comparison per stratum",
         title=against_baseline(comparison.methods),
@@ -103,34 +94,12 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
                 f"{metric.title}, {method} against {baseline}" if len(comparison.methods) > 2 else metric.title, 3
             )
             yield difference_table(rows, metric, statistics)
-            yield from on_bounds(
-                "Bounds of the mean difference for verdicts", bounds_for_verdicts(rows, metric), metric
-            )
-            forests = (forest(_differences(rows, metric, s), metric, statistic=_name(s)) for s in statistics)
+            bounds = bounds_for_verdicts(rows, metric)
+            yield from on_bounds("Bounds of the mean difference for verdicts", bounds, metric)
+            forests = (forest(rows, metric, statistic) for statistic in statistics)
             yield Figure([("", [drawing for drawing in forests if drawing])])
     yield Heading("All statistics of every method", 3, folded=True)
     yield from strata_blocks(strata, comparison.scores, comparison.about)
-
-
-def _cases_about(n_shown: int, n_rows: int) -> str:
-    about = "A row per case and label with every method, the case that lost most first."
-    if n_shown == n_rows:
-        return about
-    return f"{about} Of {n_rows:,} rows, the {n_shown:,} that changed most are here; scores.csv of each method has all."
-
-
-def _name(statistic: str) -> str:
-    return "mean" if statistic == "mean" else STATISTICS[statistic].title
-
-
-def _differences(rows: pd.DataFrame, metric: Metric, statistic: str) -> list[Difference]:
-    # Label by label, so that each has one heading.
-    found = []
-    for row in in_order(rows, ["label"]):
-        numbers = (scaled(value, metric) for value in estimate(row, f"{statistic}_difference"))
-        stratum = stratum_title(str(row["attribute"]), str(row["stratum"]))
-        found.append(Difference(str(row["label"]), stratum, *numbers))
-    return found
 
 
 def _paired(comparison: Comparison, pairs: Pairs, table: SortableTable, metrics: Sequence[Metric]) -> Iterator[Block]:

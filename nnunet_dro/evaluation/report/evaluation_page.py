@@ -1,7 +1,7 @@
 """The page of an evaluation."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -12,15 +12,20 @@ import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.report.distribution import MOST_DOTS, cases_by_stratum, distribution, quantile_curves
-from nnunet_dro.evaluation.report.figures import against_volume
+from nnunet_dro.evaluation.report.figures import (
+    MOST_DOTS,
+    against_volume,
+    cases_by_stratum,
+    distribution,
+    quantile_curves,
+)
 from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table, lesion_tables
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.report.page_parts import (
+    MOST_CASE_ROWS,
     MOST_STRATA_ROWS,
-    CaseRows,
     attribute_heading,
     lede,
     legend_of,
@@ -59,7 +64,7 @@ def evaluation_html(
     labels = {
         name: worst_labels(evaluation.strata, evaluation.worst, name, most_rows=MOST_STRATA_ROWS) for name in attributes
     }
-    figures = _Figures(evaluation, metrics, scores, columns, CaseRows(len(scores)), labels)
+    figures = _Figures(evaluation, metrics, scores, columns, labels)
     found: Sequence[Block] = findings(evaluation)
     blocks: list[Block] = [
         Heading("The worst cases" if attributes == [ALL] else "The worst strata", anchor="findings", short="Findings"),
@@ -76,13 +81,13 @@ def evaluation_html(
         blocks += [heading, Prose(about), table]
     if entries:
         blocks += _pictures(entries, links)
-    table_of_cases, pictures = _cases(figures), {(e.case, e.label): f"picture-{n}" for n, e in enumerate(entries)}
+    pictures = {(entry.case, entry.label): f"picture-{n}" for n, entry in enumerate(entries)}
     return page(
         blocks,
         methods(metrics, evaluation.about),
         about=readable(evaluation.about),
-        cases={"about": _cases_about(figures.rows)},
-        payload=table_of_cases.payload(pictures, links),
+        cases={"about": figures.about_cases},
+        payload=figures.case_table().payload(pictures, links),
         kind="nnunet-dro · evaluation per stratum",
         title=f"Evaluation of {evaluation.method}",
         heading=evaluation.method,
@@ -92,14 +97,17 @@ def evaluation_html(
 
 @dataclass(frozen=True)
 class _Figures:
-    """What figures are made from: scores with rows numbered from 0, the table of cases, and the rows it will have."""
+    """What figures are made from: scores with rows numbered from 0, and the table of cases.
+
+    A table of all cases may be too long: it has the rows of dots first, then the worst others.
+    """
 
     evaluation: Evaluation
     metrics: Sequence[Metric]
     scores: pd.DataFrame
     columns: SortableTable
-    rows: CaseRows
     shown: Mapping[str, tuple[Sequence[str], str]]  # attribute to its labels, and which are left out
+    _place: dict[int, int] = field(default_factory=dict)  # row of the scores to that of the table, if that is limited
 
     @cached_property
     def rows_of_label(self) -> dict[str, npt.NDArray[np.int64]]:
@@ -124,6 +132,36 @@ class _Figures:
         strata = self.evaluation.strata.drop_duplicates(["attribute", "stratum"])["attribute"].value_counts()
         n_drawn = sum(len(labels) * int(strata[attribute]) for attribute, (labels, _) in self.shown.items())
         return max(20, MOST_DOTS // max(n_drawn, 1))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there are more rows than the table may have."""
+        return len(self.scores) > MOST_CASE_ROWS
+
+    def places(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The rows of the table for these rows of the scores, which will be in it."""
+        if not self.is_limited:
+            return rows
+        return np.array([self._place.setdefault(int(row), len(self._place)) for row in rows], dtype=np.int64)
+
+    def case_table(self) -> SortableTable:
+        """The table, once all figures are drawn; of the other rows the worst by the first metric, NaN never."""
+        scores, first = self.scores, self.metrics[0]
+        if self.is_limited:
+            badness = np.nan_to_num(-first.goodness(scores[first.name].to_numpy(dtype=np.float64)), nan=-np.inf)
+            others = [row for row in np.argsort(-badness, kind="stable").tolist() if row not in self._place]
+            scores = scores.take([*self._place, *others[: max(MOST_CASE_ROWS - len(self._place), 0)]])
+        return scores_table(scores, self.metrics, self.evaluation.stratum_of_case)
+
+    @property
+    def about_cases(self) -> str:
+        """What the table has."""
+        if not self.is_limited:
+            return "A row per case and label, worst first."
+        return (
+            f"A row per case and label, worst first: of {len(self.scores):,} rows those that the figures show and the "
+            f"worst of the others, about {MOST_CASE_ROWS:,} together; scores.csv has all."
+        )
 
 
 def _attribute(figures: _Figures, attribute: str, number: int) -> Iterator[Block]:
@@ -154,7 +192,7 @@ def _distributions(figures: _Figures, strata: pd.DataFrame, metric: Metric, lege
     for label in figures.shown[attribute][0]:
         of_case = figures.evaluation.stratum_of_case[attribute]
         of_strata = cases_by_stratum(figures.of_label(label), of_case, strata, label=label, metric=metric)
-        drawn = [replace(one, rows=figures.rows.places(one.rows[:at_most])) for one in of_strata]
+        drawn = [replace(one, rows=figures.places(one.rows[:at_most])) for one in of_strata]
         dots = distribution(drawn, metric, label=label, column=column, at_most=at_most)
         charts.append((label, (dots, quantile_curves(of_strata, metric, label=label))))
     statistic = STATISTICS[metric.tail]
@@ -208,7 +246,7 @@ def _volumes(figures: _Figures) -> list[Block]:
         points = pd.DataFrame({"x": of_label["reference_ml"], "y": of_label["y"], "row": of_label.index})
         points["stratum"] = 0 if of_case is None else stratum_index(of_label, of_case)
         points = points[np.isfinite(points["y"]) & (points["x"] > 0)]
-        points = points.assign(row=figures.rows.places(points["row"].to_numpy(dtype=np.int64)))
+        points = points.assign(row=figures.places(points["row"].to_numpy(dtype=np.int64)))
         if svg := against_volume(points, metric, label=label, columns=columns):
             charts.append((label, (svg,)))
     legend = [] if of_case is None else legend_of(attributes[0], strata_in_order(of_case), lines=False)
@@ -244,20 +282,3 @@ def _pictures(entries: Sequence[GalleryEntry], links: Mapping[tuple[str, str], s
     yield Heading("Pictures of the worst cases", anchor="pictures", short="Pictures")
     yield Prose(about)
     yield gallery(pictures, [("reference", "reference, solid"), ("prediction", "prediction, dashed")])
-
-
-def _cases(figures: _Figures) -> SortableTable:
-    """The table of cases, with the rows that figures refer to and the worst others."""
-    first, scores, rows = figures.metrics[0], figures.scores, figures.rows
-    chosen = rows.chosen(first.goodness(scores[first.name].to_numpy(dtype=np.float64)))
-    in_table = scores.take(chosen) if rows.is_limited else scores
-    return scores_table(in_table, figures.metrics, figures.evaluation.stratum_of_case)
-
-
-def _cases_about(rows: CaseRows) -> str:
-    if not rows.is_limited:
-        return "A row per case and label, worst first."
-    return (
-        f"A row per case and label, worst first: of {rows.n_rows:,} rows those that the figures show and the worst of "
-        f"the others, about {rows.at_most:,} together; scores.csv has all."
-    )

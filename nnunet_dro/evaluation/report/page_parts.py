@@ -1,16 +1,15 @@
 """What the pages of an evaluation and of a comparison have in common, and what they leave out of large ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.report.distribution import looks_of
+from nnunet_dro.evaluation.report.figures import looks_of
 from nnunet_dro.evaluation.report.findings import requirement_notes
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts
@@ -173,33 +172,3 @@ def _shown_labels(
     chosen = set(urgency.reindex(labels).sort_values(ascending=False, kind="stable").index[:room])
     which = f"the {room} are shown" if room > 1 else "one is shown"
     return [label for label in labels if label in chosen], f"Of {count(len(labels), 'label')}, {which} {by}"
-
-
-@dataclass
-class CaseRows:
-    """The rows of the scores that the page's table of cases has: those of dots first, then the worst others."""
-
-    n_rows: int  # of the scores
-    at_most: int = MOST_CASE_ROWS  # of the table; dots may exceed it
-    _place: dict[int, int] = field(default_factory=dict, repr=False)
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether there are more rows than the table may have."""
-        return self.n_rows > self.at_most
-
-    def places(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The rows of the table for these rows of the scores, which will be in it."""
-        if not self.is_limited:
-            return rows
-        return np.array([self._place.setdefault(int(row), len(self._place)) for row in rows], dtype=np.int64)
-
-    def chosen(self, goodness: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """The rows of the scores in the order of the table, by the first metric's goodness; NaN is never worst."""
-        if not self.is_limited:
-            return np.arange(self.n_rows)
-        room = max(self.at_most - len(self._place), 0)
-        badness = np.nan_to_num(-goodness, nan=-np.inf)
-        order = np.argsort(-badness, kind="stable")[: self.at_most]
-        others = [row for row in order.tolist() if row not in self._place][:room]
-        return np.array([*self._place, *others], dtype=np.int64)

@@ -5,14 +5,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.report.distribution import (
+from nnunet_dro.evaluation.report.figures import (
     StratumCases,
+    against_volume,
     cases_by_stratum,
     distribution,
+    forest,
+    paired,
     quantile_curves,
     swarm,
 )
-from nnunet_dro.evaluation.report.figures import Difference, against_volume, forest, paired
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
 from .made import evaluation_of, scores_of
@@ -24,6 +26,12 @@ def stratum(values, index=0, title="A", **marks):
     given = dict.fromkeys(("mean", "p5", "p25", "median", "p75", "max"), math.nan) | marks
     values = np.asarray(values, dtype=float)
     return StratumCases(index, title, len(values), values, np.arange(len(values)), given)
+
+
+def differences(*rows):
+    """Rows of a comparison: stratum, and the difference of the mean with its bounds."""
+    names = ["stratum", "mean_difference", "mean_difference_low", "mean_difference_high"]
+    return pd.DataFrame(rows, columns=names).assign(attribute="centre", label="l")
 
 
 def points(x, y):
@@ -84,11 +92,11 @@ def test_equal_cases_lie_on_the_diagonal():
 
 def test_forest_marks_better_worse_and_undefined():
     nan = math.nan
-    rows = [Difference("l", "A", 5, 1, 9), Difference("l", "B", -5, -9, -1), Difference("l", "C", nan, nan, nan)]
-    svg = forest(rows, DICE, statistic="mean")
+    rows = differences(("A", 0.05, 0.01, 0.09), ("B", -0.05, -0.09, -0.01), ("C", nan, nan, nan))
+    svg = forest(rows, DICE, "mean")
     assert [svg.count(text) for text in ("estimate better", "estimate worse", "not defined")] == [1, 1, 1]
-    assert "estimate worse" in forest(rows[:1], HD95, statistic="mean")
-    assert not forest(rows[2:], DICE, statistic="mean")
+    assert "estimate worse" in forest(rows[:1], HD95, "mean")
+    assert not forest(rows[2:], DICE, "mean")
 
 
 def test_strata_hold_every_case_once_worst_first():

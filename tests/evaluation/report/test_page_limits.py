@@ -22,7 +22,7 @@ from nnunet_dro.evaluation.report import (
     evaluation_table,
     page_parts,
 )
-from nnunet_dro.evaluation.report.page_parts import CaseRows, worst_labels
+from nnunet_dro.evaluation.report.page_parts import worst_labels
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
 from tests.pages.browser import payload
 
@@ -50,7 +50,7 @@ def large():
 def small_limits(monkeypatch):
     monkeypatch.setattr(evaluation_page, "MOST_STRATA_ROWS", 6)
     monkeypatch.setattr(evaluation_page, "MOST_DOTS", 60)
-    monkeypatch.setattr(CaseRows.__init__, "__defaults__", (100, CaseRows.__init__.__defaults__[1]))
+    monkeypatch.setattr(evaluation_page, "MOST_CASE_ROWS", 100)
     monkeypatch.setattr(documents, "MOST_PRINTED_ROWS", 4)
     monkeypatch.setattr(documents, "_MOST_FINDINGS", 2)
 
