@@ -9,12 +9,7 @@ NO_VALUE = "–"
 
 
 def name_some(names: Collection[str], *, at_most: int = 5) -> str:
-    """List the first few names, and say how many more there are.
-
-    Example:
-        >>> name_some(["a", "b", "c"], at_most=2)
-        'a, b and 1 more'
-    """
+    """List the first few names, and say how many more there are: ``a, b and 1 more``."""
     shown = ", ".join(list(names)[:at_most]) or "none"
     return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
 
@@ -25,12 +20,7 @@ def repeated(names: Iterable[str]) -> list[str]:
 
 
 def nearest_names(name: str, known: Collection[str], *, at_most: int = 20) -> str:
-    """List the known names, those that look like a wrong one first.
-
-    Example:
-        >>> nearest_names("livr", ["organ", "liver"])
-        'liver, organ'
-    """
+    """List the known names, those that look like a wrong one first."""
     near = get_close_matches(name, list(known), n=3)
     return name_some([*near, *(other for other in known if other not in near)], at_most=at_most)
 

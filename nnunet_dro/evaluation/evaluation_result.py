@@ -23,12 +23,7 @@ _OF_CASE_TABLE = " (case table)"
 
 
 def column_in_scores(name: str) -> str:
-    """What a column of the case table is called among the scores, which may have one of its name.
-
-    Example:
-        >>> column_in_scores("centre"), column_in_scores("label")
-        ('centre', 'label (case table)')
-    """
+    """What a column of the case table is called among the scores, which may have one of its name."""
     return name + _OF_CASE_TABLE if name == "label" or name in NUMBERS else name
 
 

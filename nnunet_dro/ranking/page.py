@@ -20,12 +20,11 @@ from nnunet_dro.ranking.tables import (
     leaving_out_table,
     overall_table,
     ranking_markdown,
-    samples_of,
     tasks_table,
     taus_table,
     wins_table,
 )
-from nnunet_dro.ranking.words import findings, heading, overall, rule, size, stratum_about
+from nnunet_dro.ranking.words import findings, heading, rule, size, stratum_about
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro ranking 1"
@@ -109,12 +108,12 @@ def _ranks(ranking: Ranking) -> Iterator[Block]:
         "change places."
     )
     order = [ranking.scheme, *(scheme for scheme in RankingScheme if scheme is not ranking.scheme)]
-    stops = [Stop(TITLES[s], "", overall(ranking, s).to_numpy(dtype=np.float64)) for s in order]
+    stops = [Stop(TITLES[s], "", ranking.overall(s).to_numpy(dtype=np.float64)) for s in order]
     yield bump_chart(ranking.teams, stops, label="Ranks of the teams by each scheme", spacing=128)
 
 
 def _stability(ranking: Ranking) -> Iterator[Block]:
-    rows = samples_of(ranking)
+    rows = ranking.samples
     if rows.empty:
         return
     yield Heading("Stability", anchor="stability", short="Stability")
@@ -143,12 +142,12 @@ def _tests(ranking: Ranking) -> Iterator[Block]:
 
 
 def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
-    stops = [Stop("all cases", stratum_about(ranking, ALL, ALL), overall(ranking).to_numpy(dtype=np.float64))]
+    stops = [Stop("all cases", stratum_about(ranking, ALL, ALL), ranking.overall().to_numpy(dtype=np.float64))]
     for stratum in ranking.strata[attribute]:
-        ranks = overall(ranking, kind="stratum", attribute=attribute, stratum=stratum)
+        ranks = ranking.overall(kind="stratum", attribute=attribute, stratum=stratum)
         about = stratum_about(ranking, attribute, stratum)
         stops.append(Stop(stratum_title(attribute, stratum), about, ranks.to_numpy(dtype=np.float64)))
-    worst = overall(ranking, kind="worst", attribute=attribute).to_numpy(dtype=np.float64)
+    worst = ranking.overall(kind="worst", attribute=attribute).to_numpy(dtype=np.float64)
     title = attribute_title(attribute)
     yield Heading(f"By {title}", anchor=f"by-{place}", short=f"By {title}")
     yield Prose("The ranking of all cases, of each stratum alone, and by the stratum in which each team is worst.")

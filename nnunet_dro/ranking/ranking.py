@@ -81,6 +81,26 @@ class Ranking:
         """One of the metrics, with the unit of its distances."""
         return METRICS[name].measured(pixels=bool(self.about.get("in_pixels")))
 
+    def selected(self, scheme: RankingScheme | None = None, **columns: str) -> pd.DataFrame:
+        """The rows of ``ranks`` of a scheme (default: the ranking's own) with these entries."""
+        wanted = pd.Series({"scheme": (scheme or self.scheme).value, **columns})
+        return self.ranks[(self.ranks[wanted.index] == wanted).all(axis=1)]
+
+    def overall(self, scheme: RankingScheme | None = None, **columns: str) -> "pd.Series[float]":
+        """The overall rank of each team, indexed by team."""
+        rows = self.selected(scheme, **{"kind": "all", "metric": OVERALL, "label": OVERALL, **columns})
+        return rows.set_index("team")["rank"].reindex(list(self.teams))
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """The bootstrap samples of the ranking's own scheme, by team; empty without any."""
+        return self.bootstrap[self.bootstrap["scheme"] == self.scheme.value].set_index("team")
+
+    def without(self, attribute: str) -> pd.DataFrame:
+        """The rows of ``agreement`` for each stratum of an attribute that is left out, by the ranking's own scheme."""
+        wanted = pd.Series({"kind": "without", "attribute": attribute, "scheme": self.scheme.value})
+        return self.agreement[(self.agreement[wanted.index] == wanted).all(axis=1)].set_index("stratum")
+
 
 def rank_evaluations(
     evaluations: Mapping[str, Evaluation],

@@ -19,12 +19,10 @@ from nnunet_dro.ranking.words import (
     findings,
     heading,
     main_score,
-    overall,
     rank_range,
     rank_text,
     rule,
     score_text,
-    selected,
     size,
     stratum_about,
 )
@@ -54,7 +52,7 @@ def ranking_table(ranking: Ranking) -> RenderableType:
 def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
     """The ranks of the teams, how sure they are, and the ranks by the worst stratum of some attributes."""
     title, scores = main_score(ranking)
-    samples, ranks = samples_of(ranking), overall(ranking)
+    samples, ranks = ranking.samples, ranking.overall()
     columns: list[Any] = [
         (Column("Rank"), lambda team: Cell(rank_text(ranks[team]), kind="place")),
         (Column("Team", "name"), str),
@@ -68,16 +66,11 @@ def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
         notes.append("95 % of ranks: between these two are the ranks of the team in 95 % of the bootstrap samples.")
         notes.append("First in: the share of the samples in which it has rank 1.")
     for attribute in attributes:
-        worst = overall(ranking, kind="worst", attribute=attribute)
+        worst = ranking.overall(kind="worst", attribute=attribute)
         columns.append((Column(f"Worst {attribute_title(attribute)}"), _rank_in(worst)))
     notes += ["Worst: the rank by the stratum in which the team is worst."] if attributes else []
     notes.append("Equal teams share the smallest rank.")
     return Table.of("Ranking", columns, list(ranking.teams), notes=tuple(notes))
-
-
-def samples_of(ranking: Ranking) -> pd.DataFrame:
-    """The bootstrap samples of the ranking's own scheme, by team; empty without any."""
-    return ranking.bootstrap[ranking.bootstrap["scheme"] == ranking.scheme.value].set_index("team")
 
 
 def _rank_in(ranks: "pd.Series[float]") -> Callable[[str], str]:
@@ -86,17 +79,17 @@ def _rank_in(ranks: "pd.Series[float]") -> Callable[[str], str]:
 
 def _schemes_table(ranking: Ranking) -> Table:
     columns: list[Any] = [(Column("Team", "name"), str)]
-    columns += [(Column(TITLES[scheme]), _rank_in(overall(ranking, scheme))) for scheme in RankingScheme]
+    columns += [(Column(TITLES[scheme]), _rank_in(ranking.overall(scheme))) for scheme in RankingScheme]
     return Table.of("Ranks by each scheme", columns, list(ranking.teams))
 
 
 def _strata_table(ranking: Ranking, attribute: str) -> Table:
-    columns: list[Any] = [(Column("All"), _rank_in(overall(ranking))), (Column("Team", "name"), str)]
+    columns: list[Any] = [(Column("All"), _rank_in(ranking.overall())), (Column("Team", "name"), str)]
     for stratum in ranking.strata[attribute]:
         title = f"{stratum_title(attribute, stratum)} ({stratum_about(ranking, attribute, stratum)})"
-        ranks = overall(ranking, kind="stratum", attribute=attribute, stratum=stratum)
+        ranks = ranking.overall(kind="stratum", attribute=attribute, stratum=stratum)
         columns.append((Column(title), _rank_in(ranks)))
-    columns.append((Column("Worst stratum"), _rank_in(overall(ranking, kind="worst", attribute=attribute))))
+    columns.append((Column("Worst stratum"), _rank_in(ranking.overall(kind="worst", attribute=attribute))))
     return Table.of(f"Ranks by {attribute_title(attribute)}", columns, list(ranking.teams))
 
 
@@ -117,11 +110,9 @@ def _tau(value: float) -> str:
 
 def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
     """How the ranking changes when one stratum is left out."""
-    agreement = ranking.agreement
-    inside = (agreement["kind"] == "without") & (agreement["attribute"] == attribute)
-    taus = agreement[inside & (agreement["scheme"] == ranking.scheme.value)].set_index("stratum")
-    full = overall(ranking)
-    ranks = {s: overall(ranking, kind="without", attribute=attribute, stratum=s) for s in ranking.strata[attribute]}
+    taus = ranking.without(attribute)
+    full = ranking.overall()
+    ranks = {s: ranking.overall(kind="without", attribute=attribute, stratum=s) for s in ranking.strata[attribute]}
 
     def moved(stratum: str) -> "pd.Series[float]":
         changes = (ranks[stratum] - full)[ranks[stratum] != full].dropna()
@@ -149,7 +140,7 @@ def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
 
 def tasks_table(ranking: Ranking) -> Table:
     """The rank of each team in each metric and label, with the score."""
-    rows = selected(ranking, kind="all")
+    rows = ranking.selected(kind="all")
     rows = rows[rows["metric"] != OVERALL]
     of_task: Any = {(row["team"], row["metric"], row["label"]): row for row in rows.to_dict("records")}
     n_teams = len(ranking.teams)

@@ -18,24 +18,9 @@ from nnunet_dro.ranking.ranks import TITLES
 _MOST_NAMES = 3
 
 
-def selected(ranking: Ranking, scheme: RankingScheme | None = None, **columns: str) -> pd.DataFrame:
-    """The rows of `Ranking.ranks` of a scheme (default: the ranking's own) with these entries."""
-    wanted = {"scheme": (scheme or ranking.scheme).value, **columns}
-    rows = ranking.ranks
-    for column, entry in wanted.items():
-        rows = rows[rows[column] == entry]
-    return rows
-
-
-def overall(ranking: Ranking, scheme: RankingScheme | None = None, **columns: str) -> "pd.Series[float]":
-    """The overall rank of each team, indexed by team."""
-    wanted = {"kind": "all", "metric": OVERALL, "label": OVERALL, **columns}
-    return selected(ranking, scheme, **wanted).set_index("team")["rank"].reindex(list(ranking.teams))
-
-
 def heading(ranking: Ranking) -> str:
     """Who is first, and how sure that is."""
-    ranks = overall(ranking)
+    ranks = ranking.overall()
     first = _first(ranks)
     if len(first) > 1:
         return f"{count(len(first), 'team')} share the first rank"
@@ -77,10 +62,10 @@ def findings(ranking: Ranking) -> list[str]:
 def _on_samples(ranking: Ranking) -> list[str]:
     if ranking.bootstrap.empty:
         return []
-    rows = ranking.bootstrap[ranking.bootstrap["scheme"] == ranking.scheme.value].set_index("team")
     tau = ranking.taus.set_index("scheme").loc[ranking.scheme.value]
     n_samples = ranking.about["options"]["n_resamples"]
-    of_first = [f"{team} in {share(rows['share_1'][team])}" for team in _first(overall(ranking))[:_MOST_NAMES]]
+    shares = ranking.samples["share_1"]
+    of_first = [f"{team} in {share(shares[team])}" for team in _first(ranking.overall())[:_MOST_NAMES]]
     sentences = [f"Of {n_samples:,} bootstrap samples, rank 1 goes to {', '.join(of_first)}."]
     if not math.isnan(tau["mean"]):
         sentences.append(
@@ -91,8 +76,8 @@ def _on_samples(ranking: Ranking) -> list[str]:
 
 
 def _on_schemes(ranking: Ranking) -> list[str]:
-    own = _first(overall(ranking))
-    others = {s: _first(overall(ranking, s)) for s in RankingScheme if s is not ranking.scheme}
+    own = _first(ranking.overall())
+    others = {s: _first(ranking.overall(s)) for s in RankingScheme if s is not ranking.scheme}
     differing = [f"{TITLES[s]} ({_some(teams)})" for s, teams in others.items() if not set(teams) & set(own)]
     if differing:
         return [f"Another team is first by: {'; '.join(differing)}."]
@@ -102,21 +87,16 @@ def _on_schemes(ranking: Ranking) -> list[str]:
 
 def _on_strata(ranking: Ranking, attribute: str) -> list[str]:
     title = attribute_title(attribute)
-    worst = overall(ranking, kind="worst", attribute=attribute)
+    worst = ranking.overall(kind="worst", attribute=attribute)
     sentences = [f"By the worst stratum of {title} of each team, {_leaders(worst)}."]
-    agreement = ranking.agreement
-    rows = agreement[
-        (agreement["kind"] == "without")
-        & (agreement["attribute"] == attribute)
-        & (agreement["scheme"] == ranking.scheme.value)
-    ].dropna(subset=["kendall_tau"])
-    if len(rows):
-        least = rows.loc[rows["kendall_tau"].idxmin()]
-        if least["kendall_tau"] == 1:
+    taus = ranking.without(attribute)["kendall_tau"].dropna()
+    if len(taus):
+        least = str(taus.idxmin())
+        if taus[least] == 1:
             return [f"{sentences[0]} Without any one of these strata, the ranking stays the same."]
         sentences.append(
-            f"The ranking changes most without {least['stratum']}: Kendall's tau {least['kendall_tau']:.2f}, "
-            f"{_leaders(overall(ranking, kind='without', attribute=attribute, stratum=least['stratum']))}."
+            f"The ranking changes most without {least}: Kendall's tau {taus[least]:.2f}, "
+            f"{_leaders(ranking.overall(kind='without', attribute=attribute, stratum=least))}."
         )
     return [" ".join(sentences)]
 
@@ -161,11 +141,11 @@ def score_text(row: Any, ranking: Ranking) -> str:
 def main_score(ranking: Ranking) -> tuple[str, dict[str, str]]:
     """The heading and the values of what the teams are ranked by: the mean rank, or the score of the only task."""
     if len(ranking.tasks) > 1:
-        rows = selected(ranking, kind="all", metric=OVERALL)
+        rows = ranking.selected(kind="all", metric=OVERALL)
         title = "mean rank"
     else:
         task = ranking.tasks[0]
-        rows = selected(ranking, kind="all", metric=task.metric, label=task.label)
+        rows = ranking.selected(kind="all", metric=task.metric, label=task.label)
         title = {
             RankingScheme.MEAN: f"mean {METRICS[task.metric].title}",
             RankingScheme.MEDIAN: f"median {METRICS[task.metric].title}",

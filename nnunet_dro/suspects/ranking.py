@@ -15,33 +15,20 @@ _MAD_TO_SD = 1.4826
 
 
 def rank_cases(log: EpochLog, losses: EpochLog | None = None) -> pd.DataFrame:
-    """Rank the cases, so that the first one is the first to look at.
+    """Rank the cases, so that the first one is the first to look at; cases with equal scores share a rank.
 
     The first third of the epochs does not count. One bad epoch does not make a suspect, a lasting one does:
 
-    - With weights, the score is the mean weight over the epochs, weighted by the times that the case was seen. The
-      lowest score comes first.
-    - With stale losses, the score is the mean rank over the epochs at whose end the case had a loss. The rank in one
-      epoch is the share of the other cases with a smaller loss, where equal losses count half: 1 for the hardest case,
-      0 for the easiest, 0.5 if there are no others. The highest score comes first. A rank does not say by how much a
-      loss is larger: a case that was very hard once has one epoch of rank 1, like any hardest case.
+    - With weights, the ``score`` is the mean weight over the epochs, weighted by the times that the case was seen. The
+      lowest comes first.
+    - With stale losses, it is the mean rank over the epochs at whose end the case had a loss: the share of the other
+      cases with a smaller loss, where equal losses count half. The highest comes first. A rank does not say by how much
+      a loss is larger: a case that was very hard once has one epoch of rank 1, like any hardest case.
 
-    Cases with equal scores share a rank. Among them, the larger mean loss comes first, then the case that was seen more
-    often, then the name.
-
-    Returns:
-        A row per case with these columns. ``rank`` starts at 1 and is missing without a score. ``case`` is the name.
-        ``score`` is NaN if the case has no value in the epochs that count; such cases come last. ``gap`` is the
-        difference between the case's mean weight or mean loss and the median of all cases, in standard deviations
-        (1.4826 times the median absolute deviation; NaN if that is 0). ``loss`` is the mean stale loss, NaN if it is
-        unknown. ``times_seen`` counts the epochs that count, ``times_seen_in_all`` all epochs.
-
-    Example:
-        >>> from nnunet_dro.files.case_log import LOSSES, EpochLog
-        >>> losses = pd.DataFrame([{"a": 0.9, "b": 0.1, "c": 0.5}] * 3)
-        >>> log = EpochLog(LOSSES, losses, losses.notna() * 4)
-        >>> rank_cases(log)[["rank", "case", "score"]].to_dict("list")
-        {'rank': [1, 2, 3], 'case': ['a', 'c', 'b'], 'score': [1.0, 0.5, 0.0]}
+    Cases without a value in the epochs that count have no rank and come last. ``gap`` is the difference between the
+    case's mean weight or mean loss and the median of all cases, in standard deviations (1.4826 times the median
+    absolute deviation; NaN if that is 0), ``loss`` the mean stale loss. ``times_seen`` counts the epochs that count,
+    ``times_seen_in_all`` all epochs.
     """
     values, times = log.values.iloc[log.first_counted :], log.times_seen.iloc[log.first_counted :]
     if log.kind == WEIGHTS:

@@ -108,10 +108,7 @@ def write_suspects(
     """Rank the cases of a model, and write suspects.csv and suspects.html, replacing earlier ones.
 
     The first cases are also written to exclusions.txt, unless it exists: users edit it. With ``write_splits``, so is
-    splits_final.json without its cases in training. The other options are those of `find_suspects`.
-
-    Returns:
-        The table for the terminal, and the path of the page.
+    splits_final.json without its cases in training. The table for the terminal and the path of the page are returned.
     """
     folders = [folders] if isinstance(folders, Path) else list(folders)
     folds = folds_of(folders)

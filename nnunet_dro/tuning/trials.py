@@ -96,10 +96,9 @@ def copied(study: optuna.Study, keep: Callable[[FrozenTrial], bool], **options: 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A trainer that was trained again, with the values of the objective of the further trainings.
+    """A trainer that was trained again, with the objective of the further trainings.
 
-    That of its trial of the search is not among them: it was chosen because it is high, and is therefore too high on
-    average.
+    That of the search is not among them: it was chosen because it is high, and is too high on average.
     """
 
     trial: FrozenTrial

@@ -91,11 +91,9 @@ class _Pair:
 
 
 def comparison_table(compared: Compared, *, n_resamples: int, seed: int) -> pd.DataFrame:
-    """The differences of every method from the first.
+    """The differences of every method from the first: `COLUMNS`, and `TRAINING_COLUMNS` where a method has several.
 
-    Returns:
-        `COLUMNS`, and after them `TRAINING_COLUMNS` where a method has several trainings; with patients ``n_patients``
-        after ``n``.
+    With patients, ``n_patients`` comes after ``n``.
     """
     pairs = list(_pairs(compared))
     bounded = [is_bounded(str(pair.key["metric"])) for pair in pairs]

@@ -40,14 +40,11 @@ def method_values(evaluation: Evaluation, ground: CommonGround, metric: str) -> 
 
 
 def completed(methods: Mapping[str, MethodValues], metric: str, *, among: Collection[str]) -> dict[str, FloatArray]:
-    """The values of some methods, with those that only some of them lack filled in.
+    """The values of some methods, shape (n_cases, n_labels), with those that only some of them lack filled in.
 
     Where a method missed or invented the label and another did not, it has the worst value: 0, or the largest distance
     of any method for the label. Where a method rightly left out a label that another invented, it has the best value.
-
-    Returns:
-        Method to values, shape (n_cases, n_labels); NaN where all of ``among`` failed, where all were right, and where
-        the reason is not known.
+    NaN stays where all of ``among`` failed, where all were right, and where the reason is not known.
     """
     known = METRICS[metric]
     chosen = {name: methods[name] for name in among}

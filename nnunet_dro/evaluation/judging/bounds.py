@@ -63,12 +63,7 @@ class Bound:
 
 
 def parse_bound(text: str) -> Bound | None:
-    """Read a bound; None if it is no number, or has another unit.
-
-    Example:
-        >>> parse_bound("-0.5pt").value
-        -0.005
-    """
+    """Read a bound; None if it is no number, or has another unit."""
     if not (found := _BOUND.fullmatch(text)):
         return None
     unit = found["unit"] or ""

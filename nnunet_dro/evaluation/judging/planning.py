@@ -33,13 +33,7 @@ def worse_allowed(requirement: Requirement, n: int) -> int:
 
 
 def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
-    """The least number of cases with which the requirement is met although some cases miss the bound.
-
-    Example:
-        >>> from nnunet_dro.evaluation.judging.requirements import parse_requirement
-        >>> [cases_needed(parse_requirement("p5>=0.70@95"), n_worse=n) for n in range(4)]
-        [59, 93, 124, 153]
-    """
+    """The least number of cases with which the requirement is met although some cases miss the bound."""
     enough = 1
     while worse_allowed(requirement, enough) < n_worse:
         enough *= 2
@@ -50,12 +44,7 @@ def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
 
 
 def cases_to_collect(n_with_label: int, share: float) -> int:
-    """The least number of cases of which, with a probability of `LABEL_SURE`, at least so many have the label.
-
-    Example:
-        >>> cases_to_collect(59, 0.875), cases_to_collect(59, 1.0)
-        (73, 59)
-    """
+    """The least number of cases of which, with a probability of `LABEL_SURE`, at least so many have the label."""
     from scipy.stats import nbinom
 
     # Without the label are those that come before the last one of them that has it.
@@ -77,11 +66,9 @@ def check_share(share: float | None) -> None:
 
 
 def pilot_values(evaluation: Evaluation, requirement: Requirement, rows: pd.DataFrame) -> list[FloatArray]:
-    """The values of a pilot's cases in each stratum and label, or of its patients, where they count once.
+    """The values of a pilot's cases in each row, or of its patients, where they count once.
 
-    Returns:
-        An array per row; as bad as can be where the label was missed or invented and there is no value, and NaN where
-        there is no label.
+    They are as bad as can be where the label was missed or invented and has no value, NaN where there is no label.
     """
     scores, patient = evaluation.scores, evaluation.options.patient
     codes = None if patient is None else pd.factorize(scores[patient])[0]
@@ -118,11 +105,7 @@ def chances(
 
     The share of cases that miss the bound is not known. Given k of m cases in the pilot it has the distribution
     Beta(k + 1/2, m - k + 1/2) (Jeffreys' prior), so the number among n new cases is beta-binomial. How many of them
-    have the label is binomial.
-
-    Returns:
-        ``attribute``, ``stratum``, ``label``, ``share``, ``n`` (of the pilot, with the label) and ``n_worse`` (of
-        those), and a column per size with the probability.
+    have the label is binomial. Of the pilot, ``n`` cases have the label, ``n_worse`` of them miss the bound.
     """
     found = []
     for row, of_row in zip(rows.to_dict("records"), values, strict=True):

@@ -43,12 +43,11 @@ class Verdict:
 def verdict_of(row: "pd.Series[Any]", requirement: Requirement, *, in_pixels: bool = False) -> Verdict:
     """The verdict of a row.
 
-    Returns:
-        ``not met`` if the value misses the bound, or if the number that it bounds does, if failures are left out that
-        are not allowed, or if there are fewer cases than were asked for. Otherwise ``cannot tell`` if there is no bound
-        with so few cases, no case lies beyond a percentile, failures are counted where no case has a value, or
-        references have no prediction (or a comparison leaves out cases or failures), unless the requirement
-        says how many cases are enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
+    It is ``not met`` if the value misses the bound, or if the number that it bounds does, if failures are left out that
+    are not allowed, or if there are fewer cases than were asked for. Otherwise ``cannot tell`` if there is no bound
+    with so few cases, no case lies beyond a percentile, failures are counted where no case has a value, or references
+    have no prediction (or a comparison leaves out cases or failures), unless the requirement says how many cases are
+    enough, or if distances in pixels are compared with mm; and ``met`` in all other cases.
     """
     value = _value(row, requirement)
     sides = list(_sides(row, requirement))
@@ -179,10 +178,8 @@ BETTER, NOT_WORSE, WORSE = "better", "not worse", "worse"
 def margin_verdicts(table: pd.DataFrame, margin: float) -> list[str]:
     """What the bounds of the mean difference for verdicts say in each row of a comparison.
 
-    Returns:
-        For each row `BETTER` if all between the bounds is an improvement, `NOT_WORSE` if no more than the margin is
-        lost at the worse one, `WORSE` if all is a loss, and otherwise `CANNOT_TELL`: also of distances, which have no
-        limits and so no such bounds.
+    `BETTER` if all between them is an improvement, `NOT_WORSE` if no more than the margin is lost at the worse one,
+    `WORSE` if all is a loss, and otherwise `CANNOT_TELL`: also of distances, which have no limits and no such bounds.
     """
     verdicts = []
     for metric, low, high in table[["metric", *GUARANTEED_DIFFERENCE]].itertuples(index=False):

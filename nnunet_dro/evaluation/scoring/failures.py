@@ -39,12 +39,9 @@ def size_columns(metric: str) -> tuple[str, str]:
 
 
 def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArray] | None:
-    """Where a label was missed or invented.
+    """Where a label was missed or invented, and where it has no value for that reason (``left_out``), a bool per row.
 
-    Returns:
-        ``missed`` (the reference has the label, the prediction does not), ``invented`` (the reverse), and ``left_out``
-        (those of both that have no value for that reason), a bool per row; False where a count is not known. None where
-        the scores have no counts.
+    False where a count is not known; None where the scores have no counts.
     """
     columns = size_columns(metric)
     if not set(columns) <= set(scores.columns):
@@ -113,10 +110,6 @@ def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike) -> npt.NDArray[np.f
     With none among n it is 1 - 0.05^(1/n); 1 if all failed, NaN without any.
 
     Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the case of the binomial.
-
-    Example:
-        >>> most_failures([0, 0, 1], [30, 100, 30]).round(3).tolist()
-        [0.095, 0.03, 0.149]
     """
     from scipy.special import betaincinv
 

@@ -232,12 +232,7 @@ class Labels:
 def note_on_absent_labels(
     n_voxels: Mapping[str, Mapping[str, float]], usual: Mapping[str, Mapping[str, float]] | None = None
 ) -> list[str]:
-    """A sentence on labels that some cases lack and most cases have.
-
-    Example:
-        >>> note_on_absent_labels({str(n): {"liver": n} for n in range(6)})[0].partition(".")[0]
-        'Labels that most cases have are absent in some: liver in 1 case (0)'
-    """
+    """A sentence on labels that some cases lack and most cases have."""
     judged = n_voxels if usual is None else usual
     if len(judged) < _FEWEST:
         return []

@@ -39,12 +39,6 @@ def intervals(samples: Sequence[FloatArray], *, bounded: Sequence[bool]) -> Floa
 
     NaN in a sample is undefined and left out; ``bounded`` says whether its values lie between 0 and 1. There is none
     (NaN) with fewer than `FEWEST` values, and of the standard deviation, the smallest and the largest value.
-
-    Example:
-        >>> bounds = intervals([np.linspace(0.5, 1.0, 101)], bounded=[True])
-        >>> low, high = bounds[0, list(STATISTICS).index("mean")]
-        >>> bool(low < 0.75 < high)
-        True
     """
     ascending = [_ascending(sample)[None] for sample in samples]
     bounds: FloatArray = np.full((len(ascending), len(STATISTICS), 2), np.nan)

@@ -25,13 +25,11 @@ def lesion_sizes(
 ) -> pd.DataFrame:
     """How many lesions are found, by decades of their volume.
 
-    Returns:
-        A row per attribute, stratum, label and range of volumes that has lesions: ``unit`` (mm3, or voxels where no
-        voxel size is known), ``volume`` (``10 to 100`` holds 10 and not 100), ``n_lesions`` (of the reference),
-        ``n_cases`` (that have them), ``n_found``, ``n_invented`` (predicted lesions of that volume that are matched
-        with none), ``recall`` (found per lesion, NaN without any) with its 95 % interval, and ``dice_of_found``, the
-        mean Dice of those that are found. The lesions of a case, or of a patient, are not independent: the interval is
-        that of cases, or patients, with several values each.
+    A row per attribute, stratum, label and range of volumes that has lesions: ``unit`` (mm3, or voxels where no voxel
+    size is known), ``volume`` (``10 to 100`` holds 10 and not 100), ``n_lesions`` (of the reference), ``n_cases`` (that
+    have them), ``n_found``, ``n_invented`` (predicted, matched with none), ``recall`` (found per lesion) and
+    ``dice_of_found`` (their mean). The lesions of a case, or of a patient, are not independent: the 95 % interval of
+    the recall is that of cases, or patients, with several values each.
     """
     sized = _sized(lesions[lesions["counted"].astype(bool)])
     cases = sorted(sized["case"].unique().tolist())

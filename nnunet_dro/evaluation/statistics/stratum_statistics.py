@@ -25,12 +25,9 @@ from nnunet_dro.naming import name_some
 
 
 def describe(values: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Statistics of one stratum.
+    """``n``, ``n_undefined`` (how many of the n are NaN), and `STATISTICS` of the others, NaN without any.
 
-    Returns:
-        ``n``, ``n_undefined`` (how many of the n are NaN), and `STATISTICS` of the others: ``std`` is the sample
-        standard deviation (n - 1; NaN for a single value), percentiles interpolate linearly, ``iqr`` is p75 - p25.
-        Without a defined value every statistic is NaN.
+    ``std`` is the sample standard deviation (n - 1; NaN for a single value), percentiles interpolate linearly.
     """
     defined = np.sort(values[~np.isnan(values)])
     counts: dict[str, float] = {"n": len(values), "n_undefined": len(values) - len(defined)}
@@ -284,11 +281,9 @@ def n_values(table: pd.DataFrame) -> "pd.Series[int]":
 
 
 def percentile_notes(strata: pd.DataFrame) -> list[str]:
-    """Which percentiles rest on too few cases.
+    """A sentence per attribute and percentile (p75, p25 and iqr are one) on the strata with too few cases for it.
 
-    Returns:
-        A sentence per attribute and percentile (p75, p25 and iqr are one) that names the strata with too few cases and
-        how many they have: of the label and metric with the fewest, but at least one.
+    How many they have is that of the label and metric with the fewest, but at least one.
     """
     n_defined = n_values(strata)
     fewest = n_defined[n_defined > 0].groupby([strata["attribute"], strata["stratum"]], sort=False).min()

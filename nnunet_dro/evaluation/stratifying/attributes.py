@@ -213,11 +213,9 @@ def with_auto_columns(
     options: EvaluateOptions,
     progress: Callable[[int, int], None],
 ) -> tuple[pd.DataFrame | None, list[str], list[str]]:
-    """Add the attributes that some `--by` names to the case table, and say how each is cut.
+    """Add a column ``auto:NAME`` for each attribute that some `--by` names, with the specs and a note on each.
 
-    Returns:
-        The table with a column ``auto:NAME`` for each; the specs, in which an attribute with more than `MOST_GROUPS`
-        different values that is not cut is cut into thirds; and a note on each attribute: what it is and how it is cut.
+    In the specs an attribute with more than `MOST_GROUPS` different values that is not cut is cut into thirds.
     """
     specs = list(options.by)
     names = auto_names(specs)

@@ -179,9 +179,7 @@ def small_folds(splits: Sequence[Mapping[str, Sequence[str]]], centre_of_case: "
 def fold_table(splits: Sequence[Mapping[str, Sequence[str]]], stratum_of_case: "pd.Series[str]") -> pd.DataFrame:
     """How many cases of every stratum each fold trains and validates on.
 
-    Returns:
-        A row per fold (counted from 0, as nnU-Net does) and stratum, with 0 where it has no case: ``fold``,
-        ``stratum``, ``n_training``, ``n_validation``.
+    A row per fold (from 0) and stratum, with 0 where it has no case: ``n_training`` and ``n_validation``.
     """
     strata = stratum_of_case.astype("category")
     rows: list[tuple[object, ...]] = []

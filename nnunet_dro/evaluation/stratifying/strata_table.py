@@ -30,10 +30,9 @@ def strata_table(
 ) -> pd.DataFrame:
     """What images and references tell of every case.
 
-    Returns:
-        A row per case, and those that ``cases`` has besides: ``case``, the columns of ``cases``, those of `ATTRIBUTES`,
-        and those of `FIELDS`, where DICOM files go before JSON files. Entries are text, unknown ones are ``missing``;
-        columns without any are left out.
+    A row per case, and those that ``cases`` has besides: ``case``, the columns of ``cases``, those of `ATTRIBUTES`, and
+    those of `FIELDS`, where DICOM files go before JSON files. Entries are text, unknown ones are ``missing``; columns
+    without any are left out.
     """
     if not images.is_dir():
         raise FileNotFoundError(f"`images` must be a folder, got {str(images)!r}. Check the path.")

@@ -225,12 +225,10 @@ def _in_order(names: Collection[str]) -> list[str]:
 def stratify_all(
     table: pd.DataFrame | None, specs: Sequence[str], cases: Collection[str], *, overall: bool = False
 ) -> "dict[str, pd.Series[str]]":
-    """The strata of every `--by`.
+    """Attribute to the stratum of each of the cases, in their order, as from `stratify`.
 
-    Returns:
-        Attribute to the stratum of each of the cases, in their order, as from `stratify`. A repeated spec counts
-        once. A second way to cut a column has its whole spec as attribute, and so has the cut of a column that is also
-        given uncut.
+    A repeated spec counts once. A second way to cut a column has its whole spec as attribute, and so has the cut of a
+    column that is also given uncut.
     """
     every_case = pd.Categorical([ALL] * len(cases), categories=[ALL], ordered=True)
     all_cases = {ALL: pd.Series(every_case, index=pd.Index(list(cases), name="case"), name=ALL)}
@@ -265,11 +263,10 @@ def _named(table: pd.DataFrame, specs: Sequence[str]) -> dict[str, tuple[str, tu
 
 
 def strata_of_others(table: pd.DataFrame, specs: Sequence[str], cases: Collection[str]) -> dict[str, dict[str, str]]:
-    """The strata of the other cases of a case table.
+    """Attribute, as `stratify_all` names it, to the other cases of a table and their strata.
 
-    Returns:
-        Attribute, as `stratify_all` names it, to case to stratum, without the cases whose entry is missing or outside
-        the edges. None of an attribute with quantiles, which are those of the divided cases.
+    Without those whose entry is missing or outside the edges, and without attributes with quantiles, which are those of
+    the divided cases.
     """
     others = table[~table["case"].isin(list(cases))]
     found: dict[str, dict[str, str]] = {}
@@ -292,11 +289,9 @@ def strata_of_others(table: pd.DataFrame, specs: Sequence[str], cases: Collectio
 def divide(
     stratum_of_case: "pd.Series[str]", cases: Sequence[str], *, attribute: str
 ) -> tuple[npt.NDArray[np.intp], list[str]]:
-    """Number the strata of some cases.
+    """The number of each case's stratum, shape (n_cases,), and the names of the strata that occur, by number.
 
-    Returns:
-        The number of each case's stratum, shape (n_cases,), and the names of the strata that occur, by number: in the
-        order of the categories, or without categories in natural order with ``missing`` last.
+    They are in the order of the categories, or without categories in natural order with ``missing`` last.
     """
     if (twice := stratum_of_case.index.duplicated()).any():
         case = stratum_of_case.index[twice][0]

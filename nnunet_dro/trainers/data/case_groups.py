@@ -36,12 +36,7 @@ def groups_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
 
 
 def weights_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
-    """The weight of each training case of a trainer as text, by a column of the case table, in the order of the cases.
-
-    Raises:
-        FileNotFoundError: If the dataset has no case table.
-        ValueError: If the table has no such column, a case has no finite number >= 0 there, or all have 0.
-    """
+    """The weight of each training case of a trainer as text: a finite number >= 0 in a column of the case table."""
     weights, path = _entries(trainer, cases, column)
     numbers = pd.to_numeric(weights, errors="coerce")
     if wrong := weights.index[~numbers.between(0, np.inf, inclusive="left")].tolist():

@@ -27,16 +27,12 @@ MOST_JOBS = 8
 def voxel_shares(
     trainer: Any, *, log: Callable[[str], object] | None = None, jobs: int | None = None
 ) -> tuple[float, ...]:
-    """Share of each channel of a trainer's network among the voxels of its training cases.
+    """Share of each label (background first), or of each region, among the voxels of a trainer's training cases.
 
-    The preprocessed segmentations of the fold's training cases are counted once, by as many threads as there are
-    processors per rank (8 at most) unless ``jobs`` says how many. The counts are kept for other folds and trainings, in
+    The preprocessed segmentations are counted once, by as many threads as there are processors per rank (8 at most)
+    unless ``jobs`` says how many, and the counts kept for other folds and trainings, in
     ``<preprocessed>/<dataset>/<data identifier>_voxel_counts.json``. The shares do not take nnU-Net's oversampling of
     foreground into account. Every rank of a distributed training may call this; no rank waits for another one.
-
-    Returns:
-        A share per label, background first, or per region of ``label_manager.foreground_regions``; see `label_shares`
-        and `region_shares`.
     """
     dataset, _ = trainer.get_tr_and_val_datasets()
     # The input of a cascade is not counted, so it need not be opened.

@@ -64,18 +64,10 @@ def ascend(
     l_v - gamma/2 ||z_v - z_v0||^2, so that neither eta nor gamma depends on the size of the patch. This holds only for
     a loss that is a mean over voxels, as the cross-entropy is and the Dice is not.
 
-    Args:
-        network: The network as it was built, neither compiled nor wrapped for distributed training; see `bare`.
-        features: Module of the network whose (first) input is z, shape (b, channels, *spatial).
-        data: Images, shape (b, channels, *spatial).
-        losses_of: Returns the loss of each case alone, shape (b,), from the output of the network.
-        steps: T, number of steps, >= 0.
-        eta: Size of the steps.
-        gamma: Factor of the squared distance, >= 0.
-        n_voxels: n of each case, shape (b,); None for all voxels.
-        n_channels: How many channels are perturbed, counted from the first; None for all channels.
-        largest_change: Bound on the root mean square change of the images of a case, in standard deviations of its
-            patch, > 0. A step that goes farther ends at the nearest image within the bound. None for no bound.
+    The network is as it was built (see `bare`), and z the (first) input of its module ``features``. ``n_voxels`` is n
+    of each case, None for all voxels; the first ``n_channels`` are perturbed, None for all. ``largest_change`` bounds
+    the root mean square change of a case's images, in standard deviations of its patch: a step that goes farther ends
+    at the nearest image within the bound.
 
     Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018 (features).
     """
