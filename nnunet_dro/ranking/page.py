@@ -13,18 +13,10 @@ from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import page
 from nnunet_dro.pages.sortable_table import Column, SortableTable
+from nnunet_dro.ranking import tables, words
 from nnunet_dro.ranking.figures import Stop, blob_plot, bump_chart
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
-from nnunet_dro.ranking.tables import (
-    leaving_out_table,
-    overall_table,
-    ranking_markdown,
-    tasks_table,
-    taus_table,
-    wins_table,
-)
-from nnunet_dro.ranking.words import findings, heading, rule, size, stratum_about
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro ranking 1"
@@ -35,7 +27,7 @@ _MOST_DOTS = 20_000
 
 def ranking_files(ranking: Ranking) -> dict[str, str]:
     """The content of each file by its name; ``cases.csv`` only where the ranking has cases."""
-    tables = {
+    frames = {
         "ranks": ranking.ranks,
         "agreement": ranking.agreement,
         "bootstrap": ranking.bootstrap,
@@ -43,7 +35,7 @@ def ranking_files(ranking: Ranking) -> dict[str, str]:
         "tests": ranking.tests,
     }
     if ranking.cases is not None:
-        tables["cases"] = ranking.cases
+        frames["cases"] = ranking.cases
     of_all = ranking.ranks[(ranking.ranks["kind"] == "all") & (ranking.ranks["scheme"] == ranking.scheme.value)]
     summary = {
         "format": FORMAT,
@@ -54,12 +46,12 @@ def ranking_files(ranking: Ranking) -> dict[str, str]:
         "about": ranking.about,
         "notes": list(ranking.notes),
         "ranking": json_records(of_all[["metric", "label", "team", "score", "rank"]]),
-        **{name: json_records(tables[name]) for name in ("agreement", "bootstrap", "kendall_tau")},
+        **{name: json_records(frames[name]) for name in ("agreement", "bootstrap", "kendall_tau")},
     }
     return {
-        **{f"{name}.csv": _csv(table) for name, table in tables.items()},
+        **{f"{name}.csv": _csv(table) for name, table in frames.items()},
         "summary.json": json_text(summary),
-        "report.md": ranking_markdown(ranking),
+        "report.md": tables.ranking_markdown(ranking),
         "report.html": ranking_html(ranking),
     }
 
@@ -80,7 +72,7 @@ def ranking_html(ranking: Ranking) -> str:
     if len(ranking.tasks) > 1:
         blocks.append(Heading("Metrics and labels", anchor="tasks", short="Metrics and labels"))
         blocks.append(Prose("The rank of each team, and what it was ranked by. The darker, the further back."))
-        blocks.append(tasks_table(ranking))
+        blocks.append(tables.tasks_table(ranking))
     if table is not None:
         blocks += _scores(ranking, table)
     about_cases = "The best, the median and the worst value of the teams in each case, hardest case first."
@@ -92,15 +84,15 @@ def ranking_html(ranking: Ranking) -> str:
         payload={"columns": []} if table is None else table.payload({}),
         kind="nnunet-dro · ranking",
         title=f"Ranking of {len(ranking.teams)} teams",
-        heading=heading(ranking),
-        lede=f"{size(ranking)}. {rule(ranking)}",
+        heading=words.heading(ranking),
+        lede=f"{words.size(ranking)}. {words.rule(ranking)}",
     )
 
 
 def _ranks(ranking: Ranking) -> Iterator[Block]:
     yield Heading("Ranking", anchor="ranking", short="Ranking")
-    yield Prose(findings(ranking), kind="points")
-    yield overall_table(ranking, list(ranking.strata))
+    yield Prose(words.findings(ranking), kind="points")
+    yield tables.overall_table(ranking, list(ranking.strata))
     yield from (Note(text) for text in ranking.notes)
     yield Heading("Other schemes", anchor="schemes", short="Schemes")
     yield Prose(
@@ -125,7 +117,7 @@ def _stability(ranking: Ranking) -> Iterator[Block]:
     intervals = list(zip(rows["rank_low"], rows["rank_median"], rows["rank_high"], strict=True))
     yield blob_plot(ranking.teams, shares, intervals, label="How often each team has each rank")
     yield Heading("Kendall’s tau of the samples’ rankings and the full one", 3)
-    yield taus_table(ranking)
+    yield tables.taus_table(ranking)
 
 
 def _tests(ranking: Ranking) -> Iterator[Block]:
@@ -138,14 +130,14 @@ def _tests(ranking: Ranking) -> Iterator[Block]:
         f"order. One-sided Wilcoxon signed-rank tests, {100 * LEVEL:g} %, Holm’s correction for all pairs"
         f"{' of one metric and label' if several else ''}. All p values are in tests.csv."
     )
-    yield wins_table(ranking)
+    yield tables.wins_table(ranking)
 
 
 def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
-    stops = [Stop("all cases", stratum_about(ranking, ALL, ALL), ranking.overall().to_numpy(dtype=np.float64))]
+    stops = [Stop("all cases", words.stratum_about(ranking, ALL, ALL), ranking.overall().to_numpy(dtype=np.float64))]
     for stratum in ranking.strata[attribute]:
         ranks = ranking.overall(kind="stratum", attribute=attribute, stratum=stratum)
-        about = stratum_about(ranking, attribute, stratum)
+        about = words.stratum_about(ranking, attribute, stratum)
         stops.append(Stop(stratum_title(attribute, stratum), about, ranks.to_numpy(dtype=np.float64)))
     worst = ranking.overall(kind="worst", attribute=attribute).to_numpy(dtype=np.float64)
     title = attribute_title(attribute)
@@ -155,7 +147,7 @@ def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
     yield bump_chart(ranking.teams, stops, label=f"Ranks of the teams by {title}")
     if len(ranking.strata[attribute]) > 1:
         yield Heading("Without one stratum", 3)
-        yield leaving_out_table(ranking, attribute)
+        yield tables.leaving_out_table(ranking, attribute)
 
 
 def _case_table(ranking: Ranking, cases: pd.DataFrame) -> SortableTable:

@@ -13,19 +13,9 @@ from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose,
 from nnunet_dro.pages.markdown import markdown
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
+from nnunet_dro.ranking import words
 from nnunet_dro.ranking.ranking import OVERALL, Ranking
 from nnunet_dro.ranking.ranks import TITLES
-from nnunet_dro.ranking.words import (
-    findings,
-    heading,
-    main_score,
-    rank_range,
-    rank_text,
-    rule,
-    score_text,
-    size,
-    stratum_about,
-)
 
 #: A note may list the cases of a team; the page has all notes.
 _MOST_NOTES = 4
@@ -33,8 +23,8 @@ _MOST_NOTES = 4
 
 def ranking_markdown(ranking: Ranking) -> str:
     """The findings, the ranking, and the ranks by scheme and by stratum; names from files are escaped."""
-    blocks: list[Block] = [Heading(heading(ranking), 1), Prose(f"{size(ranking)}. {rule(ranking)}")]
-    blocks += [Prose(findings(ranking), kind="points"), *map(Note, ranking.notes)]
+    blocks: list[Block] = [Heading(words.heading(ranking), 1), Prose(f"{words.size(ranking)}. {words.rule(ranking)}")]
+    blocks += [Prose(words.findings(ranking), kind="points"), *map(Note, ranking.notes)]
     blocks += [overall_table(ranking, list(ranking.strata)), _schemes_table(ranking)]
     return markdown([*blocks, *(_strata_table(ranking, attribute) for attribute in ranking.strata)])
 
@@ -45,23 +35,23 @@ def ranking_table(ranking: Ranking) -> RenderableType:
     notes = list(ranking.notes[:_MOST_NOTES])
     if n_more := len(ranking.notes) - len(notes):
         notes.append(f"{count(n_more, 'more note')} in the page.")
-    first = Heading(f"{heading(ranking)} ({size(ranking)})")
-    return printed([first, table, Prose((rule(ranking), *findings(ranking))), *map(Note, notes)])
+    first = Heading(f"{words.heading(ranking)} ({words.size(ranking)})")
+    return printed([first, table, Prose((words.rule(ranking), *words.findings(ranking))), *map(Note, notes)])
 
 
 def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
     """The ranks of the teams, how sure they are, and the ranks by the worst stratum of some attributes."""
-    title, scores = main_score(ranking)
+    title, scores = words.main_score(ranking)
     samples, ranks = ranking.samples, ranking.overall()
     columns: list[Any] = [
-        (Column("Rank"), lambda team: Cell(rank_text(ranks[team]), kind="place")),
+        (Column("Rank"), lambda team: Cell(words.rank_text(ranks[team]), kind="place")),
         (Column("Team", "name"), str),
         (Column(title[:1].upper() + title[1:]), scores.get),
     ]
     notes = []
     if len(samples):
         low, high = samples["rank_low"], samples["rank_high"]
-        columns.append((Column("95 % of ranks"), lambda team: rank_range(low[team], high[team])))
+        columns.append((Column("95 % of ranks"), lambda team: words.rank_range(low[team], high[team])))
         columns.append((Column("First in"), lambda team: share(samples["share_1"][team])))
         notes.append("95 % of ranks: between these two are the ranks of the team in 95 % of the bootstrap samples.")
         notes.append("First in: the share of the samples in which it has rank 1.")
@@ -74,7 +64,7 @@ def overall_table(ranking: Ranking, attributes: Sequence[str]) -> Table:
 
 
 def _rank_in(ranks: "pd.Series[float]") -> Callable[[str], str]:
-    return lambda team: rank_text(ranks[team])
+    return lambda team: words.rank_text(ranks[team])
 
 
 def _schemes_table(ranking: Ranking) -> Table:
@@ -86,7 +76,7 @@ def _schemes_table(ranking: Ranking) -> Table:
 def _strata_table(ranking: Ranking, attribute: str) -> Table:
     columns: list[Any] = [(Column("All"), _rank_in(ranking.overall())), (Column("Team", "name"), str)]
     for stratum in ranking.strata[attribute]:
-        title = f"{stratum_title(attribute, stratum)} ({stratum_about(ranking, attribute, stratum)})"
+        title = f"{stratum_title(attribute, stratum)} ({words.stratum_about(ranking, attribute, stratum)})"
         ranks = ranking.overall(kind="stratum", attribute=attribute, stratum=stratum)
         columns.append((Column(title), _rank_in(ranks)))
     columns.append((Column("Worst stratum"), _rank_in(ranking.overall(kind="worst", attribute=attribute))))
@@ -124,7 +114,10 @@ def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
 
     def farthest(stratum: str) -> Cell:
         teams = moved(stratum).index[:3]
-        moves = [f"{shortened(t, 32)}: {rank_text(full[t])} → {rank_text(ranks[stratum][t])}" for t in map(str, teams)]
+        moves = [
+            f"{shortened(t, 32)}: {words.rank_text(full[t])} → {words.rank_text(ranks[stratum][t])}"
+            for t in map(str, teams)
+        ]
         return Cell("; ".join(moves) or "none", kind="names")
 
     columns: list[Any] = [
@@ -151,7 +144,7 @@ def tasks_table(ranking: Ranking) -> Table:
             rank = float(row["rank"])
             # The last ranks have the darkest of the shades that scores have in reports.
             shade = 0 if rank != rank or n_teams < 2 else round(6 * (rank - 1) / (n_teams - 1))
-            return Cell(rank_text(rank), (score_text(row, ranking),), kind=f"shade{shade}", strong=True)
+            return Cell(words.rank_text(rank), (words.score_text(row, ranking),), kind=f"shade{shade}", strong=True)
 
         return cell
 

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -195,7 +196,8 @@ def _case_table(suspects: Suspects) -> SortableTable:
     scores = 100 * table["score"] if by == LOSS else table["score"]
     columns = [Column("Case", "text", table["case"].tolist())]
     if by != DICE:
-        columns.append(Column("Evidence", "text", [_evidence(seen) for seen in table["times_seen"]], filtered=True))
+        evidence = np.where(table["times_seen"] < FEW, f"fewer than {FEW} visits", f"{FEW} visits or more").tolist()
+        columns.append(Column("Evidence", "text", evidence, filtered=True))
     columns += [
         Column("Rank", "count", table["rank"].astype(float).tolist()),
         Column(score_title(suspects).replace("mean", "Mean"), "number" if by == LOSS else "decimal", scores.tolist()),
@@ -215,7 +217,3 @@ def _case_table(suspects: Suspects) -> SortableTable:
         columns.append(Column(name, "text", [of_case[case] for case in table["case"]], filtered=True))
     rank = [column.title for column in columns].index("Rank")
     return SortableTable(tuple(columns), table["case"].tolist(), sorted_by=rank, descending=False)
-
-
-def _evidence(times_seen: int) -> str:
-    return f"fewer than {FEW} visits" if times_seen < FEW else f"{FEW} visits or more"

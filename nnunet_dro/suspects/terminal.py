@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from rich.console import RenderableType
@@ -32,7 +31,8 @@ def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableT
     if by != DICE and suspects.shown["validation_dice"].notna().any():
         columns.append((Column("Dice"), lambda row: decimals(row["validation_dice"], 3)))
     if has_log:
-        columns.append((Column("seen"), partial(_seen, suspects.by)))
+        marks = {"†": ""} if by != DICE else {}
+        columns.append((Column("seen"), lambda row: Cell(f"{row['times_seen']:,}", (), marks if is_few(row) else {})))
         columns.append((Column("in all"), lambda row: f"{row['times_seen_in_all']:,}"))
     if suspects.shown["trusted"].any():
         columns.append((Column("trusted", "text"), lambda row: "yes" if row["trusted"] else ""))
@@ -42,10 +42,6 @@ def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableT
     title = f"Cases to look at: {ordering(suspects)}"
     table = Table.of(title, columns, records, row_kinds=["few" if is_one else "" for is_one in few])
     return printed([table, *map(Note, suspects.notes), *(Prose(f"Next: {step}", kind="") for step in steps)])
-
-
-def _seen(by: str, row: Mapping[Hashable, Any]) -> Cell:
-    return Cell(f"{row['times_seen']:,}", marks={"†": ""} if by != DICE and is_few(row) else {})
 
 
 def ordering(suspects: Suspects) -> str:

@@ -1,7 +1,6 @@
 """A study as a table, a file of trials and a page of plots."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +72,12 @@ def trials_table(study: optuna.Study, settings: Settings) -> RenderableType:
     columns: list[Any] = [
         (Column("trial"), lambda row: str(row["number"])),
         (Column(settings.objective.text), lambda row: row["state"] if pd.isna(row["value"]) else f"{row['value']:.4f}"),
-        *((Column(name), partial(_tuned, name)) for name in settings.space.names),
+        *((Column(name), lambda row, name=name: _shown(row[name])) for name in settings.space.names),
         (Column("min"), lambda row: "" if pd.isna(row["minutes"]) else f"{row['minutes']:.1f}"),
     ]
     if any(row["reason"] for row in records):
         columns.append((Column("reason", "text"), lambda row: shortened(row["reason"], 80)))
     return printed([Table.of(f"{study.study_name}: {settings.objective.text}", columns, records)])
-
-
-def _tuned(name: str, row: Mapping[Hashable, Any]) -> str:
-    return "" if pd.isna(row[name]) else _shown(row[name])
 
 
 def repeats_table(study: optuna.Study, settings: Settings) -> RenderableType | None:
@@ -135,8 +130,8 @@ def _in_order(frame: pd.DataFrame, settings: Settings) -> pd.DataFrame:
     return frame.loc[order.sort_values(["rank", "value", "number"]).index]
 
 
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _shown(value: Any, form: str = "g") -> str:
+    return "" if pd.isna(value) else f"{value:{form}}" if isinstance(value, float) else str(value)
 
 
 def write_trials(study: optuna.Study, settings: Settings) -> Path:
@@ -150,9 +145,13 @@ def write_trials(study: optuna.Study, settings: Settings) -> Path:
 def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
     """Write study.html into the study's folder: the plots in one file that loads nothing else."""
     frame = _in_order(trials_frame(study, settings), settings)
-    names = [(Column(name.replace("_", " "), "text"), partial(_cell, name)) for name in frame.columns]
+    names: list[Any] = [
+        (Column(name.replace("_", " "), "text"), lambda row, name=name: _shown(row[name], ".4g"))
+        for name in frame.columns
+    ]
     target, objective = settings.target, settings.objective
-    counts = _counts(frame[frame["repeat_of"].isna()]) or "none"
+    states = frame.loc[frame["repeat_of"].isna(), "state"].value_counts()
+    counts = ", ".join(f"{states[state]} {state}" for state in _STATES.values() if state in states.index) or "none"
     if n_repeats := int(frame["repeat_of"].notna().sum()):
         counts += f", and {count(n_repeats, 'repetition')}"
     better = "higher" if objective.maximise else "lower"
@@ -230,18 +229,6 @@ def _drawn(study: optuna.Study, settings: Settings) -> Iterator[Block]:
         yield Figure(drawing=Markup(f"<script>{get_plotlyjs()}</script>"))
     yield from plots
     yield from map(Prose, left_out)
-
-
-def _cell(name: str, row: Mapping[Hashable, Any]) -> str:
-    value = row[name]
-    if pd.isna(value):
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _counts(frame: pd.DataFrame) -> str:
-    counts = frame["state"].value_counts()
-    return ", ".join(f"{counts[state]} {state}" for state in _STATES.values() if state in counts.index)
 
 
 def _plots(study: optuna.Study, settings: Settings) -> list[tuple[str, str, str, Callable[[], Any]]]:

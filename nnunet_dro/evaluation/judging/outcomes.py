@@ -55,25 +55,19 @@ class Outcome:
         where.append(f"label={_quoted(self.label)}")
         if self.requirement.metric or self.metric != "dice":
             where.append(f"metric={self.metric}")
-        condition = f"{'is' if self._holds else 'is not'} {self.requirement.comparison} {self.requirement.bound}"
-        found = f"{self._shown_statistic()} {self._shown_value()} {condition} ({self._cases()})"
+        asked, statistic = self.requirement, self.statistic
+        if asked.confidence is not None:
+            statistic += f"'s {'lower' if asked.end == 'low' else 'upper'} {asked.confidence:g} % bound"
+        cases = count(self.n, "case")
+        cases = f"{self.n - self.n_undefined} of {cases} with a value" if self.n_undefined else cases
+        cases += f", {count(self.n_patients, 'patient')}" if self.n_patients else ""
+        condition = f"{'is' if self._holds else 'is not'} {asked.comparison} {asked.bound}"
+        found = f"{statistic} {self._shown_value()} {condition} ({cases})"
         return f"{' '.join(where)}: {'; '.join((found, *self.verdict.reasons))}"
 
     @property
     def _holds(self) -> bool:
         return self.requirement.holds_for(self.value)
-
-    def _cases(self) -> str:
-        """How many cases with a value there are."""
-        cases = count(self.n, "case")
-        of_cases = f"{self.n - self.n_undefined} of {cases} with a value" if self.n_undefined else cases
-        return of_cases + (f", {count(self.n_patients, 'patient')}" if self.n_patients else "")
-
-    def _shown_statistic(self) -> str:
-        if self.requirement.confidence is None:
-            return self.statistic
-        end = "lower" if self.requirement.end == "low" else "upper"
-        return f"{self.statistic}'s {end} {self.requirement.confidence:g} % bound"
 
     def _shown_value(self) -> str:
         if self.value != self.value:
@@ -113,11 +107,8 @@ def check_requirements(
         ValueError: If a requirement names an attribute, stratum, label, metric or statistic that is not reported, or
             has a bound that cannot be meant for the metric; the message names what is reported.
     """
-    outcomes: list[Outcome] = []
-    for requirement in requirements:
-        rows = rows_of(strata, requirement)
-        outcomes += [_outcome(rows.iloc[position], requirement, in_pixels) for position in range(len(rows))]
-    return outcomes
+    rows = ((requirement, rows_of(strata, requirement)) for requirement in requirements)
+    return [_outcome(row, requirement, in_pixels) for requirement, found in rows for _, row in found.iterrows()]
 
 
 def without_intervals(table: pd.DataFrame) -> pd.DataFrame:

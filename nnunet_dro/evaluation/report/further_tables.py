@@ -44,28 +44,24 @@ _FRACTION = METRICS["lesion_recall"]
 
 def lesion_tables(sizes: pd.DataFrame) -> list[Table]:
     """The lesions by volume, a table per attribute; none where no lesions were compared."""
-    return (
-        [_lesion_table(sizes[sizes["attribute"] == name]) for name in sizes["attribute"].unique()] if len(sizes) else []
-    )
+    attributes = sizes["attribute"].unique() if len(sizes) else ()
+    return [_lesion_table(sizes[sizes["attribute"] == name]) for name in attributes]
 
 
 def _lesion_table(sizes: pd.DataFrame) -> Table:
     attribute, unit = (str(sizes[name].iloc[0]) for name in ("attribute", "unit"))
     names = ["label", "stratum"][: 1 if attribute == ALL else 2]
-    columns = [*name_columns(names), (Column(f"Volume ({unit.replace('mm3', 'mm³')})", "name"), _range)]
-    columns += [(Column(title), partial(_counted, f"n_{title.lower()}")) for title in ("Lesions", "Cases", "Found")]
-    columns.append((Column("Recall (%)", hint="lesions that are found per lesion of the reference"), _recall))
-    columns.append(
-        (Column("Dice (%)", hint="the mean of those"), lambda r: number(float(r["dice_of_found"]), _FRACTION))
-    )
-    hint = "predicted lesions that are matched with none"
-    columns.append((Column("Invented", hint=hint), partial(_counted, "n_invented")))
-    records = in_order(sizes, ["label"])
-    return Table.of(f"{attribute_title(attribute)}: lesions found, by volume", columns, records)
-
-
-def _range(record: Record) -> str:
-    return " to ".join(f"{int(end):,}" for end in str(record["volume"]).split(" to "))
+    volume, invented = f"Volume ({unit.replace('mm3', 'mm³')})", "predicted lesions that are matched with none"
+    columns = [
+        *name_columns(names),
+        (Column(volume, "name"), lambda r: " to ".join(f"{int(end):,}" for end in str(r["volume"]).split(" to "))),
+        *((Column(title), partial(_counted, f"n_{title.lower()}")) for title in ("Lesions", "Cases", "Found")),
+        (Column("Recall (%)", hint="lesions that are found per lesion of the reference"), _recall),
+        (Column("Dice (%)", hint="the mean of those"), lambda r: number(float(r["dice_of_found"]), _FRACTION)),
+        (Column("Invented", hint=invented), partial(_counted, "n_invented")),
+    ]
+    title = f"{attribute_title(attribute)}: lesions found, by volume"
+    return Table.of(title, columns, in_order(sizes, ["label"]))
 
 
 def _counted(column: str, record: Record) -> str:
@@ -116,7 +112,8 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
             columns.append((Column("Typical case", hint=TYPICAL, spare="column"), partial(_typical, metric)))
         hint = "Wilcoxon signed-rank test, p value after Holm's correction"
         columns.append((Column("Holm p", hint=hint), lambda record: p_value(float(record["holm_p"]))))
-        columns.append((Column("W / T / L"), _wins))
+        wins = ("wins", "ties", "losses")
+        columns.append((Column("W / T / L"), lambda record: " / ".join(str(int(record[name])) for name in wins)))
     of = f"{STATISTICS[statistics[0]].title} " if len(statistics) == 1 else ""
     title = f"{attribute_title(attribute)}: {of}{metric.title}, {method} against {baseline}"
     return Table.of(title, columns, records, notes=_on_differences(records, metric), kind="strata")
@@ -151,10 +148,6 @@ def _change(statistic: str, metric: Metric, record: Record) -> Cell:
 def _typical(metric: Metric, record: Record) -> Cell:
     value, _, ends = typical_change(record, metric).partition(" ")
     return Cell(value or NO_VALUE, (ends,) if ends else ())
-
-
-def _wins(record: Record) -> str:
-    return " / ".join(str(int(record[name])) for name in ("wins", "ties", "losses"))
 
 
 def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[tuple[str, str]]:

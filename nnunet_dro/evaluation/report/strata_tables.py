@@ -105,7 +105,10 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
         statistics = statistics[:N_OF_FEW]
     values = (abs(float(record[name])) for record in records for name in statistics if name not in ("min", "max"))
     largest = max(filter(math.isfinite, values), default=0.0)
-    rivals = _Rivals(metric, records if "method" in names else ())
+    # The methods whose numbers stand side by side are those of one stratum and label.
+    rivals: dict[Any, list[Record]] = {}
+    for record in records if "method" in names else ():
+        rivals.setdefault((record["stratum"], record["label"]), []).append(record)
     columns = [*name_columns(names), (Column("n"), n_cell)]
     columns += [
         (column, partial(_n_failed, field))
@@ -118,7 +121,9 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     ]
     on_failures = []
     if any(values_of_few(record) for record in records):
-        columns.append((Column("Values"), partial(_values, metric)))
+        columns.append(
+            (Column("Values"), lambda r: Cell(", ".join(number(v, metric) for v in values_of_few(r)), kind="values"))
+        )
     if any(record.get("n_failed", math.nan) >= 0 for record in records):
         title = f"{failure.comparison} {scaled(failure.bound, metric):g}"
         columns.append((Column(title), _share_failed))
@@ -137,22 +142,6 @@ def _strata_table(records: Sequence[Record], metric: Metric, names: Sequence[str
     return replace(table, notes=(*on_intervals, *on_failures, *footnotes))
 
 
-class _Rivals:
-    """The methods whose numbers stand side by side: those of one stratum and label."""
-
-    def __init__(self, metric: Metric, records: Sequence[Record]) -> None:
-        self._metric = metric
-        self._of_place: dict[Any, list[Record]] = {}
-        for record in records:
-            self._of_place.setdefault((record["stratum"], record["label"]), []).append(record)
-
-    def are_beaten(self, record: Record, statistic: str) -> bool:
-        """Whether a number improves on every other method's by a notable amount."""
-        others = [r for r in self._of_place.get((record["stratum"], record["label"]), ()) if r is not record]
-        gains = (float(record[statistic]) - float(other[statistic]) for other in others)
-        return bool(others) and all(notable(gain, self._metric.name, statistic=statistic) for gain in gains)
-
-
 def n_cell(record: Record, *remarks: str) -> Cell:
     """The number of cases, and what there is to say of it."""
     n_patients, n_undefined = _whole(record.get("n_patients")), _whole(record.get("n_undefined"))
@@ -166,7 +155,9 @@ def _n_failed(field: str, record: Record) -> Cell:
     return Cell(str(n), kind="failed" if n else "", strong=n > 0)
 
 
-def _statistic(name: str, place: int, metric: Metric, largest: float, rivals: _Rivals, record: Record) -> Cell:
+def _statistic(
+    name: str, place: int, metric: Metric, largest: float, rivals: Mapping[Any, Sequence[Record]], record: Record
+) -> Cell:
     n_values, left_out = _n_values(record), _whole(record.get("n_left_out"))
     is_listed = 0 < n_values <= MOST_LISTED
     if is_listed and place >= N_OF_FEW:
@@ -176,14 +167,12 @@ def _statistic(name: str, place: int, metric: Metric, largest: float, rivals: _R
     marks = {FEW: "too few cases for this statistic"} if too_few else {}
     if left_out:
         marks[LEFT_OUT] = f"without {left_out} cases in which the label was missed or invented"
+    others = [other for other in rivals.get((record["stratum"], record["label"]), ()) if other is not record]
+    is_best = all(notable(value - float(other[name]), metric.name, statistic=name) for other in others)
     kind = f"shade{shade_of(value, metric, name, largest=largest)}"
-    kind += f"{' few' * too_few}{' best' * rivals.are_beaten(record, name)}"
+    kind += f"{' few' * too_few}{' best' * (is_best and bool(others))}"
     below = "" if is_listed else bounds(low, high, metric)
     return Cell(number(value, metric), (below,) if below else (), marks, kind, strong=True)
-
-
-def _values(metric: Metric, record: Record) -> Cell:
-    return Cell(", ".join(number(value, metric) for value in values_of_few(record)), kind="values")
 
 
 def _share_failed(record: Record) -> Cell:

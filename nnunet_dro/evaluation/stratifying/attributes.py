@@ -83,15 +83,15 @@ class CaseFiles:
         return replace(self, reference=self.reference.absolute(), images=self.images and self.images.absolute())
 
 
-def measure_files(files: CaseFiles, names: Sequence[str]) -> dict[str, float]:
-    """Attributes of a case."""
+def measure_files(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str, float]]:
+    """A case, and its attributes."""
     reference = read_label_map(files.reference)
     grey = None
     if files.images is not None and any(ATTRIBUTES[name].of_image for name in names):
         path = find_image(files.images, files.case)
         values, grid = read_image(path)
         grey = align(values, grid, reference.grid, path, files.reference)
-    return measure(reference, grey, names, ignore=files.ignore)
+    return files.case, measure(reference, grey, names, ignore=files.ignore)
 
 
 def measure(
@@ -197,14 +197,10 @@ def measure_cases(
     # The workers of a cluster may run in other folders.
     items = [of_case.absolute() for of_case in files] if workers else files
     found: dict[str, dict[str, float]] = {}
-    for case, values in each_done(partial(_measured, names=tuple(names)), items, jobs=jobs, workers=workers):
+    for case, values in each_done(partial(measure_files, names=tuple(names)), items, jobs=jobs, workers=workers):
         found[case] = values
         progress(len(found), len(files))
     return {case: found[case] for case in sorted(found)}
-
-
-def _measured(files: CaseFiles, names: Sequence[str]) -> tuple[str, dict[str, float]]:
-    return files.case, measure_files(files, names)
 
 
 def with_auto_columns(
@@ -236,7 +232,9 @@ def with_auto_columns(
         wide = wide.assign(**{_PREFIX + name: wide["case"].map(column).fillna(MISSING)})
         note = f"{_PREFIX}{name} is the {ATTRIBUTES[name].definition}"
         if len(known) > MOST_GROUPS:
-            cut = [_in_thirds(spec, _PREFIX + name) for spec in cut]
+            # Into three parts of equal size, where it is not cut.
+            whole = _PREFIX + name
+            cut = [",".join(f"{whole}:q3" if p.strip() == whole else p for p in spec.split(",")) for spec in cut]
             if cut != specs:
                 note += "; it is cut into thirds of the cases, unless --by says otherwise"
         notes.append(f"{note}.")
@@ -248,8 +246,3 @@ def written(value: float) -> str:
     if math.isnan(value):
         return MISSING
     return str(int(value)) if value == int(value) else f"{value:.4g}"
-
-
-def _in_thirds(spec: str, attribute: str) -> str:
-    """The spec, with an attribute that is not cut cut into three parts of equal size."""
-    return ",".join(f"{attribute}:q3" if piece.strip() == attribute else piece for piece in spec.split(","))

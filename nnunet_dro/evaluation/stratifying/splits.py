@@ -75,7 +75,11 @@ def make_splits(
     if entries_of(table, leave_out, cases, option="leave_out") is not None:
         (centre_of_case,) = stratify_all(table, [str(leave_out)], cases).values()
         _check_patients(centre_of_case, groups)
-        return _in_form(cases, _leaving_out(centre_of_case))
+        n_centres = len(centre_of_case.cat.categories)
+        if n_centres < 2:
+            rule, got = "must have two entries or more to leave one out", f"{centre_of_case.iloc[0]!r} only"
+            raise ValueError(f"column `{centre_of_case.name}` {rule}, got {got}.")
+        return _in_form(cases, [np.flatnonzero(centre_of_case.cat.codes == n) for n in range(n_centres)])
     n_units = len(cases) if groups is None else groups.nunique()
     if n_units < folds:
         unit = "cases" if groups is None else f"entries of {group!r}"
@@ -94,14 +98,6 @@ def _check_patients(centre_of_case: "pd.Series[str]", patients: "pd.Series[str] 
             got = f"{patient!r} in {name_some(sorted(centres.unique()))}"
             cure = "Correct the case table, or leave out another column."
             raise ValueError(f"`leave_out` must keep the cases of {patients.name!r} together, got {got}. {cure}")
-
-
-def _leaving_out(centre_of_case: "pd.Series[str]") -> Iterable[npt.NDArray[np.intp]]:
-    if len(centre_of_case.cat.categories) < 2:
-        got = f"{centre_of_case.iloc[0]!r} only"
-        raise ValueError(f"column `{centre_of_case.name}` must have two entries or more to leave one out, got {got}.")
-    ranks = centre_of_case.cat.codes.to_numpy()
-    return [np.flatnonzero(ranks == rank) for rank in range(len(centre_of_case.cat.categories))]
 
 
 def _validation_sets(
