@@ -25,7 +25,7 @@ from nnunet_dro.evaluation import evaluate
 from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 from nnunet_dro.evaluation.statistics.significance import holm, wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.sampling.divergences import effective_cases, kl_probabilities, kl_robust_loss
 from nnunet_dro.sampling.uncertainty_sets import cvar_probabilities, kl_ball_beta
 

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-from nnunet_dro.files.atomic import replacing
-from nnunet_dro.files.output_folder import check_new_file
+from nnunet_dro.files.output_folder import check_new_file, replacing
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import CHECKPOINT, DATASET_JSON, FOLD_NAME, read_if_usable
 from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint

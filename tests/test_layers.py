@@ -32,10 +32,9 @@ MAY_IMPORT = {
     "sharing": {"nnunet", "trainers"},
     "selfcheck": {"evaluation", "sampling"},
     "finetuning": {"nnunet", "trainers"},
-    "evidence": {"evaluation", "pages"},
     "viewer": {"evaluation", "nnunet", "pages"},
     "commands": {
-        *("demo", "doctor", "evaluation", "evidence", "exploration", "finetuning", "nnunet", "pages", "ranking"),
+        *("demo", "doctor", "evaluation", "exploration", "finetuning", "nnunet", "pages", "ranking"),
         *("selfcheck", "sharing", "suspects", "trainers", "tuning", "viewer"),
     },
     "cli": {"commands"},

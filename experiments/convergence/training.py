@@ -23,7 +23,7 @@ import pandas as pd
 from experiments.device import device_name
 from experiments.nnunet_runs.plans import PLANS_NAME
 from experiments.nnunet_runs.train import set_seed
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 
 #: Iterations with the same learning rate, nnU-Net's epoch.
 EPOCH = 100

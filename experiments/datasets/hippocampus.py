@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.datasets.division import begin_dataset, finish_dataset
-from nnunet_dro.demo.division import strata_by
+from nnunet_dro.demo.preparation import strata_by
 from nnunet_dro.evaluation import Labels
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset
 

@@ -18,7 +18,7 @@ from experiments.nnunet_runs.plans import CONFIGURATION, PARENT, PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE
 from experiments.spoilt_labels.separation import harder
-from nnunet_dro.demo.plans import small_plans
+from nnunet_dro.demo.preparation import small_plans
 
 #: Signal of hardness of one patch (the trainer's option) to the name the loss has for it.
 SIGNALS = {"loss": "loss", "hardCE": "ce", "hardPresent": "present"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nnunet_dro.demo.plans import small_plans
+from nnunet_dro.demo.preparation import small_plans
 
 #: nnU-Net's names of the plans, and of the configuration the networks are trained with and the one it inherits from.
 PLANS_NAME, CONFIGURATION, PARENT = "nnUNetPlansExperiment", "3d_fullres_small", "3d_fullres"

@@ -19,7 +19,7 @@ from experiments.device import device_name
 from experiments.nnunet_runs.plans import PLANS_NAME, experiment_plans
 from experiments.nnunet_runs.study import Study
 from nnunet_dro.evaluation import evaluate
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.nnunet.command import run_command
 from nnunet_dro.trainers.installation import FOLDER
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.device import device_name
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from experiments.nuclei.experiment import DATA, ITERATIONS, QUICK_ITERATIONS, di
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
 from experiments.nuclei.training import LEARNING_RATE, OptimisedRun, Run, new_network, train
 from experiments.record import Experiment, Options, Page, methods_by_stratum, render
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 
 #: The method that is trained anew, too.
 DRO = "share0.5"

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 import nnunet_dro
 from experiments.record.runs import shown_duration
 from experiments.record.templates import render
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 
 _HEADING = "## How it was made\n\n"
 _SECTION = re.compile(r"\n*<!-- begin ([\w-]+) -->\n(.*?)<!-- end \1 -->\n", re.DOTALL)

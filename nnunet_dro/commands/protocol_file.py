@@ -20,8 +20,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.outcomes import metric_meant
 from nnunet_dro.evaluation.judging.requirements import COMPARISON, STRATA, parse_requirement
 from nnunet_dro.evaluation.options import SECTIONS, LockedEvaluation, declared
-from nnunet_dro.files.atomic import replacing
-from nnunet_dro.files.output_folder import check_new_file
+from nnunet_dro.files.output_folder import check_new_file, replacing
 from nnunet_dro.naming import name_some
 
 if sys.version_info >= (3, 11):

@@ -53,7 +53,7 @@ def report(
             page = viewer_page(read, images, per_stratum=per_stratum, most_mb=most_mb, progress=progress)
     links, pages = (page.links, {PAGE: page.html}) if page else ({}, {})
     if pack is not None:
-        from nnunet_dro.evidence import evidence_pack
+        from nnunet_dro.evaluation.report.evidence import evidence_pack
 
         files, folder, main = evidence_pack(read, gallery, links), pack, "README.md"
     else:

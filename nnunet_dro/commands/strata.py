@@ -27,8 +27,7 @@ def strata(
 
     from nnunet_dro.evaluation.report.command_tables import columns_table
     from nnunet_dro.evaluation.stratifying.strata_table import strata_table
-    from nnunet_dro.files.atomic import replacing
-    from nnunet_dro.files.output_folder import check_new_file
+    from nnunet_dro.files.output_folder import check_new_file, replacing
 
     if output.suffix.lower() != ".csv":
         raise ValueError(f"`output` must end in .csv, got {str(output)!r}. Name another file.")

@@ -15,13 +15,12 @@ from joblib import cpu_count
 from rich.console import Console
 
 from nnunet_dro.demo.dataset import DATASET_NAME, build_dataset
-from nnunet_dro.demo.division import Division, divide, strata_by
-from nnunet_dro.demo.plans import PLANS_NAME, small_plans
+from nnunet_dro.demo.preparation import PLANS_NAME, Division, divide, small_plans, strata_by
 from nnunet_dro.demo.results import commands, compare_methods, render_table
 from nnunet_dro.demo.settings import Settings, claim
 from nnunet_dro.demo.steps import Step, StepProgress, carry_out, steps_progress, together
 from nnunet_dro.evaluation import Labels
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.nnunet.command import Device
 from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
 from nnunet_dro.nnunet.raw_dataset import RawDataset, read_raw_dataset

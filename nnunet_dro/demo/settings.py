@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 
 #: nnU-Net as it is, with this package's logs.
 PLAIN_TRAINER = "nnUNetTrainerDRO_beta0"

@@ -9,8 +9,8 @@ from typing import Any, TextIO
 
 import pandas as pd
 
-from nnunet_dro.files.atomic import replacing
 from nnunet_dro.files.json_file import read_json
+from nnunet_dro.files.output_folder import replacing
 
 CASES_FILE = "doctor.csv"
 SETTINGS_FILE = "doctor.json"

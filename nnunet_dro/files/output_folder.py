@@ -1,13 +1,30 @@
-"""A command's output folder: checked before long work, written whole or not at all."""
+"""What a command writes: checked before long work, and written whole or not at all."""
 
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from nnunet_dro.files.atomic import replacing
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Write to another file in the same folder, which replaces ``path`` once it is complete.
+
+    If the process is killed meanwhile, an error is raised, or nothing is written, ``path`` stays as it was. The other
+    file has its suffix.
+    """
+    path = Path(path)
+    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
+    try:
+        yield partial
+        if partial.exists():
+            with partial.open("r+b") as file:
+                os.fsync(file.fileno())
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def check_output(folder: Path, *, overwrite: bool) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import distributed as dist
 from torch import nn
 
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, PooledHardness
 from nnunet_dro.sampling import UNIFORM, ByWeight, EarnedBall, HardnessTable, Rule, positions_in_common
 from nnunet_dro.trainers.case_columns import CaseColumns

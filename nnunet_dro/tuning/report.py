@@ -10,7 +10,7 @@ from markupsafe import Markup
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import RenderableType
 
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import CONTENT_SECURITY_POLICY, page

@@ -6,7 +6,7 @@ import pytest
 import SimpleITK
 
 from nnunet_dro.demo import dataset
-from nnunet_dro.demo.division import divide, strata_by
+from nnunet_dro.demo.preparation import divide, strata_by
 from nnunet_dro.nnunet.raw_dataset import read_raw_dataset
 
 pytest.importorskip("nilearn")

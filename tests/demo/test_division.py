@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from nnunet_dro.demo.division import divide, strata_by
+from nnunet_dro.demo.preparation import divide, strata_by
 from nnunet_dro.nnunet.raw_dataset import read_raw_dataset
 
 

@@ -2,7 +2,7 @@ from copy import deepcopy
 
 import pytest
 
-from nnunet_dro.demo.plans import PLANS_NAME, small_plans
+from nnunet_dro.demo.preparation import PLANS_NAME, small_plans
 
 
 def plans(patch, strides, n_stages=5):

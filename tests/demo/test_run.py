@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from nnunet_dro.cli import app
 from nnunet_dro.demo import Settings, run, run_demo, steps
-from nnunet_dro.demo.plans import PLANS_NAME
+from nnunet_dro.demo.preparation import PLANS_NAME
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.trainers.registry import trainer_class
 from tests.demo.conftest import write_png

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation import read_evaluation
-from nnunet_dro.evidence import table_one
+from nnunet_dro.evaluation.report.evidence import table_one
 from tests.evaluation.made_folders import bars, read_csv, run, run_evaluate, write_cases, write_map, write_study
 
 EVIL = "<b>A|B</b>"

@@ -1,6 +1,6 @@
 import pytest
 
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 
 
 def test_replacing_moves_the_complete_file(tmp_path):

@@ -99,7 +99,7 @@ def test_neither_other_ranks_nor_disabled_checkpointing_write(trained):
 
 _SAVE_FOREVER = """
 import sys, torch
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 weights = torch.zeros(2_000_000)
 for i in range(10**6):
     with replacing(sys.argv[1]) as partial:

@@ -7,26 +7,13 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
+from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.figures import MOST_DOTS, forest, paired
 from nnunet_dro.evaluation.report.findings import comparison_notes
 from nnunet_dro.evaluation.report.formatting import against_baseline, difference, difference_unit, metric_named, number
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts, difference_table
 from nnunet_dro.evaluation.report.gains import verdicts
-from nnunet_dro.evaluation.report.page_parts import (
-    MOST_CASE_ROWS,
-    MOST_STRATA_ROWS,
-    attribute_heading,
-    lede,
-    legend_of,
-    methods,
-    most_changed_labels,
-    on_bounds,
-    readable,
-    requirements_section,
-    strata_blocks,
-    strata_in_order,
-    stratum_index,
-)
+from nnunet_dro.evaluation.report.page_parts import MOST_CASE_ROWS, MOST_STRATA_ROWS
 from nnunet_dro.evaluation.report.score_tables import Pairs, pair_columns, pairs_table, single_attributes
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.document import Block, Column, Figure, Heading, Note, Prose, Table
@@ -44,7 +31,7 @@ def comparison_html(comparison: Comparison) -> str:
     pairs = every_pair.most_changed(metrics[0].name, MOST_CASE_ROWS) if metrics else every_pair
     table = pairs_table(pairs, metrics, comparison.stratum_of_case)
     blocks: list[Block] = [Heading("What changed", anchor="findings", short="What changed"), *_findings(comparison)]
-    blocks += requirements_section(comparison.about)
+    blocks += parts.requirements_section(comparison.about)
     blocks += [Note(text) for text in comparison_notes(comparison)]
     for place, attribute in enumerate(comparison.table["attribute"].unique()):
         blocks += _attribute(comparison, str(attribute), place)
@@ -54,14 +41,14 @@ def comparison_html(comparison: Comparison) -> str:
     about_cases = "A row per case and label with every method, the case that lost most first."
     return page(
         blocks,
-        methods(metrics, comparison.about),
-        about=readable(comparison.about),
+        parts.methods(metrics, comparison.about),
+        about=parts.readable(comparison.about),
         cases={"about": about_cases + (limited if n_shown < n_rows else "")},
         payload=table.payload({}),
         kind="nnunet-dro · comparison per stratum",
         title=against_baseline(comparison.methods),
         heading=against_baseline(comparison.methods),
-        lede=lede(every_pair.rows, comparison.stratum_of_case, metrics),
+        lede=parts.lede(every_pair.rows, comparison.stratum_of_case, metrics),
     )
 
 
@@ -79,8 +66,8 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
 def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[Block]:
     table, strata = (frame[frame["attribute"] == attribute] for frame in (comparison.table, comparison.strata))
     n_rows = max(len(comparison.table), len(comparison.strata))
-    labels, left_out = most_changed_labels(comparison.table, attribute, n_rows=n_rows, most_rows=MOST_STRATA_ROWS)
-    yield attribute_heading(attribute, place)
+    labels, left_out = parts.most_changed_labels(comparison.table, attribute, n_rows=n_rows, most_rows=MOST_STRATA_ROWS)
+    yield parts.attribute_heading(attribute, place)
     if left_out:
         yield Prose(left_out)
     table, strata = (frame[frame["label"].astype(str).isin(labels)] for frame in (table, strata))
@@ -95,11 +82,11 @@ def _attribute(comparison: Comparison, attribute: str, place: int) -> Iterator[B
             )
             yield difference_table(rows, metric, statistics)
             bounds = bounds_for_verdicts(rows, metric)
-            yield from on_bounds("Bounds of the mean difference for verdicts", bounds, metric)
+            yield from parts.on_bounds("Bounds of the mean difference for verdicts", bounds, metric)
             forests = (forest(rows, metric, statistic) for statistic in statistics)
             yield Figure([("", [drawing for drawing in forests if drawing])])
     yield Heading("All statistics of every method", 3, folded=True)
-    yield from strata_blocks(strata, comparison.scores, comparison.about)
+    yield from parts.strata_blocks(strata, comparison.scores, comparison.about)
 
 
 def _paired(comparison: Comparison, pairs: Pairs, table: SortableTable, metrics: Sequence[Metric]) -> Iterator[Block]:
@@ -112,8 +99,8 @@ def _paired(comparison: Comparison, pairs: Pairs, table: SortableTable, metrics:
     legend: list[Any] = []
     if attributes:
         of_case = comparison.stratum_of_case[attributes[0]]
-        colours = stratum_index(pairs.rows, of_case)
-        legend = legend_of(attributes[0], strata_in_order(of_case), lines=False)
+        colours = parts.stratum_index(pairs.rows, of_case)
+        legend = parts.legend_of(attributes[0], parts.strata_in_order(of_case), lines=False)
     is_limited = len(pairs.rows) * len(others) > MOST_DOTS
     by = f", by {attributes[0]}" if attributes else ""
     limited = " Only the cases that changed most are drawn." if is_limited else ""

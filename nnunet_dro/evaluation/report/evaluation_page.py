@@ -12,6 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.figures import (
     MOST_DOTS,
     against_volume,
@@ -23,20 +24,7 @@ from nnunet_dro.evaluation.report.findings import all_notes, findings
 from nnunet_dro.evaluation.report.formatting import metric_named, metric_title, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table, lesion_tables
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
-from nnunet_dro.evaluation.report.page_parts import (
-    MOST_CASE_ROWS,
-    MOST_STRATA_ROWS,
-    attribute_heading,
-    lede,
-    legend_of,
-    methods,
-    readable,
-    requirements_section,
-    strata_blocks,
-    strata_in_order,
-    stratum_index,
-    worst_labels,
-)
+from nnunet_dro.evaluation.report.page_parts import MOST_CASE_ROWS, MOST_STRATA_ROWS
 from nnunet_dro.evaluation.report.score_tables import scores_table, single_attributes, with_known_volumes
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
@@ -62,14 +50,15 @@ def evaluation_html(
     columns = scores_table(scores.iloc[:0], metrics, evaluation.stratum_of_case)
     attributes = [str(name) for name in evaluation.strata["attribute"].unique()]
     labels = {
-        name: worst_labels(evaluation.strata, evaluation.worst, name, most_rows=MOST_STRATA_ROWS) for name in attributes
+        name: parts.worst_labels(evaluation.strata, evaluation.worst, name, most_rows=MOST_STRATA_ROWS)
+        for name in attributes
     }
     figures = _Figures(evaluation, metrics, scores, columns, labels)
     found: Sequence[Block] = findings(evaluation)
     blocks: list[Block] = [
         Heading("The worst cases" if attributes == [ALL] else "The worst strata", anchor="findings", short="Findings"),
         *(found or [Prose("No case has a defined value, so there is nothing to rank.", kind="")]),
-        *requirements_section(evaluation.about),
+        *parts.requirements_section(evaluation.about),
         *(Note(text) for text in all_notes(evaluation.notes, evaluation.strata)),
     ]
     for number, attribute in enumerate(attributes):
@@ -84,14 +73,14 @@ def evaluation_html(
     pictures = {(entry.case, entry.label): f"picture-{n}" for n, entry in enumerate(entries)}
     return page(
         blocks,
-        methods(metrics, evaluation.about),
-        about=readable(evaluation.about),
+        parts.methods(metrics, evaluation.about),
+        about=parts.readable(evaluation.about),
         cases={"about": figures.about_cases},
         payload=figures.case_table().payload(pictures, links),
         kind="nnunet-dro · evaluation per stratum",
         title=f"Evaluation of {evaluation.method}",
         heading=evaluation.method,
-        lede=lede(scores, evaluation.stratum_of_case, metrics),
+        lede=parts.lede(scores, evaluation.stratum_of_case, metrics),
     )
 
 
@@ -169,13 +158,13 @@ def _attribute(figures: _Figures, attribute: str, number: int) -> Iterator[Block
     evaluation, metrics, (labels, left_out) = figures.evaluation, figures.metrics, figures.shown[attribute]
     strata = evaluation.strata[evaluation.strata["attribute"] == attribute]
     names = [str(name) for name in strata["stratum"].unique()]
-    yield attribute_heading(attribute, number)
+    yield parts.attribute_heading(attribute, number)
     if left_out:
         yield Prose(left_out)
     strata = strata[strata["label"].isin(labels)]
-    yield from strata_blocks(strata, evaluation.scores, evaluation.about)
+    yield from parts.strata_blocks(strata, evaluation.scores, evaluation.about)
     has_strata = len(names) > 1 or attribute != ALL
-    legend = legend_of(attribute, names, lines=True) if has_strata else []
+    legend = parts.legend_of(attribute, names, lines=True) if has_strata else []
     for n, metric in enumerate(metrics):
         # Metrics that do not fit the page are in its tables only.
         if n and figures.n_dots * (n + 1) > MOST_DOTS:
@@ -244,12 +233,12 @@ def _volumes(figures: _Figures) -> list[Block]:
         if at_most is not None:
             of_label = of_label.sort_values("y", key=metric.goodness, kind="stable").head(at_most)
         points = pd.DataFrame({"x": of_label["reference_ml"], "y": of_label["y"], "row": of_label.index})
-        points["stratum"] = 0 if of_case is None else stratum_index(of_label, of_case)
+        points["stratum"] = 0 if of_case is None else parts.stratum_index(of_label, of_case)
         points = points[np.isfinite(points["y"]) & (points["x"] > 0)]
         points = points.assign(row=figures.places(points["row"].to_numpy(dtype=np.int64)))
         if svg := against_volume(points, metric, label=label, columns=columns):
             charts.append((label, (svg,)))
-    legend = [] if of_case is None else legend_of(attributes[0], strata_in_order(of_case), lines=False)
+    legend = [] if of_case is None else parts.legend_of(attributes[0], parts.strata_in_order(of_case), lines=False)
     by = f", by {attributes[0]}" if attributes else ""
     limited = "" if at_most is None else f" Only the worst {at_most} cases of each label are drawn."
     about = f"Every dot is a case: {metric.title} against the volume of the reference{by}. Small structures lose more"

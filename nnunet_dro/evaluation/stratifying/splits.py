@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.evaluation.stratifying.stratify import entries_of, stratify_all
-from nnunet_dro.files.atomic import replacing
 from nnunet_dro.files.case_table import read_cases
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
 from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases

@@ -12,7 +12,7 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from torch import distributed as dist
 
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 
 #: Label that nnU-Net's preprocessing writes outside of the nonzero mask; its augmentation turns it into background.
 OUTSIDE = -1

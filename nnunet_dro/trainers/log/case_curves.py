@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.trainers.log.epoch_log import Row
 
 #: Colours for the named cases, which colour-blind people can tell apart (Okabe and Ito).

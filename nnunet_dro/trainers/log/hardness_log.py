@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.files.atomic import replacing
+from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns

@@ -1,4 +1,4 @@
-"""The files of an evidence pack."""
+"""The files of an evidence pack: tables, model card and what a reporting guideline asks, from one evaluation."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 from jinja2 import Template
 
-from nnunet_dro.evaluation import METRICS, Evaluation
-from nnunet_dro.evaluation.report import evaluation_reports
+from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.report.documents import evaluation_reports
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.result_files import evaluation_files
-from nnunet_dro.evaluation.scoring.metrics import is_bounded
+from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.markdown import escape
 
