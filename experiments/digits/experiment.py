@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.datasets.mnist import load_digits
+from experiments.digits import plan, results
 from experiments.digits.figure import draw_curves
-from experiments.digits.plan import BETAS, POOL, RARE, RIM, SKETCH_SEED, SMALL, Run, planned_runs, split_digits
+from experiments.digits.plan import BETAS, RARE, SMALL, Run, planned_runs, split_digits
 from experiments.digits.results import (
-    FITTED,
-    POINT,
     ROLES,
     distances,
     epochs_table,
@@ -101,17 +100,13 @@ def page_text(epochs: pd.DataFrame, run: Run) -> str:
     of_rare, n_epochs = found[found["label"] == "3s"], epochs.groupby("kept")["epoch"].max()
     return render(
         "digits/page",
+        *(plan, results),
         digit=RARE,
         run=run,
-        rim=RIM,
-        pool=POOL,
-        sketch_seed=SKETCH_SEED,
         n_epochs=n_epochs.to_dict(),
         kept_images=" or ".join(f"{replace(run, share=kept / 100).n_rare} ({kept:g} %)" for kept in n_epochs.index),
         n_seeds=epochs["seed"].nunique(),
         plain=ROLES.plain,
-        point=POINT,
-        fitted=FITTED,
         claims=CLAIMS,
         left=_left(of_rare, settled),
         settled=settled.to_dict("records"),

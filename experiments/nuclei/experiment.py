@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.curves import ScoredRun, decision, differences, draw_curves, results_table, scores_of
+from experiments.datasets import nuclei as dataset
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, Image, read_nuclei, read_table, split_nuclei
-from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
-from experiments.nuclei.training import BATCH, PATCH, Run, train
+from experiments.nuclei import methods, training
+from experiments.nuclei.methods import METHODS, PLAIN, ROLES
+from experiments.nuclei.training import Run, train
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
 
 ITERATIONS, QUICK_ITERATIONS = 4000, 10
@@ -63,16 +65,13 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     last = scores[(scores["method"] == PLAIN) & (scores["iteration"] == scores["iteration"].max())]
     text = render(
         "nuclei/page",
+        *(dataset, methods, training),
         decision=rule[1:].to_dict("records"),
         trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
-        n_train=N_TRAIN,
         n_test=last.groupby("stratum")["n"].max().to_dict(),
         iterations=scores["iteration"].max(),
         n_seeds=len(seeds),
-        told=TOLD,
         rise=_rise(scores),
-        patch=PATCH,
-        batch=BATCH,
     )
     return Page(
         text,

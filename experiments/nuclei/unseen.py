@@ -16,32 +16,10 @@ from matplotlib.figure import Figure
 from experiments.curves import Roles, differences, draw_differences, mean_of_rare, shown_difference
 from experiments.datasets.nuclei import Image
 from experiments.nuclei import experiment as nuclei
+from experiments.nuclei import training, unseen_data, unseen_training
 from experiments.nuclei.methods import METHODS as TRAINERS
-from experiments.nuclei.training import BATCH, PATCH
-from experiments.nuclei.unseen_data import (
-    BLUR,
-    CHANGED,
-    N_TEST,
-    N_TRAIN,
-    NOISE,
-    RAMP,
-    REAL,
-    SEEN,
-    UNSEEN,
-    read_domains,
-    unseen_images,
-)
-from experiments.nuclei.unseen_training import (
-    GILS_PENALTY,
-    GILS_STEP_SIZE,
-    GILS_STEPS,
-    STYLE_STEP_SIZE,
-    STYLE_STEPS,
-    STYLES,
-    Method,
-    UnseenRun,
-    train,
-)
+from experiments.nuclei.unseen_data import N_TEST, REAL, SEEN, UNSEEN, read_domains, unseen_images
+from experiments.nuclei.unseen_training import STYLES, Method, UnseenRun, train
 from experiments.record import Experiment, Options, Page, render
 
 ITERATIONS = 700
@@ -131,28 +109,14 @@ def page_text(scores: pd.DataFrame, *, n_seeds: int) -> str:
     rises = rises_of_plain(scores)
     return render(
         "nuclei/unseen",
+        *(training, unseen_data, unseen_training),
         gaps=gaps(scores),
         mean=MEAN,
-        seen=SEEN,
-        n_train=N_TRAIN,
-        real=REAL,
-        changed=CHANGED,
-        blur=BLUR,
-        noise=NOISE,
-        ramp=RAMP,
         n_test=scores[scores["method"] == PLAIN].groupby("stratum", sort=False)["n"].max().to_dict(),
         iterations=int(scores.loc[scores["method"] == PLAIN, "iteration"].max()),
-        patch=PATCH,
-        batch=BATCH,
         n_seeds=n_seeds,
         gils=METHODS["GI-LS"],
-        gils_steps=GILS_STEPS,
-        gils_step_size=GILS_STEP_SIZE,
-        gils_penalty=GILS_PENALTY,
-        styles=STYLES,
         gains=[f"{np.exp(sign * STYLES.gain):.2f}" for sign in (-1, 1)],
-        style_steps=STYLE_STEPS,
-        style_step_size=STYLE_STEP_SIZE,
         needed={name: shown_difference(*found) for name, found in zip((TWICE, RANDOM), needed, strict=True)},
         worth=all(found["low"] > 0 for found in needed),
         rises=rises,

@@ -10,27 +10,37 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from experiments.curves import Roles, decision, differences, draw_differences, results_table, shown_difference
+from experiments.curves import (
+    Roles,
+    ScoredRun,
+    decision,
+    differences,
+    draw_differences,
+    results_table,
+    scores_of,
+    shown_difference,
+)
 from experiments.datasets.nuclei import read_table
 from experiments.nuclei import experiment as nuclei
-from experiments.nuclei.training import BATCH, LEARNING_RATE, PATCH
+from experiments.nuclei import training, wrong_labels_data, wrong_labels_training
 from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, NoisyImages, noisy_images
-from experiments.nuclei.wrong_labels_methods import (
+from experiments.nuclei.wrong_labels_training import (
     FINETUNED,
-    FINETUNING_RATE,
-    L2RW,
+    FINETUNING_PART,
+    METHODS,
     PLAIN,
     RANDOM,
     RIGHT,
     ROLES,
     TRAININGS,
+    NoisyRun,
     planned_runs,
+    train_noisy,
 )
-from experiments.nuclei.wrong_labels_results import all_cases, all_scores, at_the_end, length_check
-from experiments.nuclei.wrong_labels_training import FINETUNING_PART, PLAIN_TRAINER, NoisyRun, train_noisy
-from experiments.record import Experiment, Options, Page, methods_by_stratum, render
+from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.percentiles import bound_table, gaps
 from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separation_table
@@ -102,35 +112,24 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFram
     iterations = int(last["iteration"].iloc[0])
     return render(
         "nuclei/wrong_labels",
+        *(training, wrong_labels_data, wrong_labels_training),
         means=last.groupby(["method", "stratum"])["mean"].mean().mul(100).unstack().to_dict("index"),
         against=against,
         length=length_check(scores, COMMON),
         long_enough=LONG_ENOUGH,
         separation=separation_rows(separation),
+        n_first=N_FIRST,
         bound=bound,
         gaps=gaps,
-        n_first=N_FIRST,
         n_test=last.groupby("stratum")["n"].max().to_dict(),
-        n_train=N_TRAIN,
         n_images=sum(N_TRAIN.values()),
         n_trusted={COMMON: N_TRUSTED, RARE: N_TRUSTED_RARE},
         n_wrong=round(SHARE * sum(N_TRAIN.values())),
         trainers={method: run.trainer for method, run in TRAININGS.items()},
-        plain_trainer=PLAIN_TRAINER,
         iterations=iterations,
         n_finetuning=max(1, iterations // FINETUNING_PART),
-        finetuning_rate=FINETUNING_RATE,
-        rate=LEARNING_RATE,
-        right=RIGHT,
-        plain=PLAIN,
-        finetuned=FINETUNED,
-        l2rw=L2RW,
-        random=RANDOM,
-        common=COMMON,
-        rare=RARE,
+        rate=training.LEARNING_RATE,
         n_seeds=n_seeds,
-        patch=PATCH,
-        batch=BATCH,
     )
 
 
@@ -139,3 +138,65 @@ def differences_at_the_end(last: pd.DataFrame, baseline: str, stratum: str) -> d
     found = differences(last[last["stratum"] == stratum], Roles(baseline, "", common=(stratum,), rare=()))
     rows = found[found["method"] != baseline].to_dict("records")
     return {row["method"]: shown_difference(row["difference"], row["low"], row["high"]) for row in rows}
+
+
+_CASE_COLUMNS = ["case", "modality", "kind", "trusted", "loss", "weight", "times_seen"]
+
+
+def all_scores(finished: Finished) -> pd.DataFrame:
+    """A row per method, seed, moment and modality, as from `scores_of`; finetuned networks have the last moment."""
+    scored = []
+    for name, (run, content) in finished.items():
+        scored.append(ScoredRun.of(name, run, content, label="nucleus"))
+        if content["finetuned"]:
+            share = [(run.iterations, modality, np.nan) for modality in {row[1] for row in content["finetuned"]}]
+            finetuned = {"dice": content["finetuned"], "share": share}
+            scored.append(ScoredRun.of(f"{FINETUNED}-seed{run.seed}", run, finetuned, label="nucleus"))
+    scores = scores_of(scored).drop(columns="clipped_share")
+    return scores.sort_values(
+        ["seed", "method"],
+        key=lambda column: column.map(METHODS.index) if column.name == "method" else column,
+        kind="stable",
+    ).reset_index(drop=True)
+
+
+def all_cases(finished: Finished) -> pd.DataFrame:
+    """What the trainings that saw wrong labels know of their images: the rows of `case_table`, training by training."""
+    cases = [case_table(name, run, content) for name, (run, content) in finished.items() if not run.right_only]
+    return pd.concat(cases, ignore_index=True)
+
+
+def case_table(name: str, run: NoisyRun, content: Mapping[str, Any]) -> pd.DataFrame:
+    """A row per training image, with the columns of `label_noise.results.training_cases`."""
+    cases = pd.DataFrame(content["cases"], columns=_CASE_COLUMNS).astype({"loss": float, "weight": float})
+    by_weight = run.weights == "learned"
+    counted = cases["times_seen"] * (cases["weight"].fillna(0) if by_weight else 1)
+    value = cases["weight"] if by_weight else cases["loss"]
+    return cases.drop(columns=["modality", "weight"]).assign(
+        method=name.rsplit("-", 1)[0],
+        seed=run.seed,
+        rare=cases["modality"] == RARE,
+        place=value.rank(method="first", ascending=by_weight),
+        signal="weight" if by_weight else "loss",
+        value=value,
+        share=counted / counted.sum(),
+    )
+
+
+def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the last moment."""
+    return scores[scores["iteration"] == scores["iteration"].max()]
+
+
+def length_check(scores: pd.DataFrame, stratum: str) -> dict[str, float]:
+    """What says whether the trainings are long enough, in points of Dice.
+
+    ``lowest``, the smallest mean Dice of training on right labels only at the end, over the seeds; ``rise`` and
+    ``rise_plain``, what its mean and plain training's gained from the half to the end.
+    """
+    here = scores[scores["stratum"] == stratum]
+    means = 100 * here.pivot_table(index="method", columns="iteration", values="mean")
+    half, last = means.columns[-2:]
+    of_right = here[(here["method"] == RIGHT) & (here["iteration"] == last)]
+    rises = means[last] - means[half]
+    return {"lowest": 100 * of_right["mean"].min(), "rise": rises[RIGHT], "rise_plain": rises[PLAIN]}

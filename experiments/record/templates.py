@@ -2,18 +2,21 @@
 
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from experiments.record.markdown_table import markdown_table, shown_rows
 
 
-def render(template: str, **values: object) -> str:
+def render(template: str, *modules: ModuleType, **values: object) -> str:
     """The text of a template, a path from the folder of the experiments on without ``.md.jinja``, as ``digits/page``.
 
-    A value that the template asks for and that is not given is an error.
+    It knows the constants of the modules by their names in lower case, and the values. Another one that it asks for is
+    an error.
     """
-    return _environment().get_template(f"{template}.md.jinja").render(values).strip()
+    known = {name.lower(): value for module in modules for name, value in vars(module).items() if name.isupper()}
+    return _environment().get_template(f"{template}.md.jinja").render(known | values).strip()
 
 
 @cache

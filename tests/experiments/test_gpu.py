@@ -15,7 +15,7 @@ from experiments.digits.plan import split_digits
 from experiments.nuclei.methods import METHODS
 from experiments.nuclei.unseen_training import Method, UnseenRun
 from experiments.nuclei.wrong_labels_data import spoilt_images
-from experiments.nuclei.wrong_labels_methods import DRO, L2RW, PLAIN, RANDOM, TRAININGS
+from experiments.nuclei.wrong_labels_training import DRO, L2RW, PLAIN, RANDOM, TRAININGS
 from tests.experiments.made_nuclei import made_images
 from tests.fake_gpu import FakeGPU
 

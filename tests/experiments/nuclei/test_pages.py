@@ -7,7 +7,7 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.factorial.settings import NESTEROV, settings
-from experiments.nuclei import factorial, finetuning, methods, unseen, wrong_labels_methods
+from experiments.nuclei import factorial, finetuning, methods, unseen, wrong_labels_training
 from experiments.nuclei.methods import ROLES
 from tests.experiments.made_nuclei import write_domains
 
@@ -40,10 +40,10 @@ def domains(folder, scores, page):
 
 def labels(folder, scores, page):
     assert scores["mean"].between(0, 1).all()
-    finetuned = wrong_labels_methods.FINETUNED
+    finetuned = wrong_labels_training.FINETUNED
     assert scores[scores["method"] == finetuned]["iteration"].unique().tolist() == [10]
     separation = pd.read_csv(folder / "nuclei-wrong-labels-separation.csv")
-    assert set(separation["method"]) == set(wrong_labels_methods.METHODS) - {wrong_labels_methods.RIGHT, finetuned}
+    assert set(separation["method"]) == set(wrong_labels_training.METHODS) - {wrong_labels_training.RIGHT, finetuned}
     assert (folder / "nuclei-wrong-labels-cases.png").stat().st_size > 10_000
 
 
@@ -64,8 +64,8 @@ PAGES = [
         *(list(unseen.METHODS), len(unseen.METHODS), domains),
     ),
     pytest.param(
-        *("nuclei-wrong-labels", "nuclei-wrong-labels", rf"\| {re.escape(wrong_labels_methods.FINETUNED)} "),
-        *(list(wrong_labels_methods.METHODS), len(wrong_labels_methods.TRAININGS), labels),
+        *("nuclei-wrong-labels", "nuclei-wrong-labels", rf"\| {re.escape(wrong_labels_training.FINETUNED)} "),
+        *(list(wrong_labels_training.METHODS), len(wrong_labels_training.TRAININGS), labels),
         marks=pytest.mark.slow,
     ),
 ]

@@ -5,17 +5,19 @@ import torch
 
 from experiments.datasets.nuclei import Image
 from experiments.nuclei.training import BATCH, draw_patches, new_network
+from experiments.nuclei.wrong_labels import case_table
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, RIGHT_KIND, spoilt_images
-from experiments.nuclei.wrong_labels_methods import (
+from experiments.nuclei.wrong_labels_training import (
     DORO,
     L2RW,
     PLAIN,
     RANDOM,
     TRAININGS,
+    LearningSampler,
+    RandomSampler,
+    WatchedSampler,
     planned_runs,
 )
-from experiments.nuclei.wrong_labels_results import case_table
-from experiments.nuclei.wrong_labels_training import LearningSampler, RandomSampler, WatchedSampler
 from experiments.spoilt_labels.separation import separation_table
 from experiments.spoilt_labels.spoiling import KINDS
 from nnunet_dro.losses import DiceCELoss

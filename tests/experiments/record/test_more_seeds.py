@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from experiments.record.more_seeds import added_seeds, with_seeds_before
+from experiments.record.experiment import added_seeds, with_seeds_before
 
 
 def table(seeds, **changed):

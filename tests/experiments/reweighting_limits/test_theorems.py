@@ -4,8 +4,7 @@ import pytest
 
 from experiments.curves import mean_interval
 from experiments.reweighting_limits.limits import widest_margin
-from experiments.reweighting_limits.steps import LIMITS, STEPS, largest_step, trusted_loss
-from experiments.reweighting_limits.theorems import summary
+from experiments.reweighting_limits.theorems import LIMITS, STEPS, largest_step, summary, trusted_loss
 
 
 def test_widest_margin_leaves_those_out_that_are_wide_anyway():
