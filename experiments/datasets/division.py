@@ -18,10 +18,7 @@ def begin_dataset(folder: Path) -> Path:
 
 
 def finish_dataset(partial: Path, folder: Path, table: pd.DataFrame, description: Mapping[str, object]) -> None:
-    """Write ``cases.csv``, ``test_cases.csv`` and ``dataset.json``, and give the folder its name: it is complete then.
-
-    The table has the columns ``case``, that of the strata, and ``split``; the description is that of the dataset.json.
-    """
+    """Write ``cases.csv``, ``test_cases.csv`` and ``dataset.json``; name the folder last: it is complete then."""
     table = table.sort_values("case")
     of_test = table["split"] == "test"
     table[~of_test].to_csv(partial / "cases.csv", index=False)

@@ -34,10 +34,7 @@ class Hippocampus:
 
 
 def read_hippocampus(folder: Path, *, n_needed: Mapping[str, int]) -> Hippocampus:
-    """Read the data, whose ``cases.csv`` has the column ``intensity_range``.
-
-    Raises ValueError if it lacks that column, or has fewer cases of a range than ``n_needed`` says.
-    """
+    """Read the data, whose ``cases.csv`` has the column ``intensity_range``."""
     dataset = read_raw_dataset(folder)
     ranges = strata_by(dataset, INTENSITY_RANGE)[list(dataset.training_cases)]
     for name, n_least in n_needed.items():
@@ -56,11 +53,7 @@ def write_hippocampus(
     at_most: int | None,
     rng: np.random.Generator,
 ) -> None:
-    """Divide the cases anew and copy them into a raw dataset, which is written as a whole or not at all.
-
-    Of a ``rare`` range, so many cases are for training and the others, ``at_most`` so many, for the test; of the range
-    ``raw``, ``common`` has the numbers of cases for training, validation and test.
-    """
+    """Divide the cases anew and copy them into a raw dataset, which is written as a whole or not at all."""
     rows: list[tuple[str, str, str]] = []
     for stratum, n_training in rare.items():
         cases = rng.permutation(sorted(data.ranges.index[data.ranges == stratum]))

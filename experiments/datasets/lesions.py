@@ -38,10 +38,7 @@ FAINT = 0.85
 
 
 def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = False) -> Phantom:
-    """Draw a phantom, whose label is on the wrong side if it is ``wrong``; the same state gives the same phantom.
-
-    It has its ``volume`` in voxels, its ``contrast`` and whether its label is ``wrong``.
-    """
+    """Draw a phantom, whose label is on the wrong side if it is ``wrong``; the same state gives the same phantom."""
     if centre not in CENTRES:
         raise ValueError(f"`centre` must be one of {', '.join(CENTRES)}, got {centre!r}. Choose one of them.")
     positions = deformed_positions(rng)
@@ -83,10 +80,7 @@ def _lesion(
 
 
 def write_lesions(folder: Path, counts: Counts, *, wrong: float, rng: np.random.Generator) -> Path:
-    """Write phantoms with lesions in nnU-Net's raw format; see `phantoms.write_dataset`.
-
-    ``wrong`` is the share of the training cases whose labels are wrong, all of them of the common centres.
-    """
+    """Write phantoms with lesions in nnU-Net's raw format; see `phantoms.write_dataset`."""
     drawn = [("train", centre) for centre, n in counts.train.items() for _ in range(n)]
     common = [place for place, (_, centre) in enumerate(drawn) if centre in CENTRES[:2]]
     spoilt = set(rng.permutation(common)[: round(wrong * len(drawn))].tolist())

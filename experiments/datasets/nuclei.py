@@ -47,10 +47,7 @@ def split_nuclei(
     n_train: Mapping[str, int] = N_TRAIN,
     n_test: Mapping[str, int] = N_TEST,
 ) -> dict[str, list[str]]:
-    """Draw the training images and at most so many test images of each modality, no field on both sides.
-
-    Returns the cases of ``train`` and ``test``, modality by modality. Too few images of a modality are a ValueError.
-    """
+    """Draw the training images and at most so many test images of each modality, no field on both sides."""
     split: dict[str, list[str]] = {"train": [], "test": []}
     for modality, wanted in n_train.items():
         here = table[table["modality"] == modality]
@@ -93,11 +90,7 @@ def read_nuclei(folder: Path, cases: list[str]) -> list[Image]:
 def write_nuclei(
     folder: Path, data: Path, table: pd.DataFrame, *, n_test: Mapping[str, int], rng: np.random.Generator
 ) -> None:
-    """Divide the images anew and write them as a raw dataset, which is written as a whole or not at all.
-
-    Test images are cut to their middle. Two images of the common modality, of fields that are used nowhere else, are
-    for nnU-Net's validation.
-    """
+    """Divide the images anew and write them as a raw dataset, which is written as a whole or not at all."""
     import SimpleITK
 
     split = split_nuclei(table, rng=rng, n_test=n_test)

@@ -131,12 +131,7 @@ def _overall(found: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def verdict(rows: pd.DataFrame, *, reached: bool) -> str:
-    """What is left of a method's gain on the 3s at the end, a key of `VERDICTS`.
-
-    Args:
-        rows: Of `gains`, those of one method, one share and the 3s: a row per quarter, in order.
-        reached: Whether ERM has reached its plateau.
-    """
+    """What is left of a method's gain on the 3s at the end, a key of `VERDICTS`."""
     last = rows.iloc[-1]
     if np.isnan(last["low"]):
         return "single"

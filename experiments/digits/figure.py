@@ -26,10 +26,7 @@ _LAST_SEEN = {"loss": "stale_loss", "loss_sd": "stale_sd"}
 
 
 def draw_curves(epochs: pd.DataFrame) -> Figure:
-    """A row of panels per share of the rare digit, a colour per method, thin lines for the seeds, ERM dashed.
-
-    Losses are those in evaluation mode, and dotted the means of those that the sampler has.
-    """
+    """A row of panels per share of the rare digit, a colour per method, thin lines for the seeds, ERM dashed."""
     shares = sorted(epochs["kept"].unique())
     figure = Figure(figsize=(15, 0.8 + 3.2 * len(shares)), layout="constrained")
     panels = figure.subplots(len(shares), len(_PANELS), sharex="row", sharey="col", squeeze=False)

@@ -32,10 +32,7 @@ def method_of(beta: float) -> str:
 
 
 def epochs_table(results: Iterable[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
-    """A row per training and measured epoch, in the order of share, beta, seed and epoch, of runs and their results.
-
-    Columns are ``kept``, the share of the 3s in per cent, ``method``, ``seed``, and those of `training.Epoch`.
-    """
+    """A row per training and measured epoch, in the order of share, beta, seed and epoch, of runs and their results."""
     trainings = [
         (run.share, beta, run.seed, pd.DataFrame(epochs))
         for run, result in results
@@ -61,26 +58,14 @@ def quarter_of(epochs: pd.DataFrame) -> pd.Series:
 
 
 def gains(epochs: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy in each quarter of the training, and its difference to ERM of the same seed.
-
-    As `experiments.curves.differences`, with the quarter as ``iteration``, the share of the 3s that is kept as
-    ``stratum`` and the test images, 3s or all, as ``label``.
-    """
+    """Accuracy in each quarter of the training, and its difference to ERM of the same seed."""
     quarters = epochs.assign(iteration=quarter_of(epochs)).groupby([*TRAINING, "iteration"], sort=False)
     means = quarters[["rare", "overall"]].mean().reset_index()
     return _differences(means, {"3s": "rare", "all": "overall"})
 
 
 def falls(epochs: pd.DataFrame) -> pd.DataFrame:
-    """How stable each training is from one epoch to the next, in its first quarter.
-
-    Returns:
-        A row per training: ``kept``, ``method``, ``seed``; ``fall``, the mean fall of the accuracy on all test images
-        in points, 0 where it rises; ``falls``, the epochs in which it falls by a point or more; ``loss_rises`` and
-        ``stale_rises``, those of them in which the mean training loss rises, in evaluation mode and as last seen; and
-        ``sd_there`` and ``sd_elsewhere``, the mean standard deviation of the training loss (evaluation mode) in them
-        and in the other epochs, NaN without any; and ``stale_sd``, the mean one as last seen.
-    """
+    """How stable each training is from one epoch to the next, in its first quarter."""
     rows = []
     for training, of in epochs[quarter_of(epochs) == 1].groupby(TRAINING, sort=False):
         # The first epoch has none before it.
@@ -107,13 +92,7 @@ def fall_differences(fallen: pd.DataFrame) -> pd.DataFrame:
 
 
 def plateaus(epochs: pd.DataFrame) -> pd.DataFrame:
-    """Whether the trainings have reached their plateau, by the means over the seeds.
-
-    Returns:
-        A row per share and method: ``kept``, ``method``; ``rise``, that of the accuracy on the 3s from the third to the
-        last quarter in points; ``rare_loss``, the mean training loss of the 3s in the last quarter; and ``reached``,
-        whether the rise is less than a point and the loss below 0.05.
-    """
+    """Whether the trainings have reached their plateau, by the means over the seeds."""
     quarters = epochs.assign(quarter=quarter_of(epochs)).groupby(["kept", "method", "quarter"], sort=False)
     means = quarters[["rare", "rare_loss"]].mean().reset_index()
     third, last = (means[means["quarter"] == quarter].set_index(["kept", "method"]) for quarter in (3, 4))
@@ -123,13 +102,7 @@ def plateaus(epochs: pd.DataFrame) -> pd.DataFrame:
 
 
 def distances(epochs: pd.DataFrame) -> pd.DataFrame:
-    """How far each method's accuracy on the 3s is from that of ERM of the same seed, the mean over the epochs.
-
-    Returns:
-        A row per share and method but ERM, the smallest beta first: ``kept``, ``method``, ``distance`` in points, the
-        mean over the seeds, and ``more``, how much larger it is than that of the row before, with its interval ``low``
-        and ``high``; NaN in the first row of a share.
-    """
+    """How far each method's accuracy on the 3s is from that of ERM of the same seed, the mean over the epochs."""
     accuracy = epochs.pivot(index=["kept", "seed", "epoch"], columns="method", values="rare")
     apart = accuracy.sub(accuracy[ROLES.plain], axis=0).abs().drop(columns=ROLES.plain)
     rows = []
@@ -162,11 +135,7 @@ def _differences(rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame
 
 
 def trainings_table(epochs: pd.DataFrame) -> pd.DataFrame:
-    """One row per training, in the order of `epochs_table`, which it is made from: the table of the page.
-
-    ``level by`` is the first measured epoch of which the last five have, on average, as high an accuracy on the 3s as
-    ERM of the same seed in the last quarter; NaN if there is none.
-    """
+    """One row per training, in the order of `epochs_table`, which it is made from: the table of the page."""
     quarter = quarter_of(epochs)
     ends = epochs[quarter == 4].groupby(TRAINING, sort=False)["rare"].mean()
     rows = []

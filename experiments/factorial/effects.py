@@ -60,12 +60,7 @@ def differences_to_erm(both: pd.DataFrame) -> pd.DataFrame:
 
 
 def main_effects(both: pd.DataFrame) -> pd.DataFrame:
-    """What a factor changes, over all pairs of settings that differ in it alone; ERM takes no part.
-
-    Columns ``factor``, ``level``, ``against`` (the level it is compared with), ``stratum``, ``pairs``, and
-    ``difference`` of the mean Dice in points, the mean over the pairs and the seeds, with ``low`` and ``high``, its
-    95 % t-interval over the seeds.
-    """
+    """What a factor changes, over all pairs of settings that differ in it alone; ERM takes no part."""
     rows = []
     for factor, (against, *levels) in LEVELS.items():
         others = [name for name in LEVELS if name != factor]

@@ -107,10 +107,7 @@ def _shown(effects: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def page_table(table: pd.DataFrame, strata: Strata) -> pd.DataFrame:
-    """A row per setting: the rare strata's mean, p10 and IQR and the common ones' mean, with their differences.
-
-    Other columns in per cent, such as ``clipped``, are averaged.
-    """
+    """A row per setting: the rare strata's mean, p10 and IQR and the common ones' mean, with their differences."""
     found = differences_to_erm(of_both(table, strata)).set_index(["method", "stratum", "label"])
     rows = []
     for setting, of in table.groupby("setting", sort=False):

@@ -112,11 +112,7 @@ def signals_of_patches(
     moments: Sequence[int],
     n_draws: int,
 ) -> pd.DataFrame:
-    """Train with patches of one size, and measure at some moments: a row per moment and signal.
-
-    The prepared dataset has a configuration for the patch from `add_configurations`. Each case is drawn about
-    ``n_draws`` times at a moment.
-    """
+    """Train with patches of one size, and measure at some moments: a row per moment and signal."""
     import torch
 
     from nnunet_dro.trainers.registry import trainer_class

@@ -57,10 +57,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Split:
-    """Images of shape (n, 1, 28, 28), standardised with the training images; labels (n,), 1 for a 4 and 0 for a 9.
-
-    The trusted images are among the training images, unless those are made.
-    """
+    """Images of shape (n, 1, 28, 28), standardised with the training images; labels (n,), 1 for a 4 and 0 for a 9."""
 
     train_images: Tensor
     train_labels: Tensor
@@ -87,11 +84,7 @@ class Outcome:
 
 
 def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run) -> Split:
-    """The run's images. A seed has the same test and trusted images for every ratio.
-
-    Raises:
-        ValueError: If there are too few images of a digit.
-    """
+    """The run's images. A seed has the same test and trusted images for every ratio."""
     rng = np.random.default_rng([run.seed, 0])
     train, trusted, test = [], [], []
     for digit, n_wanted in ((COMMON, run.n_train - run.n_rare), (RARE, run.n_rare)):

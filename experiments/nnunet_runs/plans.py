@@ -20,10 +20,7 @@ def experiment_plans(
     features: Sequence[int] | None = None,
     n_convolutions: int = 1,
 ) -> dict[str, object]:
-    """nnU-Net's plans with the configuration of the experiment, a small network that inherits from the parent.
-
-    Patch and features, the first stages of the parent's, are the demo's if not given.
-    """
+    """nnU-Net's plans with the configuration of the experiment, a small network that inherits from the parent."""
     small = small_plans(plans, parent=parent)
     small["plans_name"] = PLANS_NAME
     configuration = small["configurations"][f"{parent}_small"]

@@ -48,12 +48,7 @@ def runs_of(study: Study, options: Options) -> list[Mapping[str, StudyRun]]:
 
 
 def rows_by_seed(finished: Finished, *, add: bool = False) -> pd.DataFrame:
-    """Dice by seed: a row per seed, method, stratum and label, `ALL_LABELS` among them.
-
-    Columns are ``seed``, ``method``, ``trainer``, ``stratum``, ``label``, ``n`` and ``n_undefined`` (test cases), all
-    statistics of their Dice, fractions, and ``cpu_seconds``, the processor time of the training. Seeds without the
-    baseline are left out, unless the rows are to ``add`` to a table.
-    """
+    """Dice by seed: a row per seed, method, stratum and label, `ALL_LABELS` among them."""
     rows: list[dict[str, object]] = []
     for run, result in finished.values():
         dice = pd.DataFrame(result["dice"])
@@ -68,10 +63,7 @@ def rows_by_seed(finished: Finished, *, add: bool = False) -> pd.DataFrame:
 
 
 def dice_differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
-    """Means over the seeds of `rows_by_seed`, and differences to the baseline of the same seed, Dice in points.
-
-    As from `experiments.curves.differences`, but for ``iteration`` and ``share``: networks are tested once, at the end.
-    """
+    """Means over the seeds of `rows_by_seed`, and differences to the baseline of the same seed, Dice in points."""
     return differences(scores.assign(iteration=0, share=np.nan), roles).drop(columns=["iteration", "share"])
 
 

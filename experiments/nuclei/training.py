@@ -116,10 +116,7 @@ class Sampler:
         return weights * corrections
 
     def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
-        """Give the network's parameters the gradient to step along; the hardness of the images goes into the table.
-
-        A step is left out if its parameters get no gradient.
-        """
+        """Give the network's parameters the gradient to step along; the hardness of the images goes into the table."""
         torch.autograd.backward(self.weighted_loss(loss, network(images), labels, draws))
 
 

@@ -29,10 +29,7 @@ Intensities = NDArray[np.float32]
 
 
 def read_domains(data: Path) -> pd.DataFrame:
-    """The images of the domains that are not made: the dataset's ``cases.csv`` with the domain as modality.
-
-    Raises FileNotFoundError if there is no ``cases.csv``, and ValueError if it has no column ``stratum``.
-    """
+    """The images of the domains that are not made: the dataset's ``cases.csv`` with the domain as modality."""
     table = read_table(data)
     if "stratum" not in table:
         columns = ", ".join(map(str, table.columns))
@@ -44,11 +41,7 @@ def read_domains(data: Path) -> pd.DataFrame:
 def unseen_images(
     data: Path, table: pd.DataFrame, *, rng: np.random.Generator, n_test: int = N_TEST
 ) -> tuple[list[Image], list[Image]]:
-    """Draw and read the training images of the seen domain, and the test images of all domains.
-
-    Their ``modality`` is their domain, and no field of view is on both sides. ``n_test`` is the largest number of test
-    images of each domain. Raises ValueError if a domain has too few images.
-    """
+    """Draw and read the training images of the seen domain, and the test images of all domains."""
     n_train = {SEEN: N_TRAIN, **dict.fromkeys(REAL, 0)}
     split = split_nuclei(table, rng=rng, n_train=n_train, n_test=dict.fromkeys(n_train, n_test))
     domains = table.set_index("case")["modality"]

@@ -189,11 +189,7 @@ def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def length_check(scores: pd.DataFrame, stratum: str) -> dict[str, float]:
-    """What says whether the trainings are long enough, in points of Dice.
-
-    ``lowest``, the smallest mean Dice of training on right labels only at the end, over the seeds; ``rise`` and
-    ``rise_plain``, what its mean and plain training's gained from the half to the end.
-    """
+    """What says whether the trainings are long enough, in points of Dice."""
     here = scores[scores["stratum"] == stratum]
     means = 100 * here.pivot_table(index="method", columns="iteration", values="mean")
     half, last = means.columns[-2:]

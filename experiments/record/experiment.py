@@ -91,10 +91,7 @@ class Experiment:
 
 
 def run(experiment: Experiment, words: Sequence[str]) -> int:
-    """Run what is not finished and write the record; returns the exit code.
-
-    It is 2 if the input must be corrected, and 1 if no run has succeeded.
-    """
+    """Run what is not finished and write the record; returns the exit code."""
     given = _parser(experiment).parse_args(words)
     folder: Path = given.out or (QUICK_RESULTS if given.quick else RESULTS)
     try:

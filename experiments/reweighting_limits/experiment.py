@@ -100,11 +100,7 @@ EXPERIMENTS = {
 
 
 def results_table(finished: Finished, limits: tuple[float, float]) -> pd.DataFrame:
-    """A row per setting and power of ten from 10 on, and per network at its end.
-
-    It has distances to ERM, the norm of ERM's weights, the weight of the second group in Group DRO, and the mean
-    losses; ``limits`` are those of the settings with a polynomial tail. What says nothing of a row is missing there.
-    """
+    """A row per setting and power of ten from 10 on, and per network at its end."""
     return pd.DataFrame([row for name, (run, found) in finished.items() for row in _rows(name, run, found, limits)])
 
 

@@ -44,10 +44,7 @@ def widest_margin(margins: FloatArray) -> FloatArray:
 
 
 def tail_distances(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64]) -> tuple[float, float]:
-    """Distances of the limits from that of ERM: of importance weighting, and of Group DRO.
-
-    The weights of Group DRO move until both groups have the same mean loss.
-    """
+    """Distances of the limits from that of ERM: of importance weighting, and of Group DRO."""
     margins = images * targets[:, None]
     sizes = np.bincount(groups, minlength=2)
 

@@ -19,10 +19,7 @@ _COLOURS = {
 
 
 def draw_cases(cases: pd.DataFrame) -> Figure:
-    """Draw the mean weight (L2RW) or the mean stale loss of every training case, by what is wrong with it.
-
-    A panel per method has a point per case and seed, a line at the median of a group, and wrong cases on grey.
-    """
+    """Draw the mean weight (L2RW) or the mean stale loss of every training case, by what is wrong with it."""
     methods = cases["method"].unique()
     figure = Figure(figsize=(2.9 * len(methods), 3.6), layout="constrained")
     panels = figure.subplots(1, len(methods), squeeze=False)[0]

@@ -18,15 +18,6 @@ BETAS: dict[str, float | None] = {"1 / SD": None, "10": 10.0, "100": 100.0, "100
 def bound_table(cases: pd.DataFrame) -> pd.DataFrame:
     """Bound and percentile of the losses of each training, in a row per beta and share.
 
-    Args:
-        cases: A row per training case and run: ``method``, ``seed`` and ``loss``.
-
-    Returns:
-        Columns ``beta``, ``share`` (both as on the page), ``trainings``, ``broken``: those with more than this share of
-        the losses at the bound or above, ``void``: those in which the bound is above all losses, ``above``: the share
-        of the losses at the bound or above, in per cent, and ``gap``: the bound less the smallest number that so few
-        losses exceed, in standard deviations of the losses; both means over the trainings.
-
     Source: Fidon et al. 2022, eq. 13 to 16.
     """
     known = cases.dropna(subset="loss").groupby(["method", "seed"], sort=False)["loss"]

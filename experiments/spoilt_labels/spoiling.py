@@ -96,11 +96,7 @@ def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.
 def draw_noise(
     cases: Sequence[str], *, n_trusted: int = N_TRUSTED, n_spoilt: int | None = None, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Which training cases are trusted, and which are spoilt in what way; trusted ones are never spoilt.
-
-    Returns a row per case, sorted by case: ``case``, ``trusted`` (yes or no), ``kind`` (one of `KINDS`, or clean). A
-    third of the spoilt cases, `SHARE` of all if not given, is of each kind, as far as it goes.
-    """
+    """Which training cases are trusted, and which are spoilt in what way; trusted ones are never spoilt."""
     n_spoilt = round(SHARE * len(cases)) if n_spoilt is None else n_spoilt
     if n_trusted + n_spoilt > len(cases) or n_spoilt < len(KINDS):
         rule = f"enough for {n_trusted} trusted and {len(KINDS)} or more spoilt ones"
@@ -114,10 +110,7 @@ def draw_noise(
 
 
 def draw_noise_beside(cases: Sequence[str], spared: Sequence[str], *, rng: np.random.Generator) -> pd.DataFrame:
-    """As `draw_noise`, where some cases are never spoilt: `SHARE` of all cases is, and all of it among the others.
-
-    `N_TRUSTED_RARE` of the spared cases are trusted, or fewer if there are fewer, and `N_TRUSTED` of the others.
-    """
+    """As `draw_noise`, where some cases are never spoilt: `SHARE` of all cases is, and all of it among the others."""
     others = [case for case in cases if case not in set(spared)]
     noise = draw_noise(others, n_trusted=N_TRUSTED, n_spoilt=round(SHARE * len(cases)), rng=rng)
     drawn = [str(case) for case in rng.permutation(sorted(spared))]
