@@ -26,12 +26,12 @@ from experiments.curves import (
 from experiments.datasets.nuclei import read_table
 from experiments.nuclei import experiment as nuclei
 from experiments.nuclei import training, wrong_labels_data, wrong_labels_training
+from experiments.nuclei.methods import PLAIN
 from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, NoisyImages, noisy_images
 from experiments.nuclei.wrong_labels_training import (
     FINETUNED,
     FINETUNING_PART,
     METHODS,
-    PLAIN,
     RANDOM,
     RIGHT,
     ROLES,

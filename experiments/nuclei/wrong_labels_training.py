@@ -225,7 +225,7 @@ def _means(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:
     return [float(total / n) if n else None for total, n in zip(sums, counts, strict=True)]
 
 
-RIGHT, PLAIN, RANDOM, L2RW, DRO, DORO = "right labels only", "plain", "random weights", "L2RW", "DRO", "DORO"
+RIGHT, RANDOM, L2RW, DRO, DORO = "right labels only", "random weights", "L2RW", "DRO", "DORO"
 EARNED = "DRO_earned"
 #: The plain network, continued on the trusted images; a method of its own that has no training of its own.
 FINETUNED = "plain, finetuned"

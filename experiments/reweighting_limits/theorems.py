@@ -121,7 +121,7 @@ def trusted_loss(
 
 
 #: Width and steps of the penalised networks, and the factors of their penalty, the strongest first.
-UNITS, STEPS, PENALTIES = 512, 10_000, (0.1, 0.01, 0.001)
+WIDTH, N_STEPS, PENALTIES = 512, 10_000, (0.1, 0.01, 0.001)
 BETAS = (0.0, 1.0, 10.0, 100.0)
 #: 9s, 4s and trusted images of each, all of them training images.
 N_COMMON, N_RARE, N_TRUSTED = 200, 20, 5
@@ -144,7 +144,7 @@ def penalised(theorem: Theorem) -> Iterator[Row]:
 
     Source: Zhai et al. 2023, Theorems 6 and 9.
     """
-    units, steps = (32, 500) if theorem.quick else (UNITS, STEPS)
+    units, steps = (32, 500) if theorem.quick else (WIDTH, N_STEPS)
     images, targets, groups = six_digits()
     images, held_out = in_unit_ball(images, held_out_digits())
 
@@ -247,7 +247,7 @@ def _shown(table: pd.DataFrame, theorem: str) -> pd.DataFrame:
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     table, seeds = summary(tables["-all"]), sorted(tables["-all"]["seed"].unique().tolist())
     shown = {theorem: _shown(table, theorem) for theorem in THEOREMS}
-    text = render("reweighting_limits/theorems", n_seeds=len(seeds), shown=shown, units=UNITS, steps=STEPS)
+    text = render("reweighting_limits/theorems", n_seeds=len(seeds), shown=shown, units=WIDTH, steps=N_STEPS)
     return Page(text, table, seeds, shown=table.iloc[:0])
 
 
