@@ -194,7 +194,7 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
     Returns:
         Columns ``method``; ``worst_at_end`` and ``worst_p10_at_end``, its smallest difference of mean and 10th
         percentile in any stratum and label at the end, in points; ``worst_on_the_way`` and ``worst_p10_on_the_way``,
-        the same at the moments nearest to a tenth and a quarter of the training (NaN if there are none); ``rare`` and
+        the same at the moments nearest to a tenth, a quarter and a half of the training (NaN if there are none); ``rare`` and
         ``rare_p10``, the mean over the rare strata at the end, and the differences to plain training as text;
         ``gain`` and ``gain_early``, the mean difference of the rare strata at the end and after a tenth, over that of
         the method that is told them (NaN if it may gain nothing), with ``gain_low`` and ``gain_high``, the 95 %
@@ -203,7 +203,7 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
     """
     moments = np.sort(scores["iteration"].unique())
     last, before = moments[-1], moments[:-1]
-    nearest = [before[np.abs(before - last / part).argmin()] for part in (10, 4)] if len(before) else []
+    nearest = [before[np.abs(before - last / part).argmin()] for part in (10, 4, 2)] if len(before) else []
     compared = differences(scores[scores["iteration"].isin([*nearest, last])], roles)
     rare = mean_of_rare(scores, roles)
     shown = results_table(differences(rare[rare["iteration"] == last], roles), roles).set_index("method")
