@@ -30,7 +30,12 @@ METHODS = {
     "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
     "GroupDRO": "nnUNetTrainerGroupDRO_{by}",
     "paper": "nnUNetTrainerHWS",
+    "beta100": "nnUNetTrainerHWS_noIS",
+    "beta10_IS": "nnUNetTrainerHWS_beta10",
+    "beta10": "nnUNetTrainerHWS_beta10_noIS",
 }
+#: Added when the results of the others were known.
+LATE = ("DRO_explore0.3", "cvar0.1", "DRO_earned", "paper", "beta100", "beta10_IS", "beta10")
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
 
@@ -62,7 +67,7 @@ class Question:
     limits: str
     regrouped: tuple[str, str] = ("", "")
     settling: float = 0.5
-    late: tuple[str, ...] = ("DRO_explore0.3", "cvar0.1", "DRO_earned", "paper")
+    late: tuple[str, ...] = LATE
     seconds: float = 0.06
 
     @property

@@ -194,8 +194,9 @@ def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) 
     Returns:
         Columns ``method``; ``worst_at_end`` and ``worst_p10_at_end``, its smallest difference of mean and 10th
         percentile in any stratum and label at the end, in points; ``worst_on_the_way`` and ``worst_p10_on_the_way``,
-        the same at the moments nearest to a tenth, a quarter and a half of the training (NaN if there are none); ``rare`` and
-        ``rare_p10``, the mean over the rare strata at the end, and the differences to plain training as text;
+        the same at the moments nearest to a tenth, a quarter and a half of the training (NaN if there are none);
+        ``rare`` and ``rare_p10``, the mean over the rare strata at the end, and the differences to plain training as
+        text;
         ``gain`` and ``gain_early``, the mean difference of the rare strata at the end and after a tenth, over that of
         the method that is told them (NaN if it may gain nothing), with ``gain_low`` and ``gain_high``, the 95 %
         interval of the bootstrap over the seeds; ``passes`` and ``passes_p10``, whether the losses of the mean and of
