@@ -64,7 +64,7 @@ def test_collapsed_trainings_are_counted_and_left_out_once_more():
     page = made_page({"plain": (0.5, 0.0, 0.5), "DRO": (0.6, 0.6, 0.6), "IW": (0.7, 0.7, 0.7)})
     assert "plain 1 of 3, DRO 0 of 3, IW 0 of 3. Without them" in page
     first, second = page.split("Without them")
-    assert "(+26.7 [" in first
+    assert "(+26.7)" in first
     assert "(+10.0 [" in second
 
 
@@ -156,4 +156,4 @@ def test_real_data_have_a_page(kind):
     # The same gain on both seeds at first, and nothing at the end.
     gain = (scores["method"] == "DRO") & (scores["iteration"] < asked.iterations)
     scores = scores.assign(n=3, mean=0.5 + 0.1 * gain + 0.01 * scores["seed"], p10=0.2, share=0.3)
-    assert "A gain of speed: `DRO` (+0.0 [+0.0, +0.0] points, at most +10.0, after " in page_text(scores, asked)
+    assert "A gain of speed: `DRO` (+0.0, at most +10.0, after " in page_text(scores, asked)
