@@ -33,9 +33,11 @@ METHODS = {
     "beta100": "nnUNetTrainerHWS_noIS",
     "beta10_IS": "nnUNetTrainerHWS_beta10",
     "beta10": "nnUNetTrainerHWS_beta10_noIS",
+    "IW_power0.25": "nnUNetTrainerIW_{by}_power0.25",
+    "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
 }
 #: Added when the results of the others were known.
-LATE = ("DRO_explore0.3", "cvar0.1", "DRO_earned", "paper", "beta100", "beta10_IS", "beta10")
+LATE = tuple(method for method in METHODS if method not in (PLAIN, "DRO", TOLD))
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
 
