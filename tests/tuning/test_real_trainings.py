@@ -30,7 +30,9 @@ def test_a_training_of_nnunet_and_its_repetition(project):
     assert (trials["epochs"] == 1).all()
     (trainer,) = set(trials["trainer"])
     assert result.stdout.splitlines()[-1] == trainer
-    assert len(result.stderr.splitlines()) == 2, "a line per trial, no warnings"
+    # A line per trial, no warnings; a slow machine also says now and then how far it is.
+    lines = [line for line in result.stderr.splitlines() if not line.endswith("min left")]
+    assert [line.split(":")[0] for line in lines] == ["trial 0", "trial 1"]
     page = (folder / "study.html").read_text()
     assert trainer in page
     assert "<h2>History</h2>" in page
