@@ -1,6 +1,7 @@
 """Imports run one way: between the rooms of the package, and between the modules of each."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,6 +99,8 @@ MOST = {"lines": 31_500, "files": 220, "words": 40_000}
 
 #: Most lines and words of the README, and most lines of a page below docs: nobody reads more at once.
 MOST_OF_README, MOST_OF_A_PAGE = (70, 600), 250
+#: Most characters of the name of a test.
+MOST_OF_A_NAME = 70
 
 
 @cache
@@ -223,3 +226,8 @@ def test_an_import_is_light(module):
     program = f"import sys, {module}; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not set(result.stdout.split()) & set(HEAVY[module])
+
+
+def test_no_name_of_a_test_is_longer_than_a_line_can_show():
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    assert [name for page in pages for name in re.findall(r"def (test_\w+)", page) if len(name) > MOST_OF_A_NAME] == []

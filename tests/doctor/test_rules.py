@@ -47,7 +47,7 @@ def with_size_and_contrast(table: pd.DataFrame, *, follows: bool):
     return table.assign(voxels_organ=10 + size, contrast_organ=1 + rng.random(len(table)))
 
 
-def test_what_size_and_contrast_explain_is_small_or_faint_not_hard_to_learn():
+def test_what_size_and_contrast_explain_is_small_or_faint():
     spread = [*np.linspace(0.1, 0.9, 60)]
     table = cases(a={"training": spread}, faint={"training": [*np.linspace(0.1, 0.5, 40)]})
     assert finding(with_size_and_contrast(table, follows=False)) == Finding.HARD
@@ -106,7 +106,7 @@ def test_a_network_that_fails_all_validation_cases_has_not_carried_over():
     assert diagnosis.those(State.NOT_CARRIED_OVER)[0].name == "all cases"
 
 
-def test_scattered_low_cases_are_outliers_and_sorted_by_how_far_they_are_below():
+def test_scattered_low_cases_are_outliers_sorted_by_their_distance():
     table = cases(a={"training": [*around(0.9, 50), 0.3, 0.1]}, b={"training": [*around(0.9, 50), 0.2]})
     diagnosis = diagnosis_of(table)
     assert diagnosis.finding == Finding.OUTLIERS

@@ -79,7 +79,7 @@ def test_chi2_probabilities_of_a_million_cases_sum_to_one():
 
 
 @given(some_losses, betas, st.integers(0, 24), st.floats(0, 5))
-def test_chi2_gives_more_to_a_case_that_grew_harder_and_no_more_to_any_other(losses, beta, case, growth):
+def test_chi2_gives_more_to_a_case_that_grew_harder_and_to_no_other(losses, beta, case, growth):
     case %= len(losses)
     harder = losses.copy()
     harder[case] += growth

@@ -80,7 +80,7 @@ def test_cvar_loss_equals_its_dual(losses, alpha):
 
 
 @given(some_losses, alphas, st.integers(0, 24), st.floats(0, 5))
-def test_cvar_gives_no_less_to_a_case_that_grew_harder_and_no_more_to_any_other(losses, alpha, case, growth):
+def test_cvar_gives_no_less_to_a_case_that_grew_harder(losses, alpha, case, growth):
     case %= len(losses)
     harder = losses.copy()
     harder[case] += growth
@@ -151,7 +151,7 @@ def test_set_aside_names_the_hardest_and_always_leaves_a_case():
 
 
 @given(some_losses, epsilons)
-def test_set_aside_names_no_more_than_the_share_and_none_easier_than_the_rest(losses, epsilon):
+def test_set_aside_are_the_hardest_and_no_more_than_the_share(losses, epsilon):
     aside = set_aside(losses, epsilon=epsilon)
     assert len(aside) <= epsilon * len(losses) + 1e-9
     rest = np.delete(losses, aside)

@@ -93,7 +93,7 @@ def test_exploration_inside_of_a_group_leaves_its_share_as_it_is():
     np.testing.assert_allclose(BalancedBall(GROUPS).following(np.ones(8)).probabilities(np.ones(8)), balanced)
 
 
-def test_a_refused_loss_is_drawn_by_exploration_and_a_group_without_losses_uniformly():
+def test_refused_losses_and_groups_without_losses_are_drawn_uniformly():
     losses = np.where(B, np.nan, np.where(np.arange(8) == 1, np.nan, np.arange(8.0)))
     rule = BalancedBall(GROUPS, share=0.5, exploration=0.1).following(losses)
     probabilities = rule.probabilities(losses)
@@ -174,7 +174,7 @@ def test_group_dro_finds_the_minimax_of_a_convex_problem():
     assert np.mean(path) == pytest.approx(exact, abs=0.05)
 
 
-def test_a_group_with_fewer_cases_than_its_share_of_the_batch_counts_as_it_should():
+def test_a_group_smaller_than_its_share_of_the_batch_counts_as_it_should():
     """Of distinct cases, a group of one case can take one place in four, and not two."""
     rule = GroupDRO(["rare"] + 9 * ["common"], nu=0.5)
     table = HardnessTable([str(i) for i in range(10)], rule=rule, exploration=0.0)
@@ -232,7 +232,7 @@ class TwoGroups:
     ],
     ids=["large", "small"],
 )
-def test_group_dro_reaches_the_equilibrium_with_batches_that_were_drawn_ahead(nu, training):
+def test_group_dro_reaches_the_equilibrium_with_batches_drawn_ahead(nu, training):
     path = training.train(nu)
     late = path[2000:]
     equilibrium = training.equilibrium

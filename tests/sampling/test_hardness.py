@@ -151,7 +151,7 @@ def test_table_uses_at_most_four_numbers_per_case():
     assert table._shared.nbytes + table._stored_in.nbytes + draws_in_the_log < 4 * 8 * n
 
 
-def test_a_table_that_warms_up_draws_uniformly_and_says_that_no_loss_decided():
+def test_a_table_that_warms_up_draws_uniformly_and_says_so():
     table = table_with(np.arange(20) / 4)
     assert table.draw(4, rng=np.random.default_rng(0)).betas.tolist() == [5.0] * 4
     table.warming_up = True

@@ -126,7 +126,7 @@ def test_one_hopeless_case_in_a_hundred_keeps_the_draws_uniform():
     assert earned_share(np.append(losses[:99], 0.3), share=0.5) == 1.0
 
 
-def test_a_table_stays_uniform_for_hopeless_cases_and_draws_those_that_follow():
+def test_hopeless_cases_keep_draws_uniform_and_those_that_follow_do_not():
     table = HardnessTable([f"case_{i}" for i in range(20)], rule=EarnedBall(0.0, 0.5), exploration=0.0)
     table.update(np.arange(20), HOPELESS)
     np.testing.assert_allclose(table.probabilities(), 1 / 20)
