@@ -80,8 +80,8 @@ def how_it_was_made(
     failures: Mapping[str, str],
 ) -> str:
     """How a record was made, for its page; the seconds are those of the runs, or of the seeds that were added."""
-    packages = {package: version(package) for package in ("torch", "numpy", "nnunetv2")}
-    versions = {"Python": platform.python_version(), **packages, "nnunet-dro": nnunet_dro.__version__}
+    versions = {package: version(package) for package in ("torch", "nnunetv2")}
+    versions["nnunet-dro"] = nnunet_dro.__version__
     return render(
         "record/how",
         command=command,
