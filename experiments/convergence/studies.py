@@ -34,6 +34,7 @@ METHODS = {
     "beta10_IS": "nnUNetTrainerHWS_beta10",
     "beta10": "nnUNetTrainerHWS_beta10_noIS",
     "IW_power0.25": "nnUNetTrainerIW_{by}_power0.25",
+    "IW_power0.75": "nnUNetTrainerIW_{by}_power0.75",
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
 }
 #: Added when the results of the others were known.
