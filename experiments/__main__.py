@@ -13,7 +13,7 @@ from importlib import import_module
 from experiments.record.experiment import Experiment, run
 
 #: What can be trained on until plain training has converged.
-CONVERGENCE = ["", "-long", "-slices", "-slices-wrong", "-hippocampus", "-nuclei"]
+CONVERGENCE = ["", "-long", "-longest", "-slices", "-slices-wrong", "-hippocampus", "-nuclei"]
 CONVERGENCE += ["-lesions", "-lesions-wrong", "-lesions-slices", "-lesions-slices-wrong"]
 #: Name of an experiment, which is that of its record, to the module that has it.
 MODULES = {

@@ -21,6 +21,7 @@ from experiments.record import Experiment, Finished, Options, Page, methods_by_s
 #: What is a section of another one's page.
 SECTIONS = {
     "-long": "convergence",
+    "-longest": "convergence",
     "-slices-wrong": "convergence-slices",
     "-lesions-slices-wrong": "convergence-lesions-slices",
     "-lesions": "convergence-lesions-slices",

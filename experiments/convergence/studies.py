@@ -39,6 +39,8 @@ METHODS = {
 }
 #: Added when the results of the others were known.
 LATE = tuple(method for method in METHODS if method not in (PLAIN, "DRO", TOLD))
+#: Times as long as the others to the end of the page's name and the words.
+LENGTHS = {2: ("long", "twice as long"), 6: ("longest", "six times as long")}
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
 
@@ -92,11 +94,12 @@ class Question:
         return dict(train)
 
 
-def phantoms(*, quick: bool, slices: bool = False, long: bool = False, wrong: bool = False) -> Question:
+def phantoms(*, quick: bool, slices: bool = False, times: int = 1, wrong: bool = False) -> Question:
     """Phantoms with a rare pathology, trained on as volumes or (nnU-Net's 2d configuration) as slices.
 
-    ``long`` is on volumes for twice as long, and judges convergence by the last quarter. With ``wrong``, three tenths
-    of the training cases, none of them rare, have wrong labels, and the Dice is that of all labels.
+    On volumes, the training can be 2 or 6 ``times`` as long; convergence is judged by the last quarter then. With
+    ``wrong``, three tenths of the training cases, none of them rare, have wrong labels, and the Dice is that of all
+    labels.
     """
     counts = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40)
     if quick:
@@ -109,8 +112,8 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False, wrong: bo
     name, words, dataset = "convergence", "phantoms", "Dataset910_Phantoms"
     if slices:
         name, words, dataset = "convergence-slices", "slices of phantoms", "Dataset911_PhantomSlices"
-    elif long:
-        name, words = "convergence-long", "phantoms, twice as long"
+    elif times > 1:
+        name, words = f"convergence-{LENGTHS[times][0]}", f"phantoms, {LENGTHS[times][1]}"
     if wrong:
         name, words = f"{name}-wrong", f"{words}, wrong labels"
     share = SHARE if wrong else 0.0
@@ -125,13 +128,13 @@ def phantoms(*, quick: bool, slices: bool = False, long: bool = False, wrong: bo
         write=write,
         settings={"train": train, "test": counts.test, "size": SIZE, "wrong": share},
         about=render(
-            "convergence/phantoms", train=train, n_test=counts.test, wrong=share, volumes=not slices, long=long
+            "convergence/phantoms", train=train, n_test=counts.test, wrong=share, volumes=not slices, long=times > 1
         ),
         parent="2d" if slices else PARENT,
         batch_size=16 if slices else 4,
     )
-    iterations = EPOCH if quick else 16000 if long else 8000
-    settling = 0.25 if long else 0.5
+    iterations = EPOCH if quick else 8000 * times
+    settling = 0.25 if times > 1 else 0.5
     seconds = 0.035 if slices else 0.06
     gaining, late = ("rare pathology", ()) if wrong else ("rare cerebellum", Question.late)
     asked = Question(study, iterations, gaining, "Phantoms", late=late)
@@ -243,7 +246,8 @@ def nuclei(data: Path, *, quick: bool) -> Question:
 #: What the page's name ends with to a function of the folder of the data, which phantoms do not need, and `quick`.
 QUESTIONS: dict[str, Callable[..., Question]] = {
     "": lambda _, quick: phantoms(quick=quick),
-    "-long": lambda _, quick: phantoms(quick=quick, long=True),
+    "-long": lambda _, quick: phantoms(quick=quick, times=2),
+    "-longest": lambda _, quick: phantoms(quick=quick, times=6),
     "-slices": lambda _, quick: phantoms(quick=quick, slices=True),
     "-slices-wrong": lambda _, quick: phantoms(quick=quick, slices=True, wrong=True),
     "-lesions": lambda _, quick: lesions(quick=quick),

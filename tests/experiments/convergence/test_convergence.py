@@ -43,9 +43,9 @@ def test_a_loss_at_the_end_is_harm():
     assert verdict(rows([1.0, -4.0], [(0.5, 1.5), (-6.0, -2.0)]), last=1000, converged=True)["says"] == "harm"
 
 
-def made_page(dice, *, long=False):
+def made_page(dice, *, times=1):
     """The page of three seeds where the rare cerebellum has this Dice by method, and everything else 0.9."""
-    asked = phantoms(quick=False, long=long)
+    asked = phantoms(quick=False, times=times)
     rows = [
         (method, method, seed, iteration, stratum, "cerebellum", values[seed] if stratum == "rare" else 0.9)
         for method, values in dice.items()
@@ -80,8 +80,8 @@ def test_nothing_is_said_of_collapsed_trainings_where_there_is_none():
 
 
 def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
-    assert phantoms(quick=False, long=True).iterations == 16000
-    page = made_page({"plain": (0.5, 0.4, 0.5), "DRO": (0.6, 0.6, 0.6)}, long=True)
+    assert phantoms(quick=False, times=2).iterations == 16000
+    page = made_page({"plain": (0.5, 0.4, 0.5), "DRO": (0.6, 0.6, 0.6)}, times=2)
     assert "In the last quarter, the Dice of `plain` rose by 0.0 (control)" in page
 
 
