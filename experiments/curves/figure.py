@@ -1,6 +1,7 @@
 """Dice against iterations as a picture."""
 
 from collections.abc import Mapping
+from itertools import product
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -8,6 +9,8 @@ from matplotlib.figure import Figure
 from experiments.curves.results import Roles
 
 _COLOURS = ("#000000", "#0072B2", "#D55E00", "#56B4E9", "#009E73", "#CC79A7", "#999999")
+#: Line style and colour of each method; more methods than colours have no lines for the seeds.
+_STYLES = list(product(("-", ":"), _COLOURS))
 
 
 def draw_curves(
@@ -19,7 +22,7 @@ def draw_curves(
     logarithmic: bool = False,
     batch_size: int | None = None,
 ) -> Figure:
-    """Mean Dice against iterations: a panel per stratum, a colour per method, thin lines for the seeds.
+    """Mean Dice against iterations: a panel per stratum, a line per method, and thin ones for the seeds of few.
 
     Args:
         scores: From `scores_of`; with several labels, those of the label of ``roles`` are drawn.
@@ -41,14 +44,14 @@ def draw_curves(
     panels = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False).ravel()
     for axes, (stratum, along, words) in zip(panels, drawn, strict=False):
         here = scores[scores["stratum"] == stratum]
-        for colour, (method, of) in zip(_COLOURS, here.groupby("method", sort=False), strict=False):
-            for _, run in of.groupby("seed"):
-                axes.plot(run[along], 100 * run["mean"], color=colour, alpha=0.25, linewidth=0.7)
+        by_method = here.groupby("method", sort=False)
+        for (style, colour), (method, of) in zip(_STYLES[: by_method.ngroups], by_method, strict=True):
+            if by_method.ngroups <= len(_COLOURS):
+                for _, run in of.groupby("seed"):
+                    axes.plot(run[along], 100 * run["mean"], color=colour, alpha=0.25, linewidth=0.7)
             mean = of.groupby("iteration")[[along, "mean"] if along != "iteration" else ["mean"]].mean().reset_index()
-            style = "--" if method == roles.plain else "-"
-            axes.plot(
-                mean[along], 100 * mean["mean"], color=colour, linestyle=style, linewidth=2, marker="o", label=method
-            )
+            line = {"color": colour, "linestyle": "--" if method == roles.plain else style}
+            axes.plot(mean[along], 100 * mean["mean"], **line, linewidth=1.5, marker="o", markersize=4, label=method)
         axes.set_title(f"{stratum}: {n_train[stratum]} training {cases}", fontsize=9)
         axes.set_xlabel(words)
         if logarithmic:
@@ -58,7 +61,7 @@ def draw_curves(
     for axes in panels[len(drawn) :]:
         axes.set_visible(False)
     panels[0].set(ylabel="Dice (%)", ylim=(-2, 102))
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     return figure
 
 

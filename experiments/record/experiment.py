@@ -149,15 +149,15 @@ def _run(experiment: Experiment, given: argparse.Namespace, words: Sequence[str]
         seconds=sum(result["seconds"] for _, result in finished.values()),
         failures=failures,
     )
-    for end, draw in page.pictures.items():
-        write_picture(folder / f"{experiment.name}{end}.png", draw())
     if experiment.draw is not None:
         write_picture(folder / f"{experiment.name}.png", experiment.draw(finished))
     return _write(experiment, folder, page, how=made_how, quick=given.quick)
 
 
 def _write(experiment: Experiment, folder: Path, page: Page, *, how: str | None = None, quick: bool = False) -> Path:
-    """Write the tables that follow from those of the runs, and the page, last."""
+    """Write the pictures and tables that follow from the tables of the runs, and the page, last."""
+    for end, draw in page.pictures.items():
+        write_picture(folder / f"{experiment.name}{end}.png", draw())
     for end, table in {"": page.table, **page.more}.items():
         if end not in experiment.inputs:
             write_table(folder / f"{experiment.name}{end}.csv", table, float_format=experiment.formats.get(end))
@@ -184,7 +184,7 @@ def _parser(experiment: Experiment) -> argparse.ArgumentParser:
     )[0]
     parser = argparse.ArgumentParser(prog=f"python -m experiments {experiment.name}", description=description)
     parser.add_argument("--quick", action="store_true", help="Smoke run: do everything once, on a small scale.")
-    parser.add_argument("--render", action="store_true", help="Run nothing; write the page anew from the CSV files.")
+    parser.add_argument("--render", action="store_true", help="Run nothing; write page and pictures from the CSV files.")
     default = f"default: {RESULTS}; with --quick {QUICK_RESULTS}"
     parser.add_argument("--out", type=Path, help=f"Folder of the record ({default}).")
     cache = cache_folder(experiment.cache or experiment.name)
