@@ -184,7 +184,7 @@ def _parser(experiment: Experiment) -> argparse.ArgumentParser:
     )[0]
     parser = argparse.ArgumentParser(prog=f"python -m experiments {experiment.name}", description=description)
     parser.add_argument("--quick", action="store_true", help="Smoke run: do everything once, on a small scale.")
-    parser.add_argument("--render", action="store_true", help="Run nothing; write page and pictures from the CSV files.")
+    parser.add_argument("--render", action="store_true", help="Run nothing; write page and pictures from the tables.")
     default = f"default: {RESULTS}; with --quick {QUICK_RESULTS}"
     parser.add_argument("--out", type=Path, help=f"Folder of the record ({default}).")
     cache = cache_folder(experiment.cache or experiment.name)
