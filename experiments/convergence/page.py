@@ -35,6 +35,7 @@ def page_text(
         gaining=asked.gaining,
         limits=asked.limits,
         decision=decision(scores, roles, wrong_labels=asked.wrong_labels)[1:].to_dict("records"),
+        n_rare=len(roles.rare),
         verdicts=_verdicts(scores, roles, iterations, converged=converged),
         rates=collapse_rates(at_the_end, collapsed, labels=labels) if len(collapsed) else [],
         verdicts_without=_verdicts(without_collapsed(scores, collapsed), roles, iterations, converged=converged),

@@ -67,6 +67,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         "nuclei/page",
         *(dataset, methods, training),
         decision=rule[1:].to_dict("records"),
+        n_rare=len(ROLES.rare),
         trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
         n_test=last.groupby("stratum")["n"].max().to_dict(),
         iterations=scores["iteration"].max(),
