@@ -64,6 +64,8 @@ DIFFERENCE = "made.csv - plain: method=DRO, stratum=rare"
             "from `beta10` 46 to +33.3",
             "made.csv 100*mean: method=DRO, stratum=rare; - plain#1: method=DRO, stratum=rare",
         ),
+        # 77.66 and 0; with two pairs the half of the interval is 12.706 times the mean.
+        ("38.8 [-454.6, +532.2]", f"made.csv 100*mean: method=DRO, stratum=usual/rare minus {MEANS}"),
     ],
 )
 @pytest.mark.usefixtures("made")
