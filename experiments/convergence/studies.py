@@ -33,6 +33,7 @@ METHODS = {
     "beta100": "nnUNetTrainerHWS_noIS",
     "beta10_IS": "nnUNetTrainerHWS_beta10",
     "beta10": "nnUNetTrainerHWS_beta10_noIS",
+    "IW_power0.15": "nnUNetTrainerIW_{by}_power0.15",
     "IW_power0.25": "nnUNetTrainerIW_{by}_power0.25",
     "IW_power0.75": "nnUNetTrainerIW_{by}_power0.75",
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
