@@ -11,7 +11,8 @@ from nnunet_dro.commands.compare import compare
 from nnunet_dro.commands.evaluate import evaluate
 from nnunet_dro.commands.protocol_file import Protocol, read_protocol, sorted_requirements, write_protocol
 from nnunet_dro.commands.shared import REFUSED
-from tests.evaluation.made_folders import check_refused, run, run_evaluate, summary_of, write_cases, write_study
+from tests.commands import done, run
+from tests.evaluation.made_folders import check_refused, run_evaluate, summary_of, write_cases, write_study
 
 OPTIONS = (
     *("--by", "centre", "--metrics", "dice,hd95", "--bootstrap", 20, "--margin", 2),
@@ -47,8 +48,7 @@ def study(tmp_path_factory):
     root = write_study(tmp_path_factory.mktemp("protocol"), shifts=(0, 1, 1, 2))
     write_cases(root, centre=["A", "A", "B", "B"])
     assert run("protocol", "write", root / "protocol.toml", *OPTIONS).exit_code == 0
-    result = locked_evaluate(root, "locked")
-    assert result.exit_code == 0, result.output
+    done(locked_evaluate(root, "locked"))
     return root
 
 
@@ -112,9 +112,8 @@ def test_an_evaluation_under_a_protocol_has_its_options(study):
     assert summary["options"]["n_resamples"] == 20
     assert [outcome["passed"] for outcome in summary["requirements"]] == [True, True, True]
     assert summary["protocol"] == {"file": str(study / "protocol.toml"), "sha256": sha256_of(study)}
-    result = run("protocol", "show", study / "protocol.toml")
+    result = done(run("protocol", "show", study / "protocol.toml"))
 
-    assert result.exit_code == 0
     assert f"SHA-256 {sha256_of(study)}" in result.stdout
     assert "  margin                2.0\n" in result.stdout
 
@@ -198,8 +197,7 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
     refused = run("compare", f"A={locked}", f"B={study / 'free'}", *options)
     check_refused(refused, tmp_path, "got one without a protocol for 'B'. Evaluate again with --protocol")
 
-    result = run("compare", f"A={locked}", f"B={locked}", *options)
-    assert result.exit_code == 0, result.output
+    done(run("compare", f"A={locked}", f"B={locked}", *options))
     about = summary_of(tmp_path / "out")["about"]
     assert (about["options"]["margin"], about["options"]["n_resamples"]) == (2, 20)
     assert about["protocol"]["sha256"] == sha256_of(study)
@@ -208,8 +206,7 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
         text = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert f"under the locked protocol with SHA-256 {sha256_of(study)}" in text
 
-    differs = run("compare", f"A={locked}", f"B={locked}", *options, "--margin", 3, "--overwrite")
-    assert differs.exit_code == 2
+    differs = done(run("compare", f"A={locked}", f"B={locked}", *options, "--margin", 3, "--overwrite"), 2)
     assert "`--margin` must be 2.0, as locked in" in differs.stderr
 
 

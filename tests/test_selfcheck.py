@@ -3,11 +3,10 @@ import math
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
 from nnunet_dro import selfcheck as module
-from nnunet_dro.cli import app
 from nnunet_dro.selfcheck import Number, installed_sha256, selfcheck
+from tests.commands import done, run
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +41,7 @@ def test_numbers_agree_but_for_rounding(expected, found, agrees):
 
 def test_the_record_is_written_and_a_wrong_installation_exits_with_one(tmp_path, monkeypatch):
     path = tmp_path / "record.json"
-    result = CliRunner().invoke(app, ["selfcheck", "-o", str(path)])
-    assert result.exit_code == 0
+    done(run("selfcheck", "-o", path))
     content = json.loads(path.read_text())
     assert content["agrees"] is True
     assert {"nnunet-dro", "Python", "numpy"} <= set(content["versions"])
@@ -52,7 +50,7 @@ def test_the_record_is_written_and_a_wrong_installation_exits_with_one(tmp_path,
     assert all(number["found"] is None for number in undefined)
 
     monkeypatch.setattr(module, "wilcoxon_p", lambda differences: 0.03)
-    assert CliRunner().invoke(app, ["selfcheck"]).exit_code == 1
+    done(run("selfcheck"), 1)
 
 
 def test_the_digest_is_that_of_the_files(tmp_path):

@@ -11,12 +11,11 @@ import pytest
 import SimpleITK as sitk  # noqa: N813
 import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
-from typer.testing import CliRunner
 
 from nnunet_dro import sharing
-from nnunet_dro.cli import app
 from nnunet_dro.sharing import share_model
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
+from tests.commands import done, refused, run
 from tests.kept.folders import VERSION_0_2
 from tests.nnunet_project import environment
 
@@ -76,14 +75,7 @@ def contents(path):
 
 
 def share(*arguments):
-    return CliRunner().invoke(app, ["share", *map(str, arguments)])
-
-
-def refused(result):
-    """The one line of an error."""
-    assert result.exit_code == 2, result.output
-    (line,) = result.stderr.strip().splitlines()
-    return line
+    return run("share", *arguments)
 
 
 @pytest.mark.parametrize("kept", KEPT)
@@ -130,9 +122,8 @@ def test_file_has_what_prediction_needs_in_the_folders_of_nnunet(model, tmp_path
 
 
 def test_command_says_what_it_left_out_and_how_to_predict(model, tmp_path):
-    result = share(model(), "-o", tmp_path / "model.zip")
+    result = done(share(model(), "-o", tmp_path / "model.zip"))
 
-    assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     of = {line.split(": ")[0]: line.split(": ")[1].split(", ") for line in lines if line.startswith("left out")}
     assert {"optimizer_state", "logging"} <= set(of["left out of checkpoints"])
@@ -153,8 +144,7 @@ def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
         (folder / f"fold_{fold}" / "checkpoint_final.pth").rename(folder / f"fold_{fold}" / "checkpoint_best.pth")
 
     def shared_folds(*arguments):
-        result = share(folder, "-o", tmp_path / "model.zip", "--checkpoint", "checkpoint_best.pth", *arguments)
-        assert result.exit_code == 0, result.output
+        result = done(share(folder, "-o", tmp_path / "model.zip", "--checkpoint", "checkpoint_best.pth", *arguments))
         assert "-chk checkpoint_best.pth" in result.stdout
         return {Path(name).parent.name for name in contents(tmp_path / "model.zip") if name.endswith("best.pth")}
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from nnunet_dro.cli import app
 from nnunet_dro.demo import Settings, run, run_demo, steps
 from nnunet_dro.demo.preparation import PLANS_NAME
 from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.trainers.registry import trainer_class
+from tests.commands import done
+from tests.commands import run as run_command
 from tests.demo.conftest import write_png
 
 
@@ -174,8 +174,7 @@ def test_demo_writes_commands_that_a_shell_can_repeat(tmp_path, data, nnunet):
     first = (tmp_path / "out" / "comparison" / "comparison.csv").read_text()
     for arguments in ours:
         words = [word.replace(str(tmp_path / "out" / "comparison"), str(tmp_path / "again")) for word in arguments]
-        result = CliRunner().invoke(app, [*words, "--overwrite"] if words[0] == "evaluate" else words)
-        assert result.exit_code == 0, result.output
+        done(run_command(*words, *["--overwrite"] * (words[0] == "evaluate")))
     assert (tmp_path / "again" / "comparison.csv").read_text() == first
 
 

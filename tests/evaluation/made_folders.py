@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import SimpleITK
-from typer.testing import CliRunner
 
-from nnunet_dro.cli import app
+from tests.commands import refused, run
 
 #: Names and values of the labels of `write_study`.
 LABELS = {"background": 0, "tumour": 1, "organ": 2}
@@ -60,11 +59,6 @@ def write_cases(root, **columns):
     return Path(root) / "cases.csv"
 
 
-def run(*arguments):
-    """Run the command in this process."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
 def run_evaluate(root, *options, out="out", bootstrap=0):
     """Run `nnunet-dro evaluate` on a study; the default is no intervals, for speed."""
     folders = (root / "reference", root / "prediction")
@@ -97,13 +91,7 @@ def summary_of(folder):
 
 def check_refused(result, root, *words, out="out", files=()):
     """One line on stderr with these words, exit code 2, and no output, whole or half."""
-    assert result.exit_code == 2, result.output
-    assert not result.stdout
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("nnunet-dro: ")
-    for word in words:
-        assert str(word) in lines[0]
+    refused(result, *words)
     assert not (root / out).is_dir() or files
     assert not list(root.glob("*.partial*"))
     assert sorted(path.name for path in (root / out).glob("*")) == sorted(files)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.evaluation import read_evaluation
+from tests.commands import done, run
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
     bars,
@@ -19,7 +20,6 @@ from tests.evaluation.made_folders import (
     dice_of,
     names_in,
     read_csv,
-    run,
     run_evaluate,
     scores_of,
     strata_of,
@@ -38,9 +38,8 @@ COMPARISON_FILES = ["changed.csv", "comparison.csv", "report.html", "report.md",
 def test_evaluate_writes_scores_strata_and_reports(tmp_path):
     write_study(tmp_path)
 
-    result = run_evaluate(tmp_path, bootstrap=100)
+    result = done(run_evaluate(tmp_path, bootstrap=100))
 
-    assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-1] == str(tmp_path / "out" / "report.html")
     assert names_in(tmp_path / "out") == EVALUATION_FILES
     assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.75, "case_02": 0.5, "case_03": 0.0}
@@ -87,8 +86,7 @@ def test_columns_may_be_called_like_those_of_every_table(tmp_path, is_used):
     options = ("--cases", cases, *(word for name in by for word in ("--by", name)), "--bootstrap", 0)
 
     for name, folder in (("a", "prediction"), ("b", "other")):
-        result = run("evaluate", tmp_path / "reference", tmp_path / folder, "-o", tmp_path / name, *options)
-        assert result.exit_code == 0, result.output
+        done(run("evaluate", tmp_path / "reference", tmp_path / folder, "-o", tmp_path / name, *options))
 
     assert {"tumour", "organ"} == set(scores_of(tmp_path / "a")["label"])
     assert scores_of(tmp_path / "a")["label (case table)"].tolist()[::2] == columns["label"]
@@ -101,8 +99,7 @@ def test_columns_may_be_called_like_those_of_every_table(tmp_path, is_used):
         ("rank", *folders, "-o", tmp_path / "ranked"),
         ("explore", tmp_path / "a", "-o", tmp_path / "explored", "--min-cases", 2, "--cases", cases),
     ):
-        result = run(*command)
-        assert result.exit_code == 0, (command, result.output)
+        done(run(*command))
 
 
 def test_patients_may_be_in_a_column_called_label(tmp_path):
@@ -126,11 +123,13 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
     (tmp_path / "requirements.txt").write_text("# release\ncentre=* label=organ min>=1\n")
     options = ("--require", "centre=B label=tumour mean>=0.5", "--require", "centre=* label=tumour p5>=0.1 n>=2")
 
-    result = run_evaluate(
-        tmp_path, "--cases", cases, "--by", "centre", *options, "--require-file", tmp_path / "requirements.txt"
+    result = done(
+        run_evaluate(
+            tmp_path, "--cases", cases, "--by", "centre", *options, "--require-file", tmp_path / "requirements.txt"
+        ),
+        3,
     )
 
-    assert result.exit_code == 3
     assert result.stderr.splitlines() == [
         "nnunet-dro: requirement not met: centre=B label=tumour: mean 0.250 is not >= 0.5 (2 cases)",
         "nnunet-dro: requirement not met: centre=B label=tumour: p5 0.025 is not >= 0.1 (2 cases); n 2 is >= 2",
@@ -145,9 +144,8 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
 def test_a_percentile_of_one_case_is_exit_code_3(tmp_path):
     write_study(tmp_path, shifts=(0,))
 
-    result = run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70")
+    result = done(run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70"), 3)
 
-    assert result.exit_code == 3
     (line,) = result.stderr.splitlines()
     assert line.startswith("nnunet-dro: cannot tell if a requirement is met: label=tumour: ")
     assert line.endswith("if 1 is enough, add n>=1")
@@ -163,9 +161,8 @@ def test_few_cases_are_enough_for_every_command(tmp_path, n_cases):
         assert run_evaluate(tmp_path, out=out, bootstrap=20).exit_code == 0
 
     comparison = (f"ERM={tmp_path / 'erm'}", f"DRO={tmp_path / 'dro'}")
-    result = run("compare", *comparison, "-o", tmp_path / "out", "--bootstrap", 20)
+    done(run("compare", *comparison, "-o", tmp_path / "out", "--bootstrap", 20))
 
-    assert result.exit_code == 0, result.output
     assert strata_of(tmp_path / "erm")["n"].tolist() == [n_cases]
     assert read_csv(tmp_path / "out" / "comparison.csv")["mean_difference"].tolist() == [0, 0]
 
@@ -182,9 +179,8 @@ def both(tmp_path):
 
 
 def test_compare_writes_paired_differences(tmp_path, both):
-    result = run("compare", *both, "-o", tmp_path / "out", "--bootstrap", 50)
+    result = done(run("compare", *both, "-o", tmp_path / "out", "--bootstrap", 50))
 
-    assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-1] == str(tmp_path / "out" / "report.html")
     assert names_in(tmp_path / "out") == COMPARISON_FILES
     table = read_csv(tmp_path / "out" / "comparison.csv")
@@ -193,8 +189,7 @@ def test_compare_writes_paired_differences(tmp_path, both):
     assert tumour.loc["B", ["wins", "ties", "losses"]].tolist() == [1, 1, 0]
     assert read_csv(tmp_path / "out" / "changed.csv")["case"].tolist() == ["case_01"]
     assert summary_of(tmp_path / "out")["methods"] == ["ERM", "DRO"]
-    again = run("report", tmp_path / "out")
-    assert again.exit_code == 2
+    again = done(run("report", tmp_path / "out"), 2)
     assert "`nnunet-dro compare --overwrite` makes a comparison again" in again.stderr
     # Neither leaves tables of the other in a folder that it overwrites.
     assert run_evaluate(tmp_path, "--overwrite").exit_code == 0
@@ -209,8 +204,7 @@ def test_compare_of_different_cases_lists_them_unless_intersected(tmp_path, both
     run_evaluate(tmp_path, "--by", "centre", "--overwrite", out="dro")
 
     check_refused(run("compare", *both, "-o", tmp_path / "out"), tmp_path, "case_03", "--intersect")
-    allowed = run("compare", *both, "-o", tmp_path / "out", "--intersect", "--bootstrap", 0)
-    assert allowed.exit_code == 0, allowed.output
+    done(run("compare", *both, "-o", tmp_path / "out", "--intersect", "--bootstrap", 0))
     assert read_csv(tmp_path / "out" / "comparison.csv")["n"].tolist() == [2, 2, 1, 1, 3, 3]
     assert any("case_03" in note for note in summary_of(tmp_path / "out")["notes"])
 
@@ -228,17 +222,15 @@ def test_splits_are_written_shown_and_kept(tmp_path):
     cases = write_cases(tmp_path, centre=["A"] * 5 + ["B"] + ["C"] * 5)
     leave_out = ("--cases", cases, "--leave-out", "centre", "-o", output)
 
-    result = run("splits", raw, "--cases", cases, "--stratify", "centre", "--folds", 3, "-o", output)
+    result = done(run("splits", raw, "--cases", cases, "--stratify", "centre", "--folds", 3, "-o", output))
 
-    assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-1] == str(output)
     written = output.read_bytes()
     again = run("splits", raw, *leave_out)
     assert (again.exit_code, len(again.stderr.splitlines())) == (2, 1)
     assert "--force" in again.stderr
     assert output.read_bytes() == written
-    forced = run("splits", raw, *leave_out, "--force")
-    assert forced.exit_code == 0
+    forced = done(run("splits", raw, *leave_out, "--force"))
     assert output.read_bytes() != written
     shown = " ".join(forced.stdout.split())
     assert "Validated on fewer than 5 cases: fold 1 (B) on 1. Such a fold says little of its centre." in shown
@@ -264,9 +256,8 @@ def test_splits_finds_the_case_table_which_may_have_test_cases(tmp_path):
 
     check_refused(run(*command), tmp_path, "'camera' alone", where)
     cases = write_cases(raw, camera=["A", "B", "C"])
-    result = run(*command)
+    result = done(run(*command))
 
-    assert result.exit_code == 0, result.output
     assert str(cases) in result.stdout.replace("\n", "")
     assert json.loads((tmp_path / "out.json").read_text()) == [
         {"train": ["case_01"], "val": ["case_00"]},
@@ -279,12 +270,12 @@ def test_program_is_quiet_and_tells_bad_input_in_one_line(study):
         command = (PROGRAM, "evaluate", "reference", "prediction", "-o", out, "--bootstrap", "10")
         return subprocess.run(command, cwd=study, capture_output=True, text=True)
 
-    done = program("made/by/me")
+    made = program("made/by/me")
     (study / "prediction" / "case_01.nii.gz").write_text("no label map")
     failed = program("out")
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1] == "made/by/me/report.html"
+    assert (made.returncode, made.stderr) == (0, "")
+    assert made.stdout.splitlines()[-1] == "made/by/me/report.html"
     assert names_in(study / "made" / "by" / "me") == EVALUATION_FILES
     assert (failed.returncode, failed.stdout) == (2, "")
     assert len(failed.stderr.splitlines()) == 1, failed.stderr

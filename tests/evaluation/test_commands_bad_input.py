@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import SimpleITK
 
+from tests.commands import run
 from tests.evaluation.made_folders import (
     bars,
     check_refused,
-    run,
     run_evaluate,
     write_cases,
     write_dataset_json,

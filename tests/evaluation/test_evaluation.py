@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.evaluation import evaluate
+from tests.commands import done, run
 from tests.evaluation.made_folders import (
     bars,
-    run,
     run_evaluate,
     scores_of,
     strata_of,
@@ -109,8 +109,7 @@ def test_nnunets_summary_json_gives_the_scores_of_the_folders(tmp_path, kind, wr
     options = ("--metrics", "dice,iou,sensitivity,precision", "--bootstrap", 0)
 
     for out, prediction in (("of_folders", folders[1]), ("of_summary", summary)):
-        result = run("evaluate", folders[0], prediction, "-o", tmp_path / out, *options)
-        assert result.exit_code == 0, result.output
+        done(run("evaluate", folders[0], prediction, "-o", tmp_path / out, *options))
 
     expected, scores = (scores_of(tmp_path / out) for out in ("of_folders", "of_summary"))
     volumes = ["reference_ml", "prediction_ml"]
@@ -135,9 +134,8 @@ def test_strata_of_every_kind_of_by(tmp_path):
     cases = write_cases(tmp_path, centre=["A", "A", "B", "B"], kind=["x", "y", "x", "x"], age=[5, 17, 18, 70])
 
     options = ("--by", "centre", "--by", "centre,kind", "--by", "age:0,18,90", "--by", "age:q2")
-    result = run_evaluate(tmp_path, "--cases", cases, *options)
+    done(run_evaluate(tmp_path, "--cases", cases, *options))
 
-    assert result.exit_code == 0, result.output
     assert strata_of(tmp_path / "out")["mean"].to_dict() == {
         ("all", "all"): 0.5625,
         ("centre", "A"): 0.875,
@@ -258,9 +256,8 @@ def test_findings_name_the_reference_stratum(tmp_path):
     write_study(tmp_path, shifts=[0] * 6 + [2] * 6 + [4] * 6)
     cases = write_cases(tmp_path, centre=["A"] * 6 + ["B"] * 6 + ["C"] * 6)
 
-    result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--reference-stratum", "B", bootstrap=50)
+    result = done(run_evaluate(tmp_path, "--cases", cases, "--by", "centre", "--reference-stratum", "B", bootstrap=50))
 
-    assert result.exit_code == 0, result.output
     text = " ".join(result.output.split())
     assert "Tumour is worst in C (centre)" in text
     assert "The reference stratum is B with 50.0 %: a gap of 50.0 points" in text

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.commands import done, run
 from tests.evaluation.made_folders import (
     bars,
     check_refused,
     dice_of,
     read_csv,
-    run,
     run_evaluate,
     scores_of,
     strata_of,
@@ -47,8 +47,7 @@ def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path
     write_map(tmp_path / "reference" / f"a{ending}", bars(4)[1])
     write_map(tmp_path / "prediction" / f"a{ending}", bars(4, 1)[1])
 
-    result = run_evaluate(tmp_path, "--metrics", "dice,hd95,nsd")
-    assert result.exit_code == 0
+    result = done(run_evaluate(tmp_path, "--metrics", "dice,hd95,nsd"))
     assert summary_of(tmp_path / "out")["definitions"]["nsd"].endswith("tolerance 1 px")
     run_evaluate(tmp_path, "--metrics", "dice,hd95", out="new")
     run_evaluate(tmp_path, out="dice")
@@ -100,9 +99,8 @@ def test_model_folder_is_its_folds_together(tmp_path):
         name = f"case_{n:02}.nii.gz"
         (tmp_path / "prediction" / name).rename(model / f"fold_{fold}" / "validation" / name)
 
-    result = run("evaluate", tmp_path / "reference", model, "-o", tmp_path / "out", "--bootstrap", 0)
+    done(run("evaluate", tmp_path / "reference", model, "-o", tmp_path / "out", "--bootstrap", 0))
 
-    assert result.exit_code == 0, result.output
     assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.75}
     assert summary_of(tmp_path / "out")["method"] == model.name
     assert (
@@ -142,8 +140,9 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
     assert absent == [f"case_{n:02}" for n in range(3, 12)]
     # Nor does a comparison.
     out = few_of_a_model / "out"
-    compared = run("compare", f"a={out}", f"b={out}", "-o", out.with_name("c"), "--require", "mean_difference>=0pt")
-    assert compared.exit_code == 3
+    compared = done(
+        run("compare", f"a={out}", f"b={out}", "-o", out.with_name("c"), "--require", "mean_difference>=0pt"), 3
+    )
     assert "9 more cases are not in every evaluation; if 3 are enough, add n>=3" in compared.stderr
     assert requirements_on(few_of_a_model, model, "label=tumour mean>=0.9 n>=3", "label=tumour n>=3")[0] == 0
     # Whoever names a fold asks for its cases, and those that count as failed are not absent.
@@ -209,9 +208,8 @@ def test_missing_predictions_can_be_scored_as_failed(tmp_path):
     write_study(tmp_path, shifts=(0, 1, 2))
     (tmp_path / "prediction" / "case_01.nii.gz").unlink()
 
-    result = run_evaluate(tmp_path, "--missing", "worst", "--metrics", "dice,hd95")
+    done(run_evaluate(tmp_path, "--missing", "worst", "--metrics", "dice,hd95"))
 
-    assert result.exit_code == 0, result.output
     assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.0, "case_02": 0.5}
     failed = scores_of(tmp_path / "out").set_index(["case", "label"]).loc["case_01"]
     assert failed["hd95"].tolist() == pytest.approx([7 * 3**0.5] * 2)
@@ -225,9 +223,8 @@ def test_extra_predictions_are_named_and_other_files_play_no_part(study):
     for name in ("dataset.json", "plans.json", "case_00.npz", "case_00.pkl", ".hidden.nii.gz"):
         (study / "prediction" / name).write_text("no label map")
 
-    result = run_evaluate(study)
+    result = done(run_evaluate(study))
 
-    assert result.exit_code == 0, result.output
     note = "Predictions without a reference are not evaluated: stranger."
     assert note in " ".join(result.stdout.split())
     assert note in summary_of(study / "out")["notes"]
@@ -253,9 +250,8 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
     (tmp_path / "prediction").rename(fold / "validation")
     (fold / "validation" / "case_03.nii.gz").unlink()
 
-    result = run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--cases", cases, "--by", "centre")
+    done(run("evaluate", tmp_path / "reference", fold, "-o", tmp_path / "out", "--cases", cases, "--by", "centre"))
 
-    assert result.exit_code == 0, result.output
     assert strata_of(tmp_path / "out")["n"].to_dict() == {("centre", "A"): 2, ("centre", "B"): 1, ("all", "all"): 3}
     # Rows of training cases are noted once.
     note = "2 rows of the case table have no reference and are not evaluated."
@@ -266,9 +262,8 @@ def test_table_of_a_whole_study_fits_the_cases_of_a_fold(tmp_path):
 def test_the_case_table_of_the_dataset_is_found(study, option):
     cases = write_cases(study, centre=["A", "B"])
 
-    result = run_evaluate(study, *option)
+    done(run_evaluate(study, *option))
 
-    assert result.exit_code == 0, result.output
     summary = summary_of(study / "out")
     assert summary["options"]["cases"] == str(cases)
     assert f"The case table is {cases}; --cases names another." in summary["notes"]
@@ -279,9 +274,8 @@ def test_the_case_table_of_the_dataset_is_found(study, option):
 def test_a_case_table_that_nothing_asks_for_is_left_alone(study, option):
     (study / "cases.csv").write_text("patient,dice\nx,1\n")
 
-    result = run_evaluate(study, *option)
+    done(run_evaluate(study, *option))
 
-    assert result.exit_code == 0, result.output
     assert summary_of(study / "out")["options"]["cases"] is None
 
 
@@ -346,9 +340,8 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
     path = write_summary(study / "summary.json", case_00=FITTING, stranger=(1, 1, 1))
     command = ("evaluate", study / "reference", path)
 
-    result = run(*command, "-o", study / "out", "--bootstrap", 0)
+    done(run(*command, "-o", study / "out", "--bootstrap", 0))
 
-    assert result.exit_code == 0, result.output
     notes = summary_of(study / "out")["notes"]
     assert "1 of 2 references are not in the summary.json and are not evaluated." in notes
     assert "Cases of the summary.json without a reference: stranger." in notes
@@ -365,9 +358,8 @@ def test_hostile_paths_in_summary_json_stay_text(tmp_path):
     write_map(tmp_path / "reference" / "<script>alert(1)<script>.nii.gz", bars(4))
     path = write_summary(tmp_path / "summary.json", **{"../x": (1, 0, 1), "<script>alert(1)<script>": (1, 1, 1)})
 
-    result = run("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0)
+    done(run("evaluate", tmp_path / "reference", path, "-o", tmp_path / "out", "--bootstrap", 0))
 
-    assert result.exit_code == 0, result.output
     assert scores_of(tmp_path / "out")["case"].tolist() == ["<script>alert(1)<script>", "x"]
     assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "reference", "summary.json"]
@@ -405,9 +397,8 @@ _OF_MODEL = ("-d", 7, "-c", "3d_fullres", "-tr", "nnUNetTrainerDRO")
     ],
 )
 def test_trained_model_is_found_by_the_names_that_nnunet_takes(trained, options, cases):
-    result = run("evaluate", *_OF_MODEL, *options, "-o", trained / "out", "--bootstrap", 0)
+    done(run("evaluate", *_OF_MODEL, *options, "-o", trained / "out", "--bootstrap", 0))
 
-    assert result.exit_code == 0, result.output
     assert list(dice_of(trained / "out")) == cases
     model = trained / "results" / "Dataset007_Tiny" / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
     summary = summary_of(trained / "out")
@@ -428,9 +419,8 @@ def test_a_model_trained_on_all_cases_says_nothing_about_new_patients(trained, c
     folders = (trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations", model / "fold_all")
     named = {"folds": (*_OF_MODEL, "-f", "all"), "folder": folders, "only": _OF_MODEL}[chosen]
 
-    result = run("evaluate", *named, "-o", trained / "out", "--bootstrap", 0)
+    done(run("evaluate", *named, "-o", trained / "out", "--bootstrap", 0))
 
-    assert result.exit_code == 0, result.output
     assert any("say nothing about new patients" in note for note in summary_of(trained / "out")["notes"])
 
 
@@ -440,9 +430,8 @@ def test_references_of_a_model_may_be_those_of_the_raw_dataset(trained, monkeypa
     (trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations").rename(raw / "labelsTr")
     monkeypatch.delenv("nnUNet_preprocessed")
 
-    result = run("evaluate", *_OF_MODEL, "-o", trained / "out", "--bootstrap", 0)
+    done(run("evaluate", *_OF_MODEL, "-o", trained / "out", "--bootstrap", 0))
 
-    assert result.exit_code == 0, result.output
     assert dice_of(trained / "out") == {"case_00": 1.0, "case_01": 0.75}
 
 

@@ -10,12 +10,12 @@ import pytest
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
+from tests.commands import done, run
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
     check_refused,
     names_in,
     read_csv,
-    run,
     run_evaluate,
     scores_of,
     strata_of,
@@ -70,18 +70,16 @@ def test_without_instances_nothing_is_on_lesions_nor_left_of_earlier_runs(study)
     (study / "out" / "cases.html").write_text("A viewer of the earlier scores.")
     (study / "out" / "notes.txt").write_text("mine")
 
-    result = run_evaluate(study, "--overwrite")
+    done(run_evaluate(study, "--overwrite"))
 
-    assert result.exit_code == 0, result.output
     assert names_in(study / "out") == sorted([*EVALUATION_FILES, "notes.txt"])
     assert 'id="lesions"' not in (study / "out" / "report.html").read_text()
     assert not [column for column in scores_of(study / "out").columns if column.startswith("lesion")]
 
 
 def test_lesions_have_a_row_each_and_a_table_by_volume(study):
-    result = run_evaluate(study, "--instances", "tumour")
+    done(run_evaluate(study, "--instances", "tumour"))
 
-    assert result.exit_code == 0, result.output
     assert names_in(study / "out") == LESION_FILES
     lesions = read_csv(study / "out" / "lesions.csv")
     assert list(lesions.columns) == [
@@ -127,9 +125,8 @@ def test_lesions_have_strata_and_requirements(study):
     cases = write_cases(study, centre=["A", "A", "B", "B"])
     requirements = ("--require", "centre=* metric=lesion_f1 mean>=0.3", "--require", "metric=lesion_dice min>=0")
 
-    result = run_evaluate(study, "--instances", "*", "--cases", cases, "--by", "centre", *requirements)
+    result = done(run_evaluate(study, "--instances", "*", "--cases", cases, "--by", "centre", *requirements), 3)
 
-    assert result.exit_code == 3
     assert result.stderr.splitlines() == [
         "nnunet-dro: requirement not met: centre=B label=tumour metric=lesion_f1: mean 0.000 is not >= 0.3 (2 cases)"
     ]
@@ -145,9 +142,8 @@ def test_missed_and_invented_lesions_are_those_that_are_counted(uncounted):
     texts.append("label=tumour metric=lesion_hd95 mean<=4")
     options = ("--instances", "tumour", "--lesions-above-mm3", 10, "--metrics", ",".join(EVERY_LESION_METRIC))
 
-    result = run_evaluate(uncounted, *options, *(word for text in texts for word in ("--require", text)))
+    result = done(run_evaluate(uncounted, *options, *(word for text in texts for word in ("--require", text))), 3)
 
-    assert result.exit_code == 3
     assert [outcome["passed"] for outcome in summary_of(uncounted / "out")["requirements"]] == [False] * len(texts)
     for name in EVERY_LESION_METRIC:
         row = strata_of(uncounted / "out", metric=name).loc[("all", "all")]
@@ -163,12 +159,13 @@ def test_a_method_that_misses_what_is_counted_is_not_better_for_it(uncounted):
     run_evaluate(uncounted, *options)
     run("evaluate", uncounted / "reference", uncounted / "reference", "-o", uncounted / "right", *options)
 
-    result = run(
-        *("compare", f"right={uncounted / 'right'}", f"A={uncounted / 'out'}", "-o", uncounted / "c"),
-        *("--bootstrap", 0),
+    done(
+        run(
+            *("compare", f"right={uncounted / 'right'}", f"A={uncounted / 'out'}", "-o", uncounted / "c"),
+            *("--bootstrap", 0),
+        )
     )
 
-    assert result.exit_code == 0, result.output
     (row,) = read_csv(uncounted / "c" / "comparison.csv").to_dict("records")
     # Four missed what counts, and one invented a lesion where nothing that counts is.
     assert (row["n"], row["n_worst_method"], row["losses"]) == (7, 4, 5)
@@ -187,9 +184,8 @@ def test_a_missing_prediction_misses_every_lesion(study):
 def test_values_are_names_without_a_dataset_json(study):
     (study / "reference" / "dataset.json").unlink()
 
-    result = run_evaluate(study, "--instances", "1", "--metrics", "lesion_f1")
+    done(run_evaluate(study, "--instances", "1", "--metrics", "lesion_f1"))
 
-    assert result.exit_code == 0, result.output
     assert scores_of(study / "out")["lesion_f1"].fillna(-1).tolist() == [1, -1, pytest.approx(2 / 3), -1, 0, -1, 0, -1]
     check_refused(run_evaluate(study, "--instances", "7", out="other"), study, "must be labels, got 7", out="other")
 
@@ -198,9 +194,8 @@ def test_pictures_without_a_voxel_size_have_lesions_in_voxels(tmp_path):
     for folder in ("reference", "prediction"):
         write_map(tmp_path / folder / "a.png", [[1, 1, 0], [0, 0, 1], [0, 0, 0]])
 
-    result = run_evaluate(tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95")
+    done(run_evaluate(tmp_path, "--instances", "*", "--connectivity", "6", "--metrics", "lesion_hd95"))
 
-    assert result.exit_code == 0, result.output
     lesions = read_csv(tmp_path / "out" / "lesions.csv")
     assert lesions["n_voxels"].tolist() == [2, 1, 2, 1]
     assert lesions["volume_mm3"].isna().all()
@@ -218,9 +213,8 @@ def test_every_report_has_the_table_by_volume_and_can_be_made_again(study):
     for words in ('id="lesions"', "Volume (mm³)", "matched one to one"):
         assert words in files["report.html"]
 
-    again = run("report", study / "out")
+    done(run("report", study / "out"))
 
-    assert again.exit_code == 0, again.output
     assert {path.name: path.read_text() for path in (study / "out").iterdir()} == files
     read = evaluation_files(read_evaluation(study / "out"))
     assert {name: read[name] for name in ("lesions.csv", "lesion_sizes.csv")}.items() <= files.items()
@@ -237,9 +231,8 @@ def test_methods_are_compared_by_lesions(study):
     run(*command, *options, "-o", study / "out2")
     run(*command, *options, "-o", study / "out3", "--match", "overlap")
 
-    result = run("compare", f"A={study / 'out'}", f"B={study / 'out2'}", "-o", study / "comparison", "--bootstrap", 0)
+    done(run("compare", f"A={study / 'out'}", f"B={study / 'out2'}", "-o", study / "comparison", "--bootstrap", 0))
 
-    assert result.exit_code == 0, result.output
     table = read_csv(study / "comparison" / "comparison.csv")
     assert table[["label", "metric", "mean_difference"]].to_numpy().tolist() == [
         ["tumour", "dice", pytest.approx((0 + 0.25 / 1.75 + 1 + 1) / 4, abs=0.2)],

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.evaluation.made_folders import names_in, read_csv, run, write_cases, write_dataset_json, write_map
+from tests.commands import run
+from tests.evaluation.made_folders import names_in, read_csv, write_cases, write_dataset_json, write_map
 from tests.evaluation.test_lesion_commands import LESION_FILES, spots
 from tests.test_docs import ROOT, calls
 

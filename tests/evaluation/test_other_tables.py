@@ -5,15 +5,8 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.other_tables import read_scores
-from tests.evaluation.made_folders import (
-    check_refused,
-    read_csv,
-    run,
-    run_evaluate,
-    summary_of,
-    write_cases,
-    write_study,
-)
+from tests.commands import done, run
+from tests.evaluation.made_folders import check_refused, read_csv, run_evaluate, summary_of, write_cases, write_study
 
 
 def write_mist(path, dice, **attributes):
@@ -42,9 +35,8 @@ def test_tables_of_mist_are_compared_by_their_own_columns(tmp_path):
     erm = write_mist(tmp_path / "erm.csv", [0.5, 0.7, 0.9, 1.0], site=list("AABB"))
     dro = write_mist(tmp_path / "dro.csv", [0.6, 0.8, 0.9, 0.9], site=list("AABB"))
 
-    result = run("compare", f"ERM={erm}", f"DRO={dro}", "-o", tmp_path / "out", "--by", "site", "--bootstrap", 0)
+    done(run("compare", f"ERM={erm}", f"DRO={dro}", "-o", tmp_path / "out", "--by", "site", "--bootstrap", 0))
 
-    assert result.exit_code == 0, result.output
     table = read_csv(tmp_path / "out" / "comparison.csv").set_index(["stratum", "label", "metric"])
     assert table.loc[("A", "tumour", "dice"), "mean_difference"] == pytest.approx(0.1)
     assert table.loc[("B", "tumour", "hd95"), "mean_difference"] == pytest.approx(0.2)

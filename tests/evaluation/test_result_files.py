@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from tests.commands import done, run
 from tests.evaluation.made_folders import (
     EVALUATION_FILES,
     bars,
     check_refused,
     dice_of,
     names_in,
-    run,
     run_evaluate,
     strata_of,
     summary_of,
@@ -59,8 +59,7 @@ def test_tables_that_are_not_those_that_were_written_are_refused(study, change):
     table = study / "out" / "scores.csv"
     table.unlink() if change == "gone" else table.write_text(table.read_text().replace("1.0", "0.9"))
 
-    result = run("report", study / "out")
-    assert result.exit_code == 2
+    result = done(run("report", study / "out"), 2)
     assert "`evaluation` must hold its tables as written, got another scores.csv, or none, in" in result.stderr
 
 
@@ -90,9 +89,8 @@ def test_odd_names_are_kept_and_never_become_markup(tmp_path):
         tmp_path / "cases.csv", index=False
     )
 
-    result = run_evaluate(tmp_path, "--cases", tmp_path / "cases.csv", "--by", "si|te")
+    done(run_evaluate(tmp_path, "--cases", tmp_path / "cases.csv", "--by", "si|te"))
 
-    assert result.exit_code == 0, result.output
     assert sorted(dice_of(tmp_path / "out", "<b>[/]|tumour")) == sorted(ODD_NAMES)
     html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in html
@@ -110,9 +108,8 @@ def test_file_name_that_is_no_utf8_is_kept(tmp_path):
         os.rename(os.fsencode(source), os.path.join(os.fsencode(tmp_path / folder), name))
     (tmp_path / "prediction" / "case_00.nii.gz").unlink()
 
-    result = run_evaluate(tmp_path, "--missing", "worst")
+    done(run_evaluate(tmp_path, "--missing", "worst"))
 
-    assert result.exit_code == 0, result.output
     assert b"case_\xff" in (tmp_path / "out" / "scores.csv").read_bytes()
     assert run("report", tmp_path / "out").exit_code == 0
 
@@ -124,9 +121,8 @@ def test_nothing_defined_is_still_evaluated_compared_and_reported(tmp_path):
         for n in range(2):
             write_map(tmp_path / folder / f"case_{n:02}.nii.gz", np.zeros((2, 2, 2)))
 
-    result = run_evaluate(tmp_path, bootstrap=10)
+    done(run_evaluate(tmp_path, bootstrap=10))
 
-    assert result.exit_code == 0, result.output
     assert strata_of(tmp_path / "out", "never")["n_undefined"].tolist() == [2]
     assert run("report", tmp_path / "out").exit_code == 0
     twice = (f"A={tmp_path / 'out'}", f"B={tmp_path / 'out'}")
@@ -145,12 +141,10 @@ def test_report_is_made_again_with_the_worst_cases_from_another_folder(tmp_path,
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
 
-    result = run("report", tmp_path / "out")
+    done(run("report", tmp_path / "out"))
 
-    assert result.exit_code == 0, result.output
     assert {name: (tmp_path / "out" / name).read_bytes() for name in EVALUATION_FILES} == expected
-    result = run("report", "../out", "--images", "../images", "--per-stratum", 1)
-    assert result.exit_code == 0, result.output
+    done(run("report", "../out", "--images", "../images", "--per-stratum", 1))
     html = (tmp_path / "out" / "report.html").read_bytes()
     assert html.count(b"data:image/") > 0
     assert len(html) > len(expected["report.html"])

@@ -8,15 +8,8 @@ import pytest
 import SimpleITK
 
 from nnunet_dro.files.case_table import read_cases
-from tests.evaluation.made_folders import (
-    names_in,
-    run,
-    run_evaluate,
-    strata_of,
-    summary_of,
-    write_dataset_json,
-    write_map,
-)
+from tests.commands import done, run
+from tests.evaluation.made_folders import names_in, run_evaluate, strata_of, summary_of, write_dataset_json, write_map
 
 COMPUTED = ["size_ml", "components", "spacing_mm", "volume_ml", "contrast", "noise"]
 
@@ -42,9 +35,8 @@ def run_strata(root, *options, out="cases.csv"):
 
 
 def test_a_case_table_for_any_dataset(study):
-    result = run_strata(study)
+    result = done(run_strata(study))
 
-    assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-1] == str(study / "cases.csv")
     assert "0.072 to 0.32" in result.stdout
     table = read_cases(study / "cases.csv")
@@ -54,8 +46,7 @@ def test_a_case_table_for_any_dataset(study):
     )
     assert table["spacing_mm"].tolist() == ["5", "3", "5", "3", "5", "3", "5"]
     assert table["noise"].astype(float).is_monotonic_increasing
-    evaluated = run_evaluate(study, "--cases", study / "cases.csv", "--by", "spacing_mm", "--by", "noise:q2")
-    assert evaluated.exit_code == 0, evaluated.output
+    done(run_evaluate(study, "--cases", study / "cases.csv", "--by", "spacing_mm", "--by", "noise:q2"))
 
 
 def test_json_files_beside_the_images(study):
@@ -89,9 +80,8 @@ def test_dicom_files(study):
     (study / "dicom" / "case_00" / "0-report.txt").write_text("no image")
     (study / "images" / "case_00_0000.json").write_text(json.dumps({"Manufacturer": "other"}))
 
-    result = run_strata(study, "--dicom", study / "dicom")
+    done(run_strata(study, "--dicom", study / "dicom"))
 
-    assert result.exit_code == 0, result.output
     columns = ["manufacturer", "scanner", "field_strength_t", "slice_thickness_mm", "sex", "age"]
     table = read_cases(study / "cases.csv")
     assert table[columns].iloc[:2].to_numpy().tolist() == [
@@ -114,9 +104,8 @@ def test_columns_of_a_case_table_are_kept(study):
 def test_strata_that_nobody_recorded(study):
     by = ("--by", "auto:size", "--by", "auto:spacing", "--by", "auto:spacing,auto:size:q2", "--by", "auto:noise:q2")
 
-    result = run_evaluate(study, *by, "--images", study / "images", "--require", "auto:spacing=5 label=tumour n>=4")
+    done(run_evaluate(study, *by, "--images", study / "images", "--require", "auto:spacing=5 label=tumour n>=4"))
 
-    assert result.exit_code == 0, result.output
     strata = strata_of(study / "out")
     # 80, 72, 160, 120, 240, 168 and 320 voxels of 1 mm3.
     assert strata["n"].loc["auto:size"].to_dict() == {

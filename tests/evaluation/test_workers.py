@@ -11,15 +11,8 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.evaluation import evaluate
-from tests.evaluation.made_folders import (
-    bars,
-    check_refused,
-    run,
-    run_evaluate,
-    write_cases,
-    write_map,
-    write_study,
-)
+from tests.commands import done, run
+from tests.evaluation.made_folders import bars, check_refused, run_evaluate, write_cases, write_map, write_study
 
 distributed = pytest.importorskip("distributed")
 
@@ -74,8 +67,7 @@ def test_submissions_are_scored_and_attributes_measured_on_a_scheduler(tmp_path,
             ["strata", "images", "reference", "-o", f"{where}.csv"],
             ["evaluate", "reference", "prediction", "--by", "auto:size", "--bootstrap", "0", "-o", f"{where}-auto"],
         ):
-            result = run(*words, *more)
-            assert result.exit_code == 0, result.output
+            done(run(*words, *more))
         names = (
             f"{where}/ranks.csv",
             f"{where}-evaluations/again/scores.csv",

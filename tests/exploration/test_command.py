@@ -7,7 +7,8 @@ import pytest
 
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.files.output_folder import write_files
-from tests.evaluation.made_folders import check_refused, names_in, read_csv, run, summary_of
+from tests.commands import done, run
+from tests.evaluation.made_folders import check_refused, names_in, read_csv, summary_of
 from tests.exploration.made import made
 
 FILES = ["explore.csv", "report.html", "summary.json"]
@@ -31,9 +32,8 @@ def run_explore(results, out, *options, name="dro"):
 
 
 def test_what_stands_out_is_told_and_written(results, tmp_path):
-    result = run_explore(results, tmp_path / "out", "--label", "liver")
+    result = done(run_explore(results, tmp_path / "out", "--label", "liver"))
 
-    assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert "stand" in lines[0]
     text = " ".join(result.stdout.split())
@@ -53,8 +53,7 @@ def test_what_stands_out_is_told_and_written(results, tmp_path):
 
 
 def test_nothing_stands_out(results, tmp_path):
-    result = run_explore(results, tmp_path / "out", name="nothing")
-    assert result.exit_code == 0, result.output
+    result = done(run_explore(results, tmp_path / "out", name="nothing"))
     assert result.stdout.splitlines()[0] == "Nothing stands out"
     assert summary_of(tmp_path / "out")["found"] == "Nothing stands out"
     assert "Nothing stands out" in (tmp_path / "out" / "report.html").read_text()
@@ -65,11 +64,12 @@ def test_columns_of_a_case_table_and_three_attributes(results, tmp_path):
     table = pd.DataFrame({"case": [f"case_{i:03}" for i in range(n)], "age": [i * 7 % 90 for i in range(n)]})
     table.to_csv(tmp_path / "cases.csv", index=False)
 
-    result = run_explore(
-        results, tmp_path / "out", "--cases", tmp_path / "cases.csv", "--max-attributes", 3, "--min-cases", 4
+    result = done(
+        run_explore(
+            results, tmp_path / "out", "--cases", tmp_path / "cases.csv", "--max-attributes", 3, "--min-cases", 4
+        )
     )
 
-    assert result.exit_code == 0, result.output
     assert "age is cut into thirds of the cases: q1: 0 to" in " ".join(result.stdout.split())
     assert "of up to 3 of 5 attributes" in " ".join(result.stdout.split())
     assert list(summary_of(tmp_path / "out")["attributes"]["age"]) == [

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.explore_null import planted_table, read
-from tests.evaluation.made_folders import bars, names_in, run, write_cases, write_dataset_json, write_map
+from tests.commands import done, run
+from tests.evaluation.made_folders import bars, names_in, write_cases, write_dataset_json, write_map
 from tests.test_docs import ROOT, calls
 
 PAGE = (ROOT / "docs" / "explore.md").read_text("utf-8")
@@ -32,8 +33,7 @@ def test_the_commands_of_the_page_run_and_it_names_every_column(here):
     commands = calls(PAGE)
     assert [words[0] for words in commands] == ["evaluate", "explore", "strata", "explore"]
     for words in commands:
-        result = run(*words, *(["--bootstrap", "0"] if words[0] == "evaluate" else []))
-        assert result.exit_code == 0, result.output
+        done(run(*words, *(["--bootstrap", "0"] if words[0] == "evaluate" else [])))
     for name in names_in(here / "explored-more"):
         assert f"`{name}`" in PAGE
     columns = pd.read_csv(here / "explored-more" / "explore.csv").columns

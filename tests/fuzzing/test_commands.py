@@ -9,9 +9,8 @@ import shutil
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from nnunet_dro.cli import app
+from tests import commands
 from tests.fuzzing.mutations import damage, files_below
 from tests.fuzzing.workspaces import WORKSPACES
 
@@ -69,7 +68,7 @@ def fuzzed(bases, tmp_path, monkeypatch):
             path = files[rng.integers(len(files))]
             damages.append(f"{path.relative_to(root)}: {damage(path, rng)}")
         before = listed(root)
-        result = CliRunner().invoke(app, words)
+        result = commands.run(*words)
         monkeypatch.chdir(tmp_path)
         wrong = what_is_wrong(result, before, listed(root))
         shutil.rmtree(root)

@@ -7,15 +7,8 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.ranking import submissions
-from tests.evaluation.made_folders import (
-    bars,
-    check_refused,
-    names_in,
-    run,
-    write_cases,
-    write_dataset_json,
-    write_map,
-)
+from tests.commands import done, run
+from tests.evaluation.made_folders import bars, check_refused, names_in, write_cases, write_dataset_json, write_map
 from tests.ranking.made import recorded
 
 FILES = [
@@ -53,9 +46,8 @@ def ranks(folder):
 
 def test_a_folder_of_submissions_is_scored_and_ranked(challenge):
     # The case table is that of the dataset, without words.
-    result = run_rank(challenge, "--by", "centre", "--metrics", "dice,hd95")
+    result = done(run_rank(challenge, "--by", "centre", "--metrics", "dice,hd95"))
 
-    assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].startswith("good is first (3 teams, 4 cases, 2 metrics of 2 labels)")
     assert lines[-1] == str(challenge / "out" / "report.html")
@@ -70,9 +62,8 @@ def test_evaluations_are_ranked_as_the_submissions_are(challenge):
     run_rank(challenge)
     named = [f"{team}={challenge / 'out-evaluations' / team}" for team in TEAMS]
 
-    result = run("rank", *named, "-o", challenge / "again", "--bootstrap", 50)
+    done(run("rank", *named, "-o", challenge / "again", "--bootstrap", 50))
 
-    assert result.exit_code == 0, result.output
     for name in ("ranks.csv", "bootstrap.csv", "tests.csv"):
         assert (challenge / "again" / name).read_text() == (challenge / "out" / name).read_text()
 
@@ -92,9 +83,8 @@ def test_a_stopped_run_goes_on_with_what_was_scored(challenge, monkeypatch):
     assert run_rank(challenge).exit_code == 130
     assert not (challenge / "out").exists()
 
-    result = run_rank(challenge)
+    done(run_rank(challenge))
 
-    assert result.exit_code == 0, result.output
     assert scored == ["good", "fair", "poor", "poor"]
     assert ranks(challenge / "out") == {"good": 1, "fair": 2, "poor": 3}
 
@@ -115,9 +105,8 @@ def test_what_changed_is_scored_again(challenge, monkeypatch, change):
         kept.write_text("{}")
     scored = recorded(monkeypatch)
 
-    result = run_rank(challenge, "--overwrite", *options)
+    done(run_rank(challenge, "--overwrite", *options))
 
-    assert result.exit_code == 0, result.output
     assert scored == {"reference": list(TEAMS), "option": list(TEAMS)}.get(change, ["good"])
     if change == "prediction":
         assert pd.read_csv(kept.with_name("scores.csv"))["dice"][0] == 0
@@ -129,8 +118,7 @@ def test_a_missing_prediction_stops_before_scoring_or_is_the_worst(challenge):
     check_refused(run_rank(challenge), challenge, "case_00", "The team is 'good'", "--missing worst")
     assert not (challenge / "out-evaluations").exists()
 
-    result = run_rank(challenge, "--missing", "worst", "--scheme", "rank-mean")
-    assert result.exit_code == 0, result.output
+    done(run_rank(challenge, "--missing", "worst", "--scheme", "rank-mean"))
     cases = pd.read_csv(challenge / "out" / "cases.csv").set_index(["case", "label"])
     assert cases.loc[("case_00", "organ"), "dice_worst"] == 0
     assert "Cases without a prediction are scored as failed: case_00" in (challenge / "out" / "report.html").read_text()
@@ -139,9 +127,8 @@ def test_a_missing_prediction_stops_before_scoring_or_is_the_worst(challenge):
 def test_aggregate_only_leaves_every_name_of_a_case_out(challenge):
     (challenge / "submissions" / "good" / "case_00.nii.gz").unlink()
 
-    result = run_rank(challenge, "--missing", "worst", "--aggregate-only", "--cases", challenge / "cases.csv")
+    result = done(run_rank(challenge, "--missing", "worst", "--aggregate-only", "--cases", challenge / "cases.csv"))
 
-    assert result.exit_code == 0, result.output
     assert "case_0" not in result.output
     assert names_in(challenge / "out") == [name for name in FILES if name != "cases.csv"]
     for path in (challenge / "out").iterdir():
@@ -153,9 +140,8 @@ def test_teams_can_be_named_beside_their_folders(challenge):
     named = (f"Team Rocket={folder / 'poor'}", folder / "good")
     options = ("--evaluate", challenge / "labelsTs", "--bootstrap", 0, "--evaluations", challenge / "kept")
 
-    result = run("rank", *named, "-o", challenge / "out", *options)
+    done(run("rank", *named, "-o", challenge / "out", *options))
 
-    assert result.exit_code == 0, result.output
     assert ranks(challenge / "out") == {"good": 1, "Team Rocket": 2}
     assert names_in(challenge / "kept") == ["Team Rocket", "good"]
 

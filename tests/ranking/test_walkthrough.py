@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.made_folders import bars, run, write_cases, write_dataset_json, write_map
+from tests.commands import done, run
+from tests.evaluation.made_folders import bars, write_cases, write_dataset_json, write_map
 from tests.ranking.made import recorded
 from tests.test_docs import ROOT, calls
 
@@ -31,8 +32,7 @@ def test_the_commands_do_what_the_page_says_and_it_names_files_and_columns(here,
     assert [words[0] for words in found] == ["rank", "rank", "rank", "compare"]
     for words in found:
         folders = [word for w in words for word in (sorted(map(str, Path().glob(w))) if "*" in w else [w])]
-        result = run(*folders, *(["--bootstrap", "20"]))
-        assert result.exit_code == 0, result.output
+        done(run(*folders, *(["--bootstrap", "20"])))
     # The second and the third command score nothing again.
     assert scored == ["alpha", "beta", "gamma"]
     assert "case_0" in (here / "ranking" / "report.html").read_text()

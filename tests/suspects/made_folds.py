@@ -3,9 +3,7 @@
 import csv
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from nnunet_dro.cli import app
+from tests.commands import run
 
 HEADS = {
     "weights.csv": ("epoch", "case", "weight", "times_seen"),
@@ -42,22 +40,6 @@ def ranked(file, order, n_epochs=9):
     return [dict(zip(order, values if file == "weights.csv" else values[::-1], strict=True))] * n_epochs
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, ["suspects", *map(str, arguments)])
-
-
-def done(*arguments):
-    """The result of a command that must succeed."""
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def check_refused(result, *words):
-    """Check that a command ended with one line of an error that has these words."""
-    assert result.exit_code == 2, result.output
-    assert not result.stdout
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("nnunet-dro: ")
-    for word in words:
-        assert str(word) in line
+def suspects(*arguments):
+    """Run `nnunet-dro suspects`, whatever becomes of it."""
+    return run("suspects", *arguments)

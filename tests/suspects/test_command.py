@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.suspects import find_suspects
+from tests.commands import done, refused
 from tests.kept.folders import VERSION_0_2
 
-from .made_folds import LOGS, check_refused, done, fold_folder, ranked, run, write_log
+from .made_folds import LOGS, fold_folder, ranked, suspects, write_log
 
 
 def read(folder):
@@ -29,7 +30,7 @@ def test_ranking_of_a_project_with_its_pictures(project, tmp_path, file):
     order = [f"case_{i:02d}" for i in (7, 2, 5, 0)]
     folder = fold_folder(tmp_path, here.dataset, "3d_small")
     write_log(folder, file, ranked(file, order))
-    result = done(folder, "--top", 3)
+    result = done(suspects(folder, "--top", 3))
     assert result.stdout.splitlines()[-1] == str(folder / "suspects.html")
     assert re.findall(r"^ +\d+ +(case_\d+)", result.stdout, re.MULTILINE) == order[:3]
     assert "marks a case to look at, not an error" in " ".join(result.stdout.split())
@@ -51,7 +52,7 @@ def test_cases_that_are_gone_are_said_so(project, tmp_path, file):
     here = project("labels")
     folder = fold_folder(tmp_path, here.dataset)
     write_log(folder, file, ranked(file, ["gone.x", "case_01"]))
-    result = done(folder)
+    result = done(suspects(folder))
     assert "no longer in" in result.stdout
     table = read(folder)
     assert "gone.x_0000.nii.gz is not in" in table.loc[0, "picture"]
@@ -66,7 +67,7 @@ def test_cases_that_are_gone_are_said_so(project, tmp_path, file):
 def test_without_a_dataset_there_are_the_table_and_a_sentence(nowhere, file):
     folder = fold_folder(nowhere, fold="all")
     write_log(folder, file, ranked(file, ["a", "[red]<script>b"]))
-    result = done(folder, "-o", nowhere / "new" / "out")
+    result = done(suspects(folder, "-o", nowhere / "new" / "out"))
     assert "[red]<script>b" in result.stdout
     assert "No pictures" in result.stdout
     page = (nowhere / "new" / "out" / "suspects.html").read_text(encoding="utf-8")
@@ -74,7 +75,7 @@ def test_without_a_dataset_there_are_the_table_and_a_sentence(nowhere, file):
     assert "<script>b" not in page
     assert page.count('class="curve s1" points=') == 2
     assert not (folder / "suspects.html").exists()
-    done(folder, "-o", nowhere / "new" / "out")
+    done(suspects(folder, "-o", nowhere / "new" / "out"))
 
 
 @pytest.mark.parametrize("file", LOGS)
@@ -82,7 +83,7 @@ def test_seldom_seen_cases_are_marked(nowhere, file):
     folder = fold_folder(nowhere)
     epochs = [{"often": 0.5, "seldom": 0.5, "never": None}] * 6
     write_log(folder, file, epochs, [{"often": 2, "seldom": 1 if n == 5 else 0, "never": 0} for n in range(6)])
-    out = " ".join(run(folder).stdout.split())
+    out = " ".join(suspects(folder).stdout.split())
     assert "1† 1" in out
     assert "marked †: 1 case of 2" in out
     assert "therefore not ranked: 1 case" in out
@@ -97,11 +98,11 @@ def test_losses_go_before_weights_which_show_them(nowhere):
     folder = fold_folder(nowhere)
     write_log(folder, "weights.csv", ranked("weights.csv", ["a", "b"]))
     write_log(folder, "hardness.csv", ranked("hardness.csv", ["b", "a"]))
-    result = run(folder)
+    result = suspects(folder)
     assert "loss stays highest (epochs 3 to 8)" in result.stdout
     assert read(folder)["case"].tolist() == ["b", "a"]
 
-    result = run(folder, "--by", "weight")
+    result = suspects(folder, "--by", "weight")
     assert "weight stays lowest" in result.stdout
     assert read(folder)["case"].tolist() == ["a", "b"]
     np.testing.assert_allclose(read(folder)["loss"], [0.1, 0.3], rtol=1e-5)
@@ -110,7 +111,7 @@ def test_losses_go_before_weights_which_show_them(nowhere):
 def test_a_network_that_saw_nothing_yet_leaves_an_empty_page(nowhere):
     folder = fold_folder(nowhere)
     write_log(folder, "hardness.csv", [{"a": None, "b": None}])
-    done(folder)
+    done(suspects(folder))
     assert read(folder)["score"].isna().all()
     assert '<figure class="picture"' not in (folder / "suspects.html").read_text(encoding="utf-8")
 
@@ -118,10 +119,10 @@ def test_a_network_that_saw_nothing_yet_leaves_an_empty_page(nowhere):
 @pytest.mark.parametrize("path", ["Dataset1_X/T__P__2d", "T__P/fold_0", "Dataset1_X/T__P__2d/fold_x", "fold_0"])
 def test_folder_of_something_else_is_refused(nowhere, path):
     folder = nowhere / path
-    check_refused(run(folder), folder, "which does not exist")
+    refused(suspects(folder), folder, "which does not exist")
     folder.mkdir(parents=True)
     write_log(folder, "hardness.csv", [{"a": 1.0}])
-    check_refused(run(folder), folder, "TRAINER__PLANS__CONFIGURATION/fold_X", "Give the folder of one fold")
+    refused(suspects(folder), folder, "TRAINER__PLANS__CONFIGURATION/fold_X", "Give the folder of one fold")
 
 
 LOG = {"hardness.csv": "epoch,case,loss,probability,draws\n0,a,1.0,0.1,3\n"}
@@ -142,7 +143,7 @@ def test_bad_input_is_one_line_and_writes_nothing(nowhere, files, options, words
     folder = fold_folder(nowhere)
     for name, text in files.items():
         (folder / name).write_text(text)
-    check_refused(run(folder, *options), *words)
+    refused(suspects(folder, *options), *words)
     assert [path.name for path in folder.iterdir()] == list(files)
 
 
@@ -152,9 +153,9 @@ def test_what_ranks_is_checked_in_python_too(nowhere, monkeypatch):
     folder = fold_folder(nowhere)
     write_log(folder, "hardness.csv", [{"a": 1.0}])
     (nowhere / "file").touch()
-    check_refused(run(folder, "-o", nowhere / "file"), nowhere / "file", "must be a folder")
+    refused(suspects(folder, "-o", nowhere / "file"), nowhere / "file", "must be a folder")
     monkeypatch.setattr("nnunet_dro.files.output_folder.os.access", lambda *_: False)
-    check_refused(run(folder), folder, "must be writable")
+    refused(suspects(folder), folder, "must be writable")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_logs_of_version_0_2_are_ranked(tmp_path, trainer, first):
     folder = fold_folder(tmp_path)
     for path in kept.glob("*.csv"):
         shutil.copy(path, folder)
-    done(folder, "--by", first)
+    done(suspects(folder, "--by", first))
     table = pd.read_csv(folder / "suspects.csv", dtype={"case": str})
     assert sorted(table["case"]) == sorted(set(pd.read_csv(kept / "hardness.csv")["case"]))
     assert table["times_seen"].sum() == 2 * 4 * 6, "two epochs of four batches of six"

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from .made_folds import check_refused, done, fold_folder, ranked, run, write_log
+from tests.commands import done, refused
+
+from .made_folds import fold_folder, ranked, suspects, write_log
 
 ORDER = ["wrong", "hard", "Jürgen", "right", "fine"]
 SPLITS = [
@@ -35,7 +37,7 @@ def own_file(fold):
 
 
 def test_suspects_are_listed_and_the_next_step_is_told(fold):
-    result = run(fold, "--top", 2)
+    result = suspects(fold, "--top", 2)
 
     assert listed(fold) == ["wrong", "hard"]
     words = " ".join(result.stdout.split())
@@ -48,12 +50,12 @@ def test_suspects_are_listed_and_the_next_step_is_told(fold):
 
 
 def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
-    run(fold, "--top", 3)
+    suspects(fold, "--top", 3)
     before = own_file(fold).read_bytes()
     path = fold / "exclusions.txt"
     path.write_text(path.read_text(encoding="utf-8").replace("hard\n", "") + "\n", encoding="utf-8")
 
-    result = done(fold, "--top", 3, "--write-splits")
+    result = done(suspects(fold, "--top", 3, "--write-splits"))
     assert listed(fold) == ["wrong", "Jürgen", ""]
     written = json.loads((fold / "splits_final.json").read_bytes().decode("ascii"))
     assert written == [
@@ -66,11 +68,11 @@ def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
     assert "splits_final.json'leavesthe2casesofexclusions.txtoutoftraining" in letters
     assert str(own_file(fold)) in letters
     assert "anothernnUNet_results" in letters
-    done(fold, "--write-splits")
+    done(suspects(fold, "--write-splits"))
 
 
 def test_without_a_list_the_first_cases_are_left_out(fold):
-    done(fold, "--top", 1, "--write-splits", "-o", fold / "new")
+    done(suspects(fold, "--top", 1, "--write-splits", "-o", fold / "new"))
     assert json.loads((fold / "new" / "splits_final.json").read_text())[0]["train"] == ["hard", "Jürgen", "right"]
     assert listed(fold / "new") == ["wrong"]
 
@@ -85,36 +87,34 @@ def test_without_a_list_the_first_cases_are_left_out(fold):
 def test_list_that_cannot_be_used_is_refused(fold, content, message):
     (fold / "exclusions.txt").write_text(content, encoding="utf-8")
 
-    check_refused(run(fold, "--write-splits"), message)
+    refused(suspects(fold, "--write-splits"), message)
 
     assert not (fold / "splits_final.json").exists()
     assert not (fold / "suspects.csv").exists()
-    done(fold)
+    done(suspects(fold))
 
 
 def test_list_that_is_no_text_is_refused(fold):
     (fold / "exclusions.txt").write_bytes(b"\xff\xfe\x00w")
 
-    check_refused(run(fold), "`exclusions.txt` must be text in UTF-8", "Save it again")
+    refused(suspects(fold), "`exclusions.txt` must be text in UTF-8", "Save it again")
 
 
 def test_folds_of_nnunet_must_be_found_and_usable(fold, monkeypatch):
     own_file(fold).write_text("{}")
-    check_refused(
-        run(fold, "--write-splits", "--top", 1), "`splits_final.json` must be a list of folds", own_file(fold)
-    )
+    refused(suspects(fold, "--write-splits", "--top", 1), "`splits_final.json` must be a list of folds", own_file(fold))
     own_file(fold).unlink()
-    check_refused(run(fold, "--write-splits"), "needs nnU-Net's splits_final.json", own_file(fold).parent)
+    refused(suspects(fold, "--write-splits"), "needs nnU-Net's splits_final.json", own_file(fold).parent)
     monkeypatch.setenv("nnUNet_preprocessed", "")
     own_file(fold).parent.rmdir()
-    check_refused(run(fold, "--write-splits"), "got no folder nnUNet_preprocessed", "Set nnUNet_preprocessed")
+    refused(suspects(fold, "--write-splits"), "got no folder nnUNet_preprocessed", "Set nnUNet_preprocessed")
 
 
 def test_file_of_nnunet_is_never_written(fold):
     before = own_file(fold).read_bytes()
 
     for folder in (own_file(fold).parent, own_file(fold).parents[1] / "Dataset124_Other"):
-        check_refused(run(fold, "--write-splits", "-o", folder), "`--output` must not be a dataset's folder", folder)
+        refused(suspects(fold, "--write-splits", "-o", folder), "`--output` must not be a dataset's folder", folder)
 
     assert own_file(fold).read_bytes() == before
     assert not (own_file(fold).parent / "exclusions.txt").exists()

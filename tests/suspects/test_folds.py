@@ -9,8 +9,9 @@ import pytest
 
 from nnunet_dro.nnunet.folders import folds_of
 from nnunet_dro.suspects import find_suspects, suspects_files
+from tests.commands import done, refused
 
-from .made_folds import check_refused, done, fold_folder, ranked, run, write_log
+from .made_folds import fold_folder, ranked, suspects, write_log
 from .test_command import read
 
 CASES = [f"case_{n}" for n in range(10)]
@@ -52,7 +53,7 @@ def model(tmp_path, monkeypatch):
 
 
 def test_folds_of_a_model_are_in_one_table_with_their_mean_ranks(model):
-    result = done(model)
+    result = done(suspects(model))
     assert result.stdout.splitlines()[-1] == str(model / "suspects.html")
     assert "loss stays highest (epochs 4 to 11, 5 folds)" in result.stdout
     table = read(model)
@@ -73,7 +74,7 @@ def test_folds_of_a_model_are_in_one_table_with_their_mean_ranks(model):
     pd.testing.assert_series_equal(
         pd.concat(apart, axis=1).mean(axis=1).sort_index(), together["score"].sort_index(), check_names=False
     )
-    result = done(model / "fold_3", model / "fold_1", model / "fold_1", "-o", model / "out")
+    result = done(suspects(model / "fold_3", model / "fold_1", model / "fold_1", "-o", model / "out"))
     assert "2 folds" in result.stdout
     table = read(model / "out").set_index("case")
     assert table.loc["case_3", "folds"] == 1
@@ -81,16 +82,16 @@ def test_folds_of_a_model_are_in_one_table_with_their_mean_ranks(model):
 
 
 def test_validation_dice_is_a_further_signal(model):
-    result = run(model, "--top", 1)
+    result = suspects(model, "--top", 1)
 
     words = " ".join(result.stdout.split())
     assert "1 case with a low validation Dice (over 2 SD below the median): case_7. `--by dice` ranks by it." in words
-    assert "low validation Dice" not in run(model, "--top", 10).stdout, "case_7 is shown"
+    assert "low validation Dice" not in suspects(model, "--top", 10).stdout, "case_7 is shown"
     table = read(model).set_index("case")
     assert table.loc["case_7", "validation_dice"] == pytest.approx(0.2), "a label in neither map does not count"
     assert table.loc["case_3", "validation_dice"] == pytest.approx(0.85)
 
-    result = run(model, "--by", "dice", "--top", 2)
+    result = suspects(model, "--by", "dice", "--top", 2)
     assert "validation Dice is lowest (5 folds)" in result.stdout
     assert re.findall(r"^ +\d+ +(case_\d+)", result.stdout, re.MULTILINE)[0] == "case_7"
     table = read(model)
@@ -98,7 +99,7 @@ def test_validation_dice_is_a_further_signal(model):
     assert table["score"].iloc[0] == pytest.approx(0.2)
     assert table["loss"].notna().all()
     assert "A low Dice marks a case to look at" in " ".join(result.stdout.split())
-    run(model / "fold_1")
+    suspects(model / "fold_1")
 
     table = read(model / "fold_1")
     assert table["case"].tolist()[-2:] == ["case_2", "case_3"]
@@ -111,8 +112,8 @@ def test_training_by_nnunet_itself_is_ranked_by_dice(model):
     for path in model.glob("*/hardness.csv"):
         path.unlink()
 
-    check_refused(run(model), "hardness.csv or weights.csv", "--by dice")
-    done(model, "--by", "dice")
+    refused(suspects(model), "hardness.csv or weights.csv", "--by dice")
+    done(suspects(model, "--by", "dice"))
     assert read(model)["case"].iloc[0] == "case_7"
     page = (model / "suspects.html").read_text()
     assert 'class="curve' not in page
@@ -124,7 +125,7 @@ def test_fold_without_a_log_or_a_validation_is_named(model):
     (model / "fold_4" / "validation" / "summary.json").unlink()
     (model / "fold_0" / "validation" / "summary.json").write_text("{}")
 
-    words = " ".join(run(model).stdout.split())
+    words = " ".join(suspects(model).stdout.split())
 
     assert "Left out because they have no hardness.csv: fold_2." in words
     assert "No validation Dice of fold_4" in words
@@ -138,15 +139,15 @@ def test_validation_of_fold_all_does_not_count(model):
 
     assert find_suspects(model).table["validation_dice"].max() < 1
     assert find_suspects(folder).table["validation_dice"].isna().all()
-    check_refused(run(folder, "--by", "dice"), "Fold all has none")
+    refused(suspects(folder, "--by", "dice"), "Fold all has none")
 
 
 def test_folds_of_two_models_are_refused(model):
     other = fold_folder(model.parents[1], configuration="2d")
     write_log(other, "hardness.csv", [{"a": 1.0}])
 
-    check_refused(run(model / "fold_0", other), "must be folds of one model", "__2d", "Give the folder of the model")
-    check_refused(run(model / "fold_9"), "fold_9", "which does not exist")
+    refused(suspects(model / "fold_0", other), "must be folds of one model", "__2d", "Give the folder of the model")
+    refused(suspects(model / "fold_9"), "fold_9", "which does not exist")
 
 
 def test_trusted_cases_are_marked_and_no_suspects(model):
@@ -154,7 +155,7 @@ def test_trusted_cases_are_marked_and_no_suspects(model):
     dataset.mkdir(parents=True)
     (dataset / "cases.csv").write_text("case,trusted\ncase_3,Yes\ncase_4,no\ncase_5,\n")
 
-    result = run(model, "--top", 3)
+    result = suspects(model, "--top", 3)
 
     assert re.search(r"case_3 .* yes *$", result.stdout, re.MULTILINE)
     table = read(model).set_index("case")
@@ -166,7 +167,7 @@ def test_trusted_cases_are_marked_and_no_suspects(model):
     assert ", trusted</figcaption>" in page.replace("\n", "")
     (dataset / "cases.csv").write_text("x\n1\n")
 
-    assert "The case table is not used: `cases` must have a column `case`" in " ".join(run(model).stdout.split())
+    assert "The case table is not used: `cases` must have a column `case`" in " ".join(suspects(model).stdout.split())
 
 
 @pytest.mark.parametrize(

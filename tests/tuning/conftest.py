@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import SimpleITK as sitk  # noqa: N813
-from typer.testing import CliRunner
 
+from tests.commands import done, run
 from tests.tuning import fake_train
 
 DATASET = "Dataset007_Fake"
@@ -90,20 +90,4 @@ def fake(tmp_path, monkeypatch) -> Fake:
 @pytest.fixture
 def tune(fake):
     """Run the command in this process, and check its exit code."""
-    from nnunet_dro.cli import app
-
-    def run(*options: str, code: int = 0):
-        result = CliRunner().invoke(app, fake.arguments(*options))
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
-
-
-def refused(result, *texts):
-    """Check that a command ended with one line of an error that has these texts."""
-    assert result.exit_code == 2, result.output
-    assert len(result.stderr.splitlines()) == 1, result.stderr
-    assert not result.stdout
-    for text in texts:
-        assert text in result.stderr
+    return lambda *options, code=0: done(run(*fake.arguments(*options)), code)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.tuning.conftest import refused
+from tests.commands import refused, run
 
 BETA = ("--option", "beta:10:100")
 
@@ -35,17 +35,13 @@ def test_bad_input_is_one_line_before_anything_is_trained(fake, tune, options, m
 
 
 def test_dataset_configuration_and_fold_must_be_there(fake):
-    from typer.testing import CliRunner
-
-    from nnunet_dro.cli import app
-
-    def run(*where):
-        return CliRunner().invoke(app, ["tune", *where, "--trainer", "HWS", *BETA])
-
-    refused(run("8", "2d", "0"), "got '8', which does not exist. Choose from: Dataset007_Fake")
-    refused(run("Dataset007_Other", "2d", "0"), "Choose from: Dataset007_Fake")
-    refused(run("7", "3d_lowres", "0"), "`configuration` must be in", "Choose from: 2d, 3d_fullres")
-    refused(run("7", "2d", "first"), "`fold` must be a number or all, got 'first'")
+    for where, *words in (
+        ("8 2d 0", "got '8', which does not exist. Choose from: Dataset007_Fake"),
+        ("Dataset007_Other 2d 0", "Choose from: Dataset007_Fake"),
+        ("7 3d_lowres 0", "`configuration` must be in", "Choose from: 2d, 3d_fullres"),
+        ("7 2d first", "`fold` must be a number or all, got 'first'"),
+    ):
+        refused(run("tune", *where.split(), "--trainer", "HWS", *BETA), *words)
 
 
 @pytest.mark.parametrize("variable", ["nnUNet_preprocessed", "nnUNet_results"])

@@ -15,7 +15,8 @@ import optuna
 import pytest
 
 from nnunet_dro.tuning.storage import closing
-from tests.tuning.conftest import Fake, make_dataset, refused
+from tests.commands import refused
+from tests.tuning.conftest import Fake, make_dataset
 from tests.tuning.test_study import BETA, hanging, start
 
 pytestmark = pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 from nnunet_dro.tuning import study as study_module
 from nnunet_dro.tuning.space import parse_space
 from nnunet_dro.tuning.trials import chosen_trial, queue_next, repeated
+from tests.commands import done, run
 
 BETA = ("--option", "beta:10:100")
 NAME = "HWS_4epochs__nnUNetPlans__2d__fold_0"
@@ -55,15 +56,11 @@ def test_best_three_are_trained_again_elsewhere_and_the_best_mean_decides(fake, 
 
 
 def test_repetition_is_on_by_default_and_can_be_turned_off(fake, tune):
-    from typer.testing import CliRunner
-
-    from nnunet_dro.cli import app
-
     words = fake.arguments("--option", "chi2", "--trials", "2")
-    assert CliRunner().invoke(app, words).exit_code == 0
+    done(run(*words))
     assert len(fake.trials()) == 2
     at = words.index("--repeat")
-    assert CliRunner().invoke(app, [*words[:at], *words[at + 2 :]]).exit_code == 0
+    done(run(*words[:at], *words[at + 2 :]))
     assert len(fake.trials()) == 2 + 2 * 2, "there are only two trainers"
 
 

@@ -16,8 +16,8 @@ import pytest
 from nnunet_dro import progress_bar
 from nnunet_dro.tuning import study as study_module
 from nnunet_dro.tuning.storage import closing
+from tests.commands import refused
 from tests.processes import gone
-from tests.tuning.conftest import refused
 
 BETA = ("--option", "beta:10:100")
 

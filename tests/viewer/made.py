@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import SimpleITK
 
-from tests.evaluation.made_folders import run, run_evaluate
+from tests.commands import done, run
+from tests.evaluation.made_folders import run_evaluate
 
 SHAPE = (30, 36, 40)
 
@@ -57,8 +58,7 @@ def write_cases(root, shifts=(0, 2, 4, 6), *, names=None, n_channels=1, shape=SH
 def evaluated(root, **options):
     """The folder of an evaluation of such cases."""
     write_cases(root, **options)
-    result = run_evaluate(root, "--cases", root / "cases.csv", "--by", "site")
-    assert result.exit_code == 0, result.output
+    done(run_evaluate(root, "--cases", root / "cases.csv", "--by", "site"))
     return root / "out"
 
 

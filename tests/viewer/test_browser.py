@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.commands import done
 from tests.pages.browser import Page, open_file
 
 from .made import evaluated, report
@@ -56,8 +57,7 @@ class Viewer(Page):
 def made(tmp_path_factory):
     """The folder of a report with a page of four cases."""
     out = evaluated(tmp_path_factory.mktemp("study"), shifts=(0, 2, 4, 6), n_channels=2)
-    result = report(out.parent, "--viewer")
-    assert result.exit_code == 0, result.output
+    done(report(out.parent, "--viewer"))
     return out
 
 

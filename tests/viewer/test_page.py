@@ -8,7 +8,8 @@ import pytest
 
 from nnunet_dro.evaluation.result_files import read_evaluation
 from nnunet_dro.viewer import viewer_page
-from tests.evaluation.made_folders import check_refused, run
+from tests.commands import done, run
+from tests.evaluation.made_folders import check_refused
 from tests.pages.browser import payload
 
 from .made import evaluated, report
@@ -114,14 +115,12 @@ def test_names_with_markup_are_text(tmp_path):
     assert len(parts.scripts) == 4 + 3 * len(HOSTILE)
     for (case, label), address in made.links.items():
         assert parse_qs(address.partition("#")[2]) == {"case": [case], "label": [label]}
-    result = report(tmp_path, "--viewer")
-    assert result.exit_code == 0, result.output
+    done(report(tmp_path, "--viewer"))
 
 
 def test_command_writes_links_packs_and_deletes_the_page(folder):
-    result = report(folder, "--viewer")
+    result = done(report(folder, "--viewer"))
 
-    assert result.exit_code == 0, result.output
     assert (folder / "out" / "cases.html").is_file()
     assert result.stdout.splitlines() == [str(folder / "out" / name) for name in ("report.html", "cases.html")]
     megabytes = (folder / "out" / "cases.html").stat().st_size / 1e6
@@ -132,19 +131,16 @@ def test_command_writes_links_packs_and_deletes_the_page(folder):
     assert len(links) == 8
     assert "cases.html#case=case_03&label=tumour" in links.values()
     whole = (folder / "out" / "cases.html").stat().st_size / 1e6
-    result = report(folder, "--viewer", "--viewer-mb", f"{whole - 0.35:.3f}")
-    assert result.exit_code == 0, result.output
+    result = done(report(folder, "--viewer", "--viewer-mb", f"{whole - 0.35:.3f}"))
     assert "had no room in" in result.stderr
     assert (folder / "out" / "cases.html").stat().st_size <= (whole - 0.35) * 1e6
     assert report(folder, "--viewer").exit_code == 0
-    result = report(folder)
-    assert result.exit_code == 0, result.output
+    result = done(report(folder))
     assert not (folder / "out" / "cases.html").exists()
     assert "cases.html of an earlier run was deleted. Give --viewer" in result.stderr
     assert "cases.html" not in (folder / "out" / "report.html").read_text()
     assert report(folder, "--viewer").exit_code == 0
-    result = report(folder, "--viewer", "--pack", folder / "pack")
-    assert result.exit_code == 0, result.output
+    done(report(folder, "--viewer", "--pack", folder / "pack"))
     assert (folder / "pack" / "cases.html").is_file()
     assert "| `cases.html` |" in (folder / "pack" / "README.md").read_text()
     assert "cases.html#case=case_03" in (folder / "pack" / "report.html").read_text()

@@ -13,11 +13,11 @@ from nnunet_dro.evaluation.judging.planning import cases_needed, cases_to_collec
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.report.command_tables import plan_table, planned_sizes
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from tests.commands import done, run
 from tests.evaluation.made_folders import (
     bars,
     check_refused,
     read_csv,
-    run,
     run_evaluate,
     write_cases,
     write_map,
@@ -91,8 +91,7 @@ def pilot(tmp_path):
     write_study(tmp_path, shifts=[0] * 20 + [0, 4] * 5)
     cases = write_cases(tmp_path, centre=["A"] * 20 + ["B"] * 10)
     options = ("--require", "label=tumour centre=A p25>=0.70@95", "--require", "label=tumour p5>=0.70@95")
-    result = run_evaluate(tmp_path, "--cases", cases, "--by", "centre", *options, out="pilot")
-    assert result.exit_code == 3
+    result = done(run_evaluate(tmp_path, "--cases", cases, "--by", "centre", *options, out="pilot"), 3)
     assert "centre=A label=tumour: p25" not in result.stderr
     return tmp_path / "pilot"
 
@@ -102,9 +101,8 @@ def test_bounds_that_were_asked_for_are_columns(pilot):
 
     assert table.loc[("A", "tumour"), "p25_low_95"] == 1
     assert table.columns[-2:].tolist() == ["p25_low_95", "p5_low_95"]
-    result = run("plan", "label=tumour p5>=0.70@95", "--pilot", pilot, "--n", 40)
+    result = done(run("plan", "label=tumour p5>=0.70@95", "--pilot", pilot, "--n", 40))
 
-    assert result.exit_code == 0, result.output
     rows = [line.replace("(centre)", "").replace("%", "").split() for line in result.output.splitlines()]
     assert ["59", "0"] in rows
     assert ["153", "3"] in rows
@@ -138,9 +136,8 @@ def test_so_many_of_the_collected_cases_have_the_label(share):
 
 
 def test_plan_takes_the_share_of_cases_with_the_label():
-    result = run("plan", "label=tumour p5>=0.70@95", "--with-label", "0.875", "--n", 59)
+    result = done(run("plan", "label=tumour p5>=0.70@95", "--with-label", "0.875", "--n", 59))
 
-    assert result.exit_code == 0, result.output
     text = " ".join(result.output.split())
     assert "with the label (95 % sure)" in text
     assert "The label is in 87.5 % of the cases, and only those count." in text
@@ -163,9 +160,8 @@ def test_the_share_is_that_of_the_pilot(tmp_path):
     cases = write_cases(tmp_path, centre=["A", "B"] + ["A"] * 3 + ["B"] * 11)
     run_evaluate(tmp_path, "--cases", cases, "--by", "centre", out="pilot")
 
-    result = run("plan", "label=tumour centre=* p5>=0.70@95", "--pilot", tmp_path / "pilot", "--n", 100)
+    result = done(run("plan", "label=tumour centre=* p5>=0.70@95", "--pilot", tmp_path / "pilot", "--n", 100))
 
-    assert result.exit_code == 0, result.output
     text = " ".join(result.output.split())
     # Three of four cases of A, and eleven of twelve of B.
     assert (

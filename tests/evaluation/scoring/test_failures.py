@@ -10,7 +10,8 @@ from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import parse_requirement
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
-from tests.evaluation.made_folders import bars, read_csv, run, run_evaluate, write_dataset_json, write_map, write_study
+from tests.commands import done, run
+from tests.evaluation.made_folders import bars, read_csv, run_evaluate, write_dataset_json, write_map, write_study
 
 NAN = float("nan")
 REQUIREMENT = "metric=hd95 label=tumour p75<=4"
@@ -35,9 +36,8 @@ def row_of(folder, metric="hd95", label="tumour"):
 def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(tmp_path):
     study_with_failures(tmp_path)
 
-    result = run_evaluate(tmp_path, "--metrics", "dice,hd95", "--require", REQUIREMENT)
+    result = done(run_evaluate(tmp_path, "--metrics", "dice,hd95", "--require", REQUIREMENT), 3)
 
-    assert result.exit_code == 3
     (line,) = [line for line in result.output.splitlines() if "requirement not met" in line]
     assert "p75 0.000 mm is <= 4 (7 of 10 cases with a value)" in line
     assert "leaves out 2 cases in which the label was missed (allow that with n_missed<=2, or" in line
@@ -51,9 +51,8 @@ def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(tmp_path)
 def test_the_diagonal_of_the_image_is_the_distance_of_a_failure(tmp_path):
     study_with_failures(tmp_path)
 
-    result = run_evaluate(tmp_path, "--metrics", "hd95", "--require", REQUIREMENT, "--empty", "diagonal")
+    result = done(run_evaluate(tmp_path, "--metrics", "hd95", "--require", REQUIREMENT, "--empty", "diagonal"), 3)
 
-    assert result.exit_code == 3
     # Three of ten cases have the diagonal of 8 x 8 x 8 voxels of 1 mm; p75 lies between the 7th case and the 8th.
     assert row_of(tmp_path / "out")["p75"] == pytest.approx(0.75 * 7 * 3**0.5)
     assert "p75 9.093 mm is not <= 4 (10 cases)" in result.output
@@ -211,9 +210,8 @@ def test_reports_of_a_comparison_say_what_counts_as_the_worst(tmp_path):
     run_evaluate(tmp_path, "--metrics", "hd95", out="found")
     folders = [f"{name}={tmp_path / name}" for name in ("missing", "found")]
 
-    result = run("compare", *folders, "-o", tmp_path / "both", "--bootstrap", 10)
+    result = done(run("compare", *folders, "-o", tmp_path / "both", "--bootstrap", 10))
 
-    assert result.exit_code == 0, result.output
     for name in ("report.html", "report.md"):
         assert "2 as worst" in (tmp_path / "both" / name).read_text(encoding="utf-8")
     assert "2 as worst" in result.output

@@ -12,10 +12,10 @@ from nnunet_dro.evaluation.statistics.patients import clustered_mean, note_on_re
 from nnunet_dro.evaluation.statistics.sample_bounds import bounded_mean, percentile_bounds
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from tests.commands import done, run
 from tests.evaluation.made_folders import (
     bars,
     read_csv,
-    run,
     run_evaluate,
     scores_of,
     summary_of,
@@ -164,9 +164,8 @@ def test_counts_say_cases_and_patients(two_evaluations):
     assert scores_of(two_evaluations / "erm").groupby("who")["case"].nunique().tolist() == [2, 2, 2, 2]
     folders = [f"{name}={two_evaluations / name.lower()}" for name in ("ERM", "DRO")]
 
-    result = run("compare", *folders, "-o", two_evaluations / "both", "--bootstrap", 50)
+    done(run("compare", *folders, "-o", two_evaluations / "both", "--bootstrap", 50))
 
-    assert result.exit_code == 0, result.output
     table = read_csv(two_evaluations / "both" / "comparison.csv").set_index(["stratum", "label"])
     row = table.loc[("all", "tumour")]
     assert row["wilcoxon_p"] == pytest.approx(wilcoxon_p(np.array([0, 0.25, 0.5, 0.375])))
