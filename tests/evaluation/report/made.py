@@ -1,14 +1,14 @@
-"""Evaluations and comparisons to report on, made without the code that computes them."""
+"""Evaluations and comparisons to report on: their scores and intervals are made up."""
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
-from nnunet_dro.evaluation.statistics.stratum_statistics import describe
+from nnunet_dro.evaluation.statistics.stratum_statistics import summarise, worst_strata
 
 ORDER = ["attribute", "stratum", "label", "metric", "n", "n_undefined", *STATISTICS]
 HOSTILE = (
@@ -19,22 +19,6 @@ HOSTILE = (
     "{{7*7}}",
     "ä|b`c*_[d](e)\\&#%$~^",
 )
-
-
-@dataclass
-class MadeComparison:
-    """The fields of a comparison."""
-
-    methods: tuple
-    table: pd.DataFrame
-    strata: pd.DataFrame
-    changed: pd.DataFrame
-    scores: pd.DataFrame
-    stratum_of_case: dict
-    about: dict = field(default_factory=dict)
-    notes: tuple = ()
-    outcomes: tuple = ()
-    trainings: object = None
 
 
 def ordered(values, index):
@@ -74,32 +58,15 @@ def scores_of(
     return pd.DataFrame(rows), {name: ordered(values, cases) for name, values in attributes.items()}
 
 
-def strata_of(scores, stratum_of_case, metrics=("dice",), *, half_width=0.03):
-    rows = []
-    for attribute, of_case in stratum_of_case.items():
-        for stratum in of_case.cat.categories:
-            for label in scores["label"].unique():
-                for metric in metrics:
-                    inside = (scores["label"] == label) & (scores["case"].map(of_case.astype(object)) == stratum)
-                    row = {"attribute": attribute, "stratum": stratum, "label": label, "metric": metric}
-                    row |= describe(scores.loc[inside, metric].to_numpy(dtype=float))
-                    for name in STATISTICS:
-                        row |= {f"{name}_low": row[name] - half_width, f"{name}_high": row[name] + half_width}
-                    rows.append(row)
-    return pd.DataFrame(rows).astype({"n": int, "n_undefined": int})
+def with_bounds(table, *, of=""):
+    """The table with bounds of every statistic, 3 points or 0.03 mm to either side."""
+    ends = (("_low", -0.03), ("_high", 0.03))
+    return table.assign(**{f"{name}{of}{end}": table[name + of] + by for name in STATISTICS for end, by in ends})
 
 
-def worst_of(strata):
-    rows = []
-    for keys, group in strata.groupby(["attribute", "label", "metric"], sort=False):
-        metric = METRICS[keys[2]]
-        for statistic in ("mean", metric.tail):
-            defined = group[group[statistic].notna()].sort_values(statistic, ascending=metric.more_is_better)
-            if len(defined):
-                worst, best = ((row["stratum"], row[statistic]) for _, row in defined.iloc[[0, -1]].iterrows())
-                rows.append((*keys, statistic, *worst, *best, abs(best[1] - worst[1])))
-    ends = ["worst_stratum", "worst", "best_stratum", "best"]
-    return pd.DataFrame(rows, columns=["attribute", "label", "metric", "statistic", *ends, "gap"])
+def strata_of(scores, stratum_of_case, metrics=("dice",)):
+    """Statistics without counts of failures, with made-up bounds."""
+    return with_bounds(summarise(scores, stratum_of_case, metrics=metrics, n_resamples=0)[ORDER])
 
 
 def all_cases(scores):
@@ -118,65 +85,32 @@ def evaluation_of(
     false_positives = pd.DataFrame(
         empty, columns=["label", "n_empty_references", "n_false_positives", "mean_ml", "max_ml", "max_case"]
     )
-    options = {
-        "metrics": list(metrics),
-        "by": list(stratum_of_case),
-        "bootstrap": 2000,
-        "seed": 0,
-        "empty": "undefined",
-    }
     about = about or {
         "versions": {"nnunet-dro": "0.1.0", "numpy": "2.2.6"},
-        "options": options,
+        "options": {"metrics": list(metrics), "by": list(stratum_of_case), "empty": "undefined"},
         "definitions": {"interval": "95 % percentile bootstrap, cases resampled within their stratum"},
         "inputs": {"reference": "labelsTr", "prediction": "predictions"},
     }
+    worst = worst_strata(strata).drop(columns=["gap_low", "gap_high"])
     return Evaluation(
-        method, scores, strata, stratum_of_case or all_cases(scores), worst_of(strata), false_positives, about, notes
+        method, scores, strata, stratum_of_case or all_cases(scores), worst, false_positives, about, notes
     )
 
 
-def comparison_of(scores_by_method, stratum_of_case, metrics=("dice",), *, notes=()):
-    methods = tuple(scores_by_method)
-    scores = pd.concat([frame.assign(method=name) for name, frame in scores_by_method.items()], ignore_index=True)
-    scores = scores[["method", *[c for c in scores.columns if c != "method"]]]
-    strata_by = {name: strata_of(frame, stratum_of_case, metrics) for name, frame in scores_by_method.items()}
-    strata = pd.concat([frame.assign(method=name) for name, frame in strata_by.items()], ignore_index=True)
-    strata = strata[["method", *[c for c in strata.columns if c != "method"]]]
-    baseline, rows, changed = methods[0], [], []
-    for method in methods[1:]:
-        pairs = zip(strata_by[baseline].to_dict("records"), strata_by[method].to_dict("records"), strict=True)
-        for before, after in pairs:
-            row = {key: before[key] for key in ("attribute", "stratum", "label", "metric")}
-            row |= {"baseline": baseline, "method": method, "n": before["n"], "n_undefined": before["n_undefined"]}
-            for name in STATISTICS:
-                difference = after[name] - before[name]
-                row |= {
-                    f"{name}_baseline": before[name],
-                    f"{name}_method": after[name],
-                    f"{name}_difference": difference,
-                }
-                row |= {f"{name}_difference_low": difference - 0.03, f"{name}_difference_high": difference + 0.03}
-            same = before["mean"] == after["mean"]
-            gain = row["mean_difference"]
-            row |= {"mean_difference_low_guaranteed": gain - 0.1, "mean_difference_high_guaranteed": gain + 0.1}
-            row |= {f"typical_difference{end}": gain + by for end, by in (("", 0), ("_low", -0.02), ("_high", 0.02))}
-            row |= {"wilcoxon_p": 1.0 if same else 0.004, "holm_p": 1.0 if same else 0.012}
-            rows.append(row | {"wins": 0 if same else before["n"], "ties": before["n"] if same else 0, "losses": 0})
-        for metric in metrics:
-            left, right = scores_by_method[baseline], scores_by_method[method]
-            frame = left[["label", "case"]].assign(
-                method=method,
-                metric=metric,
-                baseline_value=left[metric],
-                method_value=right[metric],
-                difference=right[metric] - left[metric],
-            )
-            for attribute, of_case in stratum_of_case.items():
-                frame[attribute] = frame["case"].map(of_case.astype(object))
-            changed.append(frame[frame["difference"] != 0].sort_values("difference", key=abs, ascending=False))
-    table = pd.DataFrame(rows)
-    changed = pd.concat(changed, ignore_index=True)
-    changed = changed[["method", "metric", *[c for c in changed.columns if c not in ("method", "metric")]]]
+def comparison_of(scores_by_method, stratum_of_case, metrics=("dice",)):
+    """A comparison whose intervals and p values are made up, as are those of `evaluation_of`."""
+    made = compare(
+        {name: evaluation_of(s, stratum_of_case, metrics) for name, s in scores_by_method.items()},
+        n_resamples=0,
+    )
+    table = made.table.drop(columns=["n_left_out", "n_worst_baseline", "n_worst_method"])
+    gain, n, same = table["mean_difference"], table["n"], table["mean_baseline"] == table["mean_method"]
+    table = with_bounds(table, of="_difference").assign(
+        **{f"mean_difference_{end}_guaranteed": gain + by for end, by in (("low", -0.1), ("high", 0.1))},
+        **{f"typical_difference{end}": gain + by for end, by in (("", 0), ("_low", -0.02), ("_high", 0.02))},
+        **{name: np.where(same, 1.0, p) for name, p in (("wilcoxon_p", 0.004), ("holm_p", 0.012))},
+        **{"wins": np.where(same, 0, n), "ties": np.where(same, n, 0), "losses": 0},
+    )
     about = {"versions": {"nnunet-dro": "0.1.0"}, "definitions": {"Holm": "over the tests of one metric"}}
-    return MadeComparison(methods, table, strata, changed, scores, dict(stratum_of_case), about, notes)
+    strata = with_bounds(made.strata[["method", *ORDER]])
+    return replace(made, table=table, strata=strata, about=about, notes=())

@@ -71,8 +71,9 @@ def test_notes_on_few_cases_are_added_once():
 
 
 def changed_by(amount, **options):
-    before, strata = two_strata(**options)
-    after = before.assign(dice=before["dice"] + amount * (before["case"] < "c021"))
+    lower, strata = two_strata(**options)
+    higher = lower.assign(dice=lower["dice"] + abs(amount) * (lower["case"] < "c021"))
+    before, after = (lower, higher) if amount > 0 else (higher, lower)
     return verdicts(comparison_of({"ERM": before, "DRO": after}, strata))
 
 
@@ -126,8 +127,8 @@ def test_verdict_says_what_may_be_chance_and_who_gained():
 
 
 def test_a_mean_that_moves_against_the_cases_is_said_so():
-    before, strata = two_strata()
-    comparison = comparison_of({"ERM": before, "DRO": before.assign(dice=before["dice"] - 0.02)}, strata)
+    after, strata = two_strata()
+    comparison = comparison_of({"ERM": after.assign(dice=after["dice"] + 0.02), "DRO": after}, strata)
     comparison.table[["typical_difference", "wins", "losses"]] = 0.01, 20, 1
     summary = verdicts(comparison)[0].summary
     assert summary.startswith("Cases gain in 2 of 2 strata × labels")
@@ -138,5 +139,5 @@ def test_one_training_of_each_method_is_said_once():
     before, strata = two_strata()
     comparison = comparison_of({"ERM": before, "DRO": before}, strata)
     assert sum("cannot tell the method from its random seed" in note for note in comparison_notes(comparison)) == 1
-    comparison.trainings = comparison.table
+    comparison = replace(comparison, trainings=comparison.table)
     assert not any("random seed" in note for note in comparison_notes(comparison))
