@@ -115,5 +115,5 @@ def rank(
             aggregate_only=aggregate_only,
             progress=progress,
         )
-    write_files(output, ranking_files(ranking))
+    write_files(output, ranking_files(ranking), outdated=("cases.csv",))
     show(ranking_table(ranking), output / "report.html")

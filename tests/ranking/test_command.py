@@ -6,7 +6,6 @@ import os
 import pandas as pd
 import pytest
 
-from nnunet_dro.ranking import submissions
 from tests.commands import done, run
 from tests.evaluation.made_folders import bars, check_refused, names_in, write_cases, write_dataset_json, write_map
 from tests.ranking.made import recorded
@@ -44,7 +43,7 @@ def ranks(folder):
     return {team: int(rank) for team, rank in zip(rows["team"], rows["rank"], strict=True)}
 
 
-def test_a_folder_of_submissions_is_scored_and_ranked(challenge):
+def test_a_folder_of_submissions_is_scored_and_ranked_as_its_evaluations_are(challenge):
     # The case table is that of the dataset, without words.
     result = done(run_rank(challenge, "--by", "centre", "--metrics", "dice,hd95"))
 
@@ -53,34 +52,25 @@ def test_a_folder_of_submissions_is_scored_and_ranked(challenge):
     assert lines[-1] == str(challenge / "out" / "report.html")
     assert names_in(challenge / "out") == FILES
     assert ranks(challenge / "out") == {"good": 1, "fair": 2, "poor": 3}
-    assert sorted(os.listdir(challenge / "out-evaluations")) == sorted(TEAMS)
+    assert names_in(challenge / "out-evaluations") == sorted(TEAMS)
     summary = json.loads((challenge / "out" / "summary.json").read_text())
     assert summary["strata"] == {"centre": {"A": 2, "B": 2}}
 
-
-def test_evaluations_are_ranked_as_the_submissions_are(challenge):
-    run_rank(challenge)
     named = [f"{team}={challenge / 'out-evaluations' / team}" for team in TEAMS]
-
-    done(run("rank", *named, "-o", challenge / "again", "--bootstrap", 50))
-
+    done(run("rank", *named, "-o", challenge / "again", "--bootstrap", 50, "--by", "centre"))
     for name in ("ranks.csv", "bootstrap.csv", "tests.csv"):
         assert (challenge / "again" / name).read_text() == (challenge / "out" / name).read_text()
 
+    folders = (f"Team Rocket={challenge / 'submissions' / 'poor'}", challenge / "submissions" / "good")
+    options = ("--evaluate", challenge / "labelsTs", "--bootstrap", 0, "--evaluations", challenge / "kept")
+    done(run("rank", *folders, "-o", challenge / "named", *options))
+    assert ranks(challenge / "named") == {"good": 1, "Team Rocket": 2}
+    assert names_in(challenge / "kept") == ["Team Rocket", "good"]
+
 
 def test_a_stopped_run_goes_on_with_what_was_scored(challenge, monkeypatch):
-    scored = []
-    evaluate = submissions.evaluate
-
-    def counted(reference, prediction, options, **given):
-        if prediction.name == "poor" and not scored.count("poor"):
-            scored.append("poor")
-            raise KeyboardInterrupt
-        scored.append(prediction.name)
-        return evaluate(reference, prediction, options, **given)
-
-    monkeypatch.setattr(submissions, "evaluate", counted)
-    assert run_rank(challenge).exit_code == 130
+    scored = recorded(monkeypatch, stop_at="poor")
+    done(run_rank(challenge), 130)
     assert not (challenge / "out").exists()
 
     done(run_rank(challenge))
@@ -112,7 +102,7 @@ def test_what_changed_is_scored_again(challenge, monkeypatch, change):
         assert pd.read_csv(kept.with_name("scores.csv"))["dice"][0] == 0
 
 
-def test_a_missing_prediction_stops_before_scoring_or_is_the_worst(challenge):
+def test_a_missing_prediction_is_refused_or_the_worst_and_unnamed_if_asked(challenge):
     (challenge / "submissions" / "good" / "case_00.nii.gz").unlink()
 
     check_refused(run_rank(challenge), challenge, "case_00", "The team is 'good'", "--missing worst")
@@ -123,51 +113,31 @@ def test_a_missing_prediction_stops_before_scoring_or_is_the_worst(challenge):
     assert cases.loc[("case_00", "organ"), "dice_worst"] == 0
     assert "Cases without a prediction are scored as failed: case_00" in (challenge / "out" / "report.html").read_text()
 
-
-def test_aggregate_only_leaves_every_name_of_a_case_out(challenge):
-    (challenge / "submissions" / "good" / "case_00.nii.gz").unlink()
-
-    result = done(run_rank(challenge, "--missing", "worst", "--aggregate-only", "--cases", challenge / "cases.csv"))
-
+    result = done(run_rank(challenge, "--missing", "worst", "--aggregate-only", "--overwrite"))
     assert "case_0" not in result.output
     assert names_in(challenge / "out") == [name for name in FILES if name != "cases.csv"]
     for path in (challenge / "out").iterdir():
         assert "case_0" not in path.read_text(encoding="utf-8")
 
 
-def test_teams_can_be_named_beside_their_folders(challenge):
-    folder = challenge / "submissions"
-    named = (f"Team Rocket={folder / 'poor'}", folder / "good")
-    options = ("--evaluate", challenge / "labelsTs", "--bootstrap", 0, "--evaluations", challenge / "kept")
-
-    done(run("rank", *named, "-o", challenge / "out", *options))
-
-    assert ranks(challenge / "out") == {"good": 1, "Team Rocket": 2}
-    assert names_in(challenge / "kept") == ["Team Rocket", "good"]
-
-
 def test_bad_input_is_one_line(challenge):
-    folder = challenge / "submissions"
-    good = folder / "good"
-    refused = [
-        ((f"a={good}", "-o", challenge / "out"), "summary.json"),
-        ((good, "-o", challenge / "out"), "must be NAME=FOLDER"),
-        ((f"a={good}", "-o", challenge / "out", "--cases", "cases.csv"), "`--cases` must come with --evaluate"),
-        ((f"a={good}", "-o", challenge / "out", "--jobs", 2), "`--jobs` must come with --evaluate"),
-        ((f"a={good}", "-o", challenge / "out", "--workers", "tcp://s:1"), "`--workers` must come with --evaluate"),
-    ]
-    scored = ("-o", challenge / "out", "--evaluate", challenge / "labelsTs")
-    refused += [
-        ((good, folder / "none", *scored), "must be folders"),
-        ((good, f"GOOD={folder / 'fair'}", *scored), "must have different names"),
-        ((good, f"a/b={folder / 'fair'}", *scored), "without slashes"),
-        ((good, f"={folder / 'fair'}", *scored), "without slashes"),
+    good, fair, none = (challenge / "submissions" / name for name in ("good", "fair", "none"))
+    out, scored = ("-o", challenge / "out"), ("-o", challenge / "out", "--evaluate", challenge / "labelsTs")
+    for arguments, words in (
+        ((f"a={good}", *out), "summary.json"),
+        ((good, *out), "must be NAME=FOLDER"),
+        ((f"a={good}", *out, "--cases", "cases.csv"), "`--cases` must come with --evaluate"),
+        ((f"a={good}", *out, "--jobs", 2), "`--jobs` must come with --evaluate"),
+        ((f"a={good}", *out, "--workers", "tcp://s:1"), "`--workers` must come with --evaluate"),
+        ((good, none, *scored), "must be folders"),
+        ((good, f"GOOD={fair}", *scored), "must have different names"),
+        ((good, f"a/b={fair}", *scored), "without slashes"),
+        ((good, f"={fair}", *scored), "without slashes"),
         ((good, *scored), "at least two methods"),
-        ((good, folder / "fair", *scored, "--by", "scanner"), "must be a column"),
-        ((good, folder / "fair", *scored, "--metrics", "rand"), "`--metrics` must be among"),
-        ((good, folder / "fair", *scored, "--patient", "patient"), "case table"),
-    ]
-    for arguments, words in refused:
+        ((good, fair, *scored, "--by", "scanner"), "must be a column"),
+        ((good, fair, *scored, "--metrics", "rand"), "`--metrics` must be among"),
+        ((good, fair, *scored, "--patient", "patient"), "case table"),
+    ):
         check_refused(run("rank", *arguments), challenge, words)
 
 
