@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import SimpleITK
 
-from tests.commands import refused, run
+from tests.commands import done, refused, run
 
 #: Names and values of the labels of `write_study`.
 LABELS = {"background": 0, "tumour": 1, "organ": 2}
@@ -63,6 +63,24 @@ def run_evaluate(root, *options, out="out", bootstrap=0):
     """Run `nnunet-dro evaluate` on a study; the default is no intervals, for speed."""
     folders = (root / "reference", root / "prediction")
     return run("evaluate", *folders, "-o", root / out, "--bootstrap", bootstrap, "--jobs", 2, *options)
+
+
+def evaluate_both(root, shifts, *options, bootstrap=0, **columns):
+    """Evaluate a study as erm, and with its first predictions moved by other shifts as dro; the words to compare them.
+
+    The columns are those of its case table.
+    """
+    options = (*options, "--cases", write_cases(root, **columns)) if columns else options
+    done(run_evaluate(root, *options, out="erm", bootstrap=bootstrap))
+    for n, shift in enumerate(shifts):
+        write_map(root / "prediction" / f"case_{n:02}.nii.gz", bars(4, shift))
+    done(run_evaluate(root, *options, out="dro", bootstrap=bootstrap))
+    return f"ERM={root / 'erm'}", f"DRO={root / 'dro'}"
+
+
+def contents(folder):
+    """The contents of the files of a folder, by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def read_csv(path):

@@ -18,6 +18,7 @@ from tests.evaluation.made_folders import (
     bars,
     check_refused,
     dice_of,
+    evaluate_both,
     names_in,
     read_csv,
     run_evaluate,
@@ -144,7 +145,7 @@ def test_requirement_that_fails_is_exit_code_3_after_writing(tmp_path):
 def test_a_percentile_of_one_case_is_exit_code_3(tmp_path):
     write_study(tmp_path, shifts=(0,))
 
-    result = done(run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70"), 3)
+    result = done(run_evaluate(tmp_path, "--require", "label=tumour p5>=0.70", bootstrap=20), 3)
 
     (line,) = result.stderr.splitlines()
     assert line.startswith("nnunet-dro: cannot tell if a requirement is met: label=tumour: ")
@@ -152,30 +153,17 @@ def test_a_percentile_of_one_case_is_exit_code_3(tmp_path):
     (outcome,) = summary_of(tmp_path / "out")["requirements"]
     assert (outcome["passed"], outcome["verdict"]) == (False, "cannot tell")
     assert "? cannot tell" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("n_cases", [1, 2])
-def test_few_cases_are_enough_for_every_command(tmp_path, n_cases):
-    write_study(tmp_path, shifts=(0, 1)[:n_cases])
-    for out in ("erm", "dro"):
-        assert run_evaluate(tmp_path, out=out, bootstrap=20).exit_code == 0
-
-    comparison = (f"ERM={tmp_path / 'erm'}", f"DRO={tmp_path / 'dro'}")
-    done(run("compare", *comparison, "-o", tmp_path / "out", "--bootstrap", 20))
-
-    assert strata_of(tmp_path / "erm")["n"].tolist() == [n_cases]
-    assert read_csv(tmp_path / "out" / "comparison.csv")["mean_difference"].tolist() == [0, 0]
+    # One case is enough for a comparison too.
+    twice = (f"{name}={tmp_path / 'out'}" for name in "AB")
+    done(run("compare", *twice, "-o", tmp_path / "both", "--bootstrap", 20))
+    assert read_csv(tmp_path / "both" / "comparison.csv")["mean_difference"].tolist() == [0, 0]
 
 
 @pytest.fixture
 def both(tmp_path):
     """ERM is off by two voxels in case_01, DRO by one."""
     write_study(tmp_path, shifts=(0, 2, 1, 1))
-    cases = write_cases(tmp_path, centre=["A", "B", "A", "B"])
-    run_evaluate(tmp_path, "--cases", cases, "--by", "centre", out="erm")
-    write_map(tmp_path / "prediction" / "case_01.nii.gz", bars(4, 1))
-    run_evaluate(tmp_path, "--cases", cases, "--by", "centre", out="dro")
-    return f"ERM={tmp_path / 'erm'}", f"DRO={tmp_path / 'dro'}"
+    return evaluate_both(tmp_path, (0, 1, 1, 1), "--by", "centre", centre=["A", "B", "A", "B"])
 
 
 def test_compare_writes_paired_differences(tmp_path, both):

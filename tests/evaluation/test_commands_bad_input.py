@@ -11,6 +11,7 @@ from tests.commands import run
 from tests.evaluation.made_folders import (
     bars,
     check_refused,
+    contents,
     run_evaluate,
     write_cases,
     write_dataset_json,
@@ -251,7 +252,7 @@ def test_report_of_what_is_no_evaluation_is_refused(tmp_path, content):
 
 def test_report_of_images_that_are_not_there_is_refused(study):
     run_evaluate(study)
-    before = {path.name: path.read_bytes() for path in (study / "out").iterdir()}
+    before = contents(study / "out")
 
     check_refused(run("report", study / "out", "--images", study / "none"), study, "none", files=before)
-    assert {path.name: path.read_bytes() for path in (study / "out").iterdir()} == before
+    assert contents(study / "out") == before

@@ -91,24 +91,6 @@ def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
     assert "not scored: 9" in " ".join(result.stdout.split())
 
 
-def test_model_folder_is_its_folds_together(tmp_path):
-    write_study(tmp_path, shifts=(0, 1, 2))
-    model = tmp_path / "nnUNetTrainer__nnUNetPlans__3d_fullres"
-    for fold, n in ((0, 0), (1, 1)):
-        (model / f"fold_{fold}" / "validation").mkdir(parents=True)
-        name = f"case_{n:02}.nii.gz"
-        (tmp_path / "prediction" / name).rename(model / f"fold_{fold}" / "validation" / name)
-
-    done(run("evaluate", tmp_path / "reference", model, "-o", tmp_path / "out", "--bootstrap", 0))
-
-    assert dice_of(tmp_path / "out") == {"case_00": 1.0, "case_01": 0.75}
-    assert summary_of(tmp_path / "out")["method"] == model.name
-    assert (
-        "1 of 3 references have no prediction in these folds and are not evaluated."
-        in summary_of(tmp_path / "out")["notes"]
-    )
-
-
 @pytest.fixture
 def few_of_a_model(tmp_path):
     """A model folder whose only fold has 3 of 12 references, with a case table: three in A, and nine in A, B and C."""
@@ -136,8 +118,9 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
 
     assert (code, words) == (3, ["cannot tell", "cannot tell"])
     assert "mean 1.000 is >= 0.9 (3 cases); 9 more references have no prediction; if 3 are enough, add n>=3" in errors
-    absent = summary_of(few_of_a_model / "out")["inputs"]["references_without_prediction"]
-    assert absent == [f"case_{n:02}" for n in range(3, 12)]
+    summary = summary_of(few_of_a_model / "out")
+    assert summary["inputs"]["references_without_prediction"] == [f"case_{n:02}" for n in range(3, 12)]
+    assert "9 of 12 references have no prediction in these folds and are not evaluated." in summary["notes"]
     # Nor does a comparison.
     out = few_of_a_model / "out"
     compared = done(
@@ -387,19 +370,26 @@ _OF_MODEL = ("-d", 7, "-c", "3d_fullres", "-tr", "nnUNetTrainerDRO")
 
 
 @pytest.mark.parametrize(
-    ("options", "cases"),
+    ("options", "dice"),
     [
-        ((), ["case_00", "case_01"]),
-        (("-d", "Dataset007_Tiny", "-p", "nnUNetPlans"), ["case_00", "case_01"]),
-        (("-f", 1), ["case_01"]),
-        (("-f", 0, 1), ["case_00", "case_01"]),
-        (("--folds", 1, 0, "--folds", 1), ["case_00", "case_01"]),
+        ((), {"case_00": 1, "case_01": 0.75}),
+        (("-d", "Dataset007_Tiny", "-p", "nnUNetPlans"), {"case_00": 1, "case_01": 0.75}),
+        (("-f", 1), {"case_01": 0.75}),
+        (("-f", 0, 1), {"case_00": 1, "case_01": 0.75}),
+        (("--folds", 1, 0, "--folds", 1), {"case_00": 1, "case_01": 0.75}),
     ],
 )
-def test_trained_model_is_found_by_the_names_that_nnunet_takes(trained, options, cases):
+@pytest.mark.parametrize("has_only_raw", [False, True])
+def test_trained_model_is_found_by_the_names_that_nnunet_takes(trained, monkeypatch, options, dice, has_only_raw):
+    if has_only_raw:
+        raw = trained / "raw" / "Dataset007_Tiny"
+        raw.mkdir(parents=True)
+        (trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations").rename(raw / "labelsTr")
+        monkeypatch.delenv("nnUNet_preprocessed")
+
     done(run("evaluate", *_OF_MODEL, *options, "-o", trained / "out", "--bootstrap", 0))
 
-    assert list(dice_of(trained / "out")) == cases
+    assert dice_of(trained / "out") == dice
     model = trained / "results" / "Dataset007_Tiny" / "nnUNetTrainerDRO__nnUNetPlans__3d_fullres"
     summary = summary_of(trained / "out")
     assert summary["method"] == model.name
@@ -424,17 +414,6 @@ def test_a_model_trained_on_all_cases_says_nothing_about_new_patients(trained, c
     assert any("say nothing about new patients" in note for note in summary_of(trained / "out")["notes"])
 
 
-def test_references_of_a_model_may_be_those_of_the_raw_dataset(trained, monkeypatch):
-    raw = trained / "raw" / "Dataset007_Tiny"
-    raw.mkdir(parents=True)
-    (trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations").rename(raw / "labelsTr")
-    monkeypatch.delenv("nnUNet_preprocessed")
-
-    done(run("evaluate", *_OF_MODEL, "-o", trained / "out", "--bootstrap", 0))
-
-    assert dice_of(trained / "out") == {"case_00": 1.0, "case_01": 0.75}
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -455,30 +434,32 @@ def test_what_was_not_trained_is_refused_with_what_was(trained, options, words):
 
 
 @pytest.mark.parametrize(
-    ("variable", "words"),
+    ("variables", "words"),
     [
         ("nnUNet_results", ["`nnUNet_results` must be set", "export nnUNet_results=...", "or give folders"]),
         ("nnUNet_preprocessed", ["gt_segmentations of Dataset007_Tiny", "no such folder", "labelsTr"]),
         ("nnUNet_preprocessed nnUNet_raw", ["gt_segmentations of Dataset007_Tiny", "neither variable set"]),
     ],
 )
-def test_model_cannot_be_found_without_nnunets_variables(trained, monkeypatch, variable, words):
-    for name in variable.split():
+def test_model_cannot_be_found_without_nnunets_variables(trained, monkeypatch, variables, words):
+    for name in variables.split():
         monkeypatch.delenv(name)
 
     check_refused(run("evaluate", *_OF_MODEL, "-o", trained / "out"), trained, *words)
 
 
+DATASET_LACKS = ["must come with `--dataset`", "Add -d DATASET"]
+
+
 @pytest.mark.parametrize(
-    ("words", "got"), [((), "neither"), (("a",), "one folder"), (("a", "b", *_OF_MODEL), "both")], ids=str
+    ("arguments", "words"),
+    [
+        ((), ["got neither", "-d DATASET"]),
+        (("a",), ["got one folder", "-d DATASET"]),
+        (("a", "b", *_OF_MODEL), ["got both", "-d DATASET"]),
+        *(((*folders, option, "x"), DATASET_LACKS) for option in ("-c", "-tr", "-p") for folders in ((), ("a", "b"))),
+    ],
+    ids=str,
 )
-def test_either_two_folders_or_a_model_are_evaluated(trained, words, got):
-    check_refused(run("evaluate", *words, "-o", trained / "out"), trained, f"got {got}", "-d DATASET")
-
-
-@pytest.mark.parametrize("option", [("-c", "2d"), ("-tr", "nnUNetTrainerDRO"), ("-p", "Other")], ids=str)
-@pytest.mark.parametrize("folders", [(), ("a", "b")], ids=str)
-def test_names_of_a_model_without_its_dataset_are_refused(trained, option, folders):
-    result = run("evaluate", *folders, *option, "-o", trained / "out")
-
-    check_refused(result, trained, "must come with `--dataset`", "Add -d DATASET")
+def test_either_two_folders_or_the_names_of_a_model_are_evaluated(trained, arguments, words):
+    check_refused(run("evaluate", *arguments, "-o", trained / "out"), trained, *words)

@@ -15,6 +15,7 @@ from tests.evaluation.made_folders import (
     EVALUATION_FILES,
     bars,
     check_refused,
+    contents,
     dice_of,
     names_in,
     run_evaluate,
@@ -177,7 +178,7 @@ def test_output_that_is_in_use_is_refused_before_reading(study, out, words):
 
 def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch):
     run_evaluate(study)
-    before = {path.name: path.read_bytes() for path in (study / "out").iterdir()}
+    before = contents(study / "out")
     write_map(study / "prediction" / "case_00.nii.gz", bars(4, 3))
     write_text = Path.write_text
 
@@ -190,7 +191,7 @@ def test_full_disk_is_one_line_and_keeps_the_earlier_results(study, monkeypatch)
 
     check_refused(run_evaluate(study, out="new"), study, "No space left on device", out="new")
     check_refused(run_evaluate(study, "--overwrite"), study, "No space left", files=before)
-    assert {path.name: path.read_bytes() for path in (study / "out").iterdir()} == before
+    assert contents(study / "out") == before
 
 
 def test_overwrite_replaces_results_and_keeps_other_files(study):

@@ -8,7 +8,7 @@ from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE
 from nnunet_dro.evaluation.statistics.intervals import guaranteed_means
 from tests.commands import done, run
-from tests.evaluation.made_folders import bars, read_csv, run_evaluate, write_cases, write_map, write_study
+from tests.evaluation.made_folders import evaluate_both, read_csv, write_study
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,9 @@ def test_a_method_that_fails_in_3_percent_is_falsely_not_worse_in_2_5(n):
 def test_findings_and_table_tell_the_margin(tmp_path):
     # Rare cases gain a lot, common ones stay as they are.
     write_study(tmp_path, shifts=[4] * 12 + [0] * 50)
-    cases = write_cases(tmp_path, pathology=["rare"] * 12 + ["common"] * 50)
-    run_evaluate(tmp_path, "--cases", cases, "--by", "pathology", out="erm")
-    for n in range(12):
-        write_map(tmp_path / "prediction" / f"case_{n:02}.nii.gz", bars(4))
-    run_evaluate(tmp_path, "--cases", cases, "--by", "pathology", out="dro")
-    folders = [f"{name}={tmp_path / name.lower()}" for name in ("ERM", "DRO")]
+    both = evaluate_both(tmp_path, [0] * 12, "--by", "pathology", pathology=["rare"] * 12 + ["common"] * 50)
 
-    done(run("compare", *folders, "-o", tmp_path / "both", "--margin", 8, "--bootstrap", 500))
+    done(run("compare", *both, "-o", tmp_path / "both", "--margin", 8, "--bootstrap", 500))
 
     table = read_csv(tmp_path / "both" / "comparison.csv").set_index(["stratum", "label"])["margin"]
     assert table[("rare", "tumour")] == "better"

@@ -11,7 +11,15 @@ from nnunet_dro.evaluation.judging.requirements import parse_requirement
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise, worst_strata
 from tests.commands import done, run
-from tests.evaluation.made_folders import bars, read_csv, run_evaluate, write_dataset_json, write_map, write_study
+from tests.evaluation.made_folders import (
+    bars,
+    evaluate_both,
+    read_csv,
+    run_evaluate,
+    write_dataset_json,
+    write_map,
+    write_study,
+)
 
 NAN = float("nan")
 REQUIREMENT = "metric=hd95 label=tumour p75<=4"
@@ -203,14 +211,9 @@ def test_pairs_that_both_methods_fail_are_left_out():
 
 
 def test_reports_of_a_comparison_say_what_counts_as_the_worst(tmp_path):
-    study_with_failures(tmp_path)
-    run_evaluate(tmp_path, "--metrics", "hd95", out="missing")
-    for n in range(2):
-        write_map(tmp_path / "prediction" / f"case_{n:02}.nii.gz", bars(4, 1))
-    run_evaluate(tmp_path, "--metrics", "hd95", out="found")
-    folders = [f"{name}={tmp_path / name}" for name in ("missing", "found")]
+    both = evaluate_both(study_with_failures(tmp_path), (1, 1), "--metrics", "hd95")
 
-    result = done(run("compare", *folders, "-o", tmp_path / "both", "--bootstrap", 10))
+    result = done(run("compare", *both, "-o", tmp_path / "both", "--bootstrap", 10))
 
     for name in ("report.html", "report.md"):
         assert "2 as worst" in (tmp_path / "both" / name).read_text(encoding="utf-8")

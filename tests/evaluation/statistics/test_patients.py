@@ -13,16 +13,7 @@ from nnunet_dro.evaluation.statistics.sample_bounds import bounded_mean, percent
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.commands import done, run
-from tests.evaluation.made_folders import (
-    bars,
-    read_csv,
-    run_evaluate,
-    scores_of,
-    summary_of,
-    write_cases,
-    write_map,
-    write_study,
-)
+from tests.evaluation.made_folders import evaluate_both, read_csv, scores_of, summary_of, write_study
 
 NAN = float("nan")
 
@@ -138,37 +129,25 @@ def test_names_that_look_like_repeated_patients_are_noted(cases, is_noted):
     assert bool(note_on_repeated_patients(cases)) is is_noted
 
 
-@pytest.fixture
-def two_evaluations(tmp_path):
+def test_counts_say_cases_and_patients(tmp_path):
     """Eight cases of four patients, with shifts that a second method halves."""
     write_study(tmp_path, shifts=(0, 0, 2, 2, 4, 4, 2, 4))
-    cases = write_cases(tmp_path, centre=["A"] * 4 + ["B"] * 4, who=["p", "p", "q", "q", "r", "r", "s", "s"])
-    options = ("--cases", cases, "--by", "centre", "--patient", "who")
-    assert run_evaluate(tmp_path, *options, out="erm", bootstrap=100).exit_code == 0
-    for n, shift in enumerate((0, 0, 1, 1, 2, 2, 1, 2)):
-        write_map(tmp_path / "prediction" / f"case_{n:02}.nii.gz", bars(4, shift))
-    assert run_evaluate(tmp_path, *options, out="dro", bootstrap=100).exit_code == 0
-    return tmp_path
+    columns = {"centre": ["A"] * 4 + ["B"] * 4, "who": ["p", "p", "q", "q", "r", "r", "s", "s"]}
+    options = ("--by", "centre", "--patient", "who")
+    both = evaluate_both(tmp_path, (0, 0, 1, 1, 2, 2, 1, 2), *options, bootstrap=100, **columns)
 
-
-def test_counts_say_cases_and_patients(two_evaluations):
-    table = read_csv(two_evaluations / "erm" / "strata.csv")
-
+    table = read_csv(tmp_path / "erm" / "strata.csv")
     assert table.columns[4:7].tolist() == ["n", "n_patients", "n_undefined"]
     assert table[["n", "n_patients"]].drop_duplicates().to_numpy().tolist() == [[4, 2], [8, 4]]
-    assert "| tumour | A | 4 (2 patients) |" in (two_evaluations / "erm" / "report.md").read_text(encoding="utf-8")
-    assert any(
-        "8 cases are of 4 patients (who). Every patient counts once" in note
-        for note in summary_of(two_evaluations / "erm")["notes"]
-    )
-    assert scores_of(two_evaluations / "erm").groupby("who")["case"].nunique().tolist() == [2, 2, 2, 2]
-    folders = [f"{name}={two_evaluations / name.lower()}" for name in ("ERM", "DRO")]
+    assert "| tumour | A | 4 (2 patients) |" in (tmp_path / "erm" / "report.md").read_text(encoding="utf-8")
+    said = "8 cases are of 4 patients (who). Every patient counts once"
+    assert any(said in note for note in summary_of(tmp_path / "erm")["notes"])
+    assert scores_of(tmp_path / "erm").groupby("who")["case"].nunique().tolist() == [2, 2, 2, 2]
 
-    done(run("compare", *folders, "-o", two_evaluations / "both", "--bootstrap", 50))
+    done(run("compare", *both, "-o", tmp_path / "both", "--bootstrap", 50))
 
-    table = read_csv(two_evaluations / "both" / "comparison.csv").set_index(["stratum", "label"])
-    row = table.loc[("all", "tumour")]
+    row = read_csv(tmp_path / "both" / "comparison.csv").set_index(["stratum", "label"]).loc[("all", "tumour")]
     assert row["wilcoxon_p"] == pytest.approx(wilcoxon_p(np.array([0, 0.25, 0.5, 0.375])))
     assert row[["n", "n_patients", "wins", "ties", "losses"]].tolist() == [8, 4, 3, 1, 0]
     assert row["mean_difference"] == pytest.approx(np.mean([0, 0.25, 0.5, 0.375]))
-    assert summary_of(two_evaluations / "both")["about"]["options"]["patient"] == "who"
+    assert summary_of(tmp_path / "both")["about"]["options"]["patient"] == "who"
