@@ -71,12 +71,14 @@ def random_evaluations(n_teams=4, n_cases=12, *, metrics=("dice",), labels=("liv
     return evaluations
 
 
-def recorded(monkeypatch):
-    """The names of the submissions that are scored from now on."""
+def recorded(monkeypatch, stop_at=None):
+    """The names of the submissions that are scored from now on; the first time that it comes to one, it is stopped."""
     scored, evaluate = [], submissions.evaluate
 
     def recording(reference, prediction, options, **given):
         scored.append(prediction.name)
+        if prediction.name == stop_at and scored.count(stop_at) == 1:
+            raise KeyboardInterrupt
         return evaluate(reference, prediction, options, **given)
 
     monkeypatch.setattr(submissions, "evaluate", recording)

@@ -46,54 +46,46 @@ def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
     assert row[["dice_best", "dice_median", "dice_worst", "centre"]].tolist() == [0.9, 0.8, 0.5, "B"]
 
 
-def test_smaller_distances_are_better():
-    teams = {
-        "near": evaluation_of("near", {"hd95": {"liver": [1.0, 2.0]}}),
-        "far": evaluation_of("far", {"hd95": {"liver": [3.0, 4.0]}}),
+def teams_of(metric, missed=(), **values):
+    """Evaluations of teams by their values; in these cases the first misses the label."""
+    return {
+        team: evaluation_of(team, {metric: {"liver": of_team}}, missed=() if n else missed)
+        for n, (team, of_team) in enumerate(values.items())
     }
+
+
+@pytest.mark.parametrize(
+    ("teams", "expected"),
+    [
+        # Smaller distances are better.
+        (teams_of("hd95", near=[1.0, 2.0], far=[3.0, 4.0]), {"near": [1.5, 1], "far": [3.5, 2]}),
+        # A missed label is last, and the largest distance in the mean.
+        (
+            teams_of("hd95", misses=[np.nan, 1.0], far=[9.0, 3.0], near=[2.0, 2.0], missed=[0]),
+            {"misses": [(9 + 1) / 2, (3 + 1) / 2], "far": [6, (2 + 3) / 2], "near": [2, 1.5]},
+        ),
+        # A value that lacks for an unknown reason is last.
+        (teams_of("dice", unknown=[np.nan, 0.9], known=[0.1, 0.8]), {"unknown": [0.45, 1.5], "known": [0.45, 1.5]}),
+    ],
+)
+def test_scores_are_means_and_mean_ranks(teams, expected):
     ranking = rank_evaluations(teams, n_resamples=20)
-    for scheme in RankingScheme:
-        assert ranks(ranking, scheme.value)["near"] == 1
-    scores = ranking.ranks[(ranking.ranks["metric"] == "hd95") & (ranking.ranks["scheme"] == "mean")]
-    assert scores.set_index("team")["score"].to_dict() == {"near": 1.5, "far": 3.5}
 
-
-def test_a_missed_label_is_last_and_the_largest_distance_in_the_mean():
-    teams = {
-        "misses": evaluation_of("misses", {"hd95": {"liver": [np.nan, 1.0]}}, missed=[0]),
-        "far": evaluation_of("far", {"hd95": {"liver": [9.0, 3.0]}}),
-        "near": evaluation_of("near", {"hd95": {"liver": [2.0, 2.0]}}),
-    }
-    ranking = rank_evaluations(teams, n_resamples=0)
-    rows = ranking.ranks[ranking.ranks["metric"] == "hd95"].set_index(["scheme", "team"])["score"]
-    assert rows["mean", "misses"] == (9 + 1) / 2
-    assert rows["rank-mean", "misses"] == (3 + 1) / 2
-    assert rows["rank-mean", "far"] == (2 + 3) / 2
-    assert any("1 score" in note and "rank is the last" in note for note in ranking.notes)
-
-
-def test_a_value_that_lacks_for_an_unknown_reason_is_last():
-    teams = {
-        "unknown": evaluation_of("unknown", {"dice": {"liver": [np.nan, 0.9]}}),
-        "known": evaluation_of("known", {"dice": {"liver": [0.1, 0.8]}}),
-    }
-    ranking = rank_evaluations(teams, n_resamples=0)
-    rows = ranking.ranks[ranking.ranks["metric"] == "dice"].set_index(["scheme", "team"])["score"]
-    assert rows["mean", "unknown"] == 0.45
-    assert rows["rank-mean", "unknown"] == 1.5
+    rows = ranking.ranks[ranking.ranks["metric"] != OVERALL].set_index(["scheme", "team"])["score"]
+    assert {team: [rows["mean", team], rows["rank-mean", team]] for team in teams} == expected
+    if "near" in teams:
+        assert {ranks(ranking, scheme.value)["near"] for scheme in RankingScheme} == {1}
+    if "misses" in teams:
+        assert any("1 score" in note and "rank is the last" in note for note in ranking.notes)
 
 
 def test_a_case_without_a_value_in_any_team_does_not_count():
-    teams = {
-        team: evaluation_of(team, {"dice": {"liver": [np.nan, value]}}) for team, value in (("a", 0.9), ("b", 0.8))
-    }
-    ranking = rank_evaluations(teams, n_resamples=20)
+    ranking = rank_evaluations(teams_of("dice", a=[np.nan, 0.9], b=[np.nan, 0.8]), n_resamples=20)
     assert ranks(ranking) == {"a": 1, "b": 2}
     assert any("1 combination" in note for note in ranking.notes)
     assert ranking.tests["n"].tolist() == [1, 1]
-    none = {team: evaluation_of(team, {"dice": {"liver": [np.nan]}}) for team in "ab"}
     with pytest.raises(ValueError, match="some team has a value"):
-        rank_evaluations(none)
+        rank_evaluations(teams_of("dice", a=[np.nan], b=[np.nan]))
 
 
 def test_the_overall_rank_is_that_of_the_mean_rank_over_metrics_and_labels():
