@@ -43,7 +43,7 @@ def ranks(folder):
     return {team: int(rank) for team, rank in zip(rows["team"], rows["rank"], strict=True)}
 
 
-def test_a_folder_of_submissions_is_scored_and_ranked_as_its_evaluations_are(challenge):
+def test_submissions_are_ranked_as_their_evaluations_are(challenge):
     # The case table is that of the dataset, without words.
     result = done(run_rank(challenge, "--by", "centre", "--metrics", "dice,hd95"))
 
