@@ -70,7 +70,6 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(
         page_text(scores, asked, regrouped=tables.get("-regrouped-all"), is_section=kind in SECTIONS),
         table,
-        sorted(scores["seed"].unique().tolist()),
         shown=methods_by_stratum(table, PLAIN),
         more={"-rule": decision(scores, asked.roles, wrong_labels=asked.wrong_labels)},
         pictures={"": partial(curves, scores, asked.roles, asked.n_train)},

@@ -1,6 +1,6 @@
 """Dice against iterations as a picture."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import pandas as pd
@@ -24,13 +24,8 @@ def draw_curves(
 ) -> Figure:
     """Mean Dice against iterations: a panel per stratum, a line per method, and thin ones for the seeds of few.
 
-    Args:
-        scores: From `scores_of`; with several labels, those of the label of ``roles`` are drawn.
-        roles: What the methods and the strata are.
-        n_train: Training cases of each stratum.
-        cases: What the cases are called.
-        logarithmic: Whether each doubling is as wide as the other.
-        batch_size: Patches of an iteration; if given, there are panels of the rare strata against their patches, too.
+    Titles have the number of training cases of a stratum, which are called ``cases``. If the patches of an iteration
+    are given, there are panels of the rare strata against their patches, too.
     """
     if roles.label is not None:
         scores = scores[scores["label"] == roles.label]
@@ -68,26 +63,30 @@ def draw_curves(
 def draw_differences(found: pd.DataFrame, scores: pd.DataFrame, roles: Roles) -> Figure:
     """Differences to plain training: a panel per stratum, a row per method with its interval, and a dot per seed.
 
-    Args:
-        found: From `differences`, of one moment and one label.
-        scores: From `scores_of`, what ``found`` is about.
-        roles: What the methods and the strata are.
+    They are the `differences` of the scores, of one moment and one label.
     """
-    methods = [method for method in found["method"].unique() if method != roles.plain]
-    figure = Figure(figsize=(11, 1.2 + 0.45 * len(methods)), layout="constrained")
-    panels = figure.subplots(1, len(roles.strata), sharey=True, squeeze=False)[0]
-    for axes, stratum in zip(panels, roles.strata, strict=True):
-        here = found[found["stratum"] == stratum].set_index("method").loc[methods]
+    found = found[found["method"] != roles.plain]
+    figure = draw_intervals(found, roles.strata, f"Dice - {roles.plain}, points")
+    for axes, stratum in zip(figure.axes, roles.strata, strict=True):
         means = scores[scores["stratum"] == stratum].pivot(index="seed", columns="method", values="mean")
-        for place, method in enumerate(methods):
+        for place, method in enumerate(found["method"].unique()):
             by_seed = 100 * (means[method] - means[roles.plain])
-            axes.plot(by_seed, [place] * len(by_seed), "o", color="0.6", markersize=4)
-            low, high = here.loc[method, ["low", "high"]]
-            axes.plot([low, high], [place] * 2, color=_COLOURS[1], linewidth=2)
-            axes.plot(here.loc[method, "difference"], place, "D", color=_COLOURS[1], markersize=6)
+            axes.plot(by_seed, [place] * len(by_seed), "o", color="0.6", markersize=4, zorder=1)
+    return figure
+
+
+def draw_intervals(found: pd.DataFrame, strata: Sequence[str], words: str) -> Figure:
+    """Differences with their intervals: a panel per stratum, a row per method; the words are below the axis."""
+    methods = list(found["method"].unique())
+    figure = Figure(figsize=(11, 1.2 + min(0.45 * len(methods), 8)), layout="constrained")
+    panels = figure.subplots(1, len(strata), sharey=True, squeeze=False)[0]
+    for axes, stratum in zip(panels, strata, strict=True):
+        here = found[found["stratum"] == stratum].set_index("method").loc[methods]
+        axes.hlines(range(len(methods)), here["low"], here["high"], color=_COLOURS[1], linewidth=2)
+        axes.plot(here["difference"], range(len(methods)), "D", color=_COLOURS[1], markersize=6)
         axes.axvline(0, color="0.3", linewidth=0.8)
         axes.set_title(stratum, fontsize=9)
-        axes.set_xlabel(f"Dice - {roles.plain}, points")
+        axes.set_xlabel(words)
         axes.grid(color="0.92", axis="x")
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(methods)), methods)

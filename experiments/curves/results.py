@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,35 +13,15 @@ from scipy import stats
 LIMITS = {False: (1, 3), True: (5, 5)}
 
 
-class Run(Protocol):
-    """What a run must say of itself."""
-
-    @property
-    def trainer(self) -> str:
-        """Name of the trainer."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of the training."""
-
-
 @dataclass(frozen=True)
 class Roles:
-    """What the methods and the strata are in a comparison.
+    """What the methods and the strata are in a comparison."""
 
-    Attributes:
-        plain: The method that the others are compared with.
-        told: The method that is told the strata; the gains of the others are shares of its gain.
-        common: The strata that are common in training.
-        rare: The others.
-        label: The label that the gains are about; None for all labels.
-    """
-
-    plain: str
-    told: str
-    common: tuple[str, ...]
-    rare: tuple[str, ...]
-    label: str | None = None
+    plain: str  # The method that the others are compared with.
+    told: str  # The method that is told the strata; the gains of the others are shares of its gain.
+    common: tuple[str, ...]  # The strata that are common in training.
+    rare: tuple[str, ...]  # The others.
+    label: str | None = None  # The label that the gains are about; None for all labels.
 
     @property
     def strata(self) -> tuple[str, ...]:
@@ -51,34 +31,22 @@ class Roles:
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """A training that was tested at some moments.
+    """A training that was tested at some moments."""
 
-    Attributes:
-        method: Name of the method.
-        trainer: Name of the trainer.
-        seed: Seed of the training.
-        dice: Columns ``iteration``, ``stratum``, ``label``, ``case`` and ``dice`` in [0, 1].
-        share: Columns ``iteration``, ``stratum`` and ``share``, that of the stratum in the draws so far, in [0, 1].
-        more: Other numbers of the training, for all its rows.
-    """
-
-    method: str
-    trainer: str
-    seed: int
-    dice: pd.DataFrame
+    method: str  # Name of the method.
+    trainer: str  # Name of the trainer.
+    seed: int  # Seed of the training.
+    dice: pd.DataFrame  # Columns ``iteration``, ``stratum``, ``label``, ``case`` and ``dice`` in [0, 1].
+    # Columns ``iteration``, ``stratum`` and ``share``, that of the stratum in the draws so far, in [0, 1].
     share: pd.DataFrame
-    more: dict[str, float]
+    more: dict[str, float]  # Other numbers of the training, for all its rows.
 
     @classmethod
-    def of(cls, name: str, run: "Run", result: Mapping[str, Any], *, label: str | None = None) -> "ScoredRun":
-        """A finished training.
+    def of(cls, name: str, run: Any, result: Mapping[str, Any], *, label: str | None = None) -> "ScoredRun":
+        """The result of a run (``trainer``, ``seed``) named ``<method>-seed<seed>``, as it is kept in JSON.
 
-        Args:
-            name: ``<method>-seed<seed>``.
-            run: What was trained.
-            result: As it is kept in JSON: rows ``dice`` (iteration, stratum, label, case, Dice) and ``share``
-                (iteration, stratum, share); numbers are passed on, but for the ``seconds``.
-            label: The only label, if the rows of ``dice`` have none.
+        It has rows ``dice`` (iteration, stratum, label, case, Dice), without a label if the only one is given, and rows
+        ``share`` (iteration, stratum, share); numbers are passed on, but for the ``seconds``.
         """
         columns = ["iteration", "stratum", *(["label"] if label is None else []), "case", "dice"]
         dice = pd.DataFrame(result["dice"], columns=columns)
@@ -94,11 +62,7 @@ class ScoredRun:
         return replace(self, dice=pd.concat([self.dice, mean.assign(label=name)], ignore_index=True))
 
     def regrouped(self, strata: "pd.Series[str]") -> "ScoredRun":
-        """The same training with other strata, whose shares of the draws are not known.
-
-        Args:
-            strata: The stratum of every test case, by its name.
-        """
+        """The same training with other strata, by the test cases' names; their shares of the draws are not known."""
         dice = self.dice.assign(stratum=strata.loc[self.dice["case"]].to_numpy())
         share = dice[["iteration", "stratum"]].drop_duplicates().assign(share=np.nan)
         return replace(self, dice=dice, share=share)
@@ -107,40 +71,26 @@ class ScoredRun:
 def scores_of(runs: Iterable[ScoredRun]) -> pd.DataFrame:
     """One row per training, moment, stratum and label.
 
-    Returns:
-        Columns ``method``, ``trainer``, ``seed``, ``iteration``, ``stratum``, ``label``, ``n`` (test cases), ``mean``
-        and ``p10`` of their Dice in [0, 1], ``share`` of the stratum in the draws so far, and the other numbers.
+    The columns are ``method``, ``trainer``, ``seed``, ``iteration``, ``stratum``, ``label``, ``n`` (test cases),
+    ``mean`` and ``p10`` of their Dice in [0, 1], ``share`` of the stratum in the draws so far, and the other numbers.
     """
-    rows = []
+    tables = []
     for run in runs:
-        shares = run.share.set_index(["iteration", "stratum"])["share"]
-        for (iteration, stratum, label), of in run.dice.groupby(["iteration", "stratum", "label"], sort=False)["dice"]:
-            rows.append(
-                {
-                    "method": run.method,
-                    "trainer": run.trainer,
-                    "seed": run.seed,
-                    "iteration": iteration,
-                    "stratum": stratum,
-                    "label": label,
-                    "n": len(of),
-                    "mean": of.mean(),
-                    "p10": np.percentile(of, 10),
-                    "share": shares[iteration, stratum],
-                    **run.more,
-                }
-            )
-    return pd.DataFrame(rows)
+        dice = run.dice.groupby(["iteration", "stratum", "label"], sort=False)["dice"]
+        scores = pd.DataFrame({"n": dice.size(), "mean": dice.mean(), "p10": dice.quantile(0.1)}).reset_index()
+        scores = scores.merge(run.share, "left", ["iteration", "stratum"]).assign(**run.more)
+        for place, name in enumerate(("method", "trainer", "seed")):
+            scores.insert(place, name, getattr(run, name))
+        tables.append(scores)
+    return pd.concat(tables, ignore_index=True)
 
 
 def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
-    """Means over the seeds, and differences to plain training of the same seed.
+    """Means over the seeds, and differences to plain training of the same seed, Dice in points of 100.
 
-    Returns:
-        Columns ``iteration``, ``stratum``, ``label``, ``method``, ``seeds``, ``mean``, ``p10`` and ``share`` (means
-        over the seeds), and ``difference`` of the mean with ``low`` and ``high``, the 95 % t-interval over the seeds
-        (NaN for plain training and for a single seed), and ``p10_difference``, ``p10_low`` and ``p10_high`` of the
-        10th percentile; Dice in points of 100.
+    The columns are ``iteration``, ``stratum``, ``label``, ``method``, ``seeds``, ``mean``, ``p10`` and ``share`` (means
+    over the seeds), ``difference`` of the mean with ``low`` and ``high``, the 95 % t-interval over the seeds (NaN for
+    plain training and for a single seed), and ``p10_difference``, ``p10_low`` and ``p10_high`` of the 10th percentile.
     """
     keys = ["iteration", "stratum", "label", "seed"]
     plain = scores[scores["method"] == roles.plain].set_index(keys)
@@ -165,16 +115,13 @@ def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
     return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
 
 
+def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the last moment of every training, whatever its length."""
+    return scores[scores["iteration"] == scores.groupby(["method", "seed"])["iteration"].transform("max")]
+
+
 def mean_of_rare(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
-    """The means over the rare strata, as one stratum, of the label of ``roles``.
-
-    Args:
-        scores: From `scores_of`.
-        roles: What the methods and the strata are.
-
-    Returns:
-        Rows as in ``scores``, with the stratum "rare".
-    """
+    """The means over the rare strata of `scores_of`, as one stratum, "rare", of the label of ``roles``."""
     rare = scores[scores["stratum"].isin(roles.rare)]
     if roles.label is not None:
         rare = rare[rare["label"] == roles.label]
@@ -184,23 +131,15 @@ def mean_of_rare(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
 
 
 def decision(scores: pd.DataFrame, roles: Roles, *, wrong_labels: bool = False) -> pd.DataFrame:
-    """What the rule of docs/default.md asks of each method, one row each.
+    """What the rule of docs/default.md asks of each method, one row each, plain training first; see `LIMITS`.
 
-    Args:
-        scores: From `scores_of`.
-        roles: What the methods and the strata are.
-        wrong_labels: Whether some of the training labels are wrong, which allows larger losses.
-
-    Returns:
-        Columns ``method``; ``worst_at_end`` and ``worst_p10_at_end``, its smallest difference of mean and 10th
-        percentile in any stratum and label at the end, in points; ``worst_on_the_way`` and ``worst_p10_on_the_way``,
-        the same at the moments nearest to a tenth, a quarter and a half of the training (NaN if there are none);
-        ``rare`` and ``rare_p10``, the mean over the rare strata at the end, and the differences to plain training as
-        text;
-        ``gain`` and ``gain_early``, the mean difference of the rare strata at the end and after a tenth, over that of
-        the method that is told them (NaN if it may gain nothing), with ``gain_low`` and ``gain_high``, the 95 %
-        interval of the bootstrap over the seeds; ``passes`` and ``passes_p10``, whether the losses of the mean and of
-        the 10th percentile are in `LIMITS`. Plain training has the first row.
+    The columns are ``method``; ``worst_at_end`` and ``worst_p10_at_end``, its smallest difference of mean and 10th
+    percentile in any stratum and label at the end, in points; ``worst_on_the_way`` and ``worst_p10_on_the_way``, the
+    same at the moments nearest to a tenth, a quarter and a half of the training (NaN if there are none); ``rare`` and
+    ``rare_p10``, the mean over the rare strata at the end, and the differences to plain training as text; ``gain`` and
+    ``gain_early``, the mean difference of the rare strata at the end and after a tenth, over that of the method that is
+    told them (NaN if it may gain nothing), with ``gain_low`` and ``gain_high``, the 95 % interval of the bootstrap over
+    the seeds; ``passes`` and ``passes_p10``, whether the losses of the mean and of the 10th percentile are allowed.
     """
     moments = np.sort(scores["iteration"].unique())
     last, before = moments[-1], moments[:-1]
@@ -275,15 +214,3 @@ def shown_difference(difference: float, low: float, high: float) -> str:
     if np.isnan(difference):
         return ""
     return f"{difference:+.1f}" + ("" if np.isnan(low) else f" [{low:+.1f}, {high:+.1f}]")
-
-
-def verdict(low: float, high: float) -> str:
-    """What the interval of a difference says: ``helps``, ``harms``, ``no clear difference``, or ``one seed``.
-
-    Args:
-        low: Its lower end; NaN if there is none.
-        high: Its upper end.
-    """
-    if low != low:
-        return "one seed"
-    return "helps" if low > 0 else "harms" if high < 0 else "no clear difference"

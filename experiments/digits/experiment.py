@@ -15,20 +15,6 @@ from experiments.datasets.mnist import load_digits
 from experiments.digits import plan, results
 from experiments.digits.figure import draw_curves
 from experiments.digits.plan import BETAS, RARE, SMALL, Run, planned_runs, split_digits
-from experiments.digits.results import (
-    ROLES,
-    distances,
-    epochs_table,
-    fall_differences,
-    falls,
-    gains,
-    in_order,
-    method_of,
-    plateaus,
-    quarters_table,
-    stability_table,
-    trainings_table,
-)
 from experiments.digits.training import train
 from experiments.record import Experiment, Options, Page, render
 
@@ -51,7 +37,7 @@ VERDICTS = {
 
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     load_digits()
-    betas = [beta for beta in BETAS if method_of(beta) in options.methods]
+    betas = [beta for beta in BETAS if results.method_of(beta) in options.methods]
     return [
         {f"share{run.share:g}-seed{run.seed}": run for run in planned_runs(options.seeds, betas, quick=options.quick)},
     ]
@@ -65,14 +51,13 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     epochs = tables["-all"]
     return Page(
         page_text(epochs, planned_runs([0], quick=quick)[0]),
-        trainings_table(epochs),
-        sorted(epochs["seed"].unique().tolist()),
-        shown=_of_rare(quarters_table(epochs)),
+        results.trainings_table(epochs),
+        shown=_of_rare(results.quarters_table(epochs)),
         pictures={"": partial(draw_curves, epochs)},
         more={
-            "-gains": quarters_table(epochs),
-            "-stability": stability_table(falls(epochs)),
-            "-distance": distances(epochs),
+            "-gains": results.quarters_table(epochs),
+            "-stability": results.stability_table(results.falls(epochs)),
+            "-distance": results.distances(epochs),
         },
     )
 
@@ -84,11 +69,11 @@ EXPERIMENTS = {
         runs=_runs,
         make=_make,
         minutes=lambda run: MINUTES * run.epochs * len(run.betas) * run.n_train,
-        tables=lambda finished, _: {"-all": epochs_table(finished.values())},
-        ordered=in_order,
+        tables=lambda finished, _: {"-all": results.epochs_table(finished.values())},
+        ordered=results.in_order,
         page=_page,
-        methods=[method_of(beta) for beta in BETAS],
-        default_methods=[method_of(beta) for beta in BETAS if beta not in SMALL],
+        methods=[results.method_of(beta) for beta in BETAS],
+        default_methods=[results.method_of(beta) for beta in BETAS if beta not in SMALL],
         formats={"-all": "%.5g", "-stability": "%.4g", "-distance": "%.4g"},
     )
 }
@@ -96,7 +81,7 @@ EXPERIMENTS = {
 
 def page_text(epochs: pd.DataFrame, run: Run) -> str:
     """The text of the page above its table, from `epochs_table` and any of the trainings."""
-    found, settled = gains(epochs), plateaus(epochs)
+    found, settled = results.gains(epochs), results.plateaus(epochs)
     of_rare, n_epochs = found[found["label"] == "3s"], epochs.groupby("kept")["epoch"].max()
     return render(
         "digits/page",
@@ -106,14 +91,14 @@ def page_text(epochs: pd.DataFrame, run: Run) -> str:
         n_epochs=n_epochs.to_dict(),
         kept_images=" or ".join(f"{replace(run, share=kept / 100).n_rare} ({kept:g} %)" for kept in n_epochs.index),
         n_seeds=epochs["seed"].nunique(),
-        plain=ROLES.plain,
+        plain=results.ROLES.plain,
         claims=CLAIMS,
         left=_left(of_rare, settled),
         settled=settled.to_dict("records"),
         claimed=_claimed(of_rare),
-        holds=_holds(falls(epochs)),
+        holds=_holds(results.falls(epochs)),
         overall=_overall(found),
-        distances=distances(epochs).to_dict("records"),
+        distances=results.distances(epochs).to_dict("records"),
     )
 
 
@@ -123,7 +108,7 @@ def _of_rare(quarters: pd.DataFrame) -> pd.DataFrame:
 
 def _overall(found: pd.DataFrame) -> list[dict[str, str]]:
     """The differences of each method on all test images, quarter by quarter, as text."""
-    others = found[(found["label"] == "all") & (found["method"] != ROLES.plain)]
+    others = found[(found["label"] == "all") & (found["method"] != results.ROLES.plain)]
     return [
         {"kept": str(kept), "method": str(method), "differences": ", ".join(f"{x:+.1f}" for x in of["difference"])}
         for (kept, method), of in others.groupby(["stratum", "method"], sort=False)
@@ -144,9 +129,9 @@ def verdict(rows: pd.DataFrame, *, reached: bool) -> str:
 
 def _left(of_rare: pd.DataFrame, settled: pd.DataFrame) -> dict[Hashable, dict[str, list[Hashable]]]:
     """For each share: what is left at the end, and of which methods."""
-    reached = settled[settled["method"] == ROLES.plain].set_index("kept")["reached"]
+    reached = settled[settled["method"] == results.ROLES.plain].set_index("kept")["reached"]
     left: dict[Hashable, dict[str, list[Hashable]]] = {}
-    others = of_rare[of_rare["method"] != ROLES.plain]
+    others = of_rare[of_rare["method"] != results.ROLES.plain]
     for (kept, method), rows in others.groupby(["stratum", "method"], sort=False):
         words = VERDICTS[verdict(rows, reached=bool(reached[float(str(kept).removesuffix(" %"))]))]
         left.setdefault(kept, {}).setdefault(words, []).append(method)
@@ -164,9 +149,9 @@ def _claimed(of_rare: pd.DataFrame) -> list[dict[str, object]]:
 
 def _holds(fallen: pd.DataFrame) -> dict[Hashable, dict[str, list[str]]]:
     """For each share, the methods of which each part of what the papers say about stability is true."""
-    table = stability_table(fallen)
+    table = results.stability_table(fallen)
     parts = {
-        "less_stable": fall_differences(fallen).reset_index(drop=True)["low"] > 0,
+        "less_stable": results.fall_differences(fallen).reset_index(drop=True)["low"] > 0,
         "loss_stable": table["loss rises"] < table["falls"] / 2,
         "stale_stable": table["last drawn rises"] < table["falls"] / 2,
         "sd_higher": table["SD there"] > table["SD elsewhere"],

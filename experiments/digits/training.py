@@ -1,7 +1,6 @@
 """Trainings on digits of which one is rare, side by side, and what is measured after each epoch."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,18 +43,8 @@ class Result:
 
 
 def train(run: Run, split: Split) -> Result:
-    """Train a network for each beta and measure on the way."""
+    """Train a network for each beta and measure after some epochs."""
     start = time.process_time()
-    epochs: list[list[Epoch]] = [[] for _ in run.betas]
-    for measured in trained_epochs(run, split):
-        # Nothing is measured after some epochs.
-        for of_beta, of_epoch in zip(epochs, measured, strict=False):
-            of_beta.append(of_epoch)
-    return Result(epochs, time.process_time() - start)
-
-
-def trained_epochs(run: Run, split: Split) -> Iterator[list[Epoch]]:
-    """Train a network for each beta; yields after each epoch what is measured of each network, if anything is."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         # Channels last is the faster order of memory for few channels on a CPU.
@@ -67,6 +56,7 @@ def trained_epochs(run: Run, split: Split) -> Iterator[list[Epoch]]:
     names = [str(i) for i in range(n)]
     tables = [HardnessTable(names, beta=beta, exploration=1e-4, replace=True) for beta in run.betas]
     rngs = [np.random.default_rng([run.seed, 1]) for _ in run.betas]
+    measured: list[list[Epoch]] = []
     for epoch in range(1, run.epochs + 1):
         networks.train()
         batches = []
@@ -81,9 +71,10 @@ def trained_epochs(run: Run, split: Split) -> Iterator[list[Epoch]]:
             for table, drawn, of_table in zip(tables, cases, losses.detach().cpu().numpy(), strict=True):
                 table.update(drawn, of_table)
             batches.append(cases)
-        stale = np.stack([table.losses for table in tables])
-        measured = run.measures(epoch)
-        yield _measured(networks, split, labels, epoch, np.stack(batches, axis=1), stale) if measured else []
+        if run.measures(epoch):
+            stale = np.stack([table.losses for table in tables])
+            measured.append(_measured(networks, split, labels, epoch, np.stack(batches, axis=1), stale))
+    return Result([list(of_beta) for of_beta in zip(*measured, strict=True)], time.process_time() - start)
 
 
 def _measured(

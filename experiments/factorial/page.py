@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.curves import mean_interval, shown_difference
+from experiments.curves import draw_intervals, mean_interval, shown_difference
 from experiments.factorial.effects import RARE, STATISTICS, Strata, differences_to_erm, main_effects, of_both
 from experiments.factorial.settings import BETAS, NESTEROV, NESTEROV_RATE, RATE, RATES, SGD, Setting
 from experiments.record import Page, collapsed_trainings, render
@@ -29,14 +29,13 @@ class Words:
         table = tables["-all"]
         if self.label is not None:
             table = table[table["label"] == self.label]
-        rows, seeds = page_table(table, self.strata), sorted(table["seed"].unique().tolist())
+        rows = page_table(table, self.strata)
         return Page(
             self.text(table, quick=quick),
             rows,
-            seeds,
             shown=shown_table(rows),
             more={"-effects": main_effects(of_both(table, self.strata))},
-            pictures={"": partial(draw, table, self.strata)},
+            pictures={"": partial(_draw, table, self.strata)},
         )
 
     def text(self, table: pd.DataFrame, *, quick: bool) -> str:
@@ -137,21 +136,8 @@ def shown_table(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def draw(table: pd.DataFrame, strata: Strata) -> Figure:
+def _draw(table: pd.DataFrame, strata: Strata) -> Figure:
     """Differences to ERM of the rare strata's mean and of the common ones', a row per setting."""
     found = differences_to_erm(of_both(table, strata))
     found = found[(found["label"] == "mean") & found["difference"].notna()]
-    names = list(dict.fromkeys(found["method"]))
-    figure = Figure(figsize=(11, 1.5 + 0.28 * len(names)), layout="constrained")
-    for axes, stratum in zip(figure.subplots(1, 2, sharey=True), (RARE, strata.as_common), strict=True):
-        here = found[found["stratum"] == stratum].set_index("method").loc[names]
-        for place, (low, high, middle) in enumerate(here[["low", "high", "difference"]].to_numpy()):
-            axes.plot([low, high], [place] * 2, color="#0072B2", linewidth=2)
-            axes.plot(middle, place, "D", color="#0072B2", markersize=5)
-        axes.axvline(0, color="0.3", linewidth=0.8)
-        axes.set(title=stratum, xlabel="mean Dice - ERM by the same optimiser, points")
-        axes.set_yticks(range(len(names)), names, fontsize=8)
-        axes.grid(color="0.92", axis="x")
-        axes.spines[["top", "right"]].set_visible(False)
-    axes.invert_yaxis()
-    return figure
+    return draw_intervals(found, (RARE, strata.as_common), "mean Dice - ERM by the same optimiser, points")

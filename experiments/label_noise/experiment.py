@@ -59,7 +59,6 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(
         page_text(scores, cases, study),
         table,
-        sorted(scores["seed"].unique().tolist()),
         shown=methods_by_stratum(table[table["label"] == ALL_LABELS], BASELINE),
         more={"-separation": separation, "-bound": bound_table(cases), "-rule": _rule(scores, study)},
         pictures={

@@ -44,7 +44,7 @@ class Page:
     text: str  # What was asked and what came out, markdown, with headings from the second level on.
     # Results; the page shows rounded numbers of the rows that `shown_rows` keeps, the CSV all rows and digits.
     table: pd.DataFrame
-    seeds: Sequence[int] = ()  # Seeds of the random numbers; none where nothing is random.
+    seeds: Sequence[int] | None = None  # Seeds of the random numbers; None for those of the first table.
     shown: pd.DataFrame | None = None  # What the page shows in place of the table; nothing if it has no row.
     # Other tables that follow from those of the runs, by what their files' names end with.
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
@@ -136,15 +136,16 @@ def _run(experiment: Experiment, given: argparse.Namespace, words: Sequence[str]
         if given.add and end not in experiment.inputs and not path.exists():
             # What earlier commands did not keep cannot be completed.
             continue
-        whole = experiment.ordered(with_seeds_before(table, path, add=given.add) if given.add else table)
+        whole = experiment.ordered(with_seeds_before(table, path) if given.add else table)
         write_table(path, whole, float_format=experiment.formats.get(end))
     # The page shows what is in the files, rounded once.
     tables = {end: _read(experiment, folder, end) for end in experiment.inputs}
     page = experiment.page(tables, given.quick)
-    first = next(iter(tables.values()), page.table)
+    first = next(iter(tables.values()))
+    shown_seeds = sorted(first["seed"].unique().tolist()) if page.seeds is None else page.seeds
     made_how = how_it_was_made(
-        _command(experiment, words, page.seeds, add=given.add),
-        seeds=page.seeds,
+        _command(experiment, words, shown_seeds, add=given.add),
+        seeds=shown_seeds,
         added=added_seeds(options.seeds, first) if given.add else (),
         seconds=sum(result["seconds"] for _, result in finished.values()),
         failures=failures,
@@ -179,10 +180,9 @@ def _read(experiment: Experiment, folder: Path, end: str) -> pd.DataFrame:
 
 
 def _parser(experiment: Experiment) -> argparse.ArgumentParser:
-    description = (sys.modules[getattr(experiment.page, "func", experiment.page).__module__].__doc__ or "").split(
-        "\n\n"
-    )[0]
-    parser = argparse.ArgumentParser(prog=f"python -m experiments {experiment.name}", description=description)
+    description = sys.modules[getattr(experiment.page, "func", experiment.page).__module__].__doc__ or ""
+    prog = f"python -m experiments {experiment.name}"
+    parser = argparse.ArgumentParser(prog=prog, description=description.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="Smoke run: do everything once, on a small scale.")
     parser.add_argument("--render", action="store_true", help="Run nothing; write page and pictures from the tables.")
     default = f"default: {RESULTS}; with --quick {QUICK_RESULTS}"
@@ -218,14 +218,11 @@ def _command(experiment: Experiment, words: Sequence[str], seeds: Sequence[int],
 _COMMON = ("kept", "method", "trainer", "epoch", "iteration", "stratum", "label", "n")
 
 
-def with_seeds_before(table: pd.DataFrame, path: Path, *, add: bool) -> pd.DataFrame:
+def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """A table of trainings, with the rows of the other ones (``method``, ``seed``) in its file, in the order of seeds.
 
-    Raises ValueError if the file is not there, or the seeds would differ in more than their numbers. Unless ``add``,
-    the table is returned as it is.
+    Raises ValueError if the file is not there, or the seeds would differ in more than their numbers.
     """
-    if not add:
-        return table
     if not path.exists():
         raise ValueError(f"There is no table in {path} to which trainings can be added. Leave --add out.")
     before = pd.read_csv(path)

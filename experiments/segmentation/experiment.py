@@ -36,7 +36,6 @@ def finetuning_study(*, quick: bool) -> Study:
         counts, epochs, iterations = Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40), 10, 100
     return Study(
         name="finetuning",
-        title="",
         dataset="Dataset910_Phantoms",
         by="pathology",
         rare=("rare",),
@@ -46,7 +45,6 @@ def finetuning_study(*, quick: bool) -> Study:
         iterations=iterations,
         write=lambda folder, rng: write_dataset(folder, counts, rng=rng),
         settings={"train": dict(counts.train), "validation": counts.validation, "test": counts.test},
-        about="",
         trainers=FINETUNING_TRAINERS,
         factors=dict.fromkeys(SOURCES, 0.1),
         sources=SOURCES,
@@ -76,7 +74,6 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(
         text,
         table,
-        sorted(scores["seed"].unique().tolist()),
         shown=methods_by_stratum(table[table["label"] == study.labels[0]], BASELINE),
         pictures={"": partial(draw_differences, dice_differences(of_label, roles), of_label, roles)},
     )

@@ -20,11 +20,10 @@ def path(tmp_path):
 
 
 def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
-    pd.testing.assert_frame_equal(with_seeds_before(table([4, 2]), path, add=True), table([0, 1, 2, 3, 4]))
-    again = with_seeds_before(table([3], mean=0.9), path, add=True)
+    pd.testing.assert_frame_equal(with_seeds_before(table([4, 2]), path), table([0, 1, 2, 3, 4]))
+    again = with_seeds_before(table([3], mean=0.9), path)
     pd.testing.assert_frame_equal(again, pd.concat([table([0, 1]), table([3], mean=0.9)], ignore_index=True))
-    pd.testing.assert_frame_equal(with_seeds_before(table([4]), path, add=False), table([4]))
-    more = with_seeds_before(table([0, 1, 3], method="IW", mean=0.9), path, add=True)
+    more = with_seeds_before(table([0, 1, 3], method="IW", mean=0.9), path)
     assert more.groupby("seed")["method"].agg(set).tolist() == [{"plain", "DRO", "IW"}] * 3
     assert added_seeds([4, 2], table([0, 2, 4])) == [2, 4]
     assert added_seeds([0, 1], table([0, 1])) == []
@@ -32,14 +31,14 @@ def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
 
 def test_nothing_can_be_added_to_a_table_that_is_not_there(tmp_path, path):
     with pytest.raises(ValueError, match=r"no table in .*all\.csv .* Leave --add out\."):
-        with_seeds_before(table([4]), tmp_path / "all.csv", add=True)
+        with_seeds_before(table([4]), tmp_path / "all.csv")
     with pytest.raises(ValueError, match="other methods"):
-        with_seeds_before(table([0, 1], method="IW"), path, add=True)
+        with_seeds_before(table([0, 1], method="IW"), path)
     with pytest.raises(ValueError, match="other columns"):
-        with_seeds_before(table([4], p10=0.1), path, add=True)
+        with_seeds_before(table([4], p10=0.1), path)
 
 
 @pytest.mark.parametrize("changed", [{"method": "IW"}, {"iteration": 5}])
 def test_seeds_of_other_trainings_are_not_added(path, changed):
     with pytest.raises(ValueError, match="other methods, moments or test cases"):
-        with_seeds_before(table([4], **changed), path, add=True)
+        with_seeds_before(table([4], **changed), path)
