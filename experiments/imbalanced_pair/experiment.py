@@ -7,7 +7,7 @@ shorter trainings with two learning rates.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from experiments.curves import mean_interval
 from experiments.datasets.mnist import load_digits
 from experiments.imbalanced_pair.training import METHODS, N_TRUSTED, Outcome, Run, split_pair, train
 from experiments.record import Experiment, Finished, Options, Page, render
+
+if TYPE_CHECKING:
+    from pandas.api.typing import DataFrameGroupBy
 
 #: Minutes of a processor core that a step takes, about.
 MINUTES = 1.4e-4
@@ -80,7 +83,6 @@ def _published_page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(
         published_text(rows, published_runs([0], quick=quick)[0]),
         table,
-        sorted(rows["seed"].unique().tolist()),
         shown=table.drop(columns=["by split", "minus resample", "low", "high"]),
         pictures={"": partial(draw_published, rows)},
     )
@@ -148,23 +150,12 @@ def compared(results: Sequence[tuple[Run, Outcome]]) -> pd.DataFrame:
 def results_table(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per learning rate, ratio and method, the means over the splits, from the rows of `compared`."""
     groups = rows.groupby(["learning_rate", "ratio", "method"], observed=True)
-    names = ["rare", "common", "halfway", "minus plain", "minus resample", "weight", "effective"]
-    means = groups[["n_rare", "error", *names]].mean().reset_index()
-    return pd.DataFrame(
-        {
-            "rate": [f"{rate:g}" for rate in means["learning_rate"]],
-            "ratio": [f"{ratio}:1" for ratio in means["ratio"]],
-            "4s": means["n_rare"].astype(int),
-            "method": means["method"].astype(str),
-            "error": means["error"],
-            "sd": groups["error"].std().to_numpy(),
-            "by split": [", ".join(f"{error:.1f}" for error in group) for _, group in groups["error"]],
-            "4s wrong": means["rare"],
-            "9s wrong": means["common"],
-            "lost": groups["lost"].sum().to_numpy(),
-            **{name: means[name] for name in names[2:]},
-        }
-    )
+    table = _means(groups).assign(sd=groups["error"].std(), lost=groups["lost"].sum()).reset_index()
+    table["rate"] = table["learning_rate"].map("{:g}".format)
+    table["ratio"] = table["ratio"].astype(str) + ":1"
+    table["4s"] = table["n_rare"].astype(int)
+    names = ["rate", "ratio", "4s", "method", "error", "sd", "by split", "4s wrong", "9s wrong", "lost", "halfway"]
+    return table.astype({"method": str})[[*names, "minus plain", "minus resample", "weight", "effective"]]
 
 
 def published_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -175,24 +166,18 @@ def published_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 def published_table(rows: pd.DataFrame) -> pd.DataFrame:
     """A row per condition and method: means over the splits, and the difference to resampling with its interval."""
-    groups = rows.assign(images=_condition(rows)).groupby(["images", "method"], observed=True)
-    table = groups[["error", "rare", "common", "weight", "effective"]].mean().reset_index()
-    found = [mean_interval(here["minus resample"]) for _, here in groups]
-    return pd.DataFrame(
-        {
-            "training images": table["images"],
-            "method": table["method"].astype(str),
-            "error": table["error"],
-            "by split": [", ".join(f"{error:.1f}" for error in group) for _, group in groups["error"]],
-            "4s wrong": table["rare"],
-            "9s wrong": table["common"],
-            "minus resample": [mean for mean, _, _ in found],
-            "low": [low for _, low, _ in found],
-            "high": [high for _, _, high in found],
-            "weight": table["weight"],
-            "effective": table["effective"],
-        }
-    )
+    groups = rows.assign(**{"training images": _condition(rows)}).groupby(["training images", "method"], observed=True)
+    table = _means(groups).reset_index().astype({"method": str})
+    table[["minus resample", "low", "high"]] = [mean_interval(here["minus resample"]) for _, here in groups]
+    names = ["training images", "method", "error", "by split", "4s wrong", "9s wrong", "minus resample", "low", "high"]
+    return table[[*names, "weight", "effective"]]
+
+
+def _means(groups: "DataFrameGroupBy[Any]") -> pd.DataFrame:
+    """The means of each group, and the errors of its splits."""
+    means = groups.mean(numeric_only=True).rename(columns={"rare": "4s wrong", "common": "9s wrong"})
+    by_split = groups["error"].agg(lambda errors: ", ".join(map("{:.1f}".format, errors)))
+    return means.assign(**{"by split": by_split})
 
 
 def draw_published(rows: pd.DataFrame) -> Figure:

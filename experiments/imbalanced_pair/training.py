@@ -39,16 +39,6 @@ class Run:
     # Steps between two tests, of which the last quarter is averaged; 0 for a test at the end alone.
     test_every: int = 0
 
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"`method` must be one of {', '.join(METHODS)}, got {self.method!r}. Choose one of them.")
-        most = self.n_train // N_TRUSTED - 1
-        if not 1 <= self.ratio <= most:
-            raise ValueError(
-                f"`ratio` must be from 1 to {most}, which leaves the {N_TRUSTED} trusted {RARE}s, got {self.ratio!r}. "
-                "Choose one of these, or more training images."
-            )
-
     @property
     def n_rare(self) -> int:
         """4s in training."""
@@ -89,12 +79,6 @@ def split_pair(images: NDArray[np.float64], digits: NDArray[np.int64], run: Run)
     train, trusted, test = [], [], []
     for digit, n_wanted in ((COMMON, run.n_train - run.n_rare), (RARE, run.n_rare)):
         here = rng.permutation(np.flatnonzero(digits == digit))
-        n_needed = run.n_test + (N_TRUSTED + 1 if run.made else n_wanted)
-        if len(here) < n_needed:
-            raise ValueError(
-                f"`n_train` and `n_test` must leave enough of {len(here)} {digit}s, got {n_wanted} and {run.n_test}. "
-                "Choose fewer images or a smaller ratio."
-            )
         test.append(here[: run.n_test])
         others = here[run.n_test :]
         trusted.append(others[:N_TRUSTED])
