@@ -61,7 +61,6 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores = tables["-all"]
     rule = decision(scores, ROLES)
     table = results_table(differences(scores, ROLES), ROLES)
-    seeds = sorted(scores["seed"].unique().tolist())
     last = scores[(scores["method"] == PLAIN) & (scores["iteration"] == scores["iteration"].max())]
     text = render(
         "nuclei/page",
@@ -71,13 +70,12 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         trainers=scores.drop_duplicates("method").set_index("method")["trainer"].to_dict(),
         n_test=last.groupby("stratum")["n"].max().to_dict(),
         iterations=scores["iteration"].max(),
-        n_seeds=len(seeds),
+        n_seeds=scores["seed"].nunique(),
         rise=_rise(scores),
     )
     return Page(
         text,
         table,
-        seeds,
         shown=methods_by_stratum(table, ROLES.plain),
         more={"-rule": rule},
         pictures={"": partial(draw_curves, scores, ROLES, N_TRAIN, cases="images")},

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from experiments.curves import Roles, differences, draw_differences, results_table
+from experiments.curves import Roles, at_the_end, differences, draw_differences, results_table
 from experiments.datasets.nuclei import read_table
 from experiments.nuclei.experiment import DATA, ITERATIONS, QUICK_ITERATIONS, divided_images, minutes, scores_of_runs
 from experiments.nuclei.methods import METHODS, PLAIN, ROLES, TOLD
@@ -65,11 +65,10 @@ def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
     return asdict(trained)
 
 
-def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
-    """The last moment of every training, plain training first."""
-    last = scores.groupby(["method", "seed"])["iteration"].transform("max")
+def _in_order(scores: pd.DataFrame) -> pd.DataFrame:
+    """The rows by method, stratum and seed, plain training first."""
     order = [*METHODS_IN_ORDER, *FINETUNING_ROLES.strata]
-    return scores[scores["iteration"] == last].sort_values(
+    return scores.sort_values(
         ["method", "stratum", "seed"], key=lambda column: column.map(order.index) if column.dtype != int else column
     )
 
@@ -96,7 +95,6 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     return Page(
         text,
         table,
-        sorted(scores["seed"].unique().tolist()),
         shown=shown,
         pictures={"": partial(draw_differences, found, scores, FINETUNING_ROLES)},
     )
@@ -109,8 +107,8 @@ EXPERIMENTS = {
         runs=_runs,
         make=_make,
         minutes=minutes,
-        tables=lambda finished, _: {"-all": at_the_end(scores_of_runs(finished))},
-        ordered=at_the_end,
+        tables=lambda finished, _: {"-all": _in_order(at_the_end(scores_of_runs(finished)))},
+        ordered=_in_order,
         page=_page,
         data=DATA,
         page_name="finetuning",

@@ -84,6 +84,7 @@ class Sampler:
         )
         self.draws = np.zeros(len(images), dtype=np.int64)
         self.n_clipped = 0
+        self.batch_weights = torch.ones(BATCH)
 
     def draw(self, rng: np.random.Generator) -> Draws:
         """Draw the images of a batch."""
@@ -98,9 +99,9 @@ class Sampler:
         if self.pooled is not None:
             hardness = self.pooled(torch.from_numpy(draws.indices).to(logits.device), cases)
         hardness = hardness.cpu()
-        weights = self.weights(hardness, draws)
+        self.batch_weights = self.weights(hardness, draws)
         self.table.update(draws.indices, hardness.numpy())
-        return cases.weighted(weights.to(logits.device))
+        return cases.weighted(self.batch_weights.to(logits.device))
 
     def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
         """The weights of the losses of a batch, 1 where every image counts the same, shape (b,)."""
@@ -118,6 +119,21 @@ class Sampler:
     def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
         """Give the network's parameters the gradient to step along; the hardness of the images goes into the table."""
         torch.autograd.backward(self.weighted_loss(loss, network(images), labels, draws))
+
+    def step(
+        self,
+        optimiser: torch.optim.Optimizer,
+        loss: DiceCELoss,
+        network: UNet,
+        images: Tensor,
+        labels: Tensor,
+        draws: Draws,
+    ) -> None:
+        """Move the network along its gradient, which is made shorter where it is long."""
+        optimiser.zero_grad()
+        self.backward(loss, network, images, labels, draws)
+        torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_NORM)
+        optimiser.step()
 
 
 def new_network(seed: int) -> UNet:
@@ -156,11 +172,7 @@ def train(
         for group in optimiser.param_groups:
             group["lr"] = run.optimiser["lr"] * (1 - iteration / run.iterations) ** 0.9
         draws = sampler.draw(to_draw)
-        images, labels = draw_patches(train_images, draws, to_augment)
-        optimiser.zero_grad()
-        sampler.backward(loss, network, images, labels, draws)
-        torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_NORM)
-        optimiser.step()
+        sampler.step(optimiser, loss, network, *draw_patches(train_images, draws, to_augment), draws)
         if iteration + 1 in run.moments:
             result.dice += [(iteration + 1, image.modality, image.case, dice_of(network, image)) for image in tests]
             result.share += [(iteration + 1, *row) for row in shares_of_draws(sampler, train_images)]

@@ -4,7 +4,7 @@ A training takes one to three minutes of a processor core, and the nine training
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.curves import Roles, differences, draw_differences, mean_of_rare, shown_difference
+from experiments.curves import Roles, at_the_end, differences, draw_differences, mean_of_rare, shown_difference
 from experiments.datasets.nuclei import Image
 from experiments.nuclei import experiment as nuclei
-from experiments.nuclei import training, unseen_data, unseen_training
+from experiments.nuclei import training, unseen_data, unseen_styles, unseen_training
 from experiments.nuclei.methods import METHODS as TRAINERS
 from experiments.nuclei.unseen_data import N_TEST, REAL, SEEN, UNSEEN, read_domains, unseen_images
-from experiments.nuclei.unseen_training import STYLES, Method, UnseenRun, train
+from experiments.nuclei.unseen_training import Method, UnseenRun, train_unseen
 from experiments.record import Experiment, Options, Page, render
 
 ITERATIONS = 700
@@ -62,15 +62,14 @@ def _runs(options: Options) -> list[Mapping[str, UnseenRun]]:
 
 
 def _make(options: Options, name: str, run: UnseenRun) -> Mapping[str, Any]:
-    return asdict(train(run, *_images(options.data, run.seed, options.quick)))
+    return train_unseen(run, *_images(options.data, run.seed, options.quick))
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores = tables["-all"]
-    seeds = sorted(scores["seed"].unique().tolist())
-    text, table = page_text(scores, n_seeds=len(seeds)), page_table(scores)
+    table = page_table(scores)
     shown = table[["method", SEEN, *(name for name in table if str(name).startswith(MEAN))]]
-    return Page(text, table, seeds, shown=shown, pictures={"": partial(draw, scores)})
+    return Page(page_text(scores), table, shown=shown, pictures={"": partial(draw, scores)})
 
 
 EXPERIMENTS = {
@@ -88,35 +87,34 @@ EXPERIMENTS = {
 }
 
 
-def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
+def _ends(scores: pd.DataFrame) -> pd.DataFrame:
     """The last moment of every training, with the mean over the unseen domains as one more stratum.
 
     All have iteration 0, because trainings of different lengths are compared at their ends.
     """
-    last = scores.groupby(["method", "seed"])["iteration"].transform("max")
-    return _with_mean(scores[scores["iteration"] == last].assign(iteration=0))
+    return _with_mean(at_the_end(scores).assign(iteration=0))
 
 
 def compared(scores: pd.DataFrame, to: str) -> pd.DataFrame:
     """Differences at the end to one method: a row per method and stratum, see `experiments.curves.differences`."""
-    return differences(at_the_end(scores), replace(ROLES, plain=to))
+    return differences(_ends(scores), replace(ROLES, plain=to))
 
 
-def page_text(scores: pd.DataFrame, *, n_seeds: int) -> str:
+def page_text(scores: pd.DataFrame) -> str:
     """The text of the page above its table."""
     to = {name: compared(scores, name).set_index(["method", "stratum"]) for name in (TWICE, RANDOM)}
     needed = [to[name].loc[(WORST, MEAN), ["difference", "low", "high"]] for name in (TWICE, RANDOM)]
     rises = rises_of_plain(scores)
     return render(
         "nuclei/unseen",
-        *(training, unseen_data, unseen_training),
+        *(training, unseen_data, unseen_styles, unseen_training),
         gaps=gaps(scores),
         mean=MEAN,
         n_test=scores[scores["method"] == PLAIN].groupby("stratum", sort=False)["n"].max().to_dict(),
         iterations=int(scores.loc[scores["method"] == PLAIN, "iteration"].max()),
-        n_seeds=n_seeds,
+        n_seeds=scores["seed"].nunique(),
         gils=METHODS["GI-LS"],
-        gains=[f"{np.exp(sign * STYLES.gain):.2f}" for sign in (-1, 1)],
+        gains=[f"{np.exp(sign * unseen_styles.GAIN):.2f}" for sign in (-1, 1)],
         needed={name: shown_difference(*found) for name, found in zip((TWICE, RANDOM), needed, strict=True)},
         worth=all(found["low"] > 0 for found in needed),
         rises=rises,
@@ -172,7 +170,7 @@ def domain_table(scores: pd.DataFrame) -> pd.DataFrame:
 def draw(scores: pd.DataFrame) -> Figure:
     """Differences to plain training of twice the length: the seen domain, the mean of the unseen ones, the real one."""
     roles = replace(ROLES, plain=TWICE, rare=(MEAN, *REAL))
-    return draw_differences(compared(scores, TWICE), at_the_end(scores), roles)
+    return draw_differences(compared(scores, TWICE), _ends(scores), roles)
 
 
 def _with_mean(scores: pd.DataFrame) -> pd.DataFrame:

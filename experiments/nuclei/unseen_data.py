@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from experiments.datasets.nuclei import Image, read_nuclei, read_table, split_nuclei
+from experiments.datasets.nuclei import Image, read_nuclei, read_table, split_nuclei, standardised
 
 #: The domain in training, and the number of its images there.
 SEEN, N_TRAIN = "fluorescence", 8
@@ -50,36 +50,27 @@ def unseen_images(
         for side in ("train", "test")
     )
     seen = [image for image in test_images if image.modality == SEEN]
-    changes: dict[str, Callable[[Intensities], Intensities]] = {
-        "blurred": blurred,
-        "noisy": lambda values: noisy(values, rng=rng),
-        "uneven light": lambda values: unevenly_lit(values, angle=rng.uniform(0, 2 * np.pi)),
-    }
-    for domain in CHANGED:
-        test_images += [
-            replace(image, modality=domain, intensities=changes[domain](image.intensities)) for image in seen
-        ]
+    changes: tuple[Callable[[Intensities], Intensities], ...] = (
+        blurred,
+        lambda values: noisy(values, rng=rng),
+        lambda values: unevenly_lit(values, angle=rng.uniform(0, 2 * np.pi)),
+    )
+    for domain, change in zip(CHANGED, changes, strict=True):
+        test_images += [replace(image, modality=domain, intensities=change(image.intensities)) for image in seen]
     return train_images, test_images
 
 
 def blurred(intensities: Intensities) -> Intensities:
     """An image out of focus, standardised again, of shape (3, height, width)."""
-    return _standardised(ndimage.gaussian_filter(intensities, (0, BLUR, BLUR)))
+    return standardised(ndimage.gaussian_filter(intensities, (0, BLUR, BLUR)))
 
 
 def noisy(intensities: Intensities, *, rng: np.random.Generator) -> Intensities:
     """An image with normal noise in every pixel and channel, standardised again, of shape (3, height, width)."""
-    return _standardised(intensities + rng.normal(0, NOISE, intensities.shape))
+    return standardised(intensities + rng.normal(0, NOISE, intensities.shape))
 
 
 def unevenly_lit(intensities: Intensities, *, angle: float) -> Intensities:
     """An image with a ramp of light across it in the direction of an angle in radians, standardised again."""
     down, right = np.meshgrid(*(np.linspace(-1, 1, length) for length in intensities.shape[1:]), indexing="ij")
-    return _standardised(intensities + RAMP * (np.sin(angle) * down + np.cos(angle) * right))
-
-
-def _standardised(values: NDArray[np.floating]) -> Intensities:
-    """Values of mean 0 and standard deviation 1 in each channel, as those of every image of the nuclei."""
-    mean, deviation = (getattr(values, name)((1, 2), keepdims=True) for name in ("mean", "std"))
-    standardised: Intensities = ((values - mean) / np.maximum(deviation, 1e-3)).astype(np.float32)
-    return standardised
+    return standardised(intensities + RAMP * (np.sin(angle) * down + np.cos(angle) * right))

@@ -5,7 +5,6 @@ an image looks, but not where things are. With a few numbers for each image it c
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,57 +12,43 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-#: How PyTorch calls linear interpolation, by the number of spatial axes.
-_LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+#: Largest logarithm of the gain, largest offset and largest value of the field, both in standard deviations, and points
+#: of the field along each axis.
+GAIN, OFFSET, FIELD, GRID = 0.5, 0.5, 1.0, 4
+#: The ascent: steps, and their size.
+STYLE_STEPS, STYLE_STEP_SIZE = 2, 0.75
 
 
-@dataclass(frozen=True)
-class StyleSpace:
-    """The styles within fixed bounds.
+def restyled(images: Tensor, styles: Tensor) -> Tensor:
+    """Images (b, c, height, width), each in a style of its own, with the gradient.
 
-    A style of an image of c channels is a vector u of `size` numbers in [-1, 1]. It turns channel k of the image x into
+    A style is a vector u of 2 c + GRID^2 numbers in [-1, 1]. It turns channel k of the image x into
 
-        exp(gain u_k) x_k  +  offset u_(c+k)  +  field up(u_(2c+1), ...)
+        exp(GAIN u_k) x_k  +  OFFSET u_(c+k)  +  FIELD up(u_(2c+1), ...)
 
-    where ``up`` interpolates the last numbers, a grid of ``grid`` points along each axis, linearly to the size of the
-    image. u = 0 changes nothing. Images are standardised, so that offset and field are in standard deviations.
+    where ``up`` interpolates the last numbers, a grid of GRID points along each axis, linearly to the size of the
+    image. u = 0 changes nothing.
     """
-
-    gain: float = 0.5  # Largest logarithm of the gain, >= 0; 0 for none.
-    offset: float = 0.5  # Largest offset, >= 0; 0 for none.
-    field: float = 1.0  # Largest value of the additive field, >= 0; 0 for none.
-    grid: int = 4  # Points of the field along each axis, >= 1.
-
-    def size(self, data: Tensor) -> int:
-        """Number of values of the style of one image of ``data``, shape (b, channels, *spatial)."""
-        return int(2 * data.shape[1] + self.grid ** (data.ndim - 2))
-
-    def apply(self, data: Tensor, styles: Tensor) -> Tensor:
-        """Images (b, channels, *spatial), 1 to 3 axes, in a style each, (b, `size`) in [-1, 1], with its gradient."""
-        n_channels, n_axes = data.shape[1], data.ndim - 2
-        gains, offsets, field = torch.split(styles, [n_channels, n_channels, self.grid**n_axes], 1)
-        of_channels = (len(data), n_channels, *[1] * n_axes)
-        grid = field.reshape(len(data), 1, *[self.grid] * n_axes)
-        smooth = interpolate(grid, size=data.shape[2:], mode=_LINEAR[n_axes], align_corners=True)
-        gain, offset = (self.gain * gains).exp().view(of_channels), self.offset * offsets.view(of_channels)
-        return gain * data + offset + self.field * smooth
+    n_channels = images.shape[1]
+    gains, offsets, field = torch.split(styles, [n_channels, n_channels, GRID**2], 1)
+    grid = field.reshape(len(images), 1, GRID, GRID)
+    smooth = interpolate(grid, size=images.shape[2:], mode="bilinear", align_corners=True)
+    return (GAIN * gains).exp()[..., None, None] * images + OFFSET * offsets[..., None, None] + FIELD * smooth
 
 
-def random_styles(space: StyleSpace, data: Tensor, *, rng: np.random.Generator) -> Tensor:
-    """Draw a style for each image, every number uniformly from [-1, 1]: shape (b, `StyleSpace.size`)."""
-    drawn = rng.uniform(-1, 1, (len(data), space.size(data)))
-    return torch.from_numpy(drawn).to(data)
+def random_styles(images: Tensor, *, rng: np.random.Generator) -> Tensor:
+    """A style for each image, every number drawn uniformly from [-1, 1]."""
+    return torch.from_numpy(rng.uniform(-1, 1, (len(images), 2 * images.shape[1] + GRID**2))).to(images)
 
 
 def worst_styles(
-    space: StyleSpace,
     network: nn.Module,
-    data: Tensor,
+    images: Tensor,
     losses_of: Callable[[Any], Tensor],
     *,
     start: Tensor,
-    steps: int,
-    step_size: float,
+    steps: int = STYLE_STEPS,
+    step_size: float = STYLE_STEP_SIZE,
 ) -> Tensor:
     """Climb from given styles to such with a larger loss; the network does not change.
 
@@ -84,7 +69,7 @@ def worst_styles(
         for step in range(steps + 1):
             styles = styles.detach().requires_grad_(step < steps)
             with torch.set_grad_enabled(step < steps):
-                losses = losses_of(network(space.apply(data, styles)))
+                losses = losses_of(network(restyled(images, styles)))
             # A comparison with NaN is false, so that a loss that is not finite is never the best.
             is_better = losses.detach() > largest
             largest = torch.where(is_better, losses.detach(), largest)

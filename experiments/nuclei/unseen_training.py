@@ -1,28 +1,22 @@
 """One training on a few images of one domain: on the images alone, or on their worst or restyled neighbours, too."""
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.datasets.nuclei import TEST_SIZE, Image
-from experiments.device import device_name
+from experiments.datasets.nuclei import Image
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import (
-    LARGEST_NORM,
-    WEIGHT_DECAY,
-    Run,
-    Sampler,
-    dice_of,
-    draw_patches,
-    new_network,
-)
-from experiments.nuclei.unseen_styles import StyleSpace, random_styles, worst_styles
+from experiments.nuclei.training import Run, Sampler, train
+from experiments.nuclei.unseen_styles import random_styles, restyled, worst_styles
 from nnunet_dro.losses import DiceCELoss, VoxelLoss, cross_entropies
+from nnunet_dro.sampling import Draws
 from nnunet_dro.trainers.gils.perturbation import ascend
 
 #: Where the generated images come from: the ascent of GI-LS, or the space of styles; "" generates none.
@@ -30,8 +24,6 @@ Kind = Literal["", "GI-LS", "random styles", "worst styles"]
 
 #: The ascent of GI-LS. With such long steps it reaches its bound.
 GILS_STEPS, GILS_STEP_SIZE, GILS_PENALTY = 2, 1.0, 1e-3
-#: The space of styles and the ascent in it.
-STYLES, STYLE_STEPS, STYLE_STEP_SIZE = StyleSpace(), 2, 0.75
 
 
 @dataclass(frozen=True)
@@ -58,58 +50,62 @@ class UnseenRun(Run):
         return sorted({max(1, self.iterations * part // 4) for part in (1, 2, 3, 4)})
 
 
-@dataclass
-class UnseenResult:
-    """What came out of a run."""
+class GeneratingSampler(Sampler):
+    """Draws uniformly, and makes a step on generated images before that on the original ones, as GI-LS does."""
 
-    # Rows with the iteration, the domain, the test case and its Dice in [0, 1].
-    dice: list[tuple[int, str, str, float]] = field(default_factory=list)
-    # Rows with the iteration, the domain and its share of the draws so far: 1 for the one in training.
-    share: list[tuple[int, str, float]] = field(default_factory=list)
-    # Mean root mean square change of the generated images, in standard deviations of their patches.
-    change: float = 0.0
-    milliseconds: float = 0.0  # Processor time of an iteration without the tests.
-    seconds: float = 0.0  # Processor time of the run.
+    def __init__(self, run: UnseenRun, images: Sequence[Image]) -> None:
+        super().__init__(run.trainer, images)
+        self.method, self.n_left = run.method, math.ceil(run.method.warmup * run.iterations)
+        self.changes: list[float] = []
+        self.seconds = self.start = 0.0
+        self._rng = np.random.default_rng([run.seed, 4])
+
+    def draw(self, rng: np.random.Generator) -> Draws:
+        """Draw the images of a batch, with which an iteration begins."""
+        self.start = time.process_time()
+        return super().draw(rng)
+
+    def step(
+        self,
+        optimiser: torch.optim.Optimizer,
+        loss: DiceCELoss,
+        network: UNet,
+        images: Tensor,
+        labels: Tensor,
+        draws: Draws,
+    ) -> None:
+        """Make the steps of an iteration, two of them after the warm-up."""
+        if self.method.generated and self.n_left <= 0:
+            generated = generate(self.method, network, loss, images, labels, rng=self._rng)
+            self.changes.append(change_of(generated, images))
+            super().step(optimiser, loss, network, generated, labels, draws)
+        super().step(optimiser, loss, network, images, labels, draws)
+        self.n_left -= 1
+        self.seconds += time.process_time() - self.start
+
+    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
+        """Give the parameters the gradient of the mean loss."""
+        torch.autograd.backward(loss(network(images), labels).weighted(torch.ones(len(images), device=images.device)))
 
 
-def train(
-    run: UnseenRun,
-    train_images: Sequence[Image],
-    test_images: Sequence[Image],
-) -> UnseenResult:
+def train_unseen(run: UnseenRun, train_images: Sequence[Image], test_images: Sequence[Image]) -> dict[str, Any]:
     """Train one network, and test it after each quarter.
 
-    Runs of the same seed start from the same weights, and draw and augment from the same random numbers. An iteration
-    with generated images makes two optimiser steps, as GI-LS does: one on the generated images, then one on the
-    original ones.
+    There are rows ``dice`` and ``share`` as in `Result`, the mean ``change`` of the generated images, the processor
+    time of an iteration without the tests, ``milliseconds``, and ``seconds``, that of the run.
     """
-    start, in_tests = time.process_time(), 0.0
-    network, sampler = new_network(run.seed).to(device_name()), Sampler(run.trainer, train_images)
-    optimiser = torch.optim.SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
+    sampler = GeneratingSampler(run, train_images)
     voxel_loss = VoxelLoss(regions=False, smoothing=run.method.smoothing)
-    loss = DiceCELoss(batch_dice=True, do_bg=False, voxel_loss=voxel_loss).to(device_name())
-    to_draw, to_augment, to_style = (np.random.default_rng([run.seed, stream]) for stream in (1, 2, 4))
-    tests = [image.centre(TEST_SIZE) for image in test_images]
-    result, changes = UnseenResult(), []
-    for iteration in range(run.iterations):
-        for group in optimiser.param_groups:
-            group["lr"] = run.optimiser["lr"] * (1 - iteration / run.iterations) ** 0.9
-        images, labels = draw_patches(train_images, sampler.draw(to_draw), to_augment)
-        if run.method.generated and iteration >= run.method.warmup * run.iterations:
-            generated = generate(run.method, network, loss, images, labels, rng=to_style)
-            changes.append(change_of(generated, images))
-            _step(network, optimiser, loss, generated, labels)
-        _step(network, optimiser, loss, images, labels)
-        if iteration + 1 in run.moments:
-            before = time.process_time()
-            result.dice += [(iteration + 1, image.modality, image.case, dice_of(network, image)) for image in tests]
-            in_tests += time.process_time() - before
+    loss = DiceCELoss(batch_dice=True, do_bg=False, voxel_loss=voxel_loss)
+    found = train(run, train_images, test_images, sampler=sampler, loss=loss)
     seen = {image.modality for image in train_images}
-    result.share = list(dict.fromkeys((at, domain, float(domain in seen)) for at, domain, *_ in result.dice))
-    result.change = float(np.mean(changes)) if changes else 0.0
-    result.seconds = time.process_time() - start
-    result.milliseconds = 1000 * (result.seconds - in_tests) / run.iterations
-    return result
+    return {
+        "dice": found.dice,
+        "share": list(dict.fromkeys((at, domain, float(domain in seen)) for at, domain, *_ in found.dice)),
+        "change": float(np.mean(sampler.changes)) if sampler.changes else 0.0,
+        "milliseconds": 1000 * sampler.seconds / run.iterations,
+        "seconds": found.seconds,
+    }
 
 
 def generate(
@@ -121,35 +117,16 @@ def generate(
         return cross_entropies(loss, logits, labels)
 
     if method.generated == "GI-LS":
-        perturbed = ascend(
-            network,
-            network.head,
-            images,
-            losses_of,
-            steps=GILS_STEPS,
-            eta=GILS_STEP_SIZE,
-            gamma=GILS_PENALTY,
-            largest_change=method.largest_change,
-        )
-        return perturbed.data
+        ascent = partial(ascend, steps=GILS_STEPS, eta=GILS_STEP_SIZE, gamma=GILS_PENALTY)
+        return ascent(network, network.head, images, losses_of, largest_change=method.largest_change).data
     # Worst styles start from the random ones, so that the two differ by the ascent alone.
-    styles = random_styles(STYLES, images, rng=rng)
+    styles = random_styles(images, rng=rng)
     if method.generated == "worst styles":
-        styles = worst_styles(
-            STYLES, network, images, losses_of, start=styles, steps=STYLE_STEPS, step_size=STYLE_STEP_SIZE
-        )
-    return STYLES.apply(images, styles)
+        styles = worst_styles(network, images, losses_of, start=styles)
+    return restyled(images, styles)
 
 
 def change_of(generated: Tensor, images: Tensor) -> float:
     """Mean over the batch of the root mean square change of an image, in standard deviations of its patch."""
     squares = (generated - images).flatten(1).square().mean(1)
     return float((squares / images.flatten(2).var(2, correction=0).mean(1)).sqrt().mean())
-
-
-def _step(network: UNet, optimiser: torch.optim.Optimizer, loss: DiceCELoss, images: Tensor, labels: Tensor) -> None:
-    optimiser.zero_grad()
-    cases = loss(network(images), labels)
-    torch.autograd.backward(cases.weighted(torch.ones(len(images), device=images.device)))
-    torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_NORM)
-    optimiser.step()

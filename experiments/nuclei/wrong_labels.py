@@ -5,7 +5,6 @@ finetuning, about 18 minutes.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pandas as pd
 from experiments.curves import (
     Roles,
     ScoredRun,
+    at_the_end,
     decision,
     differences,
     draw_differences,
@@ -62,18 +62,16 @@ def _runs(options: Options) -> list[Mapping[str, NoisyRun]]:
 
 
 def _make(options: Options, name: str, run: NoisyRun) -> Mapping[str, Any]:
-    return asdict(train_noisy(run, _images(options.data, run.seed, options.quick)))
+    return train_noisy(run, _images(options.data, run.seed, options.quick))
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores, cases = tables["-all"], tables["-cases"]
     separation = separation_table(cases)
     last, table = at_the_end(scores), results_table(differences(scores, ROLES), ROLES)
-    seeds = sorted(scores["seed"].unique().tolist())
     return Page(
-        page_text(scores, separation, bound_table(cases), n_seeds=len(seeds)),
+        page_text(scores, separation, bound_table(cases)),
         table,
-        seeds,
         shown=methods_by_stratum(table, PLAIN),
         more={"-separation": separation, "-rule": decision(scores, ROLES, wrong_labels=True)}
         | {"-bound": bound_table(cases)},
@@ -102,7 +100,7 @@ EXPERIMENTS = {
 }
 
 
-def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFrame, *, n_seeds: int) -> str:
+def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFrame) -> str:
     """The text of the page above its table, from `all_scores`, `separation_table` and `bound_table`."""
     last = at_the_end(scores)
     against = {
@@ -129,7 +127,7 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFram
         iterations=iterations,
         n_finetuning=max(1, iterations // FINETUNING_PART),
         rate=training.LEARNING_RATE,
-        n_seeds=n_seeds,
+        n_seeds=scores["seed"].nunique(),
     )
 
 
@@ -181,11 +179,6 @@ def case_table(name: str, run: NoisyRun, content: Mapping[str, Any]) -> pd.DataF
         value=value,
         share=counted / counted.sum(),
     )
-
-
-def at_the_end(scores: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the last moment."""
-    return scores[scores["iteration"] == scores["iteration"].max()]
 
 
 def length_check(scores: pd.DataFrame, stratum: str) -> dict[str, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.datasets.nuclei import Image, read_nuclei, split_nuclei
-from experiments.spoilt_labels.spoiling import draw_noise_beside, spoil
+from experiments.spoilt_labels.spoiling import draw_noise, spoil
 
 COMMON, RARE = "fluorescence", "purple"
 #: Training images of each modality.
@@ -55,7 +55,7 @@ def noisy_images(data: Path, table: pd.DataFrame, seed: int, *, quick: bool) -> 
 def spoilt_images(train: Sequence[Image], test: Sequence[Image], *, rng: np.random.Generator) -> NoisyImages:
     """Spoil the labels of training images of the common modality, and choose the trusted ones of both."""
     rare = [image.case for image in train if image.modality == RARE]
-    noise = draw_noise_beside([image.case for image in train], rare, rng=rng).set_index("case")
+    noise = draw_noise([image.case for image in train], rare, rng=rng).set_index("case")
     kinds = tuple(str(noise.loc[image.case, "kind"]) for image in train)
     seen = tuple(
         image if kind == RIGHT_KIND else replace(image, labels=spoil(image.labels, kind, pair=PAIR, rng=rng))

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -14,7 +14,7 @@ from experiments.device import device_name
 from experiments.nuclei.methods import METHODS as NUCLEI_METHODS
 from experiments.nuclei.methods import PLAIN
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import BATCH, OptimisedRun, Result, Run, Sampler, draw_patches, new_network, train
+from experiments.nuclei.training import BATCH, OptimisedRun, Run, Sampler, draw_patches, new_network, train
 from experiments.nuclei.wrong_labels_data import COMMON, RARE, NoisyImages
 from experiments.spoilt_labels.random_weights import random_weights
 from nnunet_dro.losses import DiceCELoss, LearnedWeights
@@ -64,18 +64,6 @@ class NoisyRun(Run):
         return self.iterations // 3
 
 
-@dataclass
-class NoisyResult(Result):
-    """What came out of a run."""
-
-    # Rows with a training image, its modality, its kind, whether it is trusted, its mean stale loss and mean weight (1:
-    # as in a plain training; None if it was not drawn) and its number of draws, without the iterations that do not
-    # count.
-    cases: list[tuple[str, str, str, bool, float | None, float | None, int]] = field(default_factory=list)
-    # Rows as in ``dice``, of the network that was finetuned; they have the iteration of the run's end.
-    finetuned: list[tuple[int, str, str, float]] = field(default_factory=list)
-
-
 class WatchedSampler(Sampler):
     """Draws and weights images as a run says, and adds up the stale loss and the weight of each image."""
 
@@ -92,30 +80,19 @@ class WatchedSampler(Sampler):
         self.n_iterations += 1
         return super().draw(rng)
 
-    def weighted_loss(self, loss: DiceCELoss, logits: Tensor, target: Tensor, draws: Draws) -> Tensor:
-        """The loss to minimise, a scalar; the hardness of the images goes into the table, and what it has is added."""
-        value = super().weighted_loss(loss, logits, target, draws)
-        self.watch_losses()
-        return value
-
-    def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
-        """The weights of the losses of a batch, of mean 1, shape (b,)."""
-        weights = super().weights(hardness, draws)
-        self.watch_weights(draws, weights)
-        return weights
-
-    def watch_losses(self) -> None:
-        """Add the stale losses of all images, if this iteration counts."""
+    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
+        """Give the parameters the gradient; stale losses and weights are added up if this iteration counts."""
+        self.give_gradient(loss, network, images, labels, draws)
         if self.n_iterations > self.run.n_not_counted:
             losses = self.table.losses
             self.loss_sums += np.nan_to_num(losses)
             self.n_losses += ~np.isnan(losses)
-
-    def watch_weights(self, draws: Draws, weights: Tensor) -> None:
-        """Add the weights of a batch, of mean 1 and shape (b,), if this iteration counts."""
-        if self.n_iterations > self.run.n_not_counted:
-            np.add.at(self.weight_sums, draws.indices, weights.numpy())
+            np.add.at(self.weight_sums, draws.indices, self.batch_weights.numpy())
             np.add.at(self.times_seen, draws.indices, 1)
+
+    def give_gradient(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
+        """Give the parameters the gradient; the hardness of the images goes into the table, the weights are kept."""
+        super().backward(loss, network, images, labels, draws)
 
     def mean_losses(self) -> list[float | None]:
         """Mean stale loss of each image; None for an image without one."""
@@ -135,9 +112,7 @@ class RandomSampler(WatchedSampler):
 
     def weights(self, hardness: Tensor, draws: Draws) -> Tensor:
         """Rectified normal numbers, of mean 1 over the batch, shape (b,)."""
-        weights = len(hardness) * random_weights(len(hardness), self._rng)
-        self.watch_weights(draws, weights)
-        return weights
+        return len(hardness) * random_weights(len(hardness), self._rng)
 
 
 class LearningSampler(WatchedSampler):
@@ -158,22 +133,24 @@ class LearningSampler(WatchedSampler):
         self._trusted_table.update(range(len(trusted)), np.zeros(len(trusted)))
         self._rng = np.random.default_rng([run.seed, _TRUSTED])
 
-    def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
+    def give_gradient(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
         """Give the parameters the weighted gradient, or none if no image of the batch helps the trusted ones."""
         trusted = draw_patches(self._trusted, self._trusted_table.draw(BATCH, rng=self._rng), self._rng)
         found = self.learned.gradient((images, labels), trusted)
         if float(found.total) > 0:
             found.write()
-        self.watch_weights(draws, (found.weights * len(found.weights)).cpu())
+        self.batch_weights = (found.weights * len(found.weights)).cpu()
         self.table.update(draws.indices, found.losses.cpu().numpy())
-        self.watch_losses()
 
 
-def train_noisy(run: NoisyRun, images: NoisyImages) -> NoisyResult:
+def train_noisy(run: NoisyRun, images: NoisyImages) -> dict[str, Any]:
     """Train one network on images with wrong labels, and finetune it if the run says so.
 
     The loss has a Dice of each patch alone in all trainings, since learnt weights need one: they differ in nothing but
-    what they draw and how they weight it.
+    what they draw and how they weight it. It returns a `Result` with two more kinds of rows: ``cases`` with a training
+    image, its modality, its kind, whether it is trusted, its mean stale loss and mean weight (1: as in a plain
+    training; None if it was not drawn) and its number of draws, without the iterations that do not count; and
+    ``finetuned``, as ``dice``, of the network that was finetuned, which have the iteration of the run's end.
     """
     chosen = images.with_right_labels_only() if run.right_only else images
     network, loss = new_network(run.seed), DiceCELoss(batch_dice=False, do_bg=False)
@@ -185,40 +162,17 @@ def train_noisy(run: NoisyRun, images: NoisyImages) -> NoisyResult:
         sampler = (RandomSampler if run.weights == "random" else WatchedSampler)(run, chosen.train)
     start = time.process_time()
     found = train(run, chosen.train, chosen.test, network=network, sampler=sampler, loss=loss)
-    result = NoisyResult(**asdict(found), cases=_case_rows(chosen, sampler))
+    known = (chosen.kinds, chosen.trusted, sampler.mean_losses(), sampler.mean_weights(), sampler.times_seen.tolist())
+    cases = [(image.case, image.modality, *of) for image, *of in zip(chosen.train, *known, strict=True)]
+    finetuned: list[tuple[int, str, str, float]] = []
     if run.finetuning_rate is not None:
-        result.finetuned = _finetuned(run, chosen, network, loss)
-    result.seconds = time.process_time() - start
-    return result
-
-
-def _finetuned(
-    run: NoisyRun, images: NoisyImages, network: UNet, loss: DiceCELoss
-) -> list[tuple[int, str, str, float]]:
-    """Continue a training on the trusted images alone, and test the network at the end."""
-    assert run.finetuning_rate is not None
-    part = OptimisedRun(
-        PLAIN_TRAINER, run.seed, max(1, run.iterations // FINETUNING_PART), learning_rate=run.finetuning_rate
-    )
-    found = train(part, images.trusted_images, images.test, network=network, loss=loss)
-    return [(run.iterations, *row[1:]) for row in found.dice if row[0] == part.iterations]
-
-
-def _case_rows(
-    images: NoisyImages, sampler: WatchedSampler
-) -> list[tuple[str, str, str, bool, float | None, float | None, int]]:
-    return [
-        (image.case, image.modality, kind, trusted, loss, weight, int(times))
-        for image, kind, trusted, loss, weight, times in zip(
-            images.train,
-            images.kinds,
-            images.trusted,
-            sampler.mean_losses(),
-            sampler.mean_weights(),
-            sampler.times_seen,
-            strict=True,
-        )
-    ]
+        # On the trusted images alone.
+        length = max(1, run.iterations // FINETUNING_PART)
+        part = OptimisedRun(PLAIN_TRAINER, run.seed, length, run.finetuning_rate)
+        continued = train(part, chosen.trusted_images, chosen.test, network=network, loss=loss)
+        finetuned = [(run.iterations, *row[1:]) for row in continued.dice if row[0] == length]
+    seconds = time.process_time() - start
+    return asdict(found) | {"cases": cases, "finetuned": finetuned, "seconds": seconds}
 
 
 def _means(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:

@@ -35,7 +35,7 @@ def of_wrong_labels(method):
 
 def of_unseen(generated):
     run = UnseenRun("nnUNetTrainerDRO_beta0", 0, 2, Method(0.1, generated=generated, largest_change=0.05))
-    return lambda: unseen.train(run, IMAGES[:8], IMAGES[:1])
+    return lambda: unseen.train_unseen(run, IMAGES[:8], IMAGES[:1])
 
 
 def of_digits(beta):

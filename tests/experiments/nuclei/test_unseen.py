@@ -26,8 +26,8 @@ from experiments.nuclei.unseen_data import (
     unevenly_lit,
     unseen_images,
 )
-from experiments.nuclei.unseen_styles import StyleSpace, random_styles, worst_styles
-from experiments.nuclei.unseen_training import Method, UnseenRun, change_of, generate, train
+from experiments.nuclei.unseen_styles import FIELD, GAIN, GRID, OFFSET, random_styles, restyled, worst_styles
+from experiments.nuclei.unseen_training import Method, UnseenRun, change_of, generate, train_unseen
 from nnunet_dro.losses import DiceCELoss, cross_entropies
 from tests.experiments.made_nuclei import write_domains
 
@@ -41,49 +41,47 @@ def made_batch(size=16):
 
 
 def test_the_style_zero_changes_nothing_and_others_do_what_they_say():
-    space, data = StyleSpace(gain=np.log(2), offset=0.5, field=0.25, grid=2), torch.ones(1, 2, 3, 3)
-    styles = torch.zeros(1, space.size(data))
-    assert styles.shape == (1, 2 + 2 + 4)
-    torch.testing.assert_close(space.apply(data, styles), data)
+    data = torch.ones(1, 2, 7, 7)
+    styles = torch.zeros(1, 2 + 2 + GRID**2)
+    torch.testing.assert_close(restyled(data, styles), data)
     styles[0, 0], styles[0, 3], styles[0, 4] = 1, -1, 1
-    changed = space.apply(data, styles)[0]
-    # Twice as bright in the first channel, half a unit darker in the second, and lighter towards the first corner.
-    torch.testing.assert_close(changed[0], 2 + 0.25 * torch.tensor([[1, 0.5, 0], [0.5, 0.25, 0], [0, 0, 0]]))
-    torch.testing.assert_close(changed[1], changed[0] - 1.5)
+    changed = restyled(data, styles)[0]
+    # Brighter in the first channel, darker in the second, and lighter towards the first corner, down to the next point.
+    field = FIELD * torch.outer(*[torch.tensor([1, 0.5, 0, 0, 0, 0, 0])] * 2)
+    torch.testing.assert_close(changed[0], np.exp(GAIN) + field)
+    torch.testing.assert_close(changed[1], 1 - OFFSET + field)
+    drawn = random_styles(data, rng=np.random.default_rng(0))
+    assert drawn.shape == styles.shape
+    assert drawn.abs().max() <= 1
 
 
-@pytest.mark.parametrize("n_axes", [1, 2, 3])
-def test_styles_are_for_images_of_one_to_three_axes(n_axes):
-    space, data = StyleSpace(grid=2), torch.randn(3, 1, *[5] * n_axes)
-    styles = random_styles(space, data, rng=np.random.default_rng(0))
-    assert styles.shape == (3, 2 + 2**n_axes)
-    assert styles.abs().max() <= 1
-    assert space.apply(data, styles).shape == data.shape
+@pytest.mark.parametrize(("highest", "corner"), [(np.inf, 1.0), (1.0, 0.5)])
+def test_the_worst_of_a_linear_loss_is_the_corner_with_a_finite_one(highest, corner):
+    data, signs = torch.zeros(2, 1, 4, 4), torch.tensor([1.0, -1.0])
+    start = torch.zeros(2, 2 + GRID**2)
 
+    def losses_of(images):
+        means = signs * images.mean((1, 2, 3))
+        return torch.where(means > highest, torch.nan, means)
 
-def test_the_worst_of_a_linear_loss_is_the_corner_of_the_space():
-    space, data = StyleSpace(grid=1), torch.ones(2, 1, 4)
-    start = torch.zeros(2, space.size(data))
-    signs = torch.tensor([1.0, -1.0])
-    found = worst_styles(
-        space, torch.nn.Identity(), data, lambda x: signs * x.mean((1, 2)), start=start, steps=3, step_size=0.5
-    )
-    torch.testing.assert_close(found, signs[:, None].expand(2, 3))
+    found = worst_styles(torch.nn.Identity(), data, losses_of, start=start, steps=3, step_size=0.5)
+    # The gain of nothing has no gradient.
+    torch.testing.assert_close(found[:, 1:], corner * signs[:, None].expand(2, 1 + GRID**2))
     assert not found.requires_grad
 
 
 def test_the_ascent_makes_no_loss_smaller_and_leaves_the_network_alone():
     network, (images, labels) = new_network(0), made_batch()
     before = {name: values.clone() for name, values in network.state_dict().items()}
-    space, start = StyleSpace(), random_styles(StyleSpace(), images, rng=np.random.default_rng(0))
+    start = random_styles(images, rng=np.random.default_rng(0))
 
     def losses_of(logits):
         return cross_entropies(LOSS, logits, labels)
 
     def loss_in(styles):
-        return losses_of(network(space.apply(images, styles))).detach()
+        return losses_of(network(restyled(images, styles))).detach()
 
-    found = worst_styles(space, network, images, losses_of, start=start, steps=3, step_size=0.5)
+    found = worst_styles(network, images, losses_of, start=start, steps=3, step_size=0.5)
     gains = loss_in(found) - loss_in(start)
     assert (gains >= 0).all()
     assert (gains > 0).any()
@@ -92,23 +90,8 @@ def test_the_ascent_makes_no_loss_smaller_and_leaves_the_network_alone():
     assert all(parameter.grad is None for parameter in network.parameters())
     for name, values in network.state_dict().items():
         torch.testing.assert_close(values, before[name], rtol=0, atol=0)
-    none = worst_styles(space, network, images, losses_of, start=start, steps=0, step_size=0.5)
+    none = worst_styles(network, images, losses_of, start=start, steps=0, step_size=0.5)
     torch.testing.assert_close(none, start)
-
-
-def test_a_style_without_a_finite_loss_is_not_the_worst():
-    space, data = StyleSpace(grid=1), torch.ones(1, 1, 4)
-    start = torch.zeros(1, 3)
-    found = worst_styles(
-        space,
-        torch.nn.Identity(),
-        data,
-        lambda x: torch.where(x.mean((1, 2)) > 3, torch.nan, x.mean((1, 2))),
-        start=start,
-        steps=3,
-        step_size=0.5,
-    )
-    torch.testing.assert_close(found, torch.full((1, 3), 0.5))
 
 
 def test_worst_styles_start_from_the_random_ones():
@@ -165,17 +148,17 @@ def test_a_training_repeats_itself_and_generates_nothing_in_the_warm_up(tmp_path
     assert min(images[0][0].labels.shape) >= PATCH
 
     def trained(method):
-        return train(UnseenRun("nnUNetTrainerDRO_beta0", 0, 4, method), *images)
+        return train_unseen(UnseenRun("nnUNetTrainerDRO_beta0", 0, 4, method), *images)
 
     plain, later, worst = (
         trained(Method(**settings)) for settings in ({}, {"generated": WORST, "warmup": 1.0}, {"generated": WORST})
     )
-    assert plain.dice == later.dice
-    assert plain.dice != worst.dice
-    assert (plain.change, later.change) == (0, 0)
-    assert worst.change > 0.1
-    assert {row[0] for row in plain.dice} == {1, 2, 3, 4}
-    assert sum(share for at, _, share in plain.share if at == 4) == 1
+    assert plain["dice"] == later["dice"]
+    assert plain["dice"] != worst["dice"]
+    assert (plain["change"], later["change"]) == (0, 0)
+    assert worst["change"] > 0.1
+    assert {row[0] for row in plain["dice"]} == {1, 2, 3, 4}
+    assert sum(share for at, _, share in plain["share"] if at == 4) == 1
 
 
 def made_scores(mean):
