@@ -12,8 +12,7 @@ from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.lesions import CENTRES, write_lesions
 from experiments.datasets.nuclei import N_TEST, N_TRAIN, read_table, write_nuclei
 from experiments.datasets.phantoms import SIZE, Counts, write_dataset
-from experiments.nnunet_runs.plans import PARENT
-from experiments.nnunet_runs.study import Study
+from experiments.nnunet_runs.study import PARENT, Study
 from experiments.record import render
 from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
 

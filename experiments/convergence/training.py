@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.device import device_name
-from experiments.nnunet_runs.plans import PLANS_NAME
+from experiments.nnunet_runs.study import PLANS_NAME
 from experiments.nnunet_runs.train import set_seed
 from nnunet_dro.files.output_folder import replacing
 

@@ -39,8 +39,6 @@ FAINT = 0.85
 
 def make_lesion_phantom(centre: str, *, rng: np.random.Generator, wrong: bool = False) -> Phantom:
     """Draw a phantom, whose label is on the wrong side if it is ``wrong``; the same state gives the same phantom."""
-    if centre not in CENTRES:
-        raise ValueError(f"`centre` must be one of {', '.join(CENTRES)}, got {centre!r}. Choose one of them.")
     positions = deformed_positions(rng)
     grey, white = rng.uniform(0.56, 0.64), rng.uniform(0.42, 0.5)
     if centre == "d":

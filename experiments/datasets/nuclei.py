@@ -80,11 +80,16 @@ def read_nuclei(folder: Path, cases: list[str]) -> list[Image]:
             SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(path)))
             for path in _paths(folder, case, str(table.loc[case, "split"]))
         )
-        values = rgb[..., :3].astype(np.float32).transpose(2, 0, 1)
-        mean, deviation = (getattr(values, name)((1, 2), keepdims=True) for name in ("mean", "std"))
-        standardised = (values - mean) / np.maximum(deviation, 1e-3)
-        images.append(Image(case, str(table.loc[case, "modality"]), standardised, (labels > 0).astype(np.uint8)))
+        values = standardised(rgb[..., :3].astype(np.float32).transpose(2, 0, 1))
+        images.append(Image(case, str(table.loc[case, "modality"]), values, (labels > 0).astype(np.uint8)))
     return images
+
+
+def standardised(values: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Values of mean 0 and standard deviation 1 in each channel, shape (3, height, width)."""
+    mean, deviation = (getattr(values, name)((1, 2), keepdims=True) for name in ("mean", "std"))
+    result: NDArray[np.float32] = ((values - mean) / np.maximum(deviation, 1e-3)).astype(np.float32)
+    return result
 
 
 def write_nuclei(

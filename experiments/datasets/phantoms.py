@@ -96,8 +96,6 @@ def ellipsoid(positions: FloatArray, centre: npt.ArrayLike, radii: npt.ArrayLike
 
 def make_phantom(pathology: str, *, rng: np.random.Generator) -> Phantom:
     """Draw a phantom of one of `PATHOLOGIES`, with every label in it; the same state gives the same phantom."""
-    if pathology not in PATHOLOGIES:
-        raise ValueError(f"`pathology` must be one of {', '.join(PATHOLOGIES)}, got {pathology!r}. Choose one of them.")
     positions = deformed_positions(rng)
     grey, white = rng.uniform(0.48, 0.58), rng.uniform(0.74, 0.86)
     neck, fluid, outside = rng.uniform(0.36, 0.46), rng.uniform(0.1, 0.2), rng.uniform(0.0, 0.08)

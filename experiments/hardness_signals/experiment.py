@@ -20,10 +20,9 @@ from matplotlib.figure import Figure
 from experiments.datasets.hippocampus import read_hippocampus, write_hippocampus
 from experiments.datasets.phantoms import Counts, write_dataset
 from experiments.hardness_signals.measurement import POOLED, SIGNALS, add_configurations, signals_of_patches, size_name
-from experiments.nnunet_runs.plans import PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.nnunet_runs.study import BASELINE, Study
-from experiments.record import Experiment, Finished, Options, Page, render
+from experiments.nnunet_runs.study import BASELINE, PLANS_NAME, Study
+from experiments.record import Experiment, Options, Page, render
 
 #: The phantoms, and those of a smoke run.
 COUNTS = {
@@ -43,7 +42,7 @@ SIZES = {
 }
 QUICK_SIZES = {3: (((12,) * 3, (24,) * 3), (2, 4), 14), 2: (((16, 16), (40, 32)), (2, 4), 14)}
 #: What all studies have in common: the plain training that is measured.
-_FIXED: dict[str, Any] = {"epochs": 1, "iterations": 1, "about": "", "trainers": {BASELINE: "nnUNetTrainerHWS_beta0"}}
+_FIXED: dict[str, Any] = {"epochs": 1, "iterations": 1, "trainers": {BASELINE: "nnUNetTrainerHWS_beta0"}}
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,6 @@ def _volumes(options: Options) -> Study:
     counts = COUNTS[options.quick]
     return Study(
         name="hardness-signals",
-        title="",
         dataset="Dataset910_Phantoms",
         by="pathology",
         rare=("rare",),
@@ -78,7 +76,6 @@ def _slices(options: Options) -> Study:
     hippocampus = read_hippocampus(options.data, n_needed=n_needed)
     return Study(
         name="hardness-signals-slices",
-        title="",
         dataset="Dataset911_Hippocampus",
         by="range",
         rare=tuple(rare),
@@ -117,60 +114,42 @@ def _prepare(runs: SeedRuns, patches: Sequence[Sequence[int]]) -> None:
         add_configurations(runs.preprocessed / f"{PLANS_NAME}.json", patches)
 
 
-def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
-    return {"": pd.concat([pd.DataFrame(result["signals"]) for _, result in finished.values()])}
-
-
-def _page(template: str, values: Mapping[str, object], table: pd.DataFrame) -> Page:
+def _page(n_axes: int, template: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+    table = tables[""]
     last = table[table["iterations"] == table["iterations"].max()]
     text = render(
-        template,
+        f"hardness_signals/{template}",
         signals=[*SIGNALS, POOLED],
         last={size: rows.set_index("signal").to_dict("index") for size, rows in last.groupby("patch", sort=False)},
-        **values,
+        train=COUNTS[quick].train,
+        rare=RANGES[quick][0],
+        common=RANGES[quick][1],
+        n_draws=(QUICK_SIZES if quick else SIZES)[n_axes][2],
     )
     left_out = ["sd between cases", "sd within a case", "share, momentum 0.5", "iterations"]
     shown = last[last["signal"].isin(["loss", POOLED])].drop(columns=left_out).dropna(axis="columns", how="all")
     return Page(text, table, [0], shown=shown, pictures={"": partial(draw, table)})
 
 
-def _page_of_volumes(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
-    values = {"train": COUNTS[quick].train, "n_draws": (QUICK_SIZES if quick else SIZES)[3][2]}
-    return _page("hardness_signals/page", values, tables[""])
+def _experiment(name: str, title: str, n_axes: int, template: str, minutes: float, **more: Any) -> Experiment:
+    return Experiment(
+        name=name,
+        title=title,
+        runs=partial(_runs, n_axes),
+        make=_make,
+        minutes=lambda run: minutes if run.n_draws > 14 else 0.3,
+        tables=lambda finished, _: {"": pd.concat([pd.DataFrame(made["signals"]) for _, made in finished.values()])},
+        page=partial(_page, n_axes, template),
+        inputs={"": {}},
+        seeds=(),
+        **more,
+    )
 
 
-def _page_of_slices(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
-    rare, common = RANGES[quick]
-    values = {"rare": rare, "common": common, "n_draws": (QUICK_SIZES if quick else SIZES)[2][2]}
-    return _page("hardness_signals/slices", values, tables[""])
-
-
+_SLICES = {"data": "The hippocampus data", "page_name": "hardness-signals", "is_section": True}
 EXPERIMENTS = {
-    "hardness-signals": Experiment(
-        name="hardness-signals",
-        title="What a stale loss says",
-        runs=partial(_runs, 3),
-        make=_make,
-        minutes=lambda run: 8.0 if run.n_draws > 14 else 0.3,
-        tables=_tables,
-        page=_page_of_volumes,
-        inputs={"": {}},
-        seeds=(),
-    ),
-    "hardness-signals-slices": Experiment(
-        name="hardness-signals-slices",
-        title="Slices",
-        runs=partial(_runs, 2),
-        make=_make,
-        minutes=lambda run: 10.0 if run.n_draws > 14 else 0.3,
-        tables=_tables,
-        page=_page_of_slices,
-        inputs={"": {}},
-        seeds=(),
-        data="The hippocampus data",
-        page_name="hardness-signals",
-        is_section=True,
-    ),
+    "hardness-signals": _experiment("hardness-signals", "What a stale loss says", 3, "page", 8.0),
+    "hardness-signals-slices": _experiment("hardness-signals-slices", "Slices", 2, "slices", 10.0, **_SLICES),
 }
 
 

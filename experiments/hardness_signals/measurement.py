@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from experiments.device import device_name
-from experiments.nnunet_runs.plans import CONFIGURATION, PARENT, PLANS_NAME
 from experiments.nnunet_runs.runs import SeedRuns
-from experiments.nnunet_runs.study import BASELINE
+from experiments.nnunet_runs.study import BASELINE, CONFIGURATION, PARENT, PLANS_NAME
 from experiments.spoilt_labels.separation import harder
 from nnunet_dro.demo.preparation import small_plans
 

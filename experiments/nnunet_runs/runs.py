@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -16,14 +15,11 @@ import pandas as pd
 from filelock import FileLock
 
 from experiments.device import device_name
-from experiments.nnunet_runs.plans import PLANS_NAME, experiment_plans
-from experiments.nnunet_runs.study import Study
+from experiments.nnunet_runs.study import PLANS_NAME, Study
 from nnunet_dro.evaluation import evaluate
 from nnunet_dro.files.output_folder import replacing
 from nnunet_dro.nnunet.command import run_command
 from nnunet_dro.trainers.installation import FOLDER
-
-_EPOCH_TIME = re.compile(r"Epoch time: ([\d.]+) s")
 
 
 @dataclass(frozen=True)
@@ -95,18 +91,8 @@ class SeedRuns:
         # The planner wants the number of workers, and fails with none.
         self._command(plan, "plan", nnUNet_n_proc_DA="2", nnUNet_def_n_proc="2")
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
-        splits = self._splits()
         # The plans come last: they say that the dataset is ready.
-        study = self.study
-        small = experiment_plans(
-            plans,
-            parent=study.parent,
-            batch_size=study.batch_size,
-            patch_size=study.patch_size,
-            features=study.features,
-            n_convolutions=study.n_convolutions,
-        )
-        for name, content in (("splits_final", splits), (PLANS_NAME, small)):
+        for name, content in (("splits_final", self._splits()), (PLANS_NAME, self.study.small_plans(plans))):
             path = self.preprocessed / f"{name}.json"
             with replacing(path) as partial:
                 partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
@@ -121,8 +107,8 @@ class SeedRuns:
     def run(self, method: str) -> dict[str, Any]:
         """Train a method, predict the test cases and evaluate them by stratum; a half-done run starts anew.
 
-        It returns the ``dice`` of the test cases, the ``seconds`` of all, the ``cpu_seconds`` of the training, and
-        ``epoch_seconds``, and raises CommandError if a command of nnU-Net fails.
+        It returns the ``dice`` of the test cases, the ``seconds`` of all and the ``cpu_seconds`` of the training, and
+        raises CommandError if a command of nnU-Net fails.
         """
         self.prepare()
         start = monotonic()
@@ -147,7 +133,6 @@ class SeedRuns:
             "dice": self._dice(predictions),
             "seconds": monotonic() - start,
             "cpu_seconds": json.loads(times.read_text(encoding="utf-8"))["cpu_seconds"],
-            "epoch_seconds": epoch_seconds(fold),
         }
 
     def _dice(self, predictions: Path) -> dict[str, list[Any]]:
@@ -169,9 +154,3 @@ class SeedRuns:
         path = self.folder / "logs" / f"{log}.txt"
         path.unlink(missing_ok=True)
         run_command(arguments, environment=self.environment | environment, log=path)
-
-
-def epoch_seconds(fold: Path) -> list[float]:
-    """Seconds of each epoch of a training, from nnU-Net's log."""
-    logs = sorted(fold.glob("training_log_*.txt"))
-    return [float(seconds) for log in logs for seconds in _EPOCH_TIME.findall(log.read_text(encoding="utf-8"))]

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.nnunet_runs.plans import BATCH_SIZE, PARENT
+from nnunet_dro.demo.preparation import small_plans
+
+#: nnU-Net's names of the plans, and of the configuration the networks are trained with and the one it inherits from.
+PLANS_NAME, CONFIGURATION, PARENT = "nnUNetPlansExperiment", "3d_fullres_small", "3d_fullres"
 
 #: The method all others are compared with.
 BASELINE = "ERM"
@@ -20,7 +23,6 @@ class Study:
     """A dataset whose test cases are in strata, the methods, and how long networks are trained on it."""
 
     name: str  # Name of the study in names of folders and files.
-    title: str  # Heading of the page.
     dataset: str  # Name of the nnU-Net dataset.
     by: str  # Column of the case tables with the strata. No underscore: it becomes part of trainers' names.
     rare: tuple[str, ...]  # The strata that are rare in training, or in no training.
@@ -31,9 +33,10 @@ class Study:
     # Writes the raw dataset of a seed (``cases.csv``, ``test_cases.csv`` in it) into a folder.
     write: Callable[[Path, np.random.Generator], object]
     settings: Mapping[str, object]  # Settings of the runs in a work folder; other settings need another folder.
-    about: str  # The page's paragraphs on the data, markdown.
     # Method to the trainer's name without its length, the baseline first; ``{by}`` stands for that column.
     trainers: Mapping[str, str]
+    title: str = ""  # Heading of the page.
+    about: str = ""  # The page's paragraphs on the data, markdown.
     # Method to the factor by which its number of iterations is larger than that of the others; 1 if absent.
     factors: Mapping[str, float] = field(default_factory=dict)
     # Method to the method whose model of the same seed it starts from; random weights if absent.
@@ -42,7 +45,7 @@ class Study:
     subsets: Mapping[str, Callable[[Path], Sequence[str]]] = field(default_factory=dict)
     trainer_folders: tuple[Path, ...] = ()  # Folders in which nnU-Net looks for trainers beside those of this package.
     parent: str = PARENT  # The configuration of nnU-Net that the small one inherits from.
-    batch_size: int = BATCH_SIZE  # Cases, or slices, in a batch.
+    batch_size: int = 4  # Cases, or slices, in a batch.
     patch_size: tuple[int, ...] | None = None  # Size of a patch in voxels; None for the demo's.
     features: tuple[int, ...] | None = None  # Features of the network's stages; None for the demo's.
     n_convolutions: int = 1  # Convolutions of a stage.
@@ -60,6 +63,23 @@ class Study:
     def strata(self) -> tuple[str, ...]:
         """All strata, the rare ones first."""
         return self.rare + self.common
+
+    def small_plans(self, plans: dict[str, object]) -> dict[str, object]:
+        """nnU-Net's plans with the configuration that is trained, a small network that inherits from the parent."""
+        small = small_plans(plans, parent=self.parent)
+        small["plans_name"] = PLANS_NAME
+        configuration = small["configurations"][self.configuration]
+        configuration["batch_size"] = self.batch_size
+        if self.patch_size is not None:
+            configuration["patch_size"] = list(self.patch_size)
+        kwargs = configuration["architecture"]["arch_kwargs"]
+        if self.features is not None:
+            parents = plans["configurations"][self.parent]["architecture"]["arch_kwargs"]  # type: ignore[index]
+            kwargs |= {"n_stages": len(self.features), "features_per_stage": list(self.features)}
+            kwargs |= {name: parents[name][: len(self.features)] for name in ("kernel_sizes", "strides")}
+        kwargs["n_conv_per_stage"] = [self.n_convolutions] * kwargs["n_stages"]
+        kwargs["n_conv_per_stage_decoder"] = [self.n_convolutions] * (kwargs["n_stages"] - 1)
+        return small
 
     def iterations_of(self, method: str) -> int:
         """Training iterations per epoch of a method."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.ndimage import distance_transform_edt
 
-from experiments.datasets.phantoms import Counts, write_dataset
+from experiments.datasets.phantoms import LABELS, Counts, write_dataset
 
 LabelMap = npt.NDArray[np.uint8]
 
@@ -86,77 +86,54 @@ def spoil(labels: LabelMap, kind: str, *, pair: tuple[int, int], rng: np.random.
     """The label map spoilt in one of the `KINDS`; ``pair`` are the labels that are swapped."""
     if kind == "swapped":
         return swapped(labels, pair=pair)
-    if kind == "shifted":
-        return shifted(labels, rng=rng)
-    if kind == "eroded":
-        return eroded(labels)
-    raise ValueError(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}. Choose one of them.")
+    return shifted(labels, rng=rng) if kind == "shifted" else eroded(labels)
 
 
-def draw_noise(
-    cases: Sequence[str], *, n_trusted: int = N_TRUSTED, n_spoilt: int | None = None, rng: np.random.Generator
-) -> pd.DataFrame:
-    """Which training cases are trusted, and which are spoilt in what way; trusted ones are never spoilt."""
-    n_spoilt = round(SHARE * len(cases)) if n_spoilt is None else n_spoilt
-    if n_trusted + n_spoilt > len(cases) or n_spoilt < len(KINDS):
-        rule = f"enough for {n_trusted} trusted and {len(KINDS)} or more spoilt ones"
-        raise ValueError(f"`cases` must be {rule}, got {len(cases)}. Give more training cases.")
-    drawn = [str(case) for case in rng.permutation(sorted(cases))]
-    kinds = dict.fromkeys(drawn, "clean")
-    kinds |= {case: KINDS[i % len(KINDS)] for i, case in enumerate(drawn[n_trusted : n_trusted + n_spoilt])}
-    trusted = set(drawn[:n_trusted])
-    rows = [(case, "yes" if case in trusted else "no", kinds[case]) for case in sorted(drawn)]
+def draw_noise(cases: Sequence[str], spared: Sequence[str] = (), *, rng: np.random.Generator) -> pd.DataFrame:
+    """Which training cases are trusted, and which are spoilt in what way; trusted and spared ones never are.
+
+    `SHARE` of all cases is spoilt. The columns are ``case``, ``trusted`` and ``kind``, "clean" for right labels.
+    """
+    drawn, drawn_spared = (
+        [str(case) for case in rng.permutation(sorted(group))] for group in (set(cases) - set(spared), spared)
+    )
+    spoilt = drawn[N_TRUSTED : N_TRUSTED + round(SHARE * len(cases))]
+    kinds = {case: KINDS[i % len(KINDS)] for i, case in enumerate(spoilt)}
+    trusted = {*drawn[:N_TRUSTED], *drawn_spared[:N_TRUSTED_RARE]}
+    rows = [(case, "yes" if case in trusted else "no", kinds.get(case, "clean")) for case in sorted(cases)]
     return pd.DataFrame(rows, columns=["case", "trusted", "kind"])
 
 
-def draw_noise_beside(cases: Sequence[str], spared: Sequence[str], *, rng: np.random.Generator) -> pd.DataFrame:
-    """As `draw_noise`, where some cases are never spoilt: `SHARE` of all cases is, and all of it among the others."""
-    others = [case for case in cases if case not in set(spared)]
-    noise = draw_noise(others, n_trusted=N_TRUSTED, n_spoilt=round(SHARE * len(cases)), rng=rng)
-    drawn = [str(case) for case in rng.permutation(sorted(spared))]
-    rows = [(case, "yes" if place < N_TRUSTED_RARE else "no", "clean") for place, case in enumerate(drawn)]
-    both = pd.concat([noise, pd.DataFrame(rows, columns=noise.columns)], ignore_index=True)
-    return both.sort_values("case", ignore_index=True)
+def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Generator) -> None:
+    """Phantoms (`phantoms.write_dataset`) of which some, but none of the rare pathology, have wrong labels.
 
-
-def spoil_dataset(
-    folder: Path, *, file_ending: str, pair: tuple[int, int], spared: Sequence[str], rng: np.random.Generator
-) -> None:
-    """Spoil label maps of the training cases of a raw dataset in place, and mark the trusted cases.
-
-    ``cases.csv``, which has a column ``split``, gets the column ``trusted``. Which cases are spoilt is in `NOISE_FILE`
-    alone: a row per training case with ``case``, ``kind`` and ``dice``, that of what it is now with what it was.
+    ``cases.csv`` gets the column ``trusted``. Which cases are spoilt is in `NOISE_FILE` alone: a row per training case
+    with ``case``, ``kind`` and ``dice``, that of what it is now with what it was.
     """
     import SimpleITK
 
-    table = pd.read_csv(folder / "cases.csv", dtype=str)
-    noise = draw_noise_beside(list(table["case"][table["split"] == "train"]), spared, rng=rng)
+    right = folder.with_name(f"{folder.name}.right")
+    shutil.rmtree(right, ignore_errors=True)
+    write_dataset(right, counts, rng=rng)
+    table = pd.read_csv(right / "cases.csv", dtype=str)
+    training, rare = (list(table["case"][of]) for of in (table["split"] == "train", table["pathology"] == "rare"))
+    noise = draw_noise(training, rare, rng=rng)
     dice = []
     for case, kind in zip(noise["case"], noise["kind"], strict=True):
         if kind == "clean":
             dice.append(1.0)
             continue
-        path = str(folder / "labelsTr" / f"{case}{file_ending}")
+        path = str(right / "labelsTr" / f"{case}.nii.gz")
         image = SimpleITK.ReadImage(path)
         labels = SimpleITK.GetArrayFromImage(image).astype(np.uint8)
-        spoilt = spoil(labels, kind, pair=pair, rng=rng)
+        spoilt = spoil(labels, kind, pair=(LABELS["grey_matter"], LABELS["white_matter"]), rng=rng)
         dice.append(mean_dice(labels, spoilt))
         written = SimpleITK.GetImageFromArray(spoilt)
         written.CopyInformation(image)
         SimpleITK.WriteImage(written, path)
-    noise.assign(dice=dice)[["case", "kind", "dice"]].to_csv(folder / NOISE_FILE, index=False)
+    noise.assign(dice=dice)[["case", "kind", "dice"]].to_csv(right / NOISE_FILE, index=False)
     trusted = noise.set_index("case")["trusted"].reindex(table["case"], fill_value="no").to_numpy()
-    table.assign(trusted=trusted).to_csv(folder / "cases.csv", index=False)
-
-
-def write_spoilt_phantoms(folder: Path, counts: Counts, *, rng: np.random.Generator) -> None:
-    """Phantoms (`phantoms.write_dataset`) of which some, but none of the rare pathology, have wrong labels."""
-    right = folder.with_name(f"{folder.name}.right")
-    shutil.rmtree(right, ignore_errors=True)
-    write_dataset(right, counts, rng=rng)
-    table = pd.read_csv(right / "cases.csv", dtype=str)
-    rare = table["case"][table["pathology"] == "rare"]
-    spoil_dataset(right, file_ending=".nii.gz", pair=(1, 2), spared=list(rare), rng=rng)
+    table.assign(trusted=trusted).to_csv(right / "cases.csv", index=False)
     right.rename(folder)
 
 

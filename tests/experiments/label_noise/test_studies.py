@@ -1,13 +1,11 @@
 import importlib
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from experiments.label_noise.random_weights import RANDOM_WEIGHTS
 from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study
 from experiments.nnunet_runs.study import BASELINE
-from experiments.spoilt_labels.spoiling import NOISE_FILE
+from experiments.spoilt_labels.spoiling import right_cases, trusted_cases
 from nnunet_dro.trainers.registry import trainer_class
 
 
@@ -35,22 +33,4 @@ def test_trainers_are_what_the_page_says():
     assert study.trainer("random").startswith(f"{RANDOM_WEIGHTS}_40epochs")
     assert "doro0.3_warmup12_" in study.trainer("DORO_warm")
     assert [study.fold_of(method) for method in (BASELINE, RIGHT, FINETUNED, "L2RW")] == [0, 1, 2, 0]
-
-
-def test_rare_phantoms_are_right_and_the_folds_have_the_cases_they_say(tmp_path):
-    study = phantom_study(quick=True)
-    folder = tmp_path / study.dataset
-    study.write(folder, np.random.default_rng(0))
-
-    train, test = (pd.read_csv(folder / name) for name in ("cases.csv", "test_cases.csv"))
-    assert set(test["pathology"]) == {"control", "common", "rare"}
-    of_train = train[train["split"] == "train"].set_index("case")
-    assert of_train["pathology"].value_counts().to_dict() == {"control": 10, "common": 6, "rare": 4}
-    kinds = pd.read_csv(folder / NOISE_FILE).set_index("case")["kind"]
-    assert sorted(kinds.index) == sorted(of_train.index)
-    assert (kinds != "clean").mean() == 0.3
-    assert set(kinds[of_train.index[of_train["pathology"] == "rare"]]) == {"clean"}
-    assert set(study.subsets[RIGHT](folder)) == set(kinds.index[kinds == "clean"])
-    trusted = study.subsets[FINETUNED](folder)
-    assert of_train.loc[trusted, "pathology"].eq("rare").sum() == 1
-    assert len(trusted) == 6
+    assert study.subsets == {RIGHT: right_cases, FINETUNED: trusted_cases}
