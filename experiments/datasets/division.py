@@ -26,9 +26,3 @@ def finish_dataset(partial: Path, folder: Path, table: pd.DataFrame, description
     content = {**description, "numTraining": int((~of_test).sum())}
     (partial / "dataset.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     partial.rename(folder)
-
-
-def description_of(dataset: Path) -> dict[str, object]:
-    """The dataset.json of a raw dataset."""
-    found: dict[str, object] = json.loads((dataset / "dataset.json").read_text(encoding="utf-8"))
-    return found

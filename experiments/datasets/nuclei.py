@@ -5,6 +5,7 @@ The data are the 2018 Data Science Bowl's (BBBC038, Caicedo et al. 2019), as RGB
 tiles, so a field is used on one side only.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from experiments.datasets.division import begin_dataset, description_of, finish_dataset
+from experiments.datasets.division import begin_dataset, finish_dataset
 
 #: Training images of each modality: bright nuclei on dark, then three kinds of dark nuclei on bright.
 N_TRAIN = {"fluorescence": 300, "purple": 6, "purple_white": 6, "gray_smear": 4}
@@ -113,7 +114,8 @@ def write_nuclei(
                 image = SimpleITK.ReadImage(str(source))
                 SimpleITK.WriteImage(_middle(image) if side == "test" else image, str(target))
             rows.append((case, of.loc[case, "modality"], side))
-    finish_dataset(partial, folder, pd.DataFrame(rows, columns=["case", "modality", "split"]), description_of(data))
+    description = json.loads((data / "dataset.json").read_text(encoding="utf-8"))
+    finish_dataset(partial, folder, pd.DataFrame(rows, columns=["case", "modality", "split"]), description)
 
 
 def _middle(image: Any) -> Any:

@@ -48,14 +48,14 @@ def _make(options: Options, name: str, run: Run) -> Mapping[str, Any]:
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
-    epochs = tables["-all"]
+    epochs, quarters = tables["-all"], results.quarters_table(tables["-all"])
     return Page(
         page_text(epochs, planned_runs([0], quick=quick)[0]),
         results.trainings_table(epochs),
-        shown=_of_rare(results.quarters_table(epochs)),
+        shown=quarters[quarters["test images"] == "3s"].drop(columns="test images"),
         pictures={"": partial(draw_curves, epochs)},
         more={
-            "-gains": results.quarters_table(epochs),
+            "-gains": quarters,
             "-stability": results.stability_table(results.falls(epochs)),
             "-distance": results.distances(epochs),
         },
@@ -100,10 +100,6 @@ def page_text(epochs: pd.DataFrame, run: Run) -> str:
         overall=_overall(found),
         distances=results.distances(epochs).to_dict("records"),
     )
-
-
-def _of_rare(quarters: pd.DataFrame) -> pd.DataFrame:
-    return quarters[quarters["test images"] == "3s"].drop(columns="test images")
 
 
 def _overall(found: pd.DataFrame) -> list[dict[str, str]]:

@@ -47,20 +47,17 @@ def short_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
 
 def published_runs(seeds: Sequence[int], *, quick: bool) -> list[Run]:
     """All trainings at the settings of the published code, a ratio at a time, the largest first."""
+    made: partial[Run] = partial(Run, learning_rate=1e-3, n_train=5000, n_test=40, test_every=100)
+    ratios, steps = PUBLISHED_RATIOS, PUBLISHED_STEPS
+    if quick:
+        made = partial(Run, learning_rate=0.02, n_train=400, n_test=20, test_every=5)
+        ratios, steps = (40, 10), dict.fromkeys(PUBLISHED_STEPS, 20)
     return [
-        _published(method, ratio, seed, quick=quick)
-        for ratio in PUBLISHED_RATIOS
+        made(method, ratio, seed, steps=steps.get(method, steps["other"]), momentum=0.9, made=True)
+        for ratio in ratios
         for seed in seeds
         for method in PUBLISHED_METHODS
     ]
-
-
-def _published(method: str, ratio: int, seed: int, *, quick: bool) -> Run:
-    steps = 20 if quick else PUBLISHED_STEPS["L2RW" if method == "L2RW" else "other"]
-    n_train, n_test, test_every = (400, 20, 5) if quick else (5000, 40, 100)
-    ratio = 40 if quick and ratio > PUBLISHED_RATIOS[1] else ratio
-    fixed = {"n_train": n_train, "n_test": n_test, "steps": steps, "test_every": test_every}
-    return Run(method, ratio, seed, 0.02 if quick else 1e-3, **fixed, momentum=0.9, made=True)
 
 
 def _named(runs: Sequence[Run]) -> list[Mapping[str, Run]]:

@@ -14,17 +14,23 @@ import numpy as np
 import pandas as pd
 
 from experiments.curves import decision, draw_differences, results_table
-from experiments.label_noise.results import LEARNT, training_cases, unlearnt
 from experiments.label_noise.studies import FINETUNED, METHODS, RIGHT, phantom_study, roles
 from experiments.nnunet_runs.results import ALL_LABELS, StudyRun, dice_differences, not_learnt, rows_by_seed, runs_of
+from experiments.nnunet_runs.runs import SeedRuns
 from experiments.nnunet_runs.study import BASELINE, Study
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.percentiles import bound_table, gaps
 from experiments.spoilt_labels.separation import N_FIRST, separation_rows, separation_table
+from experiments.spoilt_labels.spoiling import NOISE_FILE
+from nnunet_dro.files.case_log import WEIGHTS
+from nnunet_dro.suspects import rank_cases, read_logs
 
 #: The labels of the page's table; the rare pathology differs in the cerebellum.
 SHOWN_LABELS = (ALL_LABELS, "cerebellum")
+
+#: Trainings are long enough if right labels alone give every label of the common strata a higher mean Dice than this.
+LEARNT = 0.8
 
 
 def _make(options: Options, name: str, run: StudyRun) -> Mapping[str, Any]:
@@ -56,22 +62,19 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores, cases, study = tables["-seeds"], tables["-cases"], phantom_study(quick=quick)
     separation, table = separation_table(cases), page_table(scores, study)
     of_all = scores[scores["label"] == ALL_LABELS]
+    # The networks are tested at the end only, and none is told the strata.
+    renamed = scores.assign(method=scores["method"].replace(BASELINE, "plain"), iteration=0, share=np.nan)
+    rule = decision(renamed, replace(roles(study), plain="plain", told=""), wrong_labels=True)
     return Page(
         page_text(scores, cases, study),
         table,
         shown=methods_by_stratum(table[table["label"] == ALL_LABELS], BASELINE),
-        more={"-separation": separation, "-bound": bound_table(cases), "-rule": _rule(scores, study)},
+        more={"-separation": separation, "-bound": bound_table(cases), "-rule": rule},
         pictures={
             "": partial(draw_differences, dice_differences(of_all, roles(study)), of_all, roles(study)),
             "-cases": partial(draw_cases, cases),
         },
     )
-
-
-def _rule(scores: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """What the rule for the default asks; the networks are tested at the end only, and none is told the strata."""
-    renamed = scores.assign(method=scores["method"].replace(BASELINE, "plain"), iteration=0, share=np.nan)
-    return decision(renamed, replace(roles(study), plain="plain", told=""), wrong_labels=True)
 
 
 EXPERIMENTS = {
@@ -114,3 +117,47 @@ def page_text(scores: pd.DataFrame, cases: pd.DataFrame, study: Study) -> str:
         n_by_chance=N_FIRST * float((of_baseline["kind"] != "clean").mean()),
         rare_share=float((of_baseline["rare"] & (of_baseline["kind"] == "clean")).mean()),
     )
+
+
+def training_cases(of_seed: SeedRuns, method: str) -> pd.DataFrame:
+    """What a training logged about its cases, and what is wrong with them: rows as of `rank_cases`.
+
+    ``value`` is the mean weight or stale loss after the first third of the epochs, ``times_seen`` and ``share`` are of
+    the draws of these epochs, for weights of the weight given.
+    """
+    has_weights = (of_seed.fold(method) / WEIGHTS.file).is_file()
+    log, losses = read_logs(of_seed.fold(method), by="weight" if has_weights else "loss")
+    ranked = rank_cases(log, losses)
+    values, times = log.values.iloc[log.first_counted :], log.times_seen.iloc[log.first_counted :]
+    counted = (values * times if log.kind == WEIGHTS else times).sum()
+    shares = counted / counted.sum()
+    noise = pd.read_csv(of_seed.raw / NOISE_FILE, dtype={"case": str}).set_index("case")
+    table = pd.read_csv(of_seed.raw / "cases.csv", dtype=str).set_index("case")
+    is_rare = table.get("pathology", pd.Series(index=table.index, dtype=str)) == "rare"
+    case = ranked["case"].astype(str)
+    return pd.DataFrame(
+        {
+            "method": method,
+            "seed": of_seed.seed,
+            "case": case,
+            "kind": noise["kind"].reindex(case).to_numpy(),
+            "trusted": (table["trusted"] == "yes").reindex(case).to_numpy(),
+            "rare": is_rare.reindex(case).to_numpy(),
+            "place": np.arange(1, len(ranked) + 1),
+            "signal": log.kind.value,
+            "value": ranked["score"] if log.kind == WEIGHTS else ranked["loss"],
+            "loss": ranked["loss"],
+            "times_seen": ranked["times_seen"],
+            "share": shares.reindex(case).to_numpy(),
+        }
+    )
+
+
+def unlearnt(scores: pd.DataFrame, study: Study) -> list[str]:
+    """Common strata in which right labels alone give a mean Dice of `LEARNT` or less, as "seed 2, control: cerebellum".
+
+    The rare stratum does not count: its cerebellum does not come that far in much longer trainings either.
+    """
+    right = scores[(scores["method"] == RIGHT) & scores["label"].isin(study.labels)]
+    low = right[right["stratum"].isin(study.common) & (right["mean"] <= LEARNT)]
+    return [f"seed {row.seed}, {row.stratum}: {row.label}" for row in low.itertuples()]

@@ -1,9 +1,5 @@
 """The data and the methods of the experiment with wrong labels, as a study."""
 
-from pathlib import Path
-
-import numpy as np
-
 from experiments.curves import Roles
 from experiments.datasets.phantoms import SIZE, Counts
 from experiments.label_noise.random_weights import RANDOM_WEIGHTS, TRAINER_FOLDER
@@ -67,13 +63,9 @@ def phantom_study(*, quick: bool) -> Study:
     train = {"control": 10, "common": 6, "rare": 4} if quick else {"control": 65, "common": 20, "rare": 15}
     counts = Counts(train, validation=1 if quick else 4, test=2 if quick else 20)
     epochs, iterations = _QUICK_LENGTH if quick else _LENGTH
-
-    def write(folder: Path, rng: np.random.Generator) -> None:
-        write_spoilt_phantoms(folder, counts, rng=rng)
-
+    n_trusted = {"n_trusted": N_TRUSTED + N_TRUSTED_RARE, "n_trusted_rare": N_TRUSTED_RARE}
     return Study(
         name="phantoms",
-        title="Wrong labels: phantoms",
         dataset="Dataset913_NoisyPhantoms",
         by="pathology",
         rare=("rare",),
@@ -81,7 +73,7 @@ def phantom_study(*, quick: bool) -> Study:
         labels=("grey_matter", "white_matter", "cerebellum"),
         epochs=epochs,
         iterations=iterations,
-        write=write,
+        write=lambda folder, rng: write_spoilt_phantoms(folder, counts, rng=rng),
         settings={
             "train": train,
             "validation": counts.validation,
@@ -90,7 +82,7 @@ def phantom_study(*, quick: bool) -> Study:
             "trusted": [N_TRUSTED, N_TRUSTED_RARE],
             "subsets": list(SUBSETS),
         },
-        about=_about(train, counts.test),
+        about=render("label_noise/phantoms", train=train, n_test=counts.test, size=SIZE, share=SHARE, **n_trusted),
         trainers=trainers(epochs),
         factors={FINETUNED: 0.1},
         sources={FINETUNED: BASELINE},
@@ -99,11 +91,6 @@ def phantom_study(*, quick: bool) -> Study:
         # A weight that is learnt takes a second step.
         seconds={"L2RW": 0.2},
     )
-
-
-def _about(train: dict[str, int], n_test: int) -> str:
-    values = {"share": SHARE, "n_trusted": N_TRUSTED + N_TRUSTED_RARE, "n_trusted_rare": N_TRUSTED_RARE}
-    return render("label_noise/phantoms", train=train, n_test=n_test, size=SIZE, **values)
 
 
 def roles(study: Study) -> Roles:

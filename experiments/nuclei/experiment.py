@@ -61,7 +61,11 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores = tables["-all"]
     rule = decision(scores, ROLES)
     table = results_table(differences(scores, ROLES), ROLES)
-    last = scores[(scores["method"] == PLAIN) & (scores["iteration"] == scores["iteration"].max())]
+    plain = scores[scores["method"] == PLAIN]
+    last = plain[plain["iteration"] == plain["iteration"].max()]
+    means = 100 * plain.pivot_table(index="stratum", columns="iteration", values="mean")
+    # Points that plain training gains from the half to the end.
+    rise = means.iloc[:, -1] - means.iloc[:, -2]
     text = render(
         "nuclei/page",
         *(dataset, methods, training),
@@ -71,7 +75,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         n_test=last.groupby("stratum")["n"].max().to_dict(),
         iterations=scores["iteration"].max(),
         n_seeds=scores["seed"].nunique(),
-        rise=_rise(scores),
+        rise={modality: rise[modality] for modality in ROLES.strata},
     )
     return Page(
         text,
@@ -80,13 +84,6 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         more={"-rule": rule},
         pictures={"": partial(draw_curves, scores, ROLES, N_TRAIN, cases="images")},
     )
-
-
-def _rise(scores: pd.DataFrame) -> dict[str, float]:
-    """Points that plain training gains from the half to the end, by modality."""
-    plain = 100 * scores[scores["method"] == PLAIN].pivot_table(index="stratum", columns="iteration", values="mean")
-    rise = plain.iloc[:, -1] - plain.iloc[:, -2]
-    return {modality: rise[modality] for modality in ROLES.strata}
 
 
 EXPERIMENTS = {

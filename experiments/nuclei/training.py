@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.optim import SGD, Optimizer
 
 from experiments.datasets.nuclei import TEST_SIZE, Image
 from experiments.device import device_name
@@ -19,6 +20,8 @@ from nnunet_dro.trainers.registry import parse_trainer_name
 
 #: Side of a patch, and patches of a batch, of which the last third contains foreground, as in nnU-Net.
 PATCH, BATCH, N_FOREGROUND = 64, 8, 3
+#: Intensities (b, 3, PATCH, PATCH) and labels (b, 1, PATCH, PATCH).
+Batch = tuple[Tensor, Tensor]
 #: Settings of nnU-Net's optimiser.
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY, LARGEST_NORM = 1e-2, 0.99, 3e-5, 12.0
 
@@ -120,18 +123,10 @@ class Sampler:
         """Give the network's parameters the gradient to step along; the hardness of the images goes into the table."""
         torch.autograd.backward(self.weighted_loss(loss, network(images), labels, draws))
 
-    def step(
-        self,
-        optimiser: torch.optim.Optimizer,
-        loss: DiceCELoss,
-        network: UNet,
-        images: Tensor,
-        labels: Tensor,
-        draws: Draws,
-    ) -> None:
+    def step(self, optimiser: Optimizer, loss: DiceCELoss, network: UNet, batch: Batch, draws: Draws) -> None:
         """Move the network along its gradient, which is made shorter where it is long."""
         optimiser.zero_grad()
-        self.backward(loss, network, images, labels, draws)
+        self.backward(loss, network, *batch, draws)
         torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST_NORM)
         optimiser.step()
 
@@ -161,7 +156,7 @@ def train(
     """
     start = time.process_time()
     network = (network or new_network(run.seed)).to(device_name())
-    optimiser = torch.optim.SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
+    optimiser = SGD(network.parameters(), weight_decay=WEIGHT_DECAY, **run.optimiser)
     loss, result = (loss or DiceCELoss(batch_dice=True, do_bg=False)).to(device_name()), Result()
     sampler = sampler or Sampler(run.trainer, train_images)
     to_draw, to_augment = (np.random.default_rng([run.seed, stream]) for stream in (1, 2))
@@ -172,7 +167,7 @@ def train(
         for group in optimiser.param_groups:
             group["lr"] = run.optimiser["lr"] * (1 - iteration / run.iterations) ** 0.9
         draws = sampler.draw(to_draw)
-        sampler.step(optimiser, loss, network, *draw_patches(train_images, draws, to_augment), draws)
+        sampler.step(optimiser, loss, network, draw_patches(train_images, draws, to_augment), draws)
         if iteration + 1 in run.moments:
             result.dice += [(iteration + 1, image.modality, image.case, dice_of(network, image)) for image in tests]
             result.share += [(iteration + 1, *row) for row in shares_of_draws(sampler, train_images)]
@@ -203,8 +198,8 @@ def fill_stale_losses(
             sampler.weighted_loss(loss, network(intensities), labels, draws)
 
 
-def draw_patches(images: Sequence[Image], draws: Draws, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """A patch of each image that was drawn: intensities (b, 3, PATCH, PATCH) and labels (b, 1, PATCH, PATCH)."""
+def draw_patches(images: Sequence[Image], draws: Draws, rng: np.random.Generator) -> Batch:
+    """A patch of each image that was drawn."""
     patches = [
         draw_patch(images[i], foreground=place >= BATCH - N_FOREGROUND, rng=rng)
         for place, i in enumerate(draws.indices)

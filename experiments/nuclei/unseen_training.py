@@ -10,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from experiments.datasets.nuclei import Image
 from experiments.nuclei.network import UNet
-from experiments.nuclei.training import Run, Sampler, train
+from experiments.nuclei.training import Batch, Run, Sampler, train
 from experiments.nuclei.unseen_styles import random_styles, restyled, worst_styles
 from nnunet_dro.losses import DiceCELoss, VoxelLoss, cross_entropies
 from nnunet_dro.sampling import Draws
@@ -65,21 +66,14 @@ class GeneratingSampler(Sampler):
         self.start = time.process_time()
         return super().draw(rng)
 
-    def step(
-        self,
-        optimiser: torch.optim.Optimizer,
-        loss: DiceCELoss,
-        network: UNet,
-        images: Tensor,
-        labels: Tensor,
-        draws: Draws,
-    ) -> None:
+    def step(self, optimiser: Optimizer, loss: DiceCELoss, network: UNet, batch: Batch, draws: Draws) -> None:
         """Make the steps of an iteration, two of them after the warm-up."""
         if self.method.generated and self.n_left <= 0:
+            images, labels = batch
             generated = generate(self.method, network, loss, images, labels, rng=self._rng)
             self.changes.append(change_of(generated, images))
-            super().step(optimiser, loss, network, generated, labels, draws)
-        super().step(optimiser, loss, network, images, labels, draws)
+            super().step(optimiser, loss, network, (generated, labels), draws)
+        super().step(optimiser, loss, network, batch, draws)
         self.n_left -= 1
         self.seconds += time.process_time() - self.start
 

@@ -12,34 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.curves import (
-    Roles,
-    ScoredRun,
-    at_the_end,
-    decision,
-    differences,
-    draw_differences,
-    results_table,
-    scores_of,
-    shown_difference,
-)
+from experiments import curves
 from experiments.datasets.nuclei import read_table
 from experiments.nuclei import experiment as nuclei
-from experiments.nuclei import training, wrong_labels_data, wrong_labels_training
+from experiments.nuclei import training, wrong_labels_data
+from experiments.nuclei import wrong_labels_training as trainings
 from experiments.nuclei.methods import PLAIN
 from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, NoisyImages, noisy_images
-from experiments.nuclei.wrong_labels_training import (
-    FINETUNED,
-    FINETUNING_PART,
-    METHODS,
-    RANDOM,
-    RIGHT,
-    ROLES,
-    TRAININGS,
-    NoisyRun,
-    planned_runs,
-    train_noisy,
-)
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.percentiles import bound_table, gaps
@@ -56,27 +35,34 @@ def _images(data: Path, seed: int, quick: bool) -> NoisyImages:
     return noisy_images(data, read_table(data), seed, quick=quick)
 
 
-def _runs(options: Options) -> list[Mapping[str, NoisyRun]]:
+def _runs(options: Options) -> list[Mapping[str, trainings.NoisyRun]]:
     read_table(options.data)
-    return [planned_runs(options.seeds, nuclei.QUICK_ITERATIONS if options.quick else ITERATIONS, options.methods)]
+    iterations = nuclei.QUICK_ITERATIONS if options.quick else ITERATIONS
+    return [trainings.planned_runs(options.seeds, iterations, options.methods)]
 
 
-def _make(options: Options, name: str, run: NoisyRun) -> Mapping[str, Any]:
-    return train_noisy(run, _images(options.data, run.seed, options.quick))
+def _make(options: Options, name: str, run: trainings.NoisyRun) -> Mapping[str, Any]:
+    return trainings.train_noisy(run, _images(options.data, run.seed, options.quick))
+
+
+def _tables(finished: Finished, options: Options) -> Mapping[str, pd.DataFrame]:
+    # Those that saw no wrong labels have nothing to tell apart.
+    cases = [case_table(name, run, content) for name, (run, content) in finished.items() if not run.right_only]
+    return {"-all": all_scores(finished), "-cases": pd.concat(cases, ignore_index=True)}
 
 
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores, cases = tables["-all"], tables["-cases"]
-    separation = separation_table(cases)
-    last, table = at_the_end(scores), results_table(differences(scores, ROLES), ROLES)
+    separation, last, roles = separation_table(cases), curves.at_the_end(scores), trainings.ROLES
+    table = curves.results_table(curves.differences(scores, roles), roles)
     return Page(
         page_text(scores, separation, bound_table(cases)),
         table,
         shown=methods_by_stratum(table, PLAIN),
-        more={"-separation": separation, "-rule": decision(scores, ROLES, wrong_labels=True)}
+        more={"-separation": separation, "-rule": curves.decision(scores, roles, wrong_labels=True)}
         | {"-bound": bound_table(cases)},
         pictures={
-            "": partial(draw_differences, differences(last, ROLES), last, ROLES),
+            "": partial(curves.draw_differences, curves.differences(last, roles), last, roles),
             "-cases": partial(draw_cases, cases),
         },
     )
@@ -90,10 +76,10 @@ EXPERIMENTS = {
         make=_make,
         # A weight that is learnt takes a second step.
         minutes=lambda run: nuclei.minutes(run) * (2.5 if run.weights == "learned" else 1),
-        tables=lambda finished, _: {"-all": all_scores(finished), "-cases": all_cases(finished)},
+        tables=_tables,
         page=_page,
         inputs={"-all": {}, "-cases": {}},
-        methods=tuple(TRAININGS),
+        methods=tuple(trainings.TRAININGS),
         data=nuclei.DATA,
         formats=dict.fromkeys(("-all", "-cases", "-separation", "-rule", "-bound"), "%.4f"),
     )
@@ -102,15 +88,15 @@ EXPERIMENTS = {
 
 def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFrame) -> str:
     """The text of the page above its table, from `all_scores`, `separation_table` and `bound_table`."""
-    last = at_the_end(scores)
+    last = curves.at_the_end(scores)
     against = {
-        baseline: {stratum: differences_at_the_end(last, baseline, stratum) for stratum in ROLES.strata}
-        for baseline in (PLAIN, FINETUNED, RANDOM)
+        baseline: {stratum: differences_at_the_end(last, baseline, stratum) for stratum in trainings.ROLES.strata}
+        for baseline in (PLAIN, trainings.FINETUNED, trainings.RANDOM)
     }
     iterations = int(last["iteration"].iloc[0])
     return render(
         "nuclei/wrong_labels",
-        *(training, wrong_labels_data, wrong_labels_training),
+        *(training, wrong_labels_data, trainings),
         means=last.groupby(["method", "stratum"])["mean"].mean().mul(100).unstack().to_dict("index"),
         against=against,
         length=length_check(scores, COMMON),
@@ -123,9 +109,9 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFram
         n_images=sum(N_TRAIN.values()),
         n_trusted={COMMON: N_TRUSTED, RARE: N_TRUSTED_RARE},
         n_wrong=round(SHARE * sum(N_TRAIN.values())),
-        trainers={method: run.trainer for method, run in TRAININGS.items()},
+        trainers={method: run.trainer for method, run in trainings.TRAININGS.items()},
         iterations=iterations,
-        n_finetuning=max(1, iterations // FINETUNING_PART),
+        n_finetuning=max(1, iterations // trainings.FINETUNING_PART),
         rate=training.LEARNING_RATE,
         n_seeds=scores["seed"].nunique(),
     )
@@ -133,9 +119,9 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFram
 
 def differences_at_the_end(last: pd.DataFrame, baseline: str, stratum: str) -> dict[str, str]:
     """Differences of the other methods to one of them in a modality, as text, from `at_the_end`."""
-    found = differences(last[last["stratum"] == stratum], Roles(baseline, "", common=(stratum,), rare=()))
+    found = curves.differences(last[last["stratum"] == stratum], curves.Roles(baseline, "", common=(stratum,), rare=()))
     rows = found[found["method"] != baseline].to_dict("records")
-    return {row["method"]: shown_difference(row["difference"], row["low"], row["high"]) for row in rows}
+    return {row["method"]: curves.shown_difference(row["difference"], row["low"], row["high"]) for row in rows}
 
 
 _CASE_COLUMNS = ["case", "modality", "kind", "trusted", "loss", "weight", "times_seen"]
@@ -145,26 +131,20 @@ def all_scores(finished: Finished) -> pd.DataFrame:
     """A row per method, seed, moment and modality, as from `scores_of`; finetuned networks have the last moment."""
     scored = []
     for name, (run, content) in finished.items():
-        scored.append(ScoredRun.of(name, run, content, label="nucleus"))
+        scored.append(curves.ScoredRun.of(name, run, content, label="nucleus"))
         if content["finetuned"]:
             share = [(run.iterations, modality, np.nan) for modality in {row[1] for row in content["finetuned"]}]
             finetuned = {"dice": content["finetuned"], "share": share}
-            scored.append(ScoredRun.of(f"{FINETUNED}-seed{run.seed}", run, finetuned, label="nucleus"))
-    scores = scores_of(scored).drop(columns="clipped_share")
+            scored.append(curves.ScoredRun.of(f"{trainings.FINETUNED}-seed{run.seed}", run, finetuned, label="nucleus"))
+    scores = curves.scores_of(scored).drop(columns="clipped_share")
     return scores.sort_values(
         ["seed", "method"],
-        key=lambda column: column.map(METHODS.index) if column.name == "method" else column,
+        key=lambda column: column.map(trainings.METHODS.index) if column.name == "method" else column,
         kind="stable",
     ).reset_index(drop=True)
 
 
-def all_cases(finished: Finished) -> pd.DataFrame:
-    """What the trainings that saw wrong labels know of their images: the rows of `case_table`, training by training."""
-    cases = [case_table(name, run, content) for name, (run, content) in finished.items() if not run.right_only]
-    return pd.concat(cases, ignore_index=True)
-
-
-def case_table(name: str, run: NoisyRun, content: Mapping[str, Any]) -> pd.DataFrame:
+def case_table(name: str, run: trainings.NoisyRun, content: Mapping[str, Any]) -> pd.DataFrame:
     """A row per training image, with the columns of `label_noise.results.training_cases`."""
     cases = pd.DataFrame(content["cases"], columns=_CASE_COLUMNS).astype({"loss": float, "weight": float})
     by_weight = run.weights == "learned"
@@ -186,6 +166,6 @@ def length_check(scores: pd.DataFrame, stratum: str) -> dict[str, float]:
     here = scores[scores["stratum"] == stratum]
     means = 100 * here.pivot_table(index="method", columns="iteration", values="mean")
     half, last = means.columns[-2:]
-    of_right = here[(here["method"] == RIGHT) & (here["iteration"] == last)]
+    of_right = here[(here["method"] == trainings.RIGHT) & (here["iteration"] == last)]
     rises = means[last] - means[half]
-    return {"lowest": 100 * of_right["mean"].min(), "rise": rises[RIGHT], "rise_plain": rises[PLAIN]}
+    return {"lowest": 100 * of_right["mean"].min(), "rise": rises[trainings.RIGHT], "rise_plain": rises[PLAIN]}

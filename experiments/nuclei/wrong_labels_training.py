@@ -58,11 +58,6 @@ class NoisyRun(Run):
         _, options = parse_trainer_name(self.drawn_as)
         return round(options.history.warmup / options.epochs * self.iterations)
 
-    @property
-    def n_not_counted(self) -> int:
-        """Iterations at the start in which a network knows too little for its losses and weights to count."""
-        return self.iterations // 3
-
 
 class WatchedSampler(Sampler):
     """Draws and weights images as a run says, and adds up the stale loss and the weight of each image."""
@@ -81,9 +76,10 @@ class WatchedSampler(Sampler):
         return super().draw(rng)
 
     def backward(self, loss: DiceCELoss, network: UNet, images: Tensor, labels: Tensor, draws: Draws) -> None:
-        """Give the parameters the gradient; stale losses and weights are added up if this iteration counts."""
+        """Give the parameters the gradient; stale losses and weights are added up after the first third."""
         self.give_gradient(loss, network, images, labels, draws)
-        if self.n_iterations > self.run.n_not_counted:
+        # Before, a network knows too little.
+        if self.n_iterations > self.run.iterations // 3:
             losses = self.table.losses
             self.loss_sums += np.nan_to_num(losses)
             self.n_losses += ~np.isnan(losses)

@@ -45,7 +45,8 @@ def make_runs(
     why. A failed run is not kept, so that the next command tries it again.
     """
     keys = {name: {"settings": asdict(settings), "torch": version("torch")} for name, settings in runs.items()}
-    paths = {name: folder / f"{name}-{_digest(key)}.json" for name, key in keys.items()}
+    digests = {name: hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest() for name, key in keys.items()}
+    paths = {name: folder / f"{name}-{digest[:12]}.json" for name, digest in digests.items()}
     missing = {name: minutes(name) for name, path in paths.items() if not path.exists()}
     failures: dict[str, str] = {}
     console = console or Console(stderr=True)
@@ -78,10 +79,6 @@ def shown_duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
-
-
-def _digest(key: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _make(

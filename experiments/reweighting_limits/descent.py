@@ -104,7 +104,7 @@ def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], 
     inputs = images @ basis
     weights = np.zeros((len(METHODS), basis.shape[1]))
     group_weights = GroupWeights(groups)
-    marks = _marks(setting.steps)
+    marks = np.unique(np.geomspace(1, setting.steps, round(20 * np.log10(setting.steps)) + 1).round().astype(np.int64))
     kept: list[tuple[FloatArray, FloatArray, FloatArray]] = []
     for step in range(1, setting.steps + 1):
         losses, slopes = LOSSES[setting.loss](weights @ inputs.T, targets)
@@ -113,11 +113,6 @@ def descend(images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], 
         if step == marks[len(kept)]:
             kept.append((weights @ basis.T, losses, group_weights.values.copy()))
     return Trajectory(marks, *(np.stack(parts) for parts in zip(*kept, strict=True)))
-
-
-def _marks(n_steps: int) -> NDArray[np.int64]:
-    marks = np.geomspace(1, n_steps, round(20 * np.log10(n_steps)) + 1).round().astype(np.int64)
-    return np.unique(marks)
 
 
 def distances(trajectory: Trajectory, *, directions: bool) -> FloatArray:

@@ -14,28 +14,12 @@ from matplotlib.figure import Figure
 
 from experiments.datasets.mnist import load_digits
 from experiments.record import Experiment, Finished, Options, Page, render
-from experiments.reweighting_limits.descent import (
-    GROUP_STEP,
-    LEARNING_RATE,
-    METHODS,
-    Setting,
-    descend,
-    settings,
-    six_digits,
-    summary,
-)
+from experiments.reweighting_limits import descent, networks
+from experiments.reweighting_limits.descent import METHODS, Setting, six_digits, summary
 from experiments.reweighting_limits.figure import draw
 from experiments.reweighting_limits.limits import tail_distances
 from experiments.reweighting_limits.losses import FloatArray
-from experiments.reweighting_limits.networks import (
-    N_HELD_OUT,
-    NETWORK_RATE,
-    Network,
-    held_out_digits,
-    in_unit_ball,
-    networks,
-    train_network,
-)
+from experiments.reweighting_limits.networks import Network
 
 #: Minutes of a processor core that a step takes, about: of a linear model, and of a network for each of its units.
 MINUTES, MINUTES_OF_UNIT = 1.3e-6, 1.7e-8
@@ -47,19 +31,18 @@ _COMPARED = dict(zip(("weighting", "dro"), METHODS[1:], strict=True))
 def _runs(options: Options) -> list[Mapping[str, Setting | Network]]:
     load_digits()
     wide: dict[str, Setting | Network]
-    wide = {network_name(one.units, one.seed): one for one in networks(quick=options.quick)}
-    return [{**{one.name: one for one in settings(quick=options.quick)}, **wide}]
+    wide = {f"network, {one.units} units, seed {one.seed}": one for one in networks.networks(quick=options.quick)}
+    return [{**{one.name: one for one in descent.settings(quick=options.quick)}, **wide}]
 
 
 def _make(options: Options, name: str, run: Setting | Network) -> Mapping[str, Any]:
     start, (images, targets, groups) = time.process_time(), six_digits()
     if isinstance(run, Setting):
-        found = summary(descend(images, targets, groups, run))
+        found = summary(descent.descend(images, targets, groups, run))
     else:
-        scaled, held_out = in_unit_ball(images, held_out_digits())
-        trained = train_network(scaled, targets, groups, held_out, run)
-        furthest = np.abs(trained.outputs[1:] - trained.outputs[0]).max(axis=1)
-        found = summary(trained.trajectory) | {"functions": furthest.tolist()}
+        scaled, held_out = networks.in_unit_ball(images, networks.held_out_digits())
+        end, outputs = networks.train_network(scaled, targets, groups, held_out, run)
+        found = summary(end) | {"functions": np.abs(outputs[1:] - outputs[0]).max(axis=1).tolist()}
     return found | {"seconds": time.process_time() - start}
 
 
@@ -125,11 +108,6 @@ def _rows(
     ]
 
 
-def network_name(units: int, seed: int) -> str:
-    """Name of a network in the table."""
-    return f"network, {units} units, seed {seed}"
-
-
 def of_networks(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the networks, with columns ``units`` and ``seed``, read from their names."""
     found = table["setting"].str.extract(r"^network, (?P<units>\d+) units, seed (?P<seed>\d+)$").dropna().astype(int)
@@ -144,8 +122,8 @@ def _pair(what: str, values: Iterable[float]) -> dict[str, float]:
 def page_text(images: FloatArray, table: pd.DataFrame) -> str:
     """The text of the page above its table, from the six images, shape (6, d), and `results_table`."""
     curvatures = np.linalg.eigvalsh(images @ images.T / len(images))
-    networks = of_networks(table)
-    linear = table.drop(networks.index)
+    trained = of_networks(table)
+    linear = table.drop(trained.index)
     last = {str(name): rows.iloc[-1] for name, rows in linear.groupby("setting", sort=False)}
     logistic = linear[linear["setting"] == "logistic loss"]
     published = [last[f"polynomial tail, eq. 19, beta {beta}"] for beta in (0, 1)]
@@ -156,8 +134,8 @@ def page_text(images: FloatArray, table: pd.DataFrame) -> str:
 
     return render(
         "reweighting_limits/page",
-        rate=LEARNING_RATE,
-        step=GROUP_STEP,
+        rate=descent.LEARNING_RATE,
+        step=descent.GROUP_STEP,
         plain=_of_length(last["squared loss"]),
         plain_norm=last["squared loss"]["norm, ERM"],
         plain_steps=last["squared loss"]["step"],
@@ -174,7 +152,7 @@ def page_text(images: FloatArray, table: pd.DataFrame) -> str:
         limit=_per_cent(published[0], "limit"),
         slopes=[-1 / (1 + np.exp(beta)) for beta in (0, 1)],
         group_weights=_group_weights(linear),
-        network=_networks(networks),
+        network=_networks(trained),
         curvatures=curvatures,
         kept_weak=kept(0.1),
         kept_strong=kept(10.0),
@@ -200,21 +178,21 @@ def _group_weights(linear: pd.DataFrame) -> list[dict[str, object]]:
     return found
 
 
-def _networks(networks: pd.DataFrame) -> dict[str, object]:
+def _networks(trained: pd.DataFrame) -> dict[str, object]:
     """What the template says of the networks: their settings, a row per width, and how much the distances fall."""
-    relative = networks.assign(
-        **{f"weights, {name}": 100 * networks[f"weights, {name}"] / networks["norm, ERM"] for name in METHODS[1:]}
+    relative = trained.assign(
+        **{f"weights, {name}": 100 * trained[f"weights, {name}"] / trained["norm, ERM"] for name in METHODS[1:]}
     )
     rows = [
         {"units": units} | {what: _spreads(of_width, what) for what in ("functions", "weights")}
         for units, of_width in relative.groupby("units")
     ]
     return {
-        "steps": networks["step"].iloc[0],
-        "rate": NETWORK_RATE,
-        "loss": networks[[f"loss, {method}" for method in METHODS]].to_numpy().max(),
-        "held_out": 2 * N_HELD_OUT,
-        "seeds": sorted(networks["seed"].unique()),
+        "steps": trained["step"].iloc[0],
+        "rate": networks.NETWORK_RATE,
+        "loss": trained[[f"loss, {method}" for method in METHODS]].to_numpy().max(),
+        "held_out": 2 * networks.N_HELD_OUT,
+        "seeds": sorted(trained["seed"].unique()),
         "rows": rows,
     }
 

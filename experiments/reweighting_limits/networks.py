@@ -45,29 +45,16 @@ def in_unit_ball(images: FloatArray, held_out: FloatArray) -> tuple[FloatArray, 
     return images / longest, held_out / longest
 
 
-@dataclass(frozen=True)
-class TrainedNetwork:
-    """A network after its last step."""
-
-    network: Network  # What was trained.
-    # Its last step alone; the weights are those of hidden and output layer, in coordinates whose distances are those of
-    # the weights.
-    trajectory: Trajectory
-    outputs: FloatArray  # Of every method on the held-out images, shape (3, m).
-
-
 def train_network(
-    images: FloatArray,
-    targets: FloatArray,
-    groups: NDArray[np.int64],
-    held_out: FloatArray,
-    network: Network,
-) -> TrainedNetwork:
+    images: FloatArray, targets: FloatArray, groups: NDArray[np.int64], held_out: FloatArray, network: Network
+) -> tuple[Trajectory, FloatArray]:
     """Train a network with every method, by gradient descent on the losses of all examples.
 
     f(x) = a' tanh(W x + b) / sqrt(units), where W and b begin standard normal and a with 0.
 
-    Images (n, d) and held-out ones (m, d) are in the unit ball; targets and groups have the shape (n,).
+    Images (n, d) and held-out ones (m, d) are in the unit ball; targets and groups have the shape (n,). Returned are
+    the last step alone, with the weights of hidden and output layer in coordinates whose distances are those of the
+    weights, and the outputs of every method on the held-out images, shape (3, m).
 
     Source: Zhai et al. 2023, eq. 8 and 9 with one hidden layer, without the factor 1 / sqrt(d) of W.
     """
@@ -89,7 +76,7 @@ def train_network(
     moved = np.concatenate([hidden.reshape(len(METHODS), -1), output], axis=1)
     end = Trajectory(np.array([network.steps]), moved[None], losses[None], group_weights.values[None].copy())
     seen = np.tanh(first @ others.T + hidden @ (others @ basis).T)
-    return TrainedNetwork(network, end, scale * _outputs(output, seen))
+    return end, scale * _outputs(output, seen)
 
 
 def first_weights(network: Network, n_pixels: int) -> FloatArray:

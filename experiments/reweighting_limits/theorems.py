@@ -14,13 +14,7 @@ from experiments.record import Experiment, Finished, Options, Page, render
 from experiments.reweighting_limits.descent import METHODS, six_digits
 from experiments.reweighting_limits.limits import widest_margin
 from experiments.reweighting_limits.losses import FloatArray, logistic_loss
-from experiments.reweighting_limits.networks import (
-    Network,
-    first_weights,
-    held_out_digits,
-    in_unit_ball,
-    train_network,
-)
+from experiments.reweighting_limits.networks import Network, first_weights, held_out_digits, in_unit_ball, train_network
 
 #: The largest step is one of these, a quarter of an octave apart.
 STEPS: FloatArray = 2.0 ** np.arange(-1, 5.25, 0.25)
@@ -151,8 +145,8 @@ def penalised(theorem: Theorem) -> Iterator[Row]:
     def trained(loss: str, mu: float) -> tuple[Any, float]:
         """Outputs, and the mean loss of importance weighting."""
         network = Network(units, theorem.seed, steps, loss, mu)
-        found = train_network(images, targets, groups, held_out, network)
-        return found.outputs, float(found.trajectory.losses[0, 1].mean())
+        end, outputs = train_network(images, targets, groups, held_out, network)
+        return outputs, float(end.losses[0, 1].mean())
 
     plain = trained("squared loss", 0.0)[0][0]
     # The output weights begin with 0: linearised, the network is linear in its units at the start.
@@ -189,19 +183,11 @@ def steps_of_trusted(theorem: Theorem) -> Iterator[Row]:
     images, labels = load_digits()
     rng = np.random.default_rng(theorem.seed)
     common, rare = (rng.permutation(np.flatnonzero(labels == digit)) for digit in (9, 4))
-    trusted, rest = (
-        np.concatenate([common[of], rare[of_rare]])
-        for of, of_rare in [
-            (slice(N_TRUSTED), slice(N_TRUSTED)),
-            (slice(N_TRUSTED, N_COMMON), slice(N_TRUSTED, N_RARE)),
-        ]
-    )
-    chosen = np.concatenate([trusted, rest])
+    trusted, rest = (common[:N_TRUSTED], rare[:N_TRUSTED]), (common[N_TRUSTED:N_COMMON], rare[N_TRUSTED:N_RARE])
+    chosen, length = np.concatenate([*trusted, *rest]), 60 if theorem.quick else 3000
     targets = np.where(labels[chosen] == 4, 1.0, -1.0)
     for limit in (*LIMITS, "normalised weights"):
-        found = trusted_loss(
-            images[chosen], targets, len(trusted), theorem.seed, limit=limit, length=60 if theorem.quick else 3000
-        )
+        found = trusted_loss(images[chosen], targets, 2 * N_TRUSTED, theorem.seed, limit=limit, length=length)
         yield from ((limit, name, value) for name, value in found.items())
 
 

@@ -52,14 +52,10 @@ def separation_rows(separation: pd.DataFrame) -> pd.DataFrame:
         row: dict[str, object] = {"method": method, "by": signal, "AUC": of_seeds["auc"].mean()}
         row |= {"AUC, wrong against rare": of_seeds["auc_against_rare"].mean()}
         for column, what in (("found", "wrong"), ("found_rare", "right but rare")):
-            row[f"{what} of the first {N_FIRST}, by seed"] = _by_seed(of_seeds[column])
+            counts = of_seeds[column].dropna().astype(int)
+            row[f"{what} of the first {N_FIRST}, by seed"] = ", ".join(map(str, counts)) or "–"
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _by_seed(counts: "pd.Series[float]") -> str:
-    known = counts.dropna().astype(int)
-    return ", ".join(map(str, known)) if len(known) else "–"
 
 
 def harder(some: "pd.Series[float]", others: "pd.Series[float]") -> float:

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from experiments.label_noise.results import training_cases, unlearnt
+from experiments.label_noise.experiment import training_cases, unlearnt
 from experiments.label_noise.studies import RIGHT, phantom_study, roles, trainers
 from experiments.nnunet_runs.results import ALL_LABELS, dice_differences
 from experiments.nnunet_runs.runs import SeedRuns

@@ -26,16 +26,16 @@ def test_functions_and_weights_come_nearer_to_erm_with_the_width(examples):
     functions, weights = [], []
     for units in (16, 128, 1024):
         ends = [train_network(*examples, Network(units, seed, 2_000)) for seed in range(3)]
-        assert max(end.trajectory.losses.max() for end in ends) < 1e-7
-        functions.append(np.mean([np.abs(end.outputs[1:] - end.outputs[0]).max(axis=1) for end in ends], axis=0))
-        weights.append(np.mean([_relative(end) for end in ends], axis=0))
+        assert max(end.losses.max() for end, _ in ends) < 1e-7
+        functions.append(np.mean([np.abs(outputs[1:] - outputs[0]).max(axis=1) for _, outputs in ends], axis=0))
+        weights.append(np.mean([_relative(end) for end, _ in ends], axis=0))
     for found, factor in ((functions, 0.25), (weights, 0.6)):
         assert (found[1] < factor * found[0]).all()
         assert (found[2] < factor * found[1]).all()
 
 
 def test_methods_are_apart_on_the_way(examples):
-    early, late = (train_network(*examples, Network(256, 0, steps)) for steps in (10, 1_500))
+    early, late = (train_network(*examples, Network(256, 0, steps))[0] for steps in (10, 1_500))
     for one, other in zip(_relative(early), _relative(late), strict=True):
         assert one > 5 * other
 
@@ -44,16 +44,16 @@ def test_methods_are_apart_on_the_way(examples):
 def test_training_is_gradient_descent_on_all_weights(examples, loss, mu):
     images, targets, groups, others = examples
     network = Network(8, 3, 25, loss, mu)
-    found = train_network(*examples, network)
+    end, found = train_network(*examples, network)
     for method in range(3):
         outputs, moved = _with_torch(images, targets, groups, others, network, method)
-        np.testing.assert_allclose(found.outputs[method], outputs, rtol=1e-9, atol=1e-12)
-        assert np.linalg.norm(found.trajectory.weights[0, method]) == pytest.approx(moved, rel=1e-9)
+        np.testing.assert_allclose(found[method], outputs, rtol=1e-9, atol=1e-12)
+        assert np.linalg.norm(end.weights[0, method]) == pytest.approx(moved, rel=1e-9)
 
 
 def test_training_depends_on_its_seed_alone_and_leaves_its_input_alone(examples):
     before = [part.copy() for part in examples]
-    first, same, other = (train_network(*examples, Network(8, seed, 5)).outputs for seed in (0, 0, 1))
+    first, same, other = (train_network(*examples, Network(8, seed, 5))[1] for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, same)
     assert np.abs(first - other).max() > 1e-3
     for part, copy in zip(examples, before, strict=True):
@@ -80,7 +80,7 @@ def test_held_out_digits_are_not_among_the_six():
 
 def _relative(end):
     """Distances of the weights from those of ERM, over the movement of ERM."""
-    return distances(end.trajectory, directions=False)[0, 1:] / np.linalg.norm(end.trajectory.weights[0, 0])
+    return distances(end, directions=False)[0, 1:] / np.linalg.norm(end.weights[0, 0])
 
 
 def _with_torch(images, targets, groups, others, network, method):
