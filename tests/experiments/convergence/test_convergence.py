@@ -17,30 +17,22 @@ def test_the_network_is_tested_after_a_tenth_and_at_the_end():
     assert moments(4, 0.5) == [1, 2, 4]
 
 
-def rows(differences, intervals):
+@pytest.mark.parametrize(
+    ("differences", "intervals", "converged", "says"),
+    [
+        ([10.0, 40.0, 0.2], [(5, 15), (30, 50), (-0.5, 0.9)], True, "a gain of speed"),
+        ([0.0, 2.0, 1.0], [(0, 2), (0, 2), (0.1, 3.9)], True, "something is left"),
+        ([0.0, 2.0, 1.0], [(0, 2), (0, 2), (0.1, 3.9)], False, "a gain at the end, where plain training has not conv"),
+        ([0.0, 2.0, 1.0], [(np.nan, np.nan)] * 3, True, "no gain is shown"),
+        ([0.0, 1.0, -4.0], [(-1, 1), (0.5, 1.5), (-6.0, -2.0)], True, "harm"),
+    ],
+)
+def test_the_verdict_is_of_the_largest_gain_and_of_the_end(differences, intervals, converged, says):
     low, high = zip(*intervals, strict=True)
-    moments = [500 * 2**power for power in range(len(differences))]
-    columns = {"method": "DRO", "iteration": moments, "difference": differences, "low": low, "high": high}
-    return pd.DataFrame(columns)
-
-
-def test_a_gain_that_has_gone_is_a_gain_of_speed():
-    found = verdict(rows([10.0, 40.0, 0.2], [(5, 15), (30, 50), (-0.5, 0.9)]), last=2000, converged=True)
-    assert (found["moment"], found["largest"], found["end"], found["says"]) == (1000, 40.0, 0.2, "a gain of speed")
-
-
-def test_a_gain_whose_interval_is_above_zero_is_left():
-    found = rows([1.0, 2.0], [(0, 2), (0.1, 3.9)])
-    assert verdict(found, last=1000, converged=True)["says"] == "something is left"
-    assert verdict(found, last=1000, converged=False)["says"].endswith("where plain training has not converged")
-
-
-def test_one_seed_shows_nothing():
-    assert verdict(rows([1.0, 2.0], [(np.nan, np.nan)] * 2), last=1000, converged=True)["says"] == "no gain is shown"
-
-
-def test_a_loss_at_the_end_is_harm():
-    assert verdict(rows([1.0, -4.0], [(0.5, 1.5), (-6.0, -2.0)]), last=1000, converged=True)["says"] == "harm"
+    columns = {"iteration": [500, 1000, 2000], "difference": differences, "low": low, "high": high}
+    found = verdict(pd.DataFrame(columns).assign(method="DRO"), last=2000, converged=converged)
+    assert (found["moment"], found["largest"], found["end"]) == (1000, differences[1], differences[2])
+    assert found["says"].startswith(says)
 
 
 def made_page(dice, *, times=1):
@@ -68,15 +60,12 @@ def test_collapsed_trainings_are_counted_and_left_out_once_more():
     assert "(+10.0 [" in second
 
 
-def test_the_page_says_first_what_is_left():
-    first = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)}).split("\n")[0]
-    assert first.startswith(
+def test_the_page_says_first_what_is_left_and_of_collapsed_trainings_if_any():
+    page = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)})
+    assert page.startswith(
         "**In short**, for the rare cerebellum after 8000 iterations. Something is left: `IW` (+20.0"
     )
-
-
-def test_nothing_is_said_of_collapsed_trainings_where_there_is_none():
-    assert "Without them" not in made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.7, 0.7)})
+    assert "Without them" not in page
 
 
 def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():

@@ -37,6 +37,10 @@ def mean_cross_entropy(target):
     return lambda output: F.cross_entropy(output, target, reduction="none").flatten(1).mean(1)
 
 
+def ascended(network, data, target, **settings):
+    return ascend(network, network[-1], data, mean_cross_entropy(target), **settings)
+
+
 def surrogates(network, data, original, target, gamma):
     """The formula, written without the code under test."""
     z, z0 = network[:-1](data), network[:-1](original)
@@ -45,15 +49,15 @@ def surrogates(network, data, original, target, gamma):
 
 def test_no_step_leaves_the_batch_and_its_loss():
     network, (data, target) = small_network(), batch()
-    done = ascend(network, network[-1], data, mean_cross_entropy(target), steps=0, eta=1.0, gamma=1e-3)
+    done = ascended(network, data, target, steps=0, eta=1.0, gamma=1e-3)
     assert torch.equal(done.data, data)
     assert not done.change.any()
     assert not done.feature_distance.any()
     torch.testing.assert_close(done.surrogate_before, mean_cross_entropy(target)(network(data)).detach())
     assert torch.equal(done.surrogate_after, done.surrogate_before)
-    done = ascend(network, network[-1], data, mean_cross_entropy(target), steps=15, eta=1.0, gamma=1e12)
+    done = ascended(network, data, target, steps=15, eta=1.0, gamma=1e12)
     assert float((done.data - data).abs().max()) < 1e-6
-    free = ascend(network, network[-1], data, mean_cross_entropy(target), steps=15, eta=1.0, gamma=0.0)
+    free = ascended(network, data, target, steps=15, eta=1.0, gamma=0.0)
     assert (free.change > 0.1).all()
 
 
@@ -65,7 +69,7 @@ def test_steps_follow_the_formula():
         x = x.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(surrogates(network, x, data, target, gamma).sum(), x)
         x = x + eta * 80 * gradient
-    done = ascend(network, network[-1], data, mean_cross_entropy(target), steps=3, eta=eta, gamma=gamma)
+    done = ascended(network, data, target, steps=3, eta=eta, gamma=gamma)
     assert not done.n_rejected.any()
     torch.testing.assert_close(done.data, x.detach(), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(done.change, (done.data - data).square().mean((1, 2, 3)).sqrt())
@@ -80,7 +84,7 @@ def test_the_ascent_increases_the_surrogate_with_every_step(eta, gamma, cap):
     network, (data, target) = small_network(), batch()
     values, settings = [], {"eta": eta, "gamma": gamma, "largest_change": cap}
     for steps in range(7):
-        done = ascend(network, network[-1], data, mean_cross_entropy(target), steps=steps, **settings)
+        done = ascended(network, data, target, steps=steps, **settings)
         values.append(done.surrogate_after)
         independent = surrogates(network, done.data, data, target, gamma).detach()
         torch.testing.assert_close(done.surrogate_after, independent, rtol=1e-4, atol=1e-4)
@@ -97,7 +101,7 @@ def test_linear_features_move_by_three_lipschitz_constants_over_gamma(eta, steps
     network, (data, target) = linear_network(), batch(2)
     # The gradient of a voxel's cross-entropy by its features is W^T (p - y), and ||p - y|| <= sqrt(2).
     lipschitz = 2**0.5 * float(torch.linalg.matrix_norm(network[1].weight.detach()[:, :, 0, 0], 2))
-    done = ascend(network, network[-1], data, mean_cross_entropy(target), steps=steps, eta=eta, gamma=gamma)
+    done = ascended(network, data, target, steps=steps, eta=eta, gamma=gamma)
     distance = (network[0](done.data) - network[0](data)).square().sum(1).mean((1, 2)).sqrt()
     assert (distance <= 3 * lipschitz / gamma).all()
     assert (distance <= 2 * lipschitz / gamma * 1.0001).all()
@@ -114,7 +118,7 @@ def test_plain_steps_would_break_the_bound():
         x = x.detach().requires_grad_()
         x = x + eta * 80 * torch.autograd.grad(surrogates(network, x, data, target, gamma).sum(), x)[0]
     assert float((x.detach() - data).abs().max()) > 1e6
-    done = ascend(network, network[-1], data, mean_cross_entropy(target), steps=15, eta=eta, gamma=gamma)
+    done = ascended(network, data, target, steps=15, eta=eta, gamma=gamma)
     assert done.n_rejected.any()
     assert float(done.change.max()) < 1
 
@@ -137,9 +141,8 @@ def test_a_linear_loss_ends_at_its_closed_form():
 def test_the_size_of_the_patch_does_not_matter(tiling):
     network, (data, target) = linear_network(), batch(2)
     settings = {"steps": 4, "eta": 0.3, "gamma": 0.5}
-    small = ascend(network, network[-1], data, mean_cross_entropy(target), **settings)
-    tiled = mean_cross_entropy(target.repeat(tiling))
-    large = ascend(network, network[-1], data.repeat(1, *tiling), tiled, **settings)
+    small = ascended(network, data, target, **settings)
+    large = ascended(network, data.repeat(1, *tiling), target.repeat(tiling), **settings)
     torch.testing.assert_close(large.data, small.data.repeat(1, *tiling), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(large.change, small.change, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(large.feature_distance, small.feature_distance, rtol=1e-4, atol=1e-6)
@@ -151,16 +154,16 @@ def test_a_cap_bounds_the_change_in_standard_deviations_of_the_image(eta, n_chan
     network, (data, target) = linear_network(), batch(2)
     data = data * torch.tensor([0.1, 1.0, 10.0]).view(3, 1, 1, 1) + 5
     settings = {"steps": 6, "eta": eta, "gamma": 0.1, "n_channels": n_channels}
-    free = ascend(network, network[-1], data, mean_cross_entropy(target), **settings)
+    free = ascended(network, data, target, **settings)
     deviation = data[:, :n_channels].var((2, 3), correction=0).mean(1).sqrt()
     for cap in (1e-3, 0.05, 0.5):
-        done = ascend(network, network[-1], data, mean_cross_entropy(target), **settings, largest_change=cap)
+        done = ascended(network, data, target, **settings, largest_change=cap)
         assert (done.change <= cap * deviation * 1.001).all()
         assert (done.surrogate_after >= done.surrogate_before).all()
         is_far = free.change > 3 * cap * deviation
         assert (done.change > 0.5 * cap * deviation)[is_far].all(), "what would go far goes to the bound"
     assert is_far.any() or eta < 1
-    unbound = ascend(network, network[-1], data, mean_cross_entropy(target), **settings, largest_change=1e6)
+    unbound = ascended(network, data, target, **settings, largest_change=1e6)
     torch.testing.assert_close(unbound.data, free.data)
 
 
@@ -168,7 +171,7 @@ def test_voxels_cases_and_channels_move_by_themselves():
     """With an ignore label the loss is a mean over fewer voxels, and the step stays that of the voxel."""
     network, (data, target) = linear_network(), batch(2)
     settings = {"steps": 3, "eta": 0.3, "gamma": 0.5}
-    full = ascend(network, network[-1], data, mean_cross_entropy(target), **settings)
+    full = ascended(network, data, target, **settings)
     few = target.clone()
     few[:, 2:] = -100
 
@@ -179,20 +182,18 @@ def test_voxels_cases_and_channels_move_by_themselves():
     torch.testing.assert_close(done.data[:, :, :2], full.data[:, :, :2], rtol=1e-4, atol=1e-5)
     assert torch.equal(done.data[:, :, 2:], data[:, :, 2:])
     data[1] = 3.0
-    done = ascend(
-        network, network[-1], data, mean_cross_entropy(target), steps=3, eta=0.3, gamma=0.1, largest_change=0.2
-    )
+    done = ascended(network, data, target, steps=3, eta=0.3, gamma=0.1, largest_change=0.2)
     assert torch.equal(done.data[1], data[1])
     assert (done.change[[0, 2]] > 0).all()
     assert not done.is_non_finite.any()
-    alone = ascend(network, network[-1], data, mean_cross_entropy(target), steps=3, eta=0.3, gamma=0.1)
+    alone = ascended(network, data, target, steps=3, eta=0.3, gamma=0.1)
     data[1, 0, 0, 0] = float("nan")
-    done = ascend(network, network[-1], data, mean_cross_entropy(target), steps=3, eta=0.3, gamma=0.1)
+    done = ascended(network, data, target, steps=3, eta=0.3, gamma=0.1)
     assert done.is_non_finite.tolist() == [False, True, False]
     assert torch.equal(done.data[[0, 2]], alone.data[[0, 2]])
     assert torch.equal(done.data[1].nan_to_num(7), data[1].nan_to_num(7))
     network, (data, target) = linear_network(3), batch(3)
-    done = ascend(network, network[-1], data, mean_cross_entropy(target), steps=3, eta=0.3, gamma=0.1, n_channels=1)
+    done = ascended(network, data, target, steps=3, eta=0.3, gamma=0.1, n_channels=1)
     assert torch.equal(done.data[:, 1:], data[:, 1:])
     torch.testing.assert_close(done.change, (done.data - data)[:, 0].square().mean((1, 2)).sqrt())
     assert (done.change > 0).all()
@@ -204,14 +205,10 @@ def test_a_case_moves_by_itself_and_the_same_each_time():
         nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.Dropout2d(0.5), nn.Conv2d(6, 3, 1)
     )
     data, target = batch()
-    runs = [
-        ascend(network, network[-1], data, mean_cross_entropy(target), steps=4, eta=0.5, gamma=0.1) for _ in range(2)
-    ]
+    runs = [ascended(network, data, target, steps=4, eta=0.5, gamma=0.1) for _ in range(2)]
     assert torch.equal(runs[0].data, runs[1].data)
     for i in range(3):
-        alone = ascend(
-            network, network[-1], data[i : i + 1], mean_cross_entropy(target[i : i + 1]), steps=4, eta=0.5, gamma=0.1
-        )
+        alone = ascended(network, data[i : i + 1], target[i : i + 1], steps=4, eta=0.5, gamma=0.1)
         torch.testing.assert_close(alone.data[0], runs[0].data[i], rtol=1e-4, atol=1e-5)
 
 
@@ -295,7 +292,7 @@ def test_gradients_do_not_underflow_in_half_precision():
     half.half()
     settings = {"steps": 1, "eta": 50.0, "gamma": 0.0}
     done = ascend(half, half.last, data, lambda output: mean_cross_entropy(target)(output.float()), **settings)
-    exact = ascend(network, network[1], data, mean_cross_entropy(target), **settings)
+    exact = ascended(network, data, target, **settings)
     assert float(exact.change) > 0.01
     torch.testing.assert_close(done.data - data, exact.data - data, rtol=0.05, atol=2e-3)
 
