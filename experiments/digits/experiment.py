@@ -24,16 +24,6 @@ MINUTES = 5.7e-5
 #: Year of a paper to the points of accuracy on the 3s that it says beta 10 is more than better than ERM by.
 CLAIMS = {2020: 10, 2022: 15}
 
-#: What is left of a gain at the end, from `verdict` to the words of the page.
-VERDICTS = {
-    "remains": "a gain that remains",
-    "open": "a gain, but ERM has not reached its plateau",
-    "speed": "a gain of speed only",
-    "none": "no gain",
-    "loss": "a loss",
-    "single": "a difference without interval",
-}
-
 
 def _runs(options: Options) -> list[Mapping[str, Run]]:
     load_digits()
@@ -112,15 +102,15 @@ def _overall(found: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def verdict(rows: pd.DataFrame, *, reached: bool) -> str:
-    """What is left of a method's gain on the 3s at the end, a key of `VERDICTS`."""
+    """What is left of a method's gain on the 3s at the end; whether ERM has reached its plateau."""
     last = rows.iloc[-1]
     if np.isnan(last["low"]):
-        return "single"
+        return "a difference without interval"
     if last["low"] > 0:
-        return "remains" if reached else "open"
+        return "a gain that remains" if reached else "a gain, but ERM has not reached its plateau"
     if last["high"] < 0:
-        return "loss"
-    return "speed" if (rows["low"] > 0).any() else "none"
+        return "a loss"
+    return "a gain of speed only" if (rows["low"] > 0).any() else "no gain"
 
 
 def _left(of_rare: pd.DataFrame, settled: pd.DataFrame) -> dict[Hashable, dict[str, list[Hashable]]]:
@@ -129,7 +119,7 @@ def _left(of_rare: pd.DataFrame, settled: pd.DataFrame) -> dict[Hashable, dict[s
     left: dict[Hashable, dict[str, list[Hashable]]] = {}
     others = of_rare[of_rare["method"] != results.ROLES.plain]
     for (kept, method), rows in others.groupby(["stratum", "method"], sort=False):
-        words = VERDICTS[verdict(rows, reached=bool(reached[float(str(kept).removesuffix(" %"))]))]
+        words = verdict(rows, reached=bool(reached[float(str(kept).removesuffix(" %"))]))
         left.setdefault(kept, {}).setdefault(words, []).append(method)
     return left
 

@@ -170,7 +170,7 @@ def published_table(rows: pd.DataFrame) -> pd.DataFrame:
     return table[[*names, "weight", "effective"]]
 
 
-def _means(groups: "DataFrameGroupBy[Any]") -> pd.DataFrame:
+def _means(groups: "DataFrameGroupBy[Any, Any]") -> pd.DataFrame:
     """The means of each group, and the errors of its splits."""
     means = groups.mean(numeric_only=True).rename(columns={"rare": "4s wrong", "common": "9s wrong"})
     by_split = groups["error"].agg(lambda errors: ", ".join(map("{:.1f}".format, errors)))

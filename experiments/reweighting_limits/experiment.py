@@ -24,9 +24,6 @@ from experiments.reweighting_limits.networks import Network
 #: Minutes of a processor core that a step takes, about: of a linear model, and of a network for each of its units.
 MINUTES, MINUTES_OF_UNIT = 1.3e-6, 1.7e-8
 
-#: Names of the methods that are compared with ERM, in the template and in the table.
-_COMPARED = dict(zip(("weighting", "dro"), METHODS[1:], strict=True))
-
 
 def _runs(options: Options) -> list[Mapping[str, Setting | Network]]:
     load_digits()
@@ -124,79 +121,19 @@ def page_text(images: FloatArray, table: pd.DataFrame) -> str:
     curvatures = np.linalg.eigvalsh(images @ images.T / len(images))
     trained = of_networks(table)
     linear = table.drop(trained.index)
-    last = {str(name): rows.iloc[-1] for name, rows in linear.groupby("setting", sort=False)}
-    logistic = linear[linear["setting"] == "logistic loss"]
-    published = [last[f"polynomial tail, eq. 19, beta {beta}"] for beta in (0, 1)]
-
-    def kept(mu: float) -> dict[str, float]:
-        lowest, highest = (100 * curvature / (curvature + mu) for curvature in curvatures[[0, -1]])
-        return {"lowest": lowest, "highest": highest}
-
+    columns = [f"{what}, {method}" for what in ("functions", "weights") for method in METHODS[1:]]
+    relative = trained.assign(**{name: 100 * trained[name] / trained["norm, ERM"] for name in columns[2:]})
     return render(
         "reweighting_limits/page",
-        rate=descent.LEARNING_RATE,
-        step=descent.GROUP_STEP,
-        plain=_of_length(last["squared loss"]),
-        plain_norm=last["squared loss"]["norm, ERM"],
-        plain_steps=last["squared loss"]["step"],
-        weak=_of_length(last["squared loss, mu 0.1"]),
-        strong=_of_length(last["squared loss, mu 10"]),
-        logistic=_per_cent(last["logistic loss"], "directions"),
-        logistic_steps=last["logistic loss"]["step"],
-        logistic_loss=last["logistic loss"]["loss, ERM"],
-        gaps=logistic["weights, weighting"].tolist()[-2:],
-        norms=logistic["norm, ERM"].tolist()[-2:],
-        smooth=_per_cent(last["polynomial tail, smooth"], "directions"),
-        published=[_per_cent(row, "directions") for row in published],
-        tail_steps=published[0]["step"],
-        limit=_per_cent(published[0], "limit"),
+        *(descent, networks),
+        last={name: rows.iloc[-1].to_dict() for name, rows in linear.groupby("setting")},
+        logistic=linear[linear["setting"] == "logistic loss"].to_dict("records")[-2:],
         slopes=[-1 / (1 + np.exp(beta)) for beta in (0, 1)],
-        group_weights=_group_weights(linear),
-        network=_networks(trained),
+        ends=linear.groupby("setting")["weight of the 1"].last(),
+        n_steps=trained["step"].iloc[0],
+        largest_loss=trained[[f"loss, {method}" for method in METHODS]].to_numpy().max(),
+        n_seeds=trained["seed"].nunique(),
+        widths={units: of[columns].agg(["mean", "min", "max"]).to_dict() for units, of in relative.groupby("units")},
         curvatures=curvatures,
-        kept_weak=kept(0.1),
-        kept_strong=kept(10.0),
+        kept={mu: [100 * curvature / (curvature + mu) for curvature in curvatures] for mu in (0.1, 10)},
     )
-
-
-def _per_cent(row: pd.Series, what: str) -> dict[str, float]:
-    return {key: 100 * row[f"{what}, {method}"] for key, method in _COMPARED.items()}
-
-
-def _of_length(row: pd.Series) -> dict[str, float]:
-    """Distances of the weights in per cent of the length of ERM's."""
-    return {key: apart / row["norm, ERM"] for key, apart in _per_cent(row, "weights").items()}
-
-
-def _group_weights(linear: pd.DataFrame) -> list[dict[str, object]]:
-    """Group DRO's weight of the 1 in every setting, and its change over the last two powers of ten."""
-    found: list[dict[str, object]] = []
-    for name, rows in linear.groupby("setting", sort=False):
-        weights = rows["weight of the 1"].to_numpy()
-        before, last = np.abs(np.diff(weights))[-2:]
-        found.append({"setting": name, "end": weights[-1], "last": last, "before": before})
-    return found
-
-
-def _networks(trained: pd.DataFrame) -> dict[str, object]:
-    """What the template says of the networks: their settings, a row per width, and how much the distances fall."""
-    relative = trained.assign(
-        **{f"weights, {name}": 100 * trained[f"weights, {name}"] / trained["norm, ERM"] for name in METHODS[1:]}
-    )
-    rows = [
-        {"units": units} | {what: _spreads(of_width, what) for what in ("functions", "weights")}
-        for units, of_width in relative.groupby("units")
-    ]
-    return {
-        "steps": trained["step"].iloc[0],
-        "rate": networks.NETWORK_RATE,
-        "loss": trained[[f"loss, {method}" for method in METHODS]].to_numpy().max(),
-        "held_out": 2 * networks.N_HELD_OUT,
-        "seeds": sorted(trained["seed"].unique()),
-        "rows": rows,
-    }
-
-
-def _spreads(of_width: pd.DataFrame, what: str) -> dict[str, dict[str, float]]:
-    columns = {key: of_width[f"{what}, {method}"] for key, method in _COMPARED.items()}
-    return {key: {"mean": one.mean(), "lowest": one.min(), "highest": one.max()} for key, one in columns.items()}

@@ -60,7 +60,7 @@ def test_collapsed_trainings_are_counted_and_left_out_once_more():
     assert "(+10.0 [" in second
 
 
-def test_the_page_says_first_what_is_left_and_of_collapsed_trainings_if_any():
+def test_the_page_says_first_what_is_left_and_what_has_collapsed():
     page = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)})
     assert page.startswith(
         "**In short**, for the rare cerebellum after 8000 iterations. Something is left: `IW` (+20.0"
